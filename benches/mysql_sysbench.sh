@@ -1,34 +1,19 @@
 #!/usr/bin/env bash
 # petal (LOOP=server, set and client) beside sysbench doing the same prepared range SELECT on the same
-# cached table, interleaved: operations per second, and processor microseconds of client and server
-# together per row visited. Starts a private MariaDB server (own folder, socket and user) and removes
-# it. Needs root or an ordinary user, MariaDB's programs, and sysbench.
+# cached table, interleaved: processor microseconds of client and server together per row visited, less
+# what a run of one operation costs. Needs MariaDB's programs and sysbench.
 #
-#   benches/mysql_sysbench.sh [ROUNDS=3] [SECONDS=5]
+#   benches/mysql_sysbench.sh [ROUNDS=3] [ROWS_VISITED=400000]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${1:-3} seconds=${2:-5}
-petal=target/release/petal
+rounds=${1:-3} visited=${2:-400000}
+petal=${PETAL:-target/release/petal}
 rows=32768 # 512 MiB at 16 KiB
-folder=$(mktemp -d /var/tmp/petal-bench-XXXXXX)
-chmod 755 "$folder"
-as=() && [ "$(id -u)" = 0 ] && { chown mysql "$folder"; as=(runuser -u mysql --); }
-server=
-stop() { [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; sleep 0.2; rm -rf "$folder"; }
-trap stop EXIT
-
-"${as[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --tmpdir="$folder" \
-    --auth-root-authentication-method=normal --skip-test-db >/dev/null
-"${as[@]}" mariadbd --no-defaults --datadir="$folder/data" --socket="$folder/s.sock" \
-    --pid-file="$folder/pid" --tmpdir="$folder" --skip-networking --innodb-buffer-pool-size=1500M \
-    --innodb-log-file-size=512M --innodb-io-capacity=5000 --innodb-io-capacity-max=20000 \
-    --innodb-flush-method=O_DIRECT --performance-schema=ON >"$folder/log" 2>&1 &
-until mariadb --no-defaults -u root -S "$folder/s.sock" -e 'CREATE DATABASE IF NOT EXISTS bench' \
-    2>/dev/null; do sleep 0.2; done
-server=$(cat "$folder/pid")
-cargo build --release --locked -q
-url="mysql://root@localhost/bench?socket=$folder/s.sock"
+. benches/mysql_server.sh
+start_server --innodb-buffer-pool-size=1500M --innodb-log-file-size=512M \
+    --innodb-io-capacity=5000 --innodb-io-capacity-max=20000
+[ -n "${PETAL:-}" ] || cargo build --release --locked -q
 "$petal" -q setup -s 1 --scale $rows --db "$url" >/dev/null
 
 cat >"$folder/range.lua" <<LUA
@@ -49,42 +34,39 @@ function event()
 end
 LUA
 
-server_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
-
-# $1 work unit, $2 variant: prints operations/s and processor microseconds per row.
-measure() {
-    local unit=$1 variant=$2 before ticks client ops
+# Processor seconds of client and server for so many operations: $1 work unit, $2 variant, $3 operations.
+cost() {
+    local before client TIMEFORMAT='%U %S'
     before=$(server_ticks)
-    TIMEFORMAT='%U %S'
-    if [ "$variant" = sysbench ]; then
+    if [ "$2" = sysbench ]; then
         client=$({ time sysbench "$folder/range.lua" --db-driver=mysql --mysql-socket="$folder/s.sock" \
-            --mysql-user=root --mysql-db=bench --threads=1 --time="$seconds" --events=0 \
-            --rand-type=uniform --unit="$unit" run >"$folder/out" 2>"$folder/err"; } 2>&1)
-        ops=$(awk '/total number of events:/ {print $NF}' "$folder/out")
+            --mysql-user=root --mysql-db=bench --threads=1 --time=0 --events="$3" \
+            --rand-type=uniform --unit="$1" run >"$folder/out" 2>"$folder/err"; } 2>&1)
     else
-        client=$({ time "$petal" -q run -s 1 -t 1 --update-pct 0 --work-unit "$unit" --loop "$variant" \
-            --run-time "$seconds" --db "$url" --out "$folder/results" --no-os-perf-data TRUE --json \
-            >"$folder/out" 2>"$folder/err"; } 2>&1)
-        ops=$(tr -d ' \n' <"$folder/out" | sed 's/.*"ops":{"select":\([0-9]*\).*/\1/')
+        client=$({ time "$petal" -q run -s 1 -t 1 --update-pct 0 --work-unit "$1" --loop "$2" \
+            --work-loop "$3" --run-time 600 --db "$url" --out "$folder/results" \
+            --no-os-perf-data TRUE --json >"$folder/out" 2>"$folder/err"; } 2>&1)
     fi
-    ticks=$(($(server_ticks) - before))
-    echo "$ops $client $ticks" | awk -v unit="$unit" -v seconds="$seconds" -v hz="$(getconf CLK_TCK)" \
-        '{printf "%.0f %.3f\n", $1 / seconds, ($2 + $3 + $4 / hz) * 1e6 / ($1 * unit)}'
+    echo "$client $(($(server_ticks) - before))" |
+        awk -v hz="$(getconf CLK_TCK)" '{print $1 + $2 + $3 / hz}'
 }
 
 "$petal" -q run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" \
     --out "$folder/results" --no-os-perf-data TRUE --json >/dev/null 2>&1
-printf '%5s  %-8s %14s %24s\n' unit variant 'operations/s' 'processor us per row'
+printf '%5s  %-8s %26s %10s\n' unit variant 'processor us per row' '(median)'
 for unit in 1 8 64 255; do
+    operations=$((visited / unit))
+    [ "$unit" != 1 ] || operations=$((visited / 4))
     for round in $(seq "$rounds"); do
         for variant in server set sysbench client; do
-            measure "$unit" "$variant" >>"$folder/$unit-$variant"
+            # Less what a run of one operation costs: starting, preparing, reporting.
+            echo "$(cost "$unit" "$variant" "$operations") $(cost "$unit" "$variant" 1)" |
+                awk -v rows=$((operations * unit)) '{printf "%.2f\n", ($1 - $2) * 1e6 / rows}' \
+                    >>"$folder/$unit-$variant"
         done
     done
     for variant in server set sysbench client; do
-        median() { sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-        ops=$(cut -d' ' -f1 "$folder/$unit-$variant" | median)
-        cost=$(cut -d' ' -f2 "$folder/$unit-$variant" | median)
-        printf '%5s  %-8s %14s %24s\n' "$unit" "$variant" "$ops" "$cost"
+        median=$(sort -n "$folder/$unit-$variant" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}')
+        printf '%5s  %-8s %26s %10s\n' "$unit" "$variant" "$(xargs <"$folder/$unit-$variant")" "$median"
     done
 done

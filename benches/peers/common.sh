@@ -3,7 +3,8 @@
 #
 # A row is one measurement of one program: test, peer, program (petal or peer), operations a second,
 # processor microseconds an operation of client and server together, 99th percentile in microseconds; a
-# figure that a peer does not have is empty. ROWS names the table to append to; without it a script prints its own comparison.
+# figure that a peer does not have is empty. ROWS names the table to append to; without it a script
+# prints its own comparison.
 # ROUNDS and SECONDS_EACH are how often and how long each program runs; PLACE is where data lies.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -3,7 +3,8 @@
 # marks: `make bench-peers`. An hour or more on a quiet machine. What is missing it installs from Debian's
 # packages.
 #
-#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [PLACE=/var/tmp] [ONLY="device mysql"] benches/peers/page.sh [PGIO_FOLDER]
+#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [PLACE=/var/tmp] [ONLY="device mysql"] \
+#       benches/peers/page.sh [PGIO_FOLDER]
 #
 # ONLY takes some of them; the rows of the others are kept as they were, from target/peers/.
 set -euo pipefail
@@ -74,10 +75,12 @@ version() { "$@" 2>/dev/null | head -1 || true; }
 {
     sed '/<!-- figures -->/q' docs/performance.md
     echo
-    echo "Measured on $(date -u +%F) with $("$PETAL" --version) ($(git rev-parse --short HEAD)): $(nproc) processors" \
-        "($(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)), $(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GiB," \
-        "Linux $(uname -r), $(stat -f -c %T "${PLACE:-/var/tmp}") on a virtual disk;" \
-        "$(version fio --version), $(version sysbench --version), $(version pgbench --version), $(version mariadb --version)."
+    memory=$(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo)
+    processor=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)
+    echo "Measured on $(date -u +%F) with $("$PETAL" --version) ($(git rev-parse --short HEAD)):"
+    echo "$(nproc) processors ($processor), $memory GiB, Linux $(uname -r),"
+    echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
+    echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version)."
     echo
     table
     echo

@@ -36,24 +36,32 @@ stop() {
 }
 query() { "$programs/psql" -qAt -c "$1"; }
 
-# cost OPERATIONS CLIENT_SECONDS TICKS: operations a second, processor microseconds an operation of the
-# client and of the server's processes, which had TICKS before.
-cost() {
+# used COMMAND...: runs it, and leaves in `spent` the processor seconds of it and of the server's sessions
+# that ended with it. Without substitution, which would lose the variable.
+used() {
+    local before client
+    before=$(processor_s "$postmaster")
+    client=$("$@")
     # A session's processor time is the server's once it has ended.
     sleep 0.5
-    echo "$1 $seconds $2 $(processor_s "$postmaster") $3" |
-        awk '{print $1 / $2, ($3 + $4 - $5) * 1e6 / $1}'
+    spent=$(echo "$client $(processor_s "$postmaster") $before" | awk '{print $1 + $2 - $3}')
 }
+# cost OPERATIONS IDLE: operations a second, processor microseconds an operation, less what IDLE spent,
+# which is the same program with one operation: starting, connecting, settling, reporting.
+cost() {
+    echo "$1 $seconds $spent $2" | awk '{print $1 / $2, ($3 - $4) * 1e6 / $1}'
+}
+# Of all databases.
 blocks_read() {
     sleep 1.2 # The server adds a session's counts up to a second late.
     query "SELECT sum(blks_read) FROM pg_stat_database"
 }
 
-petal_select() {
+petal_select() { # --run-time or --work-loop
     petal_run -s "$sessions" -t 1 --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch 0 \
-        --run-time "$seconds" --db "$url" --no-os-perf-data TRUE
+        --db "$url" --no-os-perf-data TRUE "$@"
 }
-pgbench_select() {
+pgbench_select() { # -T or -t
     local jobs=() schema
     for schema in $(seq "$sessions"); do
         cat >"$folder/select$schema.sql" <<SQL
@@ -64,29 +72,37 @@ SQL
         jobs+=(-f "$folder/select$schema.sql")
     done
     PGOPTIONS="-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off -c jit=off" \
-        timed "$programs/pgbench" -n -M prepared -c "$sessions" -j 1 -T "$seconds" "${jobs[@]}"
+        timed "$programs/pgbench" -n -M prepared -c "$sessions" -j 1 "${jobs[@]}" "$@"
+}
+
+idle_costs() {
+    used petal_select --work-loop 1
+    petal_idle=$spent
+    used pgbench_select -t 1
+    pgbench_idle=$spent
 }
 
 # Rows visited, as each program counts its own operations.
 petal_cached() {
-    local ticks client
-    ticks=$(processor_s "$postmaster") client=$(petal_select)
-    cost "$(jq ".ops.select * $unit" "$folder/out")" "$client" "$ticks"
+    used petal_select --run-time "$seconds"
+    cost "$(jq ".ops.select * $unit" "$folder/out")" "$petal_idle"
 }
 pgbench_cached() {
-    local ticks client
-    ticks=$(processor_s "$postmaster") client=$(pgbench_select)
+    used pgbench_select -T "$seconds"
     cost "$(awk -v unit="$unit" '/^number of transactions actually/ {sub("/.*", ""); print $NF * unit}' \
-        "$folder/out")" "$client" "$ticks"
+        "$folder/out")" "$pgbench_idle"
 }
 # Blocks that the server read, by its own count.
-physical() {
-    local before ticks client
-    before=$(blocks_read) ticks=$(processor_s "$postmaster") client=$("$1")
-    cost $(($(blocks_read) - before)) "$client" "$ticks"
+petal_physical() {
+    local before=$(blocks_read)
+    used petal_select --run-time "$seconds"
+    cost $(($(blocks_read) - before)) "$petal_idle"
 }
-petal_physical() { physical petal_select; }
-pgbench_physical() { physical pgbench_select; }
+pgbench_physical() {
+    local before=$(blocks_read)
+    used pgbench_select -T "$seconds"
+    cost $(($(blocks_read) - before)) "$pgbench_idle"
+}
 
 # pgio, for a reader who has it: its own tables, its own loop, measured as blocks that the server visited.
 visited() { sleep 1.2; query "SELECT sum(blks_hit + blks_read) FROM pg_stat_database"; }
@@ -105,16 +121,16 @@ CREATE_BASE_TABLE=TRUE
 CONF
 }
 petal_visited() {
-    local before ticks client
-    before=$(visited) ticks=$(processor_s "$postmaster") client=$(petal_select)
-    cost $(($(visited) - before)) "$client" "$ticks"
+    local before=$(visited)
+    used petal_select --run-time "$seconds"
+    cost $(($(visited) - before)) "$petal_idle"
 }
+runit() { (cd "$folder/pgio" && timed bash ./runit.sh); }
 pgio_visited() {
-    local before ticks client
+    local before=$(visited)
     pgio_conf
-    before=$(visited) ticks=$(processor_s "$postmaster")
-    client=$(cd "$folder/pgio" && timed bash ./runit.sh)
-    cost $(($(visited) - before)) "$client" "$ticks"
+    used runit
+    cost $(($(visited) - before)) 0
 }
 
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
@@ -133,6 +149,7 @@ for _ in $(seq "${STARTS:-2}"); do
     petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
     for unit in ${UNITS:-8 64 255}; do
         for loop in server set client; do
+            idle_costs
             in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgbench petal_cached pgbench_cached
             [ -z "$pgio" ] || [ $loop = client ] ||
                 in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgio petal_visited pgio_visited
@@ -165,6 +182,7 @@ if held 600; then
     scale=32768 unit=64
     for sessions in 4 32; do
         for loop in server client; do
+            idle_costs
             in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgbench \
                 petal_physical pgbench_physical
         done

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 use crate::runner::Context;
-use crate::runner::peers::mpi::{LIBRARY, Mpi};
+use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
 use crate::runner::peers::{Summed, Together, Told};
 use crate::settings::argv;
 
@@ -90,9 +90,9 @@ fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, 
             Exit::Environment,
             format!(
                 "petal was started as one of {size} by an MPI launcher ({variable}={size}), and \
-                 cannot join the others: {why}; it needs a library with the standard ABI of MPI 5.0 \
-                 ({LIBRARY}: MPICH 5, Open MPI 6) that fits the launcher, found by LD_LIBRARY_PATH \
-                 or named by {LIBRARY_VARIABLE}=PATH. Without MPI: petal run --share K/N --start-at \
+                 cannot join the others: {why}; it needs a library that fits the launcher: one with \
+                 the standard ABI of MPI 5.0 ({LIBRARY}: MPICH 5, Open MPI 6), or that of Open MPI 3 \
+                 to 5 ({OPEN_MPI}), found by LD_LIBRARY_PATH or named by {LIBRARY_VARIABLE}=PATH. Without MPI: petal run --share K/N --start-at \
                  TIME"
             ),
         )

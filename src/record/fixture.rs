@@ -409,6 +409,7 @@ pub fn windowed_run() -> Run {
         think_time_s: 0.0,
         op_latency_us: run.details.op_latency_us.clone(),
         waits,
+        wait_histograms: BTreeMap::new(),
         counters: counters(&totals),
         files: run.details.files.clone(),
         endpoints: BTreeMap::from([("petal-data".to_owned(), totals.io)]),
@@ -474,10 +475,7 @@ fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         reads.record(60_000 + (position * 7919) % 48_600);
     }
     let details = &mut run.details;
-    details.wait_histograms.insert(
-        "main read".into(),
-        WaitHistogram { latency_us: reads.summary(), bars: reads.bars() },
-    );
+    details.wait_histograms.insert("main read".into(), WaitHistogram::of(&reads));
     run.summary.io_latency_us = figures::io_latencies(
         &details.target.io_events,
         &run.summary.waits,

@@ -18,17 +18,15 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
 use super::ndjson::AppendedFile;
 use super::{Folder, RecordError, format};
-use crate::stats::histogram::{LATENCY_NS_MAX, Latencies};
+use crate::stats::histogram::Latencies;
 
 pub const NAME: &str = "latency.hlog";
 const NS_PER_MS: f64 = 1e6;
@@ -142,9 +140,7 @@ fn readable_bytes(text: &[u8]) -> usize {
 
 /// None for what is damaged, or has other bounds than petal's.
 fn decode(interval: &IntervalLogHistogram<'_>) -> Option<Histogram<u64>> {
-    let bytes = STANDARD.decode(interval.encoded_histogram()).ok()?;
-    let buckets: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-    (buckets.high() == LATENCY_NS_MAX).then_some(buckets)
+    super::wait_histogram::decode(interval.encoded_histogram())
 }
 
 impl Intervals {

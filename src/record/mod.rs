@@ -33,6 +33,7 @@ mod serving;
 pub mod sweep;
 mod until;
 pub mod verification;
+mod wait_histogram;
 mod window;
 
 pub use error::RecordError;
@@ -41,6 +42,7 @@ pub use load::{folder_of, is_one, load, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
 pub use until::CountedUntil;
+pub use wait_histogram::WaitHistogram;
 pub use window::{Headline, Window, WindowTotals};
 
 use std::collections::BTreeMap;
@@ -395,12 +397,6 @@ pub struct UntilSteady {
     pub volume_bytes: u64,
     /// From when on the run was steady; null when RUN_TIME ended it before that was proven.
     pub steady_from_s: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WaitHistogram {
-    pub latency_us: LatencySummary,
-    pub bars: Vec<Bar>,
 }
 
 /// One kind of file: `main`, `wal`, `temp`.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{self, Totals};
 use super::os::HostSeen;
-use super::{FileIo, Ops, Rows, Run, WaitRow, journal, latency_log};
+use super::{FileIo, Ops, Rows, Run, WaitHistogram, WaitRow, journal, latency_log};
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::LatencySummary;
 use crate::stats::os::{CpuShare, DeviceCounts, Whole};
@@ -36,6 +36,9 @@ pub struct WindowTotals {
     /// All operations together.
     pub op_latency_us: Option<LatencySummary>,
     pub waits: Vec<WaitRow>,
+    /// By the event's name; in the record of a share alone, for the merge of all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub wait_histograms: BTreeMap<String, WaitHistogram>,
     pub counters: BTreeMap<String, u64>,
     pub files: Vec<FileIo>,
     /// By the endpoint's name.

@@ -170,8 +170,8 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
         op_latency_us: all_operations(&measured.totals),
-        steady: window_totals(&measured.steady, opening.target.local),
-        wait_histograms: wait_histograms(total),
+        steady: window_totals(job, &measured.steady, opening.target.local),
+        wait_histograms: wait_histograms(total, job.share.is_whole()),
         files: total.files.iter().map(FileIo::from).collect(),
         first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
         last_done_s: measured.last_done_ns.map(|ns| ns as f64 / 1e9),
@@ -294,7 +294,7 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
     let (ops, rows, commits) = (own.ops, own.rows, own.commits);
     let counters = window.counters().as_deref().and_then(Counters::sum).unwrap_or_default();
     let io_latency_us = totals.map(|totals| {
-        let histograms = wait_histograms(&counters);
+        let histograms = wait_histograms(&counters, true);
         figures::io_latencies(&details.target.io_events, &totals.waits, &histograms)
     });
     (seconds > 0.0).then(|| Steady {
@@ -306,7 +306,11 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
     })
 }
 
-fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<WindowTotals> {
+fn window_totals(
+    job: &Job<'_>,
+    window: &steady_window::Steady,
+    is_local: bool,
+) -> Option<WindowTotals> {
     let counters = window.counters()?;
     let total = Counters::sum(&counters).unwrap_or_default();
     let tally = &window.seconds.tally;
@@ -325,6 +329,11 @@ fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<Windo
         think_time_s: tally.think_ns as f64 / 1e9,
         op_latency_us: all_operations(tally),
         waits: figures::wait_rows(&waits),
+        // Only a merge needs them.
+        wait_histograms: match job.share.is_whole() {
+            true => BTreeMap::new(),
+            false => wait_histograms(&total, false),
+        },
         counters: total.raw,
         files: total.files.iter().map(FileIo::from).collect(),
         endpoints: counters.into_iter().map(|each| (each.endpoint, each.io)).collect(),
@@ -388,10 +397,14 @@ fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
         .collect()
 }
 
-fn wait_histograms(total: &Counters) -> BTreeMap<String, WaitHistogram> {
+/// Of a share, with what a merge needs.
+fn wait_histograms(total: &Counters, is_whole: bool) -> BTreeMap<String, WaitHistogram> {
     let timed = total.waits.iter().filter_map(|wait| {
         let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0)?;
-        let histogram = WaitHistogram { latency_us: latencies.summary(), bars: latencies.bars() };
+        let histogram = match is_whole {
+            true => WaitHistogram::of(latencies),
+            false => WaitHistogram::with_buckets(latencies),
+        };
         Some((wait.name.clone(), histogram))
     });
     timed.collect()

@@ -60,6 +60,13 @@ fn shares_on_one_device_file_are_one_run() {
     let latency = count(&run, "/latency_us/select/count");
     assert_eq!(latency, 600);
     assert!(number(&run, "/latency_us/select/p99") > 0.0);
+    // Single reads of both: not the percentiles of either.
+    let reads = count(&run, "/io_latency_us/read/count");
+    assert!(
+        reads >= 800 && number(&run, "/io_latency_us/read/p99") > 0.0,
+        "{}",
+        run["io_latency_us"]
+    );
     // The merged folder is a run like any other.
     let merged = work.runs().pop().unwrap().display().to_string();
     let text = work.petal(["report", &merged]).exits(0).stdout;

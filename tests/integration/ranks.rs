@@ -12,20 +12,23 @@ use crate::support::{Ended, Running, Workplace, count, findings, record};
 
 const DEVICE: [&str; 2] = ["--db", "device:shared.dat"];
 
-/// The library, built once.
+/// The library with the standard ABI, built once.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmpi_abi_of_tests.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/mpi_abi.c");
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        library
-    })
+    BUILT.get_or_init(|| built("libmpi_abi_of_tests.so", &[]))
+}
+
+fn built(name: &str, args: &[&str]) -> PathBuf {
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/mpi_abi.c");
+    let built = Command::new("cc")
+        .args(args)
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    library
 }
 
 /// A workplace with a device of two schemas for as many ranks.
@@ -33,6 +36,7 @@ struct Ranks {
     work: Workplace,
     size: usize,
     starts: std::cell::Cell<u32>,
+    library: PathBuf,
 }
 
 impl Ranks {
@@ -40,7 +44,7 @@ impl Ranks {
         let work = Workplace::new();
         let schemas = size.to_string();
         work.petal([&["setup", "-s", &schemas, "--scale", "8M"][..], &DEVICE].concat()).exits(0);
-        Self { work, size, starts: std::cell::Cell::new(0) }
+        Self { work, size, starts: std::cell::Cell::new(0), library: library().to_owned() }
     }
 
     /// Starts all ranks; `own` are the arguments that one rank alone has.
@@ -56,7 +60,7 @@ impl Ranks {
                 .petal(all)
                 .env("PMI_SIZE", self.size.to_string())
                 .env("PMI_RANK", rank.to_string())
-                .env("PETAL_MPI_LIBRARY", library())
+                .env("PETAL_MPI_LIBRARY", &self.library)
                 .env("PETAL_TEST_MPI", &mail)
                 .start()
         });
@@ -116,6 +120,14 @@ fn ranks_leave_one_record_and_one_of_them_serves_metrics() {
     assert_eq!(run["hosts"].as_array().unwrap().len(), 3);
     assert_eq!(run["hosts"][2]["start"]["by"], "barrier");
     assert_eq!(record(&ranks.merged())["ops"], run["ops"]);
+}
+
+#[test]
+fn ranks_of_open_mpi_have_its_own_abi() {
+    let library = built("libmpi_of_tests.so", &["-DOPEN_MPI"]);
+    let ranks = Ranks { library, ..Ranks::on_a_device(2) };
+    let run = first(ranks.all(&["run", "--work-loop", "20", "--json"])).exited(0).json();
+    assert_eq!((count(&run, "/sessions"), count(&run, "/ops/total")), (2, 40));
 }
 
 #[test]

@@ -112,6 +112,8 @@ fn copy_data(folder: &Path) {
     let mut copying = as_ordinary_user(Path::new("/bin/cp"));
     let copied = copying.arg("-a").args([made.join("data"), folder.join("data")]).output().unwrap();
     assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    // It holds the server's number of its own, which members of a group must not share.
+    let _ = fs::remove_file(folder.join("data/auto.cnf"));
 }
 
 fn server_folder(parent: &Path) -> TempDir {
@@ -302,12 +304,12 @@ impl Drop for OpenSession {
     }
 }
 
-const GALERA: &str = "/usr/lib/galera/libgalera_smm.so";
+const GALERA_LIBRARY: &str = "/usr/lib/galera/libgalera_smm.so";
 
 /// The nodes of a Galera cluster on this host; None where it cannot be had.
-pub fn cluster(nodes: usize) -> Option<Vec<Server>> {
+fn galera(nodes: usize) -> Option<Vec<Server>> {
     let is_debians = std::env::var_os("PETAL_TEST_MYSQL").is_none();
-    if !is_there() || !is_debians || !Path::new(GALERA).exists() {
+    if !is_there() || !is_debians || !Path::new(GALERA_LIBRARY).exists() {
         skip("no Galera cluster: it needs Debian's MariaDB and galera-4");
         return None;
     }
@@ -322,7 +324,7 @@ pub fn cluster(nodes: usize) -> Option<Vec<Server>> {
             "binlog-format=ROW".to_owned(),
             "innodb-autoinc-lock-mode=2".to_owned(),
             "wsrep-on=ON".to_owned(),
-            format!("wsrep-provider={GALERA}"),
+            format!("wsrep-provider={GALERA_LIBRARY}"),
             format!("wsrep-cluster-name=petal{first}"),
             format!("wsrep-node-name=node{number}"),
             format!("wsrep-node-address=127.0.0.1:{group}"),
@@ -349,17 +351,106 @@ pub fn cluster(nodes: usize) -> Option<Vec<Server>> {
     Some(nodes)
 }
 
+/// The members of a MySQL group (Group Replication), all of which take writes; None where it cannot be
+/// had: it needs PETAL_TEST_MYSQL, and the plugin of that server.
+fn group(members: usize) -> Option<Vec<Server>> {
+    let named = std::env::var_os("PETAL_TEST_MYSQL").map(PathBuf::from);
+    let plugins = named.map(|named| named.join("../lib/plugin"));
+    let Some(plugins) = plugins.filter(|it| it.join("group_replication.so").exists()) else {
+        skip(
+            "no Group Replication: it needs PETAL_TEST_MYSQL with lib/plugin/group_replication.so",
+        );
+        return None;
+    };
+    let ports: Vec<u16> = (0..members).map(|_| free_port()).collect();
+    let seeds: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let member = |(number, port): (usize, &u16)| {
+        let settings = [
+            format!("plugin-dir={}", plugins.display()),
+            "plugin-load-add=group_replication.so".to_owned(),
+            "mysqlx=OFF".to_owned(),
+            "innodb-buffer-pool-size=64M".to_owned(),
+            format!("server-id={}", number + 1),
+            "gtid-mode=ON".to_owned(),
+            "enforce-gtid-consistency=ON".to_owned(),
+            "report-host=127.0.0.1".to_owned(),
+            "loose-group-replication-group-name=0f5b6c1e-9f4e-4c8e-9a51-2d1f7a3b9c01".to_owned(),
+            format!("loose-group-replication-local-address=127.0.0.1:{port}"),
+            format!("loose-group-replication-group-seeds={}", seeds.join(",")),
+            "loose-group-replication-start-on-boot=OFF".to_owned(),
+            "loose-group-replication-single-primary-mode=OFF".to_owned(),
+            "loose-group-replication-enforce-update-everywhere-checks=ON".to_owned(),
+            "loose-group-replication-recovery-get-public-key=ON".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let server = Server::start(&settings);
+        let bootstraps = |on: &str| {
+            if number == 0 {
+                server.sql("", &format!("SET GLOBAL group_replication_bootstrap_group = {on}"));
+            }
+        };
+        // Nothing of its own that the others do not have.
+        let recovery = "SET sql_log_bin = 0; CREATE USER petal@'%'; \
+                        GRANT ALL ON *.* TO petal@'%'; SET sql_log_bin = 1; RESET MASTER; \
+                        CHANGE REPLICATION SOURCE TO SOURCE_USER = 'petal' \
+                        FOR CHANNEL 'group_replication_recovery'";
+        server.sql("", recovery);
+        bootstraps("ON");
+        server.sql("", "START GROUP_REPLICATION");
+        bootstraps("OFF");
+        server
+    };
+    let nodes: Vec<Server> = ports.iter().enumerate().map(member).collect();
+    let online = "SELECT COUNT(*) FROM performance_schema.replication_group_members \
+                  WHERE member_state = 'ONLINE'";
+    let began = Instant::now();
+    while nodes.iter().any(|node| node.sql("", online) != [[members.to_string()]]) {
+        assert!(began.elapsed() < LIMIT, "the group is not complete");
+        thread::sleep(Duration::from_millis(100));
+    }
+    Some(nodes)
+}
+
+/// How three nodes come to hold the same data.
+#[derive(Clone, Copy)]
+pub enum Replication {
+    Galera,
+    Group,
+}
+
+impl Replication {
+    pub fn nodes(self) -> Option<Vec<Server>> {
+        match self {
+            Self::Galera => galera(3),
+            Self::Group => group(3),
+        }
+    }
+
+    /// What has a node answer with all that the others committed before.
+    pub fn see_all(self) -> &'static str {
+        match self {
+            Self::Galera => "SET SESSION wsrep_sync_wait = 7",
+            Self::Group => "SET SESSION group_replication_consistency = 'BEFORE'",
+        }
+    }
+
+    /// Nodes that tests share, each test with a database of its own.
+    pub fn shared(self) -> Option<&'static [Server]> {
+        static GALERA: OnceLock<Option<Vec<Server>>> = OnceLock::new();
+        static GROUP: OnceLock<Option<Vec<Server>>> = OnceLock::new();
+        let shared = match self {
+            Self::Galera => &GALERA,
+            Self::Group => &GROUP,
+        };
+        shared.get_or_init(|| self.nodes()).as_deref()
+    }
+}
+
 /// The URL of a database on all nodes.
 pub fn cluster_url(nodes: &[Server], database: &str) -> String {
     nodes[0].database(database);
     let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
     format!("mysql://petal@{}/{database}?ssl_mode=DISABLED", hosts.join(","))
-}
-
-/// A cluster of three nodes that tests share, each with a database of its own.
-pub fn shared_cluster() -> Option<&'static [Server]> {
-    static SHARED: OnceLock<Option<Vec<Server>>> = OnceLock::new();
-    SHARED.get_or_init(|| cluster(3)).as_deref()
 }
 
 const ROCKSDB: &str = "/usr/lib/mysql/plugin/ha_rocksdb.so";

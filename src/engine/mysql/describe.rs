@@ -145,7 +145,7 @@ fn listed(
     let side = match shared.loop_side {
         LoopSide::Server => "server: a stored procedure, one execution per operation",
         LoopSide::Client => "client: one prepared statement per operation",
-        LoopSide::Set => "set: one statement for many SELECTs",
+        LoopSide::Set => "set: one statement with a range for each of many SELECTs",
     };
     listed.push(("loop".to_owned(), side.to_owned()));
     listed.push(("filler".to_owned(), meta.filler.name()));

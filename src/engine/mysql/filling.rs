@@ -19,8 +19,11 @@ use crate::workload::scatter::Permutation;
 
 /// Rows of one statement, fillers aside.
 const STATEMENT_ROWS: u64 = 64;
-/// Rows of one transaction.
-const COMMIT_ROWS: u64 = 4096;
+/// Bytes of the blocks of one transaction. A group of servers takes none of much more.
+const COMMIT_BYTES: u64 = 64 << 20;
+/// The text of which the server makes a filler. It copies piece by piece: pieces of one character
+/// take it as long as all the rest of an INSERT.
+const FILLER_PIECE_BYTES: usize = 64;
 
 pub struct Filling<'a> {
     pub endpoint: &'a Endpoint,
@@ -56,9 +59,10 @@ impl Filling<'_> {
         let no_fillers = RowGroup { fillers: 0, ..*group };
         let last = Insert::prepare(client, table, &no_fillers, 1).map_err(failed)?;
         let stride = u64::from(group.fillers) + 1;
+        let commit_rows = COMMIT_BYTES / u64::from(self.plan.block_size);
         let (mut from, mut kept_from) = (0, 0);
         while from < rows {
-            let upto = rows.min(from + COMMIT_ROWS);
+            let upto = rows.min(from + commit_rows);
             client.run("START TRANSACTION").map_err(failed)?;
             let mut row = from;
             while row < upto {
@@ -112,7 +116,9 @@ impl Insert {
         let columns = COLUMNS + 2 + usize::from(group.padding > 0);
         let row = format!("({})", vec!["?"; columns].join(", "));
         let nulls = vec!["NULL"; COLUMNS].join(", ");
-        let filler = format!("(?, {nulls}, REPEAT('x', {}))", group.filler_bytes);
+        let text = FILLER_PIECE_BYTES.min(group.filler_bytes as usize);
+        let text = format!("RPAD('', {}, '{}')", group.filler_bytes, "x".repeat(text));
+        let filler = format!("(?, {nulls}, {text})");
         let mut each = vec![row];
         each.extend(vec![filler; group.fillers as usize]);
         let all = vec![each.join(", "); rows as usize];

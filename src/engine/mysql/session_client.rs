@@ -1,9 +1,9 @@
-//! Prepared statements of LOOP=client and LOOP=set. A set's ranges travel as JSON, and the server reads
-//! its clock at each row.
+//! Prepared statements of LOOP=client and LOOP=set. A set is one statement with a range for each
+//! operation, which the server visits in the order of their keys, with a clock read at each row.
 
 use mysql_async::{Params, Statement, Value};
 
-use super::schema;
+use super::schema::{self, SET_RANGES};
 use super::session_server::{ServerLoop, check_clock};
 use super::work::Work;
 use crate::engine::Result;
@@ -15,12 +15,26 @@ use crate::engine::server::session::SessionControl;
 use crate::engine::server::sides::{LoopWork, Statements};
 use crate::workload::op::Operation;
 
+/// The most rows of one statement of LOOP=set, which ends only when all are visited.
+const SET_ROWS_MAX: u32 = 4096;
+
 impl LoopWork for Work {
     type Statement = Statement;
     type Routine = ServerLoop;
 
-    /// A statement ends only when all are done.
-    const SELECTS_MAX: usize = 500;
+    const SELECTS_MAX: usize = SET_RANGES;
+
+    /// Ranges with a common row would visit it once.
+    fn fitting(selects: &[Operation]) -> usize {
+        let mut rows = 0;
+        let together = selects.iter().enumerate().take_while(|(at, next)| {
+            rows += next.rows;
+            let before = &selects[..*at];
+            let apart = |one: &Operation| one.last() < next.first || next.last() < one.first;
+            *at == 0 || rows <= SET_ROWS_MAX && before.iter().all(apart)
+        });
+        together.count()
+    }
 
     fn control(&self) -> &SessionControl {
         &self.control
@@ -70,28 +84,79 @@ impl LoopWork for Work {
         statement: &Statement,
         part: &BatchPart<'_>,
     ) -> Result<Vec<Executed>, Failure> {
-        let ranges: Vec<String> = part
-            .operations
+        let by_key = by_key(part.operations);
+        let mut bounds: Vec<Value> = by_key
             .iter()
-            .map(|operation| {
-                let (first, last) = keys(operation);
-                format!("[{first},{last}]")
-            })
+            .map(|&at| keys(&part.operations[at]))
+            .flat_map(|(first, last)| [Value::Int(first), Value::Int(last)])
             .collect();
-        let answer = self.client.rows(statement, (format!("[{}]", ranges.join(",")),));
-        let ended: Vec<(u64, u64, u64)> = answer.map_err(|error| self.failure(&error))?;
-        // Ranges without any row are not in the answer: they took next to no time.
-        let mut ended = ended.into_iter().peekable();
-        let mut begin_us = 0;
-        let executed = (1..).take(part.operations.len()).map(|at| {
-            let (rows, end_us) = match ended.next_if(|one| one.0 == at) {
-                Some((_, rows, end_us)) => (rows, end_us),
-                None => (0, begin_us),
-            };
-            let latency_ns = end_us.saturating_sub(begin_us) * 1000;
-            begin_us = end_us.max(begin_us);
-            Executed { latency_ns, rows, failure: None }
-        });
-        Ok(executed.collect())
+        let nothing = [Value::Int(1), Value::Int(0)];
+        bounds.extend(nothing.into_iter().cycle().take(2 * SET_RANGES - bounds.len()));
+        let visited = self.client.rows(statement, Params::Positional(bounds));
+        let visited = visited.map_err(|error| self.failure(&error))?;
+        Ok(executed(part.operations, &by_key, &visited))
+    }
+}
+
+/// Positions of operations in the order of their keys, in which the server visits them.
+fn by_key(operations: &[Operation]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..operations.len()).collect();
+    order.sort_unstable_by_key(|&at| operations[at].first);
+    order
+}
+
+/// What each operation did, of the rows visited: the key, and the microseconds since the statement began.
+/// An operation begins when the one before it in the order of keys has ended.
+fn executed(operations: &[Operation], by_key: &[usize], visited: &[(u64, u64)]) -> Vec<Executed> {
+    let nothing = || Executed { latency_ns: 0, rows: 0, failure: None };
+    let mut all: Vec<Executed> = operations.iter().map(|_| nothing()).collect();
+    let mut visited = visited.iter().peekable();
+    let mut begin_us = 0;
+    for &at in by_key {
+        let (operation, executed) = (&operations[at], &mut all[at]);
+        let mut end_us = begin_us;
+        while let Some((_, visited_us)) = visited.next_if(|row| row.0 <= operation.last()) {
+            executed.rows += 1;
+            end_us = *visited_us;
+        }
+        // A clock that was set back gives 0.
+        executed.latency_ns = end_us.saturating_sub(begin_us) * 1000;
+        begin_us = end_us.max(begin_us);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::server::scripted::operation;
+    use crate::workload::op::Kind;
+
+    fn selects(ranges: &[(u64, u32)]) -> Vec<Operation> {
+        let select = |&(first, rows)| operation(Kind::Select, 1, first, rows);
+        ranges.iter().map(select).collect()
+    }
+
+    #[test]
+    fn a_set_takes_ranges_without_a_common_row_and_not_too_many_rows() {
+        let fitting = |ranges: &[(u64, u32)]| Work::fitting(&selects(ranges));
+        assert_eq!(fitting(&[(10, 8), (1, 8), (18, 8)]), 3);
+        assert_eq!(fitting(&[(10, 8), (30, 8), (17, 8), (50, 8)]), 2);
+        assert_eq!(fitting(&[(10, 8), (30, 8), (3, 8)]), 2);
+        assert_eq!(fitting(&[(10, 8), (10, 8)]), 1);
+        let long: Vec<(u64, u32)> = (0..9).map(|at| (1 + at * 1024, 1024)).collect();
+        assert_eq!(fitting(&long), 4);
+        assert_eq!(fitting(&[(1, 1 << 20)]), 1);
+    }
+
+    #[test]
+    fn rows_in_the_order_of_keys_go_to_their_operations() {
+        let all = selects(&[(20, 2), (1, 2), (40, 2), (30, 2)]);
+        let visited = [(1, 100), (2, 130), (20, 150), (21, 190), (40, 200)];
+        let executed = executed(&all, &by_key(&all), &visited);
+        let of = |one: &Executed| (one.rows, one.latency_ns / 1000);
+        // Of the last one nothing is there, and of the one before it half.
+        let expected = [(2, 60), (2, 130), (1, 10), (0, 0)];
+        assert_eq!(executed.iter().map(of).collect::<Vec<_>>(), expected);
     }
 }

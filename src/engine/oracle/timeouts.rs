@@ -317,7 +317,8 @@ mod tests {
         insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
         let asked: Vec<String> =
             scripted.sent().into_iter().filter(|line| line.contains("gv$session")).collect();
-        assert_eq!(asked.len(), 2, "{asked:?}");
+        // A slow thread may ask once more before it is stopped.
+        assert!(asked.len() >= 2, "{asked:?}");
         assert!(asked[0].ends_with("[7, 70]"), "its number and serial number: {asked:?}");
     }
 

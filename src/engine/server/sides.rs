@@ -31,6 +31,11 @@ pub trait LoopWork: SchemaWork + Sized {
     /// The most SELECTs of one statement of LOOP=set.
     const SELECTS_MAX: usize;
 
+    /// How many of these SELECTs of one schema, one at least, one statement takes.
+    fn fitting(selects: &[Operation]) -> usize {
+        selects.len()
+    }
+
     fn control(&self) -> &SessionControl;
 
     fn set_policy(&mut self, policy: TimeoutPolicy);
@@ -93,7 +98,11 @@ impl<W: LoopWork> Side<W> {
             }
             Self::Set(single, selects) => (single, selects),
         };
-        let split = selects_or_one(W::SELECTS_MAX);
+        let selects_or_one = selects_or_one(W::SELECTS_MAX);
+        let split = |rest: &[Operation]| {
+            let (schema, length) = selects_or_one(rest);
+            (schema, W::fitting(&rest[..length]))
+        };
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match part.operations {
             [one] if one.kind != Kind::Select => Ok(vec![timed(|| single.run(work, one))]),
             _ => {

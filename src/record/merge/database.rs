@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::{Part, of_machines};
 use crate::stats::counters::IoCounts;
-use crate::stats::histogram::{Bar, Latencies};
+use crate::stats::histogram::Latencies;
 use crate::stats::os::Counts;
 
 /// Shares that end so much later than the database's counters leave them short of the run.
@@ -25,7 +25,11 @@ pub(super) fn fill(
     let counting: Vec<&Part> = parts.iter().filter(|part| part.share.counts_database).collect();
     match counting.as_slice() {
         [] => forget(run),
-        [only] => until_counted(run, only, parts),
+        [only] => {
+            until_counted(run, only, parts);
+            // They were kept for a merge.
+            run.details.wait_histograms.values_mut().for_each(|timed| timed.buckets = None);
+        }
         several => add_up(run, several),
     }
     if counting.len() > 1 {
@@ -117,7 +121,8 @@ fn add_up(run: &mut Run, parts: &[&Part]) {
     run.summary.counters = counters(each().map(|run| &run.summary.counters));
     run.summary.waits = waits(each().flat_map(|run| &run.summary.waits));
     run.details.files = files(each().flat_map(|run| &run.details.files));
-    run.details.wait_histograms = wait_histograms(each().map(|run| &run.details.wait_histograms));
+    let histograms = each().map(|run| &run.details.wait_histograms);
+    run.details.wait_histograms = wait_histograms(histograms, &run.summary.waits);
     let events = &run.details.target.io_events;
     run.summary.io_latency_us =
         figures::io_latencies(events, &run.summary.waits, &run.details.wait_histograms);
@@ -196,28 +201,22 @@ fn files<'a>(each: impl Iterator<Item = &'a FileIo>) -> Vec<FileIo> {
     sums
 }
 
-/// Bars add up; percentiles of the hosts are no percentiles of the run.
+/// Histograms of all hosts together. Percentiles are unknown where some of the waits are in none.
 fn wait_histograms<'a>(
     each: impl Iterator<Item = &'a BTreeMap<String, WaitHistogram>>,
+    waits: &[WaitRow],
 ) -> BTreeMap<String, WaitHistogram> {
-    let mut sums: BTreeMap<String, WaitHistogram> = BTreeMap::new();
+    let mut by_name: BTreeMap<&String, Vec<&WaitHistogram>> = BTreeMap::new();
     for (name, histogram) in each.flatten() {
-        let Some(sum) = sums.get_mut(name) else {
-            sums.insert(name.clone(), histogram.clone());
-            continue;
-        };
-        sum.latency_us = sum.latency_us.plus_without_percentiles(&histogram.latency_us);
-        sum.bars = bars(&sum.bars, &histogram.bars);
+        by_name.entry(name).or_default().push(histogram);
     }
-    sums
-}
-
-fn bars(ours: &[Bar], theirs: &[Bar]) -> Vec<Bar> {
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    for bar in ours.iter().chain(theirs) {
-        *counts.entry(bar.upper_us).or_default() += bar.count;
-    }
-    counts.into_iter().map(|(upper_us, count)| Bar { upper_us, count }).collect()
+    let sum = |(name, each): (&String, Vec<&WaitHistogram>)| {
+        let sum = WaitHistogram::sum(&each)?;
+        let waited = waits.iter().find(|wait| wait.name == *name).and_then(|wait| wait.waits);
+        let is_whole = waited == Some(sum.latency_us.count);
+        Some((name.clone(), if is_whole { sum } else { sum.without_percentiles() }))
+    };
+    by_name.into_iter().filter_map(sum).collect()
 }
 
 /// The steady window of all hosts together.
@@ -253,7 +252,7 @@ fn fill_window(
             waits: waits(counted().flat_map(|(_, window)| &window.waits)),
             counters: counters(counted().map(|(_, window)| &window.counters)),
             files: files(counted().flat_map(|(_, window)| &window.files)),
-            endpoints: BTreeMap::new(),
+            ..WindowTotals::default()
         };
         match is_everyones {
             true => between_samples(summed, parts, &each),
@@ -268,7 +267,13 @@ fn fill_window(
         let (ops, rows, commits) = (rates.ops, rates.rows, rates.commits);
         window.per_second = PerSecond { ops, rows, commits, ..sampled };
         let events = &run.details.target.io_events;
-        window.io_latency_us = figures::io_latencies(events, &totals.waits, &BTreeMap::new());
+        let counting = parts.iter().filter(|part| part.share.counts_database);
+        let each = counting.filter_map(|part| part.run.details.steady.as_ref());
+        let timed = match is_everyones {
+            true => wait_histograms(each.map(|own| &own.wait_histograms), &totals.waits),
+            false => BTreeMap::new(),
+        };
+        window.io_latency_us = figures::io_latencies(events, &totals.waits, &timed);
         let counting: Vec<&Part> = parts.iter().filter(|p| p.share.counts_database).collect();
         if let ([only], true) = (counting.as_slice(), is_everyones)
             && let Some(own) = &only.run.summary.steady

@@ -1,6 +1,7 @@
 //! MPI, loaded when it is needed: the standard ABI of MPI 5.0 (`libmpi_abi.so`) gives symbols and
 //! handles that are the same in every library, so that one petal speaks to all of them and needs
-//! none to be built. All of the `unsafe` for it is here. Calls are made one at a time.
+//! none to be built. Open MPI 3 to 5 have an ABI of their own ([`Abi`]). All of the `unsafe` for both
+//! is here. Calls are made one at a time.
 //!
 //! Every message waits by asking again ([`MPI_Test`](Functions::test)), never in a call that blocks:
 //! a rank that hangs is given up in time. The memory of a request that was given up is leaked,
@@ -19,19 +20,65 @@ use super::{PeerError, Peers, Tag, Wait};
 
 /// The library by the name that the standard gives it, and where it is found besides.
 pub const LIBRARY: &str = "libmpi_abi.so";
-const LIBRARIES: [&str; 3] = [LIBRARY, "libmpi_abi.so.1", "libmpi_abi.so.0"];
+const LIBRARIES: [&str; 4] = [LIBRARY, "libmpi_abi.so.1", "libmpi_abi.so.0", OPEN_MPI];
+/// The library of Open MPI 3 to 5.
+pub const OPEN_MPI: &str = "libmpi.so.40";
 
 type Handle = *mut c_void;
 
-// Constants of the standard ABI, version 1.
-const COMM_WORLD: usize = 0x101;
-const ERRORS_RETURN: usize = 0x143;
-const BYTE: usize = 0x247;
-const THREAD_SERIALIZED: c_int = 2048;
+// Constants of both ABIs.
 const ANY_SOURCE: c_int = -1;
 const SUCCESS: c_int = 0;
+/// The longest text of an error: 512 in the standard, 256 in Open MPI.
 const ERROR_STRING_BYTES: usize = 512;
+/// The version of the standard ABI that petal knows.
 const ABI_MAJOR: c_int = 1;
+
+/// What differs between the ABIs: handles, as addresses, and the level of threads.
+#[derive(Debug, Clone, Copy)]
+struct Abi {
+    comm_world: usize,
+    errors_return: usize,
+    byte: usize,
+    thread_serialized: c_int,
+}
+
+impl Abi {
+    /// The constants of the standard ABI, version 1.
+    const STANDARD: Self =
+        Self { comm_world: 0x101, errors_return: 0x143, byte: 0x247, thread_serialized: 2048 };
+
+    /// The ABI of a library. In Open MPI's own, handles are the addresses of objects that it exports;
+    /// its status begins with source, tag and error, too, and is shorter.
+    fn of(library: Handle) -> Result<Self, String> {
+        if let Ok(found) = symbol(library, c"MPI_Abi_get_version") {
+            let (major, minor) = abi_version(found)?;
+            return match major {
+                ABI_MAJOR => Ok(Self::STANDARD),
+                _ => Err(format!("its ABI is of version {major}.{minor}, and petal knows 1")),
+            };
+        }
+        let object = |name| Ok::<_, String>(symbol(library, name)?.expose_provenance());
+        Ok(Self {
+            comm_world: object(c"ompi_mpi_comm_world")?,
+            errors_return: object(c"ompi_mpi_errors_return")?,
+            byte: object(c"ompi_mpi_byte")?,
+            thread_serialized: 2,
+        })
+    }
+
+    fn comm_world(self) -> Handle {
+        std::ptr::with_exposed_provenance_mut(self.comm_world)
+    }
+
+    fn errors_return(self) -> Handle {
+        std::ptr::with_exposed_provenance_mut(self.errors_return)
+    }
+
+    fn byte(self) -> Handle {
+        std::ptr::with_exposed_provenance_mut(self.byte)
+    }
+}
 
 /// A message goes in parts of so many bytes.
 const PART_BYTES: usize = 8 << 20;
@@ -42,10 +89,6 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 const POLL_SOON: Duration = Duration::from_micros(20);
 const POLL_LATER: Duration = Duration::from_millis(1);
 const SOON: u32 = 5000;
-
-fn constant(value: usize) -> Handle {
-    std::ptr::without_provenance_mut(value)
-}
 
 #[repr(C)]
 #[derive(Default)]
@@ -65,8 +108,8 @@ macro_rules! functions {
             fn find(library: Handle) -> Result<Self, String> {
                 $(
                     let found = symbol(library, $symbol)?;
-                    // SAFETY: the standard ABI gives a function of this name this signature, and
-                    // the library stays loaded as long as the process lives.
+                    // SAFETY: both ABIs give a function of this name this signature, and the
+                    // library stays loaded as long as the process lives.
                     let $name = unsafe {
                         std::mem::transmute::<Handle, unsafe extern "C" fn($($argument),*) -> c_int>(found)
                     };
@@ -78,7 +121,6 @@ macro_rules! functions {
 }
 
 functions! {
-    abi_version = c"MPI_Abi_get_version": fn(*mut c_int, *mut c_int),
     init = c"MPI_Init_thread": fn(*mut c_int, *mut c_void, c_int, *mut c_int),
     finalize = c"MPI_Finalize": fn(),
     abort = c"MPI_Abort": fn(Handle, c_int),
@@ -95,6 +137,7 @@ functions! {
 
 /// The ranks of one `mpiexec`.
 pub struct Mpi {
+    abi: Abi,
     functions: Mutex<Functions>,
     rank: u32,
     size: u32,
@@ -103,34 +146,31 @@ pub struct Mpi {
 impl Mpi {
     /// Loads the library, the one at `path` if one is named, and joins the other ranks.
     pub fn join(path: Option<&OsStr>) -> Result<Self, String> {
-        let functions = Functions::find(open(path)?)?;
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: both are written before the call returns.
-        let code = unsafe { (functions.abi_version)(&raw mut major, &raw mut minor) };
-        if code != SUCCESS || major != ABI_MAJOR {
-            return Err(format!("its ABI is of version {major}.{minor}, and petal knows 1"));
-        }
+        let library = open(path)?;
+        let abi = Abi::of(library)?;
+        let functions = Functions::find(library)?;
         let mut provided = 0;
         // SAFETY: argc and argv may be null; `provided` is written before the call returns.
         let code = unsafe {
-            (functions.init)(null_mut(), null_mut(), THREAD_SERIALIZED, &raw mut provided)
+            (functions.init)(null_mut(), null_mut(), abi.thread_serialized, &raw mut provided)
         };
         check(&functions, code, "MPI_Init_thread")?;
-        if provided < THREAD_SERIALIZED {
+        if provided < abi.thread_serialized {
             return Err("it serves one thread only (MPI_THREAD_SERIALIZED is needed)".to_owned());
         }
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: handles are the standard's constants; rank and size are written by the calls.
+        // SAFETY: handles are those of the library's ABI; rank and size are written by the calls.
         let codes = unsafe {
             [
-                (functions.set_errors)(constant(COMM_WORLD), constant(ERRORS_RETURN)),
-                (functions.rank)(constant(COMM_WORLD), &raw mut rank),
-                (functions.size)(constant(COMM_WORLD), &raw mut size),
+                (functions.set_errors)(abi.comm_world(), abi.errors_return()),
+                (functions.rank)(abi.comm_world(), &raw mut rank),
+                (functions.size)(abi.comm_world(), &raw mut size),
             ]
         };
         codes.into_iter().try_for_each(|code| check(&functions, code, "asking for the rank"))?;
         let number = |value: c_int| u32::try_from(value).map_err(|_| "no rank".to_owned());
-        Ok(Self { rank: number(rank)?, size: number(size)?, functions: Mutex::new(functions) })
+        let (rank, size) = (number(rank)?, number(size)?);
+        Ok(Self { abi, rank, size, functions: Mutex::new(functions) })
     }
 
     /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any more,
@@ -151,8 +191,8 @@ impl Mpi {
 
     /// Ends all ranks, this one with `code`, as the launcher does it: one of them does not answer.
     pub fn abort(&self, code: u8) {
-        // SAFETY: it was initialised; the handle is the standard's constant.
-        let _ = unsafe { (self.functions.lock().abort)(constant(COMM_WORLD), code.into()) };
+        // SAFETY: it was initialised; the handle is the ABI's.
+        let _ = unsafe { (self.functions.lock().abort)(self.abi.comm_world(), code.into()) };
     }
 
     /// Asks for a request until it has ended; one that has not when the wait is over goes on.
@@ -193,10 +233,10 @@ impl Mpi {
                 (functions.send)(
                     part.as_ptr().cast(),
                     part.len() as c_int,
-                    constant(BYTE),
+                    self.abi.byte(),
                     to as c_int,
                     tag as c_int,
-                    constant(COMM_WORLD),
+                    self.abi.comm_world(),
                     &raw mut request,
                 )
             };
@@ -225,10 +265,10 @@ impl Mpi {
                 (functions.receive)(
                     whole.cast(),
                     bytes as c_int,
-                    constant(BYTE),
+                    self.abi.byte(),
                     from as c_int,
                     tag as c_int,
-                    constant(COMM_WORLD),
+                    self.abi.comm_world(),
                     &raw mut request,
                 )
             };
@@ -249,7 +289,7 @@ impl Mpi {
             (functions.probe)(
                 source,
                 tag as c_int,
-                constant(COMM_WORLD),
+                self.abi.comm_world(),
                 &raw mut flag,
                 &raw mut status,
             )
@@ -297,7 +337,7 @@ impl Peers for Mpi {
         {
             let functions = self.functions.lock();
             // SAFETY: the request is written before the call returns.
-            let code = unsafe { (functions.barrier)(constant(COMM_WORLD), &raw mut request) };
+            let code = unsafe { (functions.barrier)(self.abi.comm_world(), &raw mut request) };
             check(&functions, code, "the barrier").map_err(PeerError::Failed)?;
         }
         self.wait(request, "the barrier", wait)
@@ -322,6 +362,17 @@ fn check(functions: &Functions, code: c_int, what: &str) -> Result<(), String> {
     unsafe { (functions.error_string)(code, text.as_mut_ptr().cast(), &raw mut length) };
     let words = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
     Err(format!("{what}: {words} (MPI error {code})"))
+}
+
+/// Major and minor version of the standard ABI, as its own function tells them.
+fn abi_version(found: Handle) -> Result<(c_int, c_int), String> {
+    type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the standard gives MPI_Abi_get_version this signature; both are written before the
+    // call returns.
+    let code =
+        unsafe { std::mem::transmute::<Handle, Version>(found)(&raw mut major, &raw mut minor) };
+    if code == SUCCESS { Ok((major, minor)) } else { Err("it does not tell its ABI".to_owned()) }
 }
 
 /// The library, by the path or by the names under which it is found; or why it cannot be loaded.

@@ -27,7 +27,7 @@ BEGIN
         SET touched = 0;
         SET @petal_errors = CONCAT(@petal_errors, done + 1, ' ', code, ' ', words, '\n');
         IF code NOT IN (1205, 1213, 1020, 3101) THEN
-            SET total = 0;
+            SET total = 0, upto = 0;
         END IF;
     END;
     SET @petal_ends = '', @petal_errors = '';
@@ -41,11 +41,8 @@ BEGIN
             WHILE done < upto AND moment < deadline DO
                 SET low = SUBSTR(firsts, 1 + done * 12, 12);
                 {select_own};
-                SET moment = SYSDATE(6);
-                SET @petal_ends = CONCAT(@petal_ends, {ended}), done = done + 1;
-                IF total = 0 THEN
-                    SET upto = 0;
-                END IF;
+                SET moment = SYSDATE(6), done = done + 1,
+                    @petal_ends = CONCAT(@petal_ends, {ended});
             END WHILE;
         ELSE
             WHILE done < upto AND moment < deadline DO
@@ -65,11 +62,8 @@ BEGIN
                         ELSE {update_first_all}; SET touched = GREATEST(ROW_COUNT(), 0);
                     END CASE;
                 END IF;
-                SET moment = SYSDATE(6);
-                SET @petal_ends = CONCAT(@petal_ends, {ended}), done = done + 1;
-                IF total = 0 THEN
-                    SET upto = 0;
-                END IF;
+                SET moment = SYSDATE(6), done = done + 1,
+                    @petal_ends = CONCAT(@petal_ends, {ended});
             END WHILE;
         END IF;
     END WHILE;

@@ -1,0 +1,126 @@
+//! How long the single waits of one event took, as a record keeps it. A share of several hosts keeps
+//! its buckets too, so that the merge of all is exact.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+use crate::stats::histogram::{Bar, LATENCY_NS_MAX, Latencies, LatencySummary};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitHistogram {
+    pub latency_us: LatencySummary,
+    pub bars: Vec<Bar>,
+    /// The buckets, as an interval log has them; in the record of a share alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<String>,
+}
+
+impl WaitHistogram {
+    pub fn of(latencies: &Latencies) -> Self {
+        Self { latency_us: latencies.summary(), bars: latencies.bars(), buckets: None }
+    }
+
+    /// Keeps the buckets as well, for a merge.
+    pub fn with_buckets(latencies: &Latencies) -> Self {
+        Self { buckets: encode(latencies.buckets()), ..Self::of(latencies) }
+    }
+
+    /// Adds up the histograms of several hosts. Where one of them has no buckets, the percentiles of
+    /// all are unknown: they cannot be had from percentiles or bars.
+    pub fn sum(each: &[&Self]) -> Option<Self> {
+        let (first, others) = each.split_first()?;
+        if others.is_empty() {
+            return Some(Self { buckets: None, ..(*first).clone() });
+        }
+        let exact: Option<Vec<Latencies>> = each.iter().map(|one| one.latencies()).collect();
+        if let Some(exact) = exact {
+            let mut all = Latencies::new();
+            exact.iter().for_each(|latencies| all.add(latencies));
+            return Some(Self::of(&all));
+        }
+        let mut sum = Self { buckets: None, ..(*first).clone() };
+        for other in others {
+            sum.latency_us = sum.latency_us.plus_without_percentiles(&other.latency_us);
+            sum.bars.extend(other.bars.iter().cloned());
+        }
+        sum.bars.sort_by_key(|bar| bar.upper_us);
+        sum.bars.dedup_by(|bar, kept| {
+            let is_same = bar.upper_us == kept.upper_us;
+            kept.count += if is_same { bar.count } else { 0 };
+            is_same
+        });
+        Some(sum)
+    }
+
+    /// Count, mean and maximum stay; what the percentiles are is not known any more.
+    pub fn without_percentiles(self) -> Self {
+        let nothing = LatencySummary::default();
+        Self { latency_us: self.latency_us.plus_without_percentiles(&nothing), ..self }
+    }
+
+    fn latencies(&self) -> Option<Latencies> {
+        let (total_ns, max_ns) = self.latency_us.exact_ns();
+        let buckets = decode(self.buckets.as_ref()?)?;
+        Some(Latencies::from_buckets(&buckets).with_exact(total_ns, max_ns))
+    }
+}
+
+/// Buckets as an interval log has them: compressed, in base64.
+fn encode(buckets: &Histogram<u64>) -> Option<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(buckets, &mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
+}
+
+/// None for what is damaged, or has other bounds than petal's.
+pub(super) fn decode(text: &str) -> Option<Histogram<u64>> {
+    let bytes = STANDARD.decode(text).ok()?;
+    let buckets: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+    (buckets.high() == LATENCY_NS_MAX).then_some(buckets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latencies(values_us: impl Iterator<Item = u64>) -> Latencies {
+        let mut latencies = Latencies::new();
+        values_us.for_each(|us| latencies.record(us * 1000));
+        latencies
+    }
+
+    #[test]
+    fn hosts_with_buckets_have_the_percentiles_of_all_their_waits() {
+        let (one, other) = (latencies(1..=900), latencies(10_001..=10_100));
+        let mut all = one.clone();
+        all.add(&other);
+        let [one, other] = [&one, &other].map(WaitHistogram::with_buckets);
+        let text = serde_json::to_string(&other).unwrap();
+        let read: WaitHistogram = serde_json::from_str(&text).unwrap();
+        let sum = WaitHistogram::sum(&[&one, &read]).unwrap();
+        assert_eq!(sum, WaitHistogram::of(&all));
+        // Of neither host, nor between them.
+        let p99 = [&one, &other, &sum].map(|of| of.latency_us.p99.unwrap() as u64);
+        assert!(p99[0] < 900 && p99[1] > 10_090 && (10_085..10_100).contains(&p99[2]), "{p99:?}");
+    }
+
+    #[test]
+    fn hosts_without_buckets_have_bars_and_no_percentiles() {
+        let (one, other) = (latencies(1..=900), latencies(500..=1500));
+        let mut all = one.clone();
+        all.add(&other);
+        let mut damaged = WaitHistogram::with_buckets(&one);
+        damaged.buckets = damaged.buckets.map(|text| text[..text.len() / 2].to_owned());
+        for first in [WaitHistogram::of(&one), damaged] {
+            let sum = WaitHistogram::sum(&[&first, &WaitHistogram::with_buckets(&other)]).unwrap();
+            let latency = &sum.latency_us;
+            assert_eq!((latency.count, latency.p50, latency.p99), (1901, None, None));
+            assert_eq!((latency.max, &sum.bars), (Some(1500.0), &all.bars()));
+        }
+        let alone = WaitHistogram::sum(&[&WaitHistogram::with_buckets(&one)]).unwrap();
+        assert_eq!(alone, WaitHistogram::of(&one));
+    }
+}
