@@ -8,7 +8,12 @@ mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /mnt /tmp
 mount -t tmpfs shm /dev/shm
 chmod 1777 /tmp /dev/shm
-for module in /modules/*; do insmod "$module"; done
+# Twice: which one needs the other differs from kernel to kernel.
+for module in /modules/* /modules/*; do insmod "$module" 2>/dev/null; done
+if ! [ -b /dev/vdb ]; then
+    echo the guest has no disk: its kernel lacks a module
+    poweroff -f
+fi
 ip link set lo up
 export HOME=/ TZ=UTC NO_OS_PERF_DATA=TRUE OUT=/tmp
 port=$(echo /dev/vport*)
