@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing:
 # the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
-# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Never
-# starts or configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or
+# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where KVM can
+# be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or
 # with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
@@ -26,7 +26,18 @@ fi
 if ! command -v prometheus >/dev/null; then
     missing="$missing prometheus"
 fi
+# Only a processor that can virtualise runs the guest's stock kernel by KVM.
+has_kvm() { grep -qw -e vmx -e svm /proc/cpuinfo && [ -w /dev/kvm ]; }
+if has_kvm && ! command -v qemu-system-x86_64 >/dev/null; then
+    missing="$missing qemu-system-x86"
+fi
+guest() {
+    if has_kvm && ! [ -e target/petal-guest/boot ]; then
+        sh "$(dirname "$0")/powercut-guest.sh" target/petal-guest
+    fi
+}
 if [ -z "$missing" ]; then
+    guest
     exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -47,3 +58,4 @@ fi
 apt-get update -q
 # shellcheck disable=SC2086 # a list of names
 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+guest

@@ -21,6 +21,7 @@ mod merge;
 mod metrics;
 mod os;
 mod output;
+mod powercut;
 mod profile;
 mod replay;
 mod report;
@@ -83,6 +84,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
     Entry { command: verify::command, run: verify::run },
+    Entry { command: powercut::command, run: powercut::run },
     Entry { command: compare::command, run: compare::run },
     Entry { command: history::command, run: history::run },
     Entry { command: awr::command, run: awr::run },

@@ -90,9 +90,9 @@ pub fn command() -> Command {
         )
         .arg(args::path(
             "ledger",
-            "FILE",
+            "[HOST:]FILE",
             "Write down which commits are acknowledged, on another machine than the one that may \
-             be cut; afterwards: petal verify FILE",
+             be cut (by ssh HOST, or with petal on it); afterwards: petal verify FILE",
         ))
         .arg(args::os_data())
         .arg(metrics::arg())

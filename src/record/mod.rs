@@ -24,6 +24,7 @@ pub mod os_figures;
 pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
+pub mod powercut;
 pub mod profile;
 mod rebuild;
 pub mod replay;

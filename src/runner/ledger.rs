@@ -1,6 +1,6 @@
 //! The ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
 
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::time::Instant;
 
 use time::OffsetDateTime;
@@ -11,12 +11,14 @@ use crate::record::ledger::{
     Acknowledged, FORMAT, Header, LedgerFile, LedgerKept, LedgerSchema, SessionFrame,
 };
 use crate::record::moment::exact;
+use crate::settings::url::TargetUrl;
 use crate::settings::{RedoStress, Settings};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::plan::Workload;
 use crate::workload::version::{RunStamps, Version};
 
 use super::RunError;
+use super::remote_file::RemoteFile;
 
 /// Begins the ledger of a run. Opens every schema for reading, so that what could not be verified
 /// is refused now.
@@ -34,7 +36,7 @@ pub fn begin(
     let header = Header {
         format: FORMAT.to_owned(),
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
-        url: settings.db.redacted(),
+        url: anywhere(&settings.db)?.redacted(),
         opened_at: exact(OffsetDateTime::now_utc()),
         stamp_mask: RunStamps::of(workload).mask(),
         sessions,
@@ -42,7 +44,23 @@ pub fn begin(
         rows: workload.rows,
         schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
     };
-    Ok(LedgerFile::create(path, &header)?)
+    match RemoteFile::named(path) {
+        None => Ok(LedgerFile::create(path, &header)?),
+        Some((host, file)) => {
+            let sink = RemoteFile::create(&host, &file)?;
+            Ok(LedgerFile::begin(path, Box::new(sink), &header)?)
+        }
+    }
+}
+
+/// The target, as it is named in whatever folder the ledger is verified.
+fn anywhere(db: &TargetUrl) -> Result<TargetUrl, RunError> {
+    let mut url = db.clone();
+    if let Some(path) = db.path() {
+        let path = absolute(path).map_err(|why| RunError::Environment(format!("DB: {why}")))?;
+        url.rest = path.to_string_lossy().into_owned();
+    }
+    Ok(url)
 }
 
 /// Ends the ledger of a run, which its record names. An error is that of the first write that

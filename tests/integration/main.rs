@@ -55,6 +55,7 @@ mod postgres_locks;
 mod postgres_silence;
 mod postgres_tls;
 mod postgres_way_in;
+mod powercut;
 mod proxy;
 mod ranks;
 mod rows;

@@ -16,7 +16,7 @@ mod read;
 mod write;
 
 pub use read::{Ending, read};
-pub use write::{LedgerFile, SessionFrame};
+pub use write::{LedgerFile, LedgerSink, SessionFrame};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Writing a ledger. Sessions encode in memory of their own and hand over whole frames.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +9,22 @@ use parking_lot::Mutex;
 
 use super::super::RecordError;
 use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, Header, MARK, RECORD_BYTES};
+
+/// Takes the bytes of a ledger as it grows.
+pub trait LedgerSink: Write + Send {
+    /// Makes all of it durable, as far as its place allows, after the last write.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl LedgerSink for File {
+    fn finish(&mut self) -> io::Result<()> {
+        match self.sync_all() {
+            // A port or a pipe has nothing to sync.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+}
 
 /// A ledger that grows. Sessions share it.
 pub struct LedgerFile {
@@ -18,7 +34,7 @@ pub struct LedgerFile {
 
 struct State {
     /// None after an error: what is written before it counts, and nothing comes after it.
-    file: Option<File>,
+    sink: Option<Box<dyn LedgerSink>>,
     frames: u64,
     commits: u64,
     error: Option<String>,
@@ -30,11 +46,20 @@ impl LedgerFile {
     pub fn create(path: &Path, header: &Header) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
         let mut file = OpenOptions::new();
-        let mut file = file.create(true).append(true).open(path).map_err(failed("open"))?;
+        let file = file.create(true).append(true).open(path).map_err(failed("open"))?;
         let about = file.metadata().map_err(failed("look at"))?;
         if about.is_file() && about.len() > 0 {
             return Err(RecordError::FileThere { path: path.to_owned() });
         }
+        Self::begin(path, Box::new(file), header)
+    }
+
+    /// Begins a ledger in a new place, which `path` names.
+    pub fn begin(
+        path: &Path,
+        mut sink: Box<dyn LedgerSink>,
+        header: &Header,
+    ) -> Result<Self, RecordError> {
         let json = serde_json::to_vec(header);
         let json = json.map_err(|cause| RecordError::encode("the ledger", path, &cause))?;
         let mut bytes = Vec::with_capacity(json.len() + 16);
@@ -42,8 +67,8 @@ impl LedgerFile {
         bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
         bytes.extend_from_slice(&json);
-        file.write_all(&bytes).map_err(failed("write"))?;
-        let state = State { file: Some(file), frames: 0, commits: 0, error: None };
+        sink.write_all(&bytes).map_err(|error| RecordError::io("write", path, error))?;
+        let state = State { sink: Some(sink), frames: 0, commits: 0, error: None };
         Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
     }
 
@@ -61,10 +86,8 @@ impl LedgerFile {
     pub fn end(&self, since_trigger_ns: u64) -> Result<(), String> {
         self.append(&mut SessionFrame::new(0), since_trigger_ns);
         let mut state = self.state.lock();
-        if let Some(file) = state.file.take()
-            && let Err(error) = file.sync_all()
-            // A port or a pipe has nothing to sync.
-            && error.kind() != io::ErrorKind::InvalidInput
+        if let Some(mut sink) = state.sink.take()
+            && let Err(error) = sink.finish()
         {
             state.error.get_or_insert(error.to_string());
         }
@@ -74,8 +97,8 @@ impl LedgerFile {
     /// Writes a frame with one call to the operating system, and empties it.
     pub fn append(&self, frame: &mut SessionFrame, since_trigger_ns: u64) {
         let mut state = self.state.lock();
-        let State { file, frames, commits, error } = &mut *state;
-        if let Some(open) = file {
+        let State { sink, frames, commits, error } = &mut *state;
+        if let Some(open) = sink {
             match open.write_all(frame.sealed(*frames, since_trigger_ns)) {
                 Ok(()) => {
                     *frames += 1;
@@ -83,7 +106,7 @@ impl LedgerFile {
                 }
                 Err(why) => {
                     error.get_or_insert(why.to_string());
-                    *file = None;
+                    *sink = None;
                 }
             }
         }

@@ -1,0 +1,111 @@
+//! The results of power cuts, for a person.
+
+use super::numbers::{decimal, or_dash, whole};
+use super::table::{Table, paragraph};
+use crate::record::powercut::{Cut, PowerCuts, Trial};
+
+/// The answer, a table of all trials, and what they mean.
+pub fn text(found: &PowerCuts) -> String {
+    let mut lines: Vec<String> =
+        found.trials.first().map(|asked| answer(found, asked)).into_iter().collect();
+    lines.extend([String::new(), table(found).render().trim_end().to_owned()]);
+    for note in notes(found) {
+        lines.push(String::new());
+        lines.push(paragraph("", "", &note).trim_end().to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// One cut in a line.
+pub fn cut(trial: &Trial, cut: &Cut) -> String {
+    let at = format!("{}: cut {} of {}", trial.name(), trial.cuts.len(), trial.planned_cuts);
+    let (lost, all) = (whole(cut.lost_commits), whole(cut.acknowledged_commits));
+    match (&cut.unreadable, cut.bad_rows) {
+        (Some(why), _) => format!("{at}: the database cannot be read: {why}"),
+        (None, 0) => format!("{at}: {lost} of {all} commits lost"),
+        (None, bad) => format!("{at}: {lost} of {all} commits lost, torn or wrong rows: {bad}"),
+    }
+}
+
+fn answer(found: &PowerCuts, asked: &Trial) -> String {
+    let (lost, all) = (whole(asked.lost_commits), whole(asked.acknowledged_commits));
+    let cuts = asked.cuts.len() as u64;
+    format!(
+        "{lost} of {all} acknowledged commits lost over {} cuts ({}, {})",
+        whole(cuts),
+        found.engine,
+        asked.name()
+    )
+}
+
+fn table(found: &PowerCuts) -> Table {
+    let mut table = Table::of_figures(
+        "disk and settings | cuts | with loss | unreadable | acknowledged | lost | bad rows | \
+         commits/s | writes/s | flushes/s",
+    );
+    for trial in found.trials.iter().filter(|trial| !trial.cuts.is_empty()) {
+        let rate = |rate: Option<f64>| or_dash(rate, |rate| decimal(rate, 0));
+        table.row([
+            trial.name(),
+            whole(trial.cuts.len() as u64),
+            whole(trial.cuts_with_loss),
+            whole(trial.unreadable_cuts),
+            whole(trial.acknowledged_commits),
+            whole(trial.lost_commits),
+            whole(trial.bad_rows),
+            rate(trial.commits_per_second),
+            rate(trial.writes_per_second),
+            rate(trial.flushes_per_second),
+        ]);
+    }
+    table
+}
+
+fn notes(found: &PowerCuts) -> Vec<String> {
+    let mut notes = Vec::new();
+    let Some(asked) = found.trials.first() else { return notes };
+    let cuts = asked.cuts.len();
+    let (controls, dropped): (Vec<&Trial>, u64) = (
+        found.trials.iter().filter(|trial| trial.is_control && !trial.cuts.is_empty()).collect(),
+        asked.cuts.iter().map(|cut| cut.dropped_bytes).sum(),
+    );
+    if asked.is_kept() && cuts > 0 {
+        notes.push(format!(
+            "{} cuts without a loss: losses come in fewer than about {} % of cuts, with 95 % \
+             confidence. The disk's cache lost {} KB of writes that were not flushed.",
+            whole(cuts as u64),
+            decimal((300.0 / cuts as f64).min(100.0), 1),
+            whole(dropped / 1000)
+        ));
+    }
+    if !controls.is_empty() && controls.iter().all(|control| control.is_kept()) {
+        notes.push(
+            "The controls lost nothing either: these cuts prove nothing. Take more of them \
+             (--controls), or a longer run (--within)."
+                .to_owned(),
+        );
+    }
+    for control in controls {
+        let rates = control.commits_per_second.zip(asked.commits_per_second);
+        let Some((control_rate, asked_rate)) = rates.filter(|rates| rates.1 > 0.0) else {
+            continue;
+        };
+        notes.push(format!(
+            "{}: {} times as many commits per second as {}; {} of {} cuts lost commits.",
+            control.name(),
+            decimal(control_rate / asked_rate, 1),
+            asked.name(),
+            whole(control.cuts_with_loss),
+            whole(control.cuts.len() as u64)
+        ));
+    }
+    if found.accelerator == "tcg" {
+        notes.push(
+            "The guest was emulated (tcg): its rates are those of the emulation, of use only beside \
+             each other."
+                .to_owned(),
+        );
+    }
+    notes.extend(found.stopped.iter().map(|why| format!("Not all cuts were done: {why}")));
+    notes
+}

@@ -1,0 +1,84 @@
+//! The engines that a guest can run: their programs, their orders and their controls.
+
+use std::path::{Path, PathBuf};
+
+use super::super::RunError;
+use super::disk::DiskKind;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestEngine {
+    Sqlite,
+    Postgres,
+}
+
+impl GuestEngine {
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "sqlite" => Ok(Self::Sqlite),
+            "postgres" => Ok(Self::Postgres),
+            _ => Err("must be sqlite or postgres".to_owned()),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+
+    /// How the guest starts and stops it, in the guest's shell.
+    pub fn script(self) -> &'static str {
+        match self {
+            Self::Sqlite => include_str!("guest/sqlite.sh"),
+            Self::Postgres => include_str!("guest/postgres.sh"),
+        }
+    }
+
+    /// Disks and settings that are known not to keep every commit.
+    pub fn controls(self) -> Vec<(DiskKind, &'static str)> {
+        let settings: &[&str] = match self {
+            Self::Sqlite => &["synchronous=off"],
+            Self::Postgres => &["synchronous_commit=off", "fsync=off"],
+        };
+        let lying = (DiskKind::Lying, "");
+        std::iter::once(lying).chain(settings.iter().map(|&s| (DiskKind::Honest, s))).collect()
+    }
+
+    /// Programs of this host that the guest gets, with the files and libraries beside them.
+    pub fn files(self) -> Result<Vec<PathBuf>, RunError> {
+        match self {
+            Self::Sqlite => Ok(Vec::new()),
+            Self::Postgres => postgres_files(Path::new("/usr/lib/postgresql")).ok_or_else(|| {
+                RunError::Environment(
+                    "no PostgreSQL in /usr/lib/postgresql for the guest: install Debian's package \
+                     postgresql"
+                        .to_owned(),
+                )
+            }),
+        }
+    }
+}
+
+/// Of the newest version.
+fn postgres_files(installed: &Path) -> Option<Vec<PathBuf>> {
+    let versions = installed.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions
+        .filter(|path| path.join("bin/initdb").exists())
+        .max_by_key(|path| version(path).unwrap_or(0))?;
+    let programs = ["postgres", "initdb", "pg_ctl"].map(|name| newest.join("bin").join(name));
+    let shared = Path::new("/usr/share/postgresql").join(newest.file_name()?);
+    let is_needed = |path: &PathBuf| {
+        let path = path.to_string_lossy();
+        !["/bitcode/", "/man/", "/llvmjit", "/pgxs/"].iter().any(|part| path.contains(part))
+    };
+    let below = [newest.join("lib"), shared].into_iter().flat_map(|folder| files_below(&folder));
+    Some(programs.into_iter().chain(below.filter(is_needed)).collect())
+}
+
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let below = |path: PathBuf| if path.is_dir() { files_below(&path) } else { vec![path] };
+    entries.flat_map(|entry| below(entry.path())).collect()
+}

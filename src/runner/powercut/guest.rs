@@ -1,0 +1,335 @@
+//! The guest: a stock kernel, and a first file system with busybox, petal and an engine's programs. It
+//! boots once, up to where it needs its disk; every order begins with that machine restored.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use time::OffsetDateTime;
+
+use super::super::RunError;
+use super::archive::Archive;
+use super::engines::{GuestEngine, files_below};
+use super::{failed, own_program};
+
+/// Modules of a stock kernel, in the order in which they need each other; those that it has built in
+/// are missing there.
+const MODULES: [&str; 14] = [
+    "virtio",
+    "virtio_ring",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_console",
+    "crc16",
+    "crc32c_generic",
+    "libcrc32c",
+    "crc32c_cryptoapi",
+    "mbcache",
+    "jbd2",
+    "ext4",
+];
+/// Where what is needed of a kernel package and of busybox may lie.
+const ROOTS: [&str; 2] = ["petal-guest", "/"];
+const INIT: &str = include_str!("guest/init.sh");
+const WORK: &str = include_str!("guest/work.sh");
+const READY: &str = "PETAL-READY";
+const OVER: &str = "PETAL-OVER ";
+/// The order stands before the ledger on the guest's second disk.
+const ORDER_BYTES: usize = 16 << 10;
+const ORDER_DISK_BYTES: u64 = 64 << 20;
+
+/// How the guest's instructions are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    Kvm,
+    /// By qemu itself, many times slower.
+    Tcg,
+}
+
+impl Accelerator {
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "kvm" => Ok(Self::Kvm),
+            "tcg" => Ok(Self::Tcg),
+            _ => Err("must be kvm or tcg".to_owned()),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+
+    /// A processor without these flags, such as that of many virtual machines, runs no stock kernel by
+    /// KVM, though the device may be there.
+    pub fn of_host() -> Self {
+        let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
+        match can && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
+            true => Self::Kvm,
+            false => Self::Tcg,
+        }
+    }
+}
+
+/// What a guest is made of.
+pub struct Programs {
+    pub kernel: PathBuf,
+    modules: PathBuf,
+    busybox: PathBuf,
+    pub accelerator: Accelerator,
+}
+
+impl Programs {
+    /// `root`: a folder into which the packages were unpacked.
+    pub fn find(root: Option<&Path>, accelerator: Accelerator) -> Result<Self, RunError> {
+        for (program, package) in
+            [("qemu-system-x86_64", "qemu-system-x86"), ("mkfs.ext4", "e2fsprogs")]
+        {
+            if in_path(program).is_none() {
+                let why = format!("{program} is not installed; install Debian's package {package}");
+                return Err(RunError::Environment(why));
+            }
+        }
+        let roots =
+            root.map_or_else(|| ROOTS.map(PathBuf::from).to_vec(), |root| vec![root.into()]);
+        let missing = |what: &str| {
+            let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>();
+            RunError::Environment(format!(
+                "no {what} for the guest in {}; `sh scripts/powercut-guest.sh` of petal's sources \
+                 downloads and unpacks Debian's packages into petal-guest, or name a folder with \
+                 them by --guest",
+                places.join(" or ")
+            ))
+        };
+        let kernel = roots.iter().find_map(|root| kernel_of(root));
+        let (kernel, modules) = kernel.ok_or_else(|| missing("kernel with its modules"))?;
+        let of_roots = roots.iter().flat_map(|root| ["bin", "usr/bin"].map(|bin| root.join(bin)));
+        let busybox = of_roots.map(|bin| bin.join("busybox")).find(|path| path.exists());
+        let busybox = busybox.ok_or_else(|| missing("busybox"))?;
+        Ok(Self { kernel, modules, busybox, accelerator })
+    }
+
+    /// Writes the guest's first file system.
+    pub fn archive(&self, engine: GuestEngine, path: &Path) -> Result<(), RunError> {
+        let doing = "making the guest's files";
+        let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        let mut add = |name: &Path, from: &Path| {
+            let bytes = fs::read(from).map_err(failed(&format!("reading {}", from.display())))?;
+            let name = name.strip_prefix("/").unwrap_or(name).to_owned();
+            files.insert(name, bytes);
+            Ok::<_, RunError>(())
+        };
+        let own = own_program()?;
+        let of_engine = engine.files()?;
+        add(Path::new("bin/busybox"), &self.busybox)?;
+        add(Path::new("bin/petal"), &own)?;
+        for file in &of_engine {
+            add(file, file)?;
+        }
+        let is_program = |path: &&PathBuf| path.parent().is_some_and(|bin| bin.ends_with("bin"));
+        for program in of_engine.iter().filter(is_program).chain([&own, &self.busybox]) {
+            for library in libraries(program)? {
+                add(&library, &library)?;
+            }
+        }
+        let modules = files_below(&self.modules);
+        for (module, number) in MODULES.iter().zip(10..) {
+            let of_name = |path: &&PathBuf| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+                name.split(".ko").next() == Some(module)
+            };
+            if let Some(path) = modules.iter().find(of_name) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                add(Path::new(&format!("modules/{number}-{name}")), path)?;
+            }
+        }
+        let texts = [
+            ("init", INIT),
+            ("etc/passwd", "root:x:0:0::/:/bin/sh\npostgres:x:70:70::/tmp:/bin/sh\n"),
+            ("etc/group", "root:x:0:\npostgres:x:70:\n"),
+        ];
+        files.extend(texts.map(|(name, text)| (name.into(), text.as_bytes().to_vec())));
+        let file = fs::File::create(path).map_err(failed(doing))?;
+        Archive::write(std::io::BufWriter::new(file), &files).map_err(failed(doing))
+    }
+}
+
+/// A virtual machine at work. All of its files are in one folder.
+pub struct Machine {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Machine {
+    /// Boots up to where the guest waits for an order. `is_over` waits for what a machine does.
+    pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+        Self::start(programs, folder, &["-monitor", "stdio"])
+    }
+
+    /// Restores the machine that was saved.
+    pub fn restore(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+        Self::start(programs, folder, &["-incoming", "exec:cat state"])
+    }
+
+    fn start(programs: &Programs, folder: &Path, more: &[&str]) -> Result<Self, RunError> {
+        fs::write(folder.join("port"), []).map_err(failed("making the guest's port"))?;
+        // Whatever becomes of petal, the machine ends with it.
+        let mut machine = Command::new("setpriv");
+        machine.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
+        match programs.accelerator {
+            Accelerator::Kvm => machine.args(["-accel", "kvm", "-cpu", "host"]),
+            Accelerator::Tcg => machine.args(["-accel", "tcg,thread=multi"]),
+        };
+        machine.args(["-m", "512", "-smp", "1", "-display", "none", "-no-reboot", "-nodefaults"]);
+        machine.args(["-serial", "file:console", "-initrd", "guest.cpio", "-kernel"]);
+        machine.arg(fs::canonicalize(&programs.kernel).map_err(failed("finding the kernel"))?);
+        machine.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+        machine.args([
+            "-drive",
+            "file.driver=nbd,file.server.type=unix,file.server.path=disk,format=raw,if=virtio,\
+             cache=none",
+            "-drive",
+            "file=order,format=raw,if=virtio,read-only=on",
+        ]);
+        machine.args(["-device", "virtio-serial-pci"]);
+        machine.args(["-chardev", "file,id=port,path=port,append=on"]);
+        machine.args(["-device", "virtserialport,chardev=port,name=petal"]).args(more);
+        let log = fs::File::create(folder.join("machine.log")).map_err(failed("making a log"))?;
+        let said = log.try_clone().map_err(failed("making a log"))?;
+        machine.current_dir(folder).stdin(Stdio::piped()).stdout(said).stderr(log);
+        // A Ctrl-C is petal's to handle.
+        let process = machine.process_group(0).spawn().map_err(failed("starting qemu"))?;
+        Ok(Self { process, folder: folder.to_owned() })
+    }
+
+    /// Saves the machine and ends it: [`Machine::has_ended`] says when that is done.
+    pub fn save(&mut self) -> Result<(), RunError> {
+        let monitor = self.process.stdin.as_mut();
+        let order = b"migrate \"exec:cat >state\"\nquit\n";
+        monitor
+            .map_or(Ok(()), |monitor| monitor.write_all(order))
+            .map_err(failed("saving the guest"))
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Guests wait for an order when they have said this by their port.
+    pub fn is_ready(&self) -> bool {
+        self.said().contains(READY)
+    }
+
+    /// What an order came to: its output and its exit code; None while it is not over.
+    pub fn outcome(&self) -> Option<(String, u8)> {
+        let said = self.said();
+        let (output, end) = said.split_once(OVER)?;
+        Some((output.to_owned(), end.lines().next()?.parse().ok()?))
+    }
+
+    fn said(&self) -> String {
+        let said = fs::read(self.folder.join("port")).unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    pub fn last_words(&self) -> String {
+        let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
+        let said = [read("console"), read("machine.log")].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(8)..].join(" | ")
+    }
+}
+
+impl Drop for Machine {
+    /// As when its power fails.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a restored guest is to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Order<'a> {
+    /// `load`, `run` or `verify`.
+    pub work: &'static str,
+    pub settings: &'a [String],
+    /// Of the run: restored machines draw alike.
+    pub seed: u64,
+    /// The ledger that is to be verified.
+    pub ledger: &'a [u8],
+    /// True: the guest leaves its disk in order.
+    pub keeps_disk: bool,
+}
+
+impl Order<'_> {
+    pub fn write(&self, folder: &Path, engine: GuestEngine) -> Result<(), RunError> {
+        let length = self.ledger.len();
+        let mut bytes = self.text(engine).into_bytes();
+        if bytes.len() > ORDER_BYTES || length as u64 > ORDER_DISK_BYTES / 2 {
+            let why = format!("the guest's order or its ledger of {length} bytes is too long");
+            return Err(RunError::Environment(why + "; cut earlier, with a lower --within"));
+        }
+        bytes.resize(ORDER_BYTES, 0);
+        bytes.extend_from_slice(self.ledger);
+        write_disk(folder, &bytes)
+    }
+
+    fn text(&self, engine: GuestEngine) -> String {
+        let Self { work, seed, .. } = self;
+        let keep = if self.keeps_disk { "yes" } else { "no" };
+        let (settings, length) = (self.settings.join(" "), self.ledger.len());
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        format!(
+            "work={work} seed={seed} keep={keep} now={now} ledger_bytes={length}\n\
+             settings='{settings}'\n{}{WORK}",
+            engine.script()
+        )
+    }
+}
+
+/// Writes the guest's second disk; without an order it waits for one.
+pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let path = folder.join("order");
+    let write = || {
+        fs::write(&path, bytes)?;
+        fs::OpenOptions::new().write(true).open(&path)?.set_len(ORDER_DISK_BYTES)
+    };
+    write().map_err(failed("writing the guest's order"))
+}
+
+/// The newest kernel of a root whose modules are there, and these.
+fn kernel_of(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let kernels = root.join("boot").read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let with_modules = |kernel: PathBuf| {
+        let version = kernel.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
+        let places = ["lib", "usr/lib"].map(|lib| root.join(lib).join("modules").join(&version));
+        let modules = places.into_iter().find(|modules| modules.join("kernel").exists())?;
+        Some((kernel, modules))
+    };
+    kernels.filter_map(with_modules).max()
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::env::split_paths(&path).collect::<Vec<_>>();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    all.into_iter().chain(system).map(|folder| folder.join(program)).find(|path| path.exists())
+}
+
+/// The libraries that a program is linked with, and the one that loads them; none of a static one.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
+    let listed = Command::new("ldd").arg(program).output().map_err(failed("starting ldd"))?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let words = text.split_ascii_whitespace().filter(|word| word.starts_with('/'));
+    Ok(words.filter(|word| !word.ends_with(':')).map(PathBuf::from).collect())
+}

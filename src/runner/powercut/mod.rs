@@ -1,0 +1,393 @@
+//! Cuts of the power in a virtual machine: a guest runs petal against a database on a disk with a
+//! volatile cache; machine and cache are lost at a random moment; the guest recovers, and verifies.
+//! The ledger leaves the guest by a serial port into a file of this host.
+
+mod archive;
+mod disk;
+mod engines;
+mod guest;
+mod nbd;
+
+pub use disk::DiskKind;
+pub use engines::GuestEngine;
+pub use guest::Accelerator;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::RunError;
+use super::series::draw_seed;
+use crate::engine::{Caller, EngineError, ProgressUnit};
+use crate::record::ledger;
+use crate::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
+
+use disk::Disk;
+use guest::{Machine, Order, Programs, write_disk};
+use nbd::Served;
+
+/// A guest that has not done an order within this hangs.
+const GUEST_LIMIT: Duration = Duration::from_secs(900);
+/// The guest boots within this, but for one that is emulated on a busy host.
+const BOOT_LIMIT: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+const IMAGE_BYTES: u64 = 256 << 20;
+/// The guest's own code: its database did not stop, or its file system stayed mounted.
+const NOT_IN_ORDER: u8 = 9;
+/// The guest commits when its ledger has grown so far.
+const BEGUN_BYTES: u64 = 2048;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub engine: GuestEngine,
+    pub cuts: u32,
+    pub disk: DiskKind,
+    /// Settings of the guest's database, such as `synchronous=off`.
+    pub settings: Vec<String>,
+    /// Cuts of each control; 0: no controls.
+    pub controls: u32,
+    /// The longest time from the first commits to the cut.
+    pub within: Duration,
+    /// None: KVM where the processor has it.
+    pub accelerator: Option<Accelerator>,
+    /// A folder with the guest's kernel and busybox.
+    pub guest: Option<PathBuf>,
+    /// Where each cut's ledger and disk are kept.
+    pub keep: Option<PathBuf>,
+}
+
+/// Cuts as often as asked, and calls `told` after each cut. An error, or a signal, ends it; what was
+/// found until then is returned with it.
+pub fn run(
+    request: &Request,
+    caller: &Caller,
+    watch: &dyn super::Watch,
+    told: &dyn Fn(&Trial, &Cut),
+) -> Result<(PowerCuts, Option<RunError>), RunError> {
+    if let Some(keep) = &request.keep {
+        fs::create_dir_all(keep).map_err(failed(&format!("making {}", keep.display())))?;
+    }
+    let folder = own_folder()?;
+    let found = Laboratory::prepare(request, caller, watch, &folder)
+        .map(|laboratory| laboratory.all_cuts(watch, told));
+    // What is left of it is in the system's folder for such files.
+    let _ = fs::remove_dir_all(&folder);
+    found
+}
+
+/// A saved guest and a loaded disk.
+struct Laboratory<'a> {
+    request: &'a Request,
+    caller: &'a Caller,
+    folder: &'a Path,
+    programs: Programs,
+}
+
+impl<'a> Laboratory<'a> {
+    fn prepare(
+        request: &'a Request,
+        caller: &'a Caller,
+        watch: &dyn super::Watch,
+        folder: &'a Path,
+    ) -> Result<Self, RunError> {
+        let accelerator = request.accelerator.unwrap_or_else(Accelerator::of_host);
+        let programs = Programs::find(request.guest.as_deref(), accelerator)?;
+        let laboratory = Self { request, caller, folder, programs };
+        laboratory.programs.archive(request.engine, &laboratory.path("guest.cpio"))?;
+        let image = laboratory.path("loaded.img");
+        let file = fs::File::create(&image).map_err(failed("making a disk's image"))?;
+        file.set_len(IMAGE_BYTES).map_err(failed("making a disk's image"))?;
+        run_to_end(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
+        watch.phase("booting the guest and loading", 0, ProgressUnit::Items);
+        laboratory.save_guest()?;
+        laboratory.load()?;
+        Ok(laboratory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn save_guest(&self) -> Result<(), RunError> {
+        write_disk(self.folder, &[])?;
+        let _served = self.serve(Disk::of(&self.path("loaded.img")))?;
+        let mut machine = Machine::boot(&self.programs, self.folder)?;
+        let limit = match self.programs.accelerator {
+            Accelerator::Kvm => BOOT_LIMIT,
+            Accelerator::Tcg => GUEST_LIMIT,
+        };
+        self.wait(&mut machine, limit, |machine| machine.is_ready())?;
+        machine.save()?;
+        self.wait(&mut machine, GUEST_LIMIT, Machine::has_ended)?;
+        match fs::metadata(self.path("state")).is_ok_and(|state| state.len() > 0) {
+            true => Ok(()),
+            false => Err(RunError::Environment(format!(
+                "qemu did not save the guest: {}",
+                machine.last_words()
+            ))),
+        }
+    }
+
+    fn load(&self) -> Result<(), RunError> {
+        let served = self.serve(Disk::of(&self.path("loaded.img")))?;
+        let (said, code) = self.order(&Order { work: "load", ..Order::default() })?;
+        served.disk.lock().write_all().map_err(failed("writing the loaded disk"))?;
+        match code {
+            0 => Ok(()),
+            _ => Err(RunError::Environment(format!("the guest could not load: {}", said.trim()))),
+        }
+    }
+
+    fn all_cuts(
+        &self,
+        watch: &dyn super::Watch,
+        told: &dyn Fn(&Trial, &Cut),
+    ) -> (PowerCuts, Option<RunError>) {
+        let mut trials = self.trials();
+        let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
+        watch.phase("cutting", all.into(), ProgressUnit::Items);
+        let mut error = None;
+        while let Some(trial) = next_of(&mut trials) {
+            match self.cut(trial) {
+                Ok(cut) => {
+                    trial.add(cut);
+                    trial.cuts.last().into_iter().for_each(|cut| told(trial, cut));
+                    watch.advance(1);
+                }
+                Err(why) => {
+                    error = Some(why);
+                    break;
+                }
+            }
+        }
+        let kernel = self.programs.kernel.file_name().unwrap_or_default().to_string_lossy();
+        let cuts = PowerCuts {
+            format: FORMAT,
+            petal_version: env!("CARGO_PKG_VERSION"),
+            engine: self.request.engine.name(),
+            accelerator: self.programs.accelerator.name(),
+            kernel: kernel.trim_start_matches("vmlinuz-").to_owned(),
+            trials,
+            stopped: error.as_ref().map(ToString::to_string),
+        };
+        (cuts, error)
+    }
+
+    /// What was asked for, and the controls that differ from it.
+    fn trials(&self) -> Vec<Trial> {
+        let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
+            disk: disk.name(),
+            settings: settings.to_vec(),
+            planned_cuts,
+            is_control,
+            ..Trial::default()
+        };
+        let request = self.request;
+        let mut trials = vec![trial(request.disk, &request.settings, (request.cuts, false))];
+        for (disk, setting) in request.engine.controls() {
+            let mut settings = request.settings.clone();
+            settings.extend((!setting.is_empty()).then(|| setting.to_owned()));
+            let is_other = trials.iter().all(|other| {
+                other.disk != disk.name()
+                    || !settings.iter().all(|one| other.settings.contains(one))
+            });
+            if is_other && request.controls > 0 {
+                trials.push(trial(disk, &settings, (request.controls, true)));
+            }
+        }
+        trials
+    }
+
+    /// One cut: run, lose the power, recover, verify.
+    fn cut(&self, trial: &Trial) -> Result<Cut, RunError> {
+        let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
+        served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
+        let seed = draw_seed()?;
+        let order = Order { work: "run", settings: &trial.settings, seed, ..Order::default() };
+        order.write(self.folder, self.request.engine)?;
+        let port = self.path("port");
+        let mut machine = Machine::restore(&self.programs, self.folder)?;
+        let has_begun = || fs::metadata(&port).is_ok_and(|port| port.len() > BEGUN_BYTES);
+        self.wait(&mut machine, GUEST_LIMIT, |_| has_begun())?;
+        let (before, begun) = (served.disk.lock().requests, Instant::now());
+        // 53 bits.
+        thread::sleep(self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64));
+        let (dropped, after, cut_after_s) = {
+            let mut disk = served.disk.lock();
+            let dropped = disk.cut(seed).map_err(failed("cutting the disk"))?;
+            (dropped, disk.requests, begun.elapsed().as_secs_f64())
+        };
+        drop(machine);
+        let ledger_file = self.path("ledger");
+        fs::rename(&port, &ledger_file).map_err(failed("taking the ledger"))?;
+        let kept = ledger::read(&ledger_file)?;
+        let end_ns = kept.commits.iter().map(|commit| commit.end_ns).max().unwrap_or(0);
+        {
+            let mut disk = served.disk.lock();
+            disk.kind = DiskKind::Honest;
+            disk.power_on();
+        }
+        let bytes = fs::read(&ledger_file).map_err(failed("reading the ledger"))?;
+        let keeps_disk = self.request.keep.is_some();
+        let order = Order { work: "verify", ledger: &bytes, keeps_disk, ..Order::default() };
+        let (said, code) = self.order(&order)?;
+        let cut = Cut {
+            acknowledged_commits: kept.commits.len() as u64,
+            acknowledging_s: end_ns as f64 / 1e9,
+            cut_after_s,
+            cached_bytes: dropped.cached_bytes,
+            dropped_bytes: dropped.dropped_bytes,
+            writes: after.writes - before.writes,
+            flushes: after.flushes - before.flushes,
+            ..verdict(&said, code)
+        };
+        let cut = match cut.unreadable.is_some() {
+            true => Cut { lost_commits: cut.acknowledged_commits, ..cut },
+            false => cut,
+        };
+        Ok(Cut { kept: self.keep(trial, &served)?, ..cut })
+    }
+
+    /// Keeps a cut's ledger and the disk as it was recovered.
+    fn keep(&self, trial: &Trial, served: &Served) -> Result<Option<String>, RunError> {
+        let Some(keep) = &self.request.keep else { return Ok(None) };
+        let name = trial.name().replace(", ", "-").replace(' ', "-");
+        let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1)).display().to_string();
+        let copy = || {
+            let mut disk = served.disk.lock();
+            disk.write_all()?;
+            disk.copy_to(Path::new(&format!("{place}.img")))?;
+            fs::copy(self.path("ledger"), format!("{place}.ledger"))
+        };
+        copy().map_err(failed(&format!("keeping {place}")))?;
+        Ok(Some(place))
+    }
+
+    fn serve(&self, disk: std::io::Result<Disk>) -> Result<Served, RunError> {
+        let served = disk.and_then(|disk| Served::start(disk, &self.path("disk")));
+        served.map_err(failed("serving the guest's disk"))
+    }
+
+    /// Restores the guest for an order, and returns its output and exit code.
+    fn order(&self, order: &Order<'_>) -> Result<(String, u8), RunError> {
+        order.write(self.folder, self.request.engine)?;
+        let mut machine = Machine::restore(&self.programs, self.folder)?;
+        self.wait(&mut machine, GUEST_LIMIT, |machine| machine.outcome().is_some())?;
+        match machine.outcome() {
+            Some((said, NOT_IN_ORDER)) => Err(RunError::Environment(format!(
+                "the guest could not leave its disk in order: {}",
+                said.trim()
+            ))),
+            Some(outcome) => Ok(outcome),
+            None => Err(RunError::Environment("the guest said nothing".to_owned())),
+        }
+    }
+
+    /// Waits until `done`; a guest that ends before, or hangs, is an error with its last words.
+    fn wait(
+        &self,
+        machine: &mut Machine,
+        limit: Duration,
+        done: impl Fn(&mut Machine) -> bool,
+    ) -> Result<(), RunError> {
+        let began = Instant::now();
+        while !done(machine) {
+            if self.caller.is_interrupted() {
+                return Err(EngineError::Interrupted.into());
+            }
+            let has_ended = machine.has_ended();
+            if has_ended && !done(machine) || began.elapsed() > limit {
+                let how = if has_ended { "ended" } else { "did nothing more" };
+                let name = self.programs.accelerator.name();
+                return Err(RunError::Environment(format!(
+                    "the guest {how} ({name}) after {} s; its last words: {}",
+                    began.elapsed().as_secs(),
+                    machine.last_words()
+                )));
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+/// The trial of which the least share is done: what changes on the host meets all of them alike, and
+/// whoever stops early has some cuts of each.
+fn next_of(trials: &mut [Trial]) -> Option<&mut Trial> {
+    let share = |trial: &Trial| trial.cuts.len() as f64 / f64::from(trial.planned_cuts);
+    let left = trials.iter_mut().filter(|trial| share(trial) < 1.0);
+    left.min_by(|one, other| share(one).total_cmp(&share(other)))
+}
+
+/// The guest's verdict, or why it has none: its database cannot be read any more.
+fn verdict(said: &str, code: u8) -> Cut {
+    let found: Option<Value> = said
+        .find('{')
+        .and_then(|at| serde_json::Deserializer::from_str(&said[at..]).into_iter().next()?.ok());
+    let count = |name: &str| found.as_ref()?.get(name)?.as_u64();
+    match (count("lost_commits"), count("bad_rows")) {
+        (Some(lost_commits), Some(bad_rows)) if code <= 1 => {
+            Cut { lost_commits, bad_rows, ..Cut::default() }
+        }
+        _ => Cut { unreadable: Some(said.trim().to_owned()), ..Cut::default() },
+    }
+}
+
+fn own_program() -> Result<PathBuf, RunError> {
+    std::env::current_exe().map_err(failed("finding petal's own program"))
+}
+
+/// Runs a program, which must succeed.
+fn run_to_end(command: &mut Command) -> Result<(), RunError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(failed(&format!("starting {name}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(RunError::Environment(format!("{name} failed: {said}")))
+}
+
+fn failed(doing: &str) -> impl FnOnce(std::io::Error) -> RunError {
+    move |error| RunError::Environment(format!("{doing} failed: {error}"))
+}
+
+/// A folder of this process's own.
+fn own_folder() -> Result<PathBuf, RunError> {
+    let path = std::env::temp_dir().join(format!("petal-powercut-{}", draw_seed()?));
+    fs::create_dir(&path).map_err(failed(&format!("making {}", path.display())))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_take_turns_in_proportion() {
+        let trial = |disk, planned_cuts| Trial { disk, planned_cuts, ..Trial::default() };
+        let mut trials = [trial("honest", 4), trial("lying", 2)];
+        let mut order = Vec::new();
+        while let Some(trial) = next_of(&mut trials) {
+            trial.add(Cut::default());
+            order.push(trial.disk);
+        }
+        assert_eq!(order, ["honest", "lying", "honest", "honest", "lying", "honest"]);
+    }
+
+    #[test]
+    fn a_verdict_is_a_whole_answer_and_all_else_is_unreadable() {
+        let lost = verdict("{\"lost_commits\": 3,\n\"bad_rows\": 1}\npetal: a note\n", 1);
+        assert_eq!((lost.lost_commits, lost.bad_rows, lost.unreadable), (3, 1, None));
+        for (said, code) in [("mount: /mnt: bad superblock\n", 3), ("{\"lost_commits\": 3", 1)] {
+            let why = verdict(said, code).unreadable;
+            assert_eq!(why.as_deref(), Some(said.trim()));
+        }
+        assert!(verdict("{\"lost_commits\": 0, \"bad_rows\": 0}", 3).unreadable.is_some());
+    }
+}

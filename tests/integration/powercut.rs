@@ -1,0 +1,194 @@
+//! Cuts of the power of a virtual machine. What petal says is lost is counted again here, from the
+//! ledger and the rows on the disk of each cut.
+//!
+//! `make test` has a handful of cuts where KVM runs a stock kernel. Elsewhere, in about ten minutes:
+//! `sh scripts/powercut-guest.sh target/petal-guest &&
+//! PETAL_TEST_POWERCUT=tcg cargo test --test integration powercut`
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::server_postgres;
+use crate::support::{Workplace, count, skip};
+
+/// A commit of a ledger: session, sequence, begin, end, and keys.
+struct Commit(u32, u64, u64, u64, std::ops::Range<u64>);
+
+/// The run's mask of stamps, and its commits.
+fn ledger(path: &Path) -> (u64, Vec<Commit>) {
+    let bytes = fs::read(path).unwrap();
+    let number = |at: usize, length: usize| {
+        bytes[at..at + length].iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte))
+    };
+    let header_end = 16 + number(8, 4) as usize;
+    let header: Value = serde_json::from_slice(&bytes[16..header_end]).unwrap();
+    let (mut at, mut all) = (header_end, Vec::new());
+    while at + 48 <= bytes.len() {
+        let (session, records) = (number(at + 4, 4), number(at + 16, 4) as usize);
+        at += 48;
+        if at + 36 * records > bytes.len() {
+            break;
+        }
+        for record in (at..).step_by(36).take(records) {
+            let first = number(record + 24, 8);
+            let keys = first..first + number(record + 32, 2);
+            let [sequence, begin, end] = [0, 8, 16].map(|field| number(record + field, 8));
+            all.push(Commit(session as u32, sequence, begin, end, keys));
+        }
+        at += 36 * records;
+    }
+    (count(&header, "/stamp_mask"), all)
+}
+
+/// Commits of which a row holds something that was certainly there before them.
+fn lost(path: &Path, rows: &HashMap<u64, String>) -> u64 {
+    let (mask, commits) = ledger(path);
+    let is_lost_by = |commit: &Commit, key: u64| {
+        let Some(stamp) = rows.get(&key) else { return true };
+        let stamp = u64::from_str_radix(&stamp.to_uppercase(), 36).unwrap();
+        if stamp >> 63 == 1 {
+            // As the load wrote it.
+            return true;
+        }
+        let (session, sequence) = (((stamp ^ mask) >> 40) as u32, (stamp ^ mask) & ((1 << 40) - 1));
+        if session == commit.0 {
+            return sequence < commit.1;
+        }
+        let later = commits.iter().filter(|other| other.0 == session && other.1 >= sequence);
+        later.map(|other| other.3).min().is_some_and(|over| over < commit.2)
+    };
+    let is_lost = |commit: &&Commit| commit.4.clone().any(|key| is_lost_by(commit, key));
+    commits.iter().filter(is_lost).count() as u64
+}
+
+/// The first 13 bytes of each row's first column, read without petal from a folder of the disk.
+fn sqlite_rows(disk: &Path) -> HashMap<u64, String> {
+    let connection = rusqlite::Connection::open(disk.join("petal/petal1.db")).unwrap();
+    let mut rows = connection.prepare("SELECT custid, substr(c2, 1, 13) FROM cf1").unwrap();
+    let read = rows.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).unwrap();
+    read.map(Result::unwrap).collect()
+}
+
+fn postgres_rows(disk: &Path) -> HashMap<u64, String> {
+    let out = disk.join("data/rows.txt");
+    let (user, group) = server_postgres::user_numbers("postgres").unwrap();
+    let own = format!("{user}:{group}");
+    assert!(Command::new("chown").args(["-R", &own]).arg(disk).status().unwrap().success());
+    let mut server = Command::new(server_postgres::programs().unwrap().join("postgres"));
+    server.args(["--single", "-D"]).arg(disk.join("data")).arg("postgres");
+    server.current_dir(disk).uid(user).gid(group).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut server = server.spawn().unwrap();
+    let select = "SELECT custid, left(c2, 13) FROM petal1.cf1";
+    writeln!(server.stdin.take().unwrap(), "COPY ({select}) TO '{}'", out.display()).unwrap();
+    assert!(server.wait().unwrap().success());
+    let text = fs::read_to_string(out).unwrap();
+    let rows = text.lines().map(|line| line.split_once('\t').unwrap());
+    rows.map(|(key, stamp)| (key.parse().unwrap(), stamp.to_owned())).collect()
+}
+
+/// Copies the files out of a disk's image.
+fn unpacked(image: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display();
+    assert!(Command::new("chmod").args(["755", &path.to_string()]).status().unwrap().success());
+    let dump = Command::new("debugfs").args(["-R", &format!("rdump / {path}"), image]).output();
+    assert!(dump.unwrap().status.success());
+    folder
+}
+
+/// How the guest is to be run; None: not here.
+fn accelerator() -> Option<&'static str> {
+    if std::env::var("PETAL_TEST_POWERCUT").is_ok_and(|way| way == "tcg") {
+        return Some("tcg");
+    }
+    let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    if can && device.is_ok() {
+        return Some("kvm");
+    }
+    // A machine cannot be given KVM: the one skip that PETAL_TEST_REQUIRE=all allows.
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: no processor here for KVM, and emulation takes ten minutes: PETAL_TEST_POWERCUT=tcg"
+    );
+    None
+}
+
+fn guest() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/petal-guest")
+}
+
+/// Cuts, and counts again; `rows` reads a table from the files of a disk.
+fn cut(engine: &str, rows: fn(&Path) -> HashMap<u64, String>) {
+    let Some(accelerator) = accelerator() else { return };
+    if !guest().join("boot").exists() {
+        return skip("no kernel for a guest: sh scripts/powercut-guest.sh target/petal-guest");
+    }
+    let work = Workplace::new();
+    let guest = guest().display().to_string();
+    let asked = ["powercut", engine, "--cuts", "2", "--controls", "1", "--within", "3"];
+    let how = ["--accel", accelerator, "--guest", &guest, "--keep", "kept", "--json"];
+    let found = work.petal([&asked[..], &how].concat()).exits(0).json();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-powercut.schema.json");
+    let schema = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let schema = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&found).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+
+    let trials = found["trials"].as_array().unwrap();
+    assert_eq!(
+        (count(&trials[0], "/lost_commits"), trials[0]["cuts"].as_array().unwrap().len()),
+        (0, 2)
+    );
+    let mut counted = 0;
+    for trial in trials {
+        for cut in trial["cuts"].as_array().unwrap() {
+            assert!(count(cut, "/acknowledged_commits") > 10, "{cut}");
+            if !cut["unreadable"].is_null() || count(cut, "/bad_rows") > 0 {
+                continue;
+            }
+            let kept = work.path(cut["kept"].as_str().unwrap()).display().to_string();
+            let disk = unpacked(&format!("{kept}.img"));
+            let ledger = PathBuf::from(format!("{kept}.ledger"));
+            assert_eq!(count(cut, "/lost_commits"), lost(&ledger, &rows(disk.path())), "{cut}");
+            counted += count(cut, "/lost_commits");
+        }
+    }
+    assert!(counted > 0, "no control lost a commit: {found}");
+}
+
+#[test]
+fn cuts_of_sqlite_lose_what_is_counted_again() {
+    cut("sqlite", sqlite_rows);
+}
+
+#[test]
+fn cuts_of_postgres_lose_what_is_counted_again() {
+    if accelerator().is_some() && server_postgres::is_there() {
+        cut("postgres", postgres_rows);
+    }
+}
+
+#[test]
+fn what_is_missing_for_a_cut_is_named() {
+    let work = Workplace::new();
+    let tools = work.path("tools");
+    fs::create_dir(&tools).unwrap();
+    let call = |more: &[&str]| {
+        let args = [&["powercut", "--guest", "nothing"][..], more].concat();
+        work.petal(args).env("PATH", &tools).exits(3)
+    };
+    call(&[]).telling(&["qemu-system-x86_64 is not installed", "Debian's package qemu-system-x86"]);
+    for program in ["qemu-system-x86_64", "mkfs.ext4"] {
+        work.script(&format!("tools/{program}"), "exit 1");
+    }
+    call(&[]).telling(&["no kernel with its modules for the guest in nothing", "--guest"]);
+    work.petal(["powercut", "--set", "fsync=off; reboot"]).exits(2).telling(&["NAME=VALUE"]);
+}
