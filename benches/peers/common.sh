@@ -44,6 +44,22 @@ as() {
 # Processor seconds of a process and of its children that have ended.
 processor_s() { awk -v hz="$hz" '{print ($14 + $15 + $16 + $17) / hz}' "/proc/$1/stat"; }
 
+# used COMMAND...: runs it, and leaves in `spent` the processor seconds of it and of the server's sessions
+# that ended with it. Not by substitution, which would lose the variable.
+used() {
+    local before client
+    before=$(processor_s "${servers[0]}")
+    client=$("$@")
+    # A session's processor time is the server's once it has ended.
+    sleep 0.5
+    spent=$(echo "$client $(processor_s "${servers[0]}") $before" | awk '{print $1 + $2 - $3}')
+}
+# cost OPERATIONS IDLE: operations a second, processor microseconds an operation, less what IDLE spent,
+# which is the same program with one operation: starting, connecting, settling, reporting.
+cost() {
+    echo "$1 $seconds $spent $2" | awk '{print $1 / $2, ($3 - $4) * 1e6 / $1}'
+}
+
 # petal with what every measurement has; JSON goes to $folder/out, processor seconds are printed.
 petal_run() {
     timed "$petal" -q run --out "$folder/results" --json "$@"

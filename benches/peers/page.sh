@@ -24,8 +24,8 @@ sh scripts/install-test-servers.sh
 if [ ${#packages[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}"
 fi
-cargo build --release --locked -q
-export PETAL=$PWD/target/release/petal
+[ -n "${PETAL:-}" ] || cargo build --release --locked -q
+export PETAL=${PETAL:-$PWD/target/release/petal}
 mkdir -p target/peers
 
 # run NAME COMMAND...: rows of the comparison go to target/peers/NAME.csv once it is through.

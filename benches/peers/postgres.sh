@@ -27,8 +27,7 @@ url="postgres://petal@/postgres?host=$folder"
 start() {
     as postgres "$programs/pg_ctl" -D "$folder/data" -w -l "$folder/log" start \
         -o "-k $folder -c listen_addresses= -c max_wal_size=8GB $*" >/dev/null
-    postmaster=$(head -1 "$folder/data/postmaster.pid")
-    servers=("$postmaster")
+    servers=("$(head -1 "$folder/data/postmaster.pid")")
 }
 stop() {
     as postgres "$programs/pg_ctl" -D "$folder/data" -m fast stop >/dev/null
@@ -36,21 +35,6 @@ stop() {
 }
 query() { "$programs/psql" -qAt -c "$1"; }
 
-# used COMMAND...: runs it, and leaves in `spent` the processor seconds of it and of the server's sessions
-# that ended with it. Without substitution, which would lose the variable.
-used() {
-    local before client
-    before=$(processor_s "$postmaster")
-    client=$("$@")
-    # A session's processor time is the server's once it has ended.
-    sleep 0.5
-    spent=$(echo "$client $(processor_s "$postmaster") $before" | awk '{print $1 + $2 - $3}')
-}
-# cost OPERATIONS IDLE: operations a second, processor microseconds an operation, less what IDLE spent,
-# which is the same program with one operation: starting, connecting, settling, reporting.
-cost() {
-    echo "$1 $seconds $spent $2" | awk '{print $1 / $2, ($3 - $4) * 1e6 / $1}'
-}
 # Of all databases.
 blocks_read() {
     sleep 1.2 # The server adds a session's counts up to a second late.
@@ -178,7 +162,7 @@ if held 600; then
     # What the load left in the page cache is charged to nobody in the group.
     find "$folder/data" -type f -size +1M -exec dd if={} iflag=nocache count=0 status=none \;
     start_held
-    postmaster=$(head -1 "$folder/data/postmaster.pid") servers=("$postmaster")
+    servers=("$(head -1 "$folder/data/postmaster.pid")")
     scale=32768 unit=64
     for sessions in 4 32; do
         for loop in server client; do
