@@ -191,7 +191,7 @@ impl Machine {
         machine.args(["-m", "512", "-smp", "1", "-display", "none", "-no-reboot", "-nodefaults"]);
         machine.args(["-serial", "file:console", "-initrd", "guest.cpio", "-kernel"]);
         machine.arg(fs::canonicalize(&programs.kernel).map_err(failed("finding the kernel"))?);
-        machine.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+        machine.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off rootfstype=ramfs"]);
         machine.args([
             "-drive",
             "file.driver=nbd,file.server.type=unix,file.server.path=disk,format=raw,if=virtio,\
