@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing:
 # the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
-# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where KVM can
-# be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or
-# with PETAL_TEST_REQUIRE=all to fail.
+# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where KVM
+# can be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or configures
+# a server. Where it cannot install, it says so and leaves it to the tests to skip, or with
+# PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
