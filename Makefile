@@ -12,12 +12,12 @@ build:
 	$(CARGO) build --release --locked
 
 # Everything, the fast first. All of it is built at once, so that no processor waits for a compiler.
-# Most integration tests wait for servers and clocks: five at once keep two processors busy.
+# Most integration tests wait for servers and clocks: six at once keep two processors busy.
 test:
 	$(MAKE) -j2 --output-sync check servers
 	$(CARGO) test --locked --lib --test integration --no-run
 	$(CARGO) test --locked --lib -- --test-threads=3
-	$(CARGO) test --locked --test integration -- --test-threads=5
+	$(CARGO) test --locked --test integration -- --test-threads=6
 
 # The check list and then the conformance suite, against a live Oracle Database, which drops the user's
 # petal schemas; what each has proved is printed, and a text to send back is left:

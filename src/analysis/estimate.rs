@@ -216,7 +216,7 @@ mod tests {
     /// Of samples from one process the interval holds the true mean as often as it says: of three
     /// normal values by t in 95 of 100 cases (2,000 seeded trials, within four binomial standard
     /// deviations, 0.0195); of five and of ten skewed ones by bootstrap in 90 and 93, as NumPy
-    /// found with the same rule in 2,000 trials (here 400; 0.06).
+    /// found with the same rule in 2,000 trials (here 200; 0.085).
     #[test]
     fn intervals_cover_as_stated() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -236,11 +236,11 @@ mod tests {
         assert!((by_t - 0.95).abs() < 0.0195, "{by_t}");
         let spread: f64 = 0.4;
         for (repeats, known) in [(5, 0.90), (10, 0.93)] {
-            let covered = share(400, &mut || {
+            let covered = share(200, &mut || {
                 let values = (0..repeats).map(|_| (spread * draw()).exp()).collect();
                 (Estimate::of_percentile(values).unwrap(), (spread * spread / 2.0).exp())
             });
-            assert!((covered - known).abs() < 0.06, "{repeats}: {covered}");
+            assert!((covered - known).abs() < 0.085, "{repeats}: {covered}");
         }
     }
 

@@ -789,6 +789,7 @@ targets! {
     mysql_client: super::MYSQL_CLIENT;
     mysql_set: super::MYSQL_SET;
     mysql_rocksdb: super::MYSQL_ROCKSDB;
+    #[ignore = "each node is tested alone; of a cluster what reads and writes: mysql_cluster_work"]
     mysql_cluster: super::MYSQL_CLUSTER;
     #[ignore = "needs MySQL with Group Replication: see CONTRIBUTING.md"]
     mysql_group: super::MYSQL_GROUP;
@@ -800,4 +801,16 @@ targets! {
     oracle_server: super::ORACLE;
     #[ignore = "needs a live Oracle Database: make test-oracle"]
     oracle_client: super::ORACLE_CLIENT;
+}
+
+/// Three nodes are slow, and one turn each: the cases that read and write on all of them.
+mod mysql_cluster_work {
+    cases! {
+        super::MYSQL_CLUSTER, {};
+        an_operation_touches_its_work_unit,
+        updates_persist_and_reads_change_nothing,
+        the_mix_and_fixed_work_are_exact,
+        readers_read_and_writers_write,
+        a_killed_load_is_refused,
+    }
 }
