@@ -80,7 +80,7 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     echo "Measured on $(date -u +%F) with $("$PETAL" --version) ($(git rev-parse --short HEAD)):"
     echo "$(nproc) processors ($processor), $memory GiB, Linux $(uname -r),"
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
-    echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version)."
+    echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."
     echo
     table
     echo
