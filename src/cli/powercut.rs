@@ -98,8 +98,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         keep: path("keep"),
     };
     let context = source::context(&signals, console);
-    let told = |trial: &_, cut: &_| console.warn(&report::powercut::cut(trial, cut));
-    let (found, error) = powercut::run(&request, &context.caller, context.watch, &told)?;
+    let on_cut = |trial: &_, cut: &_| console.warn(&report::powercut::cut(trial, cut));
+    let (found, error) = powercut::run(&request, &context.caller, context.watch, &on_cut)?;
     if matches.get_flag("json") {
         let text = serde_json::to_string_pretty(&found);
         console.result(&(text.map_err(Failure::failed("the cuts are no JSON"))? + "\n"));

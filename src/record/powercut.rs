@@ -14,7 +14,7 @@ pub struct PowerCuts {
     pub accelerator: &'static str,
     /// The guest's kernel.
     pub kernel: String,
-    /// What was asked for, and after it the controls.
+    /// The cuts that were asked for, and after them the controls.
     pub trials: Vec<Trial>,
     /// Why not all cuts that were asked for were done; null where they were.
     pub stopped: Option<String>,
@@ -55,7 +55,7 @@ pub struct Cut {
     pub acknowledging_s: f64,
     /// From the first commits to the cut.
     pub cut_after_s: f64,
-    /// What was in the disk's cache at the cut, and how much of it was lost.
+    /// Bytes in the disk's cache at the cut, and those of them that were lost.
     pub cached_bytes: u64,
     pub dropped_bytes: u64,
     /// Requests that reached the disk, from the first commits to the cut.

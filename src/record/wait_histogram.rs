@@ -1,4 +1,4 @@
-//! How long the single waits of one event took, as a record keeps it. A share of several hosts keeps
+//! The histogram of single waits of one event, as a record keeps it. A share of several hosts keeps
 //! its buckets too, so that the merge of all is exact.
 
 use base64::Engine as _;

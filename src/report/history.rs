@@ -8,7 +8,7 @@ use crate::analysis::compare::ContextDifference;
 use crate::analysis::compare::gate::Held;
 use crate::analysis::compare::history::{History, Series, Shift, Step};
 
-/// What differs between two groups is reported up to so many facts.
+/// The most facts that are named of the difference between two groups.
 const FACTS_MAX: usize = 4;
 
 pub fn render(history: &History, held: &[Held]) -> String {

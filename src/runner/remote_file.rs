@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use super::RunError;
 use crate::record::ledger::LedgerSink;
 
-/// What the other host says once the file is open there.
+/// The other host prints this once the file is open there.
 const OPEN: &str = "petal-open";
 
 /// A file that is written; the connection ends with it.

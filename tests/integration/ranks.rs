@@ -36,7 +36,7 @@ struct Ranks {
     work: Workplace,
     size: usize,
     starts: std::cell::Cell<u32>,
-    library: PathBuf,
+    mpi: PathBuf,
 }
 
 impl Ranks {
@@ -44,7 +44,7 @@ impl Ranks {
         let work = Workplace::new();
         let schemas = size.to_string();
         work.petal([&["setup", "-s", &schemas, "--scale", "8M"][..], &DEVICE].concat()).exits(0);
-        Self { work, size, starts: std::cell::Cell::new(0), library: library().to_owned() }
+        Self { work, size, starts: std::cell::Cell::new(0), mpi: library().to_owned() }
     }
 
     /// Starts all ranks; `own` are the arguments that one rank alone has.
@@ -60,7 +60,7 @@ impl Ranks {
                 .petal(all)
                 .env("PMI_SIZE", self.size.to_string())
                 .env("PMI_RANK", rank.to_string())
-                .env("PETAL_MPI_LIBRARY", &self.library)
+                .env("PETAL_MPI_LIBRARY", &self.mpi)
                 .env("PETAL_TEST_MPI", &mail)
                 .start()
         });
@@ -125,7 +125,7 @@ fn ranks_leave_one_record_and_one_of_them_serves_metrics() {
 #[test]
 fn ranks_of_open_mpi_have_its_own_abi() {
     let library = built("libmpi_of_tests.so", &["-DOPEN_MPI"]);
-    let ranks = Ranks { library, ..Ranks::on_a_device(2) };
+    let ranks = Ranks { mpi: library, ..Ranks::on_a_device(2) };
     let run = first(ranks.all(&["run", "--work-loop", "20", "--json"])).exited(0).json();
     assert_eq!((count(&run, "/sessions"), count(&run, "/ops/total")), (2, 40));
 }

@@ -70,7 +70,7 @@ pub struct Plan {
     pub select_rate: RateOverTime,
     pub update_rate: RateOverTime,
     pub scan_rate: RateOverTime,
-    /// What the target should do per second, as far as a trial reported; at a scale of 1.
+    /// Rates per second that the target should reach at a scale of 1, as far as a trial found them.
     pub expected: BTreeMap<WorkCount, f64>,
     pub of: ReplayOf,
 }

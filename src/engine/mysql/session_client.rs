@@ -105,7 +105,7 @@ fn by_key(operations: &[Operation]) -> Vec<usize> {
     order
 }
 
-/// What each operation did, of the rows visited: the key, and the microseconds since the statement began.
+/// The outcome of each operation, from the rows visited: key, and microseconds since the statement began.
 /// An operation begins when the one before it in the order of keys has ended.
 fn executed(operations: &[Operation], by_key: &[usize], visited: &[(u64, u64)]) -> Vec<Executed> {
     let nothing = || Executed { latency_ns: 0, rows: 0, failure: None };

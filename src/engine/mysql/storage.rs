@@ -60,9 +60,9 @@ pub struct StorageTexts {
     pub proof_grant: &'static str,
     /// The advice where rows do not lie one in each block.
     pub placement_hint: &'static str,
-    /// What lets a user flush.
+    /// The GRANT that lets a user flush.
     pub flush_grant: &'static str,
-    /// What makes the server time its reads.
+    /// The setting or grant with which the server times its reads.
     pub untimed: &'static str,
     /// Settings that decide durability, I/O and what is measured.
     pub settings: &'static [&'static str],

@@ -23,7 +23,7 @@ pub struct Statements<S> {
     pub update: S,
 }
 
-/// What the loops do on a session's connection.
+/// A session's connection, as the loops use it.
 pub trait LoopWork: SchemaWork + Sized {
     type Statement: Clone;
     type Routine: Routine<Self>;

@@ -198,7 +198,7 @@ fn driver_hosts(run: &Run) -> Section {
     Section { id: "drivers", title: "Driver hosts", layer: "petal on each of them", parts }
 }
 
-/// What iostat, vmstat and mpstat would have said.
+/// The figures of iostat, vmstat and mpstat.
 fn host_seen(run: &Run) -> Section {
     let mut parts = Vec::new();
     let own = run.details.os.as_ref().filter(|_| !run.details.target.local);

@@ -34,7 +34,7 @@ const ERROR_STRING_BYTES: usize = 512;
 /// The version of the standard ABI that petal knows.
 const ABI_MAJOR: c_int = 1;
 
-/// What differs between the ABIs: handles, as addresses, and the level of threads.
+/// Differences between the ABIs: handles, as addresses, and the level of threads.
 #[derive(Debug, Clone, Copy)]
 struct Abi {
     comm_world: usize,

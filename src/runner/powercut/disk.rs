@@ -15,7 +15,7 @@ pub const BLOCK_BYTES: usize = 4096;
 /// A drive does not keep a block in its cache for ever: it writes it after this time.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// What a disk does when it is told to flush its cache.
+/// The answer of a disk to the order to flush its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskKind {
     Honest,
@@ -43,7 +43,7 @@ impl DiskKind {
 /// A disk. Only whoever serves it writes to its file.
 pub struct Disk {
     pub kind: DiskKind,
-    /// What it was before; None: all of it is in its own file.
+    /// The content before any write; None: all of it is in its own file.
     base: Option<File>,
     own: File,
     bytes: u64,
@@ -60,14 +60,14 @@ struct Cached {
     block: Box<[u8; BLOCK_BYTES]>,
 }
 
-/// How often the guest asked.
+/// Requests of the guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requests {
     pub writes: u64,
     pub flushes: u64,
 }
 
-/// What a cut found in the cache, and what of it was lost.
+/// The content of the cache at a cut, and the part of it that was lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub cached_bytes: u64,

@@ -27,7 +27,7 @@ impl GuestEngine {
         }
     }
 
-    /// How the guest starts and stops it, in the guest's shell.
+    /// Shell functions with which the guest starts and stops it.
     pub fn script(self) -> &'static str {
         match self {
             Self::Sqlite => include_str!("guest/sqlite.sh"),

@@ -43,7 +43,7 @@ const OVER: &str = "PETAL-OVER ";
 const ORDER_BYTES: usize = 16 << 10;
 const ORDER_DISK_BYTES: u64 = 64 << 20;
 
-/// How the guest's instructions are executed.
+/// The way in which qemu executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     Kvm,
@@ -79,7 +79,7 @@ impl Accelerator {
     }
 }
 
-/// What a guest is made of.
+/// The files of this host that a guest is made of.
 pub struct Programs {
     pub kernel: PathBuf,
     modules: PathBuf,
@@ -169,7 +169,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots up to where the guest waits for an order. `is_over` waits for what a machine does.
+    /// Boots up to where the guest waits for an order.
     pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
         Self::start(programs, folder, &["-monitor", "stdio"])
     }
@@ -228,7 +228,7 @@ impl Machine {
         self.said().contains(READY)
     }
 
-    /// What an order came to: its output and its exit code; None while it is not over.
+    /// Output and exit code of an order; None while it is not over.
     pub fn outcome(&self) -> Option<(String, u8)> {
         let said = self.said();
         let (output, end) = said.split_once(OVER)?;
@@ -257,7 +257,7 @@ impl Drop for Machine {
     }
 }
 
-/// What a restored guest is to do.
+/// Work for a restored guest.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Order<'a> {
     /// `load`, `run` or `verify`.

@@ -41,7 +41,7 @@ const NOT_IN_ORDER: u8 = 9;
 /// The guest commits when its ledger has grown so far.
 const BEGUN_BYTES: u64 = 2048;
 
-/// What is asked for.
+/// The cuts that a user asks for.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub engine: GuestEngine,
@@ -61,34 +61,34 @@ pub struct Request {
     pub keep: Option<PathBuf>,
 }
 
-/// Cuts as often as asked, and calls `told` after each cut. An error, or a signal, ends it; what was
+/// Cuts as often as asked, and calls `on_cut` after each cut. An error, or a signal, ends it; what was
 /// found until then is returned with it.
 pub fn run(
     request: &Request,
     caller: &Caller,
     watch: &dyn super::Watch,
-    told: &dyn Fn(&Trial, &Cut),
+    on_cut: &dyn Fn(&Trial, &Cut),
 ) -> Result<(PowerCuts, Option<RunError>), RunError> {
     if let Some(keep) = &request.keep {
         fs::create_dir_all(keep).map_err(failed(&format!("making {}", keep.display())))?;
     }
     let folder = own_folder()?;
-    let found = Laboratory::prepare(request, caller, watch, &folder)
-        .map(|laboratory| laboratory.all_cuts(watch, told));
+    let found = TestBed::prepare(request, caller, watch, &folder)
+        .map(|test_bed| test_bed.all_cuts(watch, on_cut));
     // What is left of it is in the system's folder for such files.
     let _ = fs::remove_dir_all(&folder);
     found
 }
 
-/// A saved guest and a loaded disk.
-struct Laboratory<'a> {
+/// A saved guest and a loaded disk, on which all cuts are made.
+struct TestBed<'a> {
     request: &'a Request,
     caller: &'a Caller,
     folder: &'a Path,
     programs: Programs,
 }
 
-impl<'a> Laboratory<'a> {
+impl<'a> TestBed<'a> {
     fn prepare(
         request: &'a Request,
         caller: &'a Caller,
@@ -97,16 +97,16 @@ impl<'a> Laboratory<'a> {
     ) -> Result<Self, RunError> {
         let accelerator = request.accelerator.unwrap_or_else(Accelerator::of_host);
         let programs = Programs::find(request.guest.as_deref(), accelerator)?;
-        let laboratory = Self { request, caller, folder, programs };
-        laboratory.programs.archive(request.engine, &laboratory.path("guest.cpio"))?;
-        let image = laboratory.path("loaded.img");
+        let test_bed = Self { request, caller, folder, programs };
+        test_bed.programs.archive(request.engine, &test_bed.path("guest.cpio"))?;
+        let image = test_bed.path("loaded.img");
         let file = fs::File::create(&image).map_err(failed("making a disk's image"))?;
         file.set_len(IMAGE_BYTES).map_err(failed("making a disk's image"))?;
         run_to_end(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
         watch.phase("booting the guest and loading", 0, ProgressUnit::Items);
-        laboratory.save_guest()?;
-        laboratory.load()?;
-        Ok(laboratory)
+        test_bed.save_guest()?;
+        test_bed.load()?;
+        Ok(test_bed)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -146,7 +146,7 @@ impl<'a> Laboratory<'a> {
     fn all_cuts(
         &self,
         watch: &dyn super::Watch,
-        told: &dyn Fn(&Trial, &Cut),
+        on_cut: &dyn Fn(&Trial, &Cut),
     ) -> (PowerCuts, Option<RunError>) {
         let mut trials = self.trials();
         let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
@@ -156,7 +156,7 @@ impl<'a> Laboratory<'a> {
             match self.cut(trial) {
                 Ok(cut) => {
                     trial.add(cut);
-                    trial.cuts.last().into_iter().for_each(|cut| told(trial, cut));
+                    trial.cuts.last().into_iter().for_each(|cut| on_cut(trial, cut));
                     watch.advance(1);
                 }
                 Err(why) => {
@@ -178,7 +178,7 @@ impl<'a> Laboratory<'a> {
         (cuts, error)
     }
 
-    /// What was asked for, and the controls that differ from it.
+    /// The cuts that were asked for, and the controls that differ from them.
     fn trials(&self) -> Vec<Trial> {
         let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
             disk: disk.name(),

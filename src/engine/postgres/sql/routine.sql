@@ -36,7 +36,7 @@ DECLARE
     touched bigint;
     moments timestamptz[];
     others bigint[];
-    share integer := 16;
+    at_once integer := 16;
     filler text;
     moment timestamptz;
     deadline timestamptz;
@@ -75,7 +75,7 @@ BEGIN
                     done := cardinality(ends);
                     moment := ends[done];
                     -- What is left over at the pause has cost a look at the clock each.
-                    share := 4 * cardinality(moments);
+                    at_once := 4 * cardinality(moments);
                 ELSE
                     IF kind = 2 THEN
                         SELECT count(c2) INTO touched FROM {schema}.cf2;
