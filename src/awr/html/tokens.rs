@@ -7,6 +7,7 @@ use std::convert::Infallible;
 
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, ForwardingEmitter, Readable as _, Reader, Span, StringReader, Tokenizer};
+use memchr::memchr_iter;
 
 use super::PageBuilder;
 
@@ -103,7 +104,7 @@ fn part(text: &str, from: usize) -> Option<(Part<'_>, usize)> {
 
 /// The place of the `</table>` that follows, if nothing but rows stands before it.
 fn end_of_rows(text: &str, from: usize) -> Option<usize> {
-    for (at, _) in text.get(from..)?.match_indices('<') {
+    for at in memchr_iter(b'<', text.as_bytes().get(from..)?) {
         let tag = text.as_bytes().get(from + at + 1..)?;
         let name = tag.strip_prefix(b"/").unwrap_or(tag);
         let length = name.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
