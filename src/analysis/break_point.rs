@@ -86,7 +86,7 @@ pub struct BreakPoint {
     pub notes: Vec<String>,
 }
 
-/// None of a sweep that replays nothing.
+/// Finds the break point of a sweep. None where no run of the sweep is a replay.
 pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let replayed = swept.runs.iter().find_map(|run| run.details.replay.clone())?;
     // As it was stated then, unless another is stated now.

@@ -74,7 +74,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Or the rule that the text breaks.
+    /// Parses a bound such as `read.p99=10ms`. The error is the rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const FORM: &str = "is not CURVE.FIGURE=TIME, such as read.p99=10ms";
         let (what, time) = text.split_once('=').ok_or(FORM)?;

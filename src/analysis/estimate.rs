@@ -85,7 +85,7 @@ impl Estimate {
     }
 }
 
-/// None of nothing.
+/// The arithmetic mean; None without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -20,7 +20,7 @@ const PROCESSORS_SHARE_MIN: f64 = 0.10;
 const PROCESSORS_MIN: f64 = 0.25;
 /// Others' work in the database, as a share of petal's own. Less does not show in the figures.
 const IN_DATABASE_SHARE_MIN: f64 = 0.05;
-/// Nor does work of so few blocks or rows.
+/// Others' work of up to this many blocks or rows is not reported.
 const IN_DATABASE_MIN: u64 = 500;
 /// Once a second petal looks at the counters, ten times at the waits.
 const BLOCKS_OF_A_LOOK_MAX: f64 = 3000.0;
@@ -229,7 +229,7 @@ pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
 }
 
 impl Others {
-    /// So much of others' work, or so much more of it, tells.
+    /// The number of processors that others must use, or use in addition, to be reported.
     pub fn enough(self) -> f64 {
         PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)
     }

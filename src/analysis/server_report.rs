@@ -48,7 +48,8 @@ pub struct Comparison {
     pub rows: Vec<Beside>,
 }
 
-/// None where the record has no report; the reason where there is one and no comparison.
+/// Compares petal's counters with the database's own report. None where the record has no report;
+/// the error says why a report could not be compared.
 pub fn compare(run: &Run) -> Option<Result<Comparison, String>> {
     let reports = &run.summary.server_reports;
     (!reports.is_empty()).then(|| {

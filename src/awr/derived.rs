@@ -55,7 +55,7 @@ fn lists(report: &Report) -> [&[Event]; 2] {
     [&report.foreground_events, if is_usable { &report.top_events } else { &[] }]
 }
 
-/// Whose waits the lists are of.
+/// The processes whose waits the report lists: `foreground` or `all`.
 pub(super) fn read_processes(report: &Report) -> Option<Figure> {
     let section = &single_block(report)?.waits.as_ref()?.section;
     let is_foreground = section.to_lowercase().contains("foreground");

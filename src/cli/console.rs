@@ -66,7 +66,7 @@ impl Console {
         Self { quiet, terminal, result_lost, state, metrics: None }
     }
 
-    /// This console, which also serves what it follows.
+    /// Adds metrics, which follow the same work as the console.
     pub fn with_metrics(self, metrics: Option<Metrics>) -> Self {
         Self { metrics, ..self }
     }
@@ -104,7 +104,7 @@ impl Console {
         }
     }
 
-    /// How the command ended, all told.
+    /// The exit code of the command: at least `Environment` if a result could not be written.
     pub fn exit(&self, exit: Exit) -> Exit {
         let is_lost = self.result_lost.load(Ordering::Relaxed);
         if is_lost { exit.max(Exit::Environment) } else { exit }

@@ -64,7 +64,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error on its way out.
+/// The error that a command returns: a message and an exit code.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,

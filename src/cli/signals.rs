@@ -15,7 +15,7 @@ pub fn count() -> Result<Arc<AtomicU8>, ThreadError> {
     Ok(level)
 }
 
-/// Counts them here from now on.
+/// Counts signals into `level` from now on, up to two.
 pub fn count_into(level: &Arc<AtomicU8>) -> Result<(), ThreadError> {
     let mut wanted = vec![SIGINT, SIGTERM];
     // Under nohup the end of the terminal is not the end of the run.

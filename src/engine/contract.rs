@@ -20,7 +20,7 @@ use crate::workload::version::RowStamps;
 
 /// One target that petal can load and run.
 pub trait Engine: Send + Sync {
-    /// Its entry in the table of support.
+    /// The engine's entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
     /// The block size of a load: as asked, or the default. Refuses what the target has not.
@@ -38,7 +38,7 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// Which complete petal schemas are there, by number. Empty when none is.
+    /// The complete petal schemas on the target, by number. Empty when there is none.
     fn loaded(&self) -> Result<Vec<LoadedSchema>>;
 
     /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
@@ -212,7 +212,7 @@ pub trait Session: Send {
 
 /// Reads the rows of one schema back, whole.
 pub trait RowReader: Send {
-    /// Which load they are of.
+    /// The identity of the load that wrote the rows.
     fn load(&self) -> &str;
 
     /// Adds every row with a key from `first` to `last` to `found`, in any order.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::{RecordError, format};
 
-/// What is no such file may have no end of a line.
+/// The longest line that is read: a file of another kind may have no line ends.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// A file that grows by appends.

@@ -12,7 +12,7 @@ use crate::stats::os::{GroupLimit, Interval, Whole};
 
 /// The seconds that petal saw itself, in a run's folder.
 pub const OWN_NAME: &str = "os.ndjson";
-/// Those of a database's host that `petal os` recorded there.
+/// The seconds of the database's host, as `petal os` recorded them there.
 pub const SERVER_NAME: &str = "os-server.ndjson";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl Run {
         self.details.target.local || self.details.server_os.is_some()
     }
 
-    /// Why they are not.
+    /// Why the devices and processors of the database's host are not in this record.
     pub fn why_database_host_is_unseen(&self) -> &str {
         self.details.target.host_unseen.as_deref().unwrap_or("the database is on another host")
     }
@@ -121,7 +121,7 @@ fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
     Ok(seconds)
 }
 
-/// For a killed run: what its file holds, as one.
+/// Adds up the totals of a killed run from the file of its seconds.
 pub(super) fn rebuild(folder: &Path, run: &mut Run) {
     let Some(seen) = &mut run.details.os else { return };
     let mut whole = Whole::default();

@@ -52,7 +52,7 @@ use crate::stats::timeline::Tally;
 
 /// Follows a run: progress, notes, errors, and each second as it ends.
 pub trait Watch: Progress {
-    /// What follows is about this.
+    /// Work on `subject` begins: all further calls are about it.
     fn begins(&self, subject: &Subject);
     /// The sessions were triggered; the run is to last `seconds`.
     fn triggered(&self, sessions: u32, seconds: f64);

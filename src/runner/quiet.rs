@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A host on which somebody else is at work does not get quieter: waiting longer would not help.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How it ended.
+/// The result of the wait for a quiet host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quiet {
     pub dirty_bytes_after: Option<u64>,

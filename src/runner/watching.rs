@@ -27,8 +27,8 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// At so many seconds after the trigger. Returns the sample, without its processors one by
-    /// one, and what kept the second from being written.
+    /// Samples the operating system, `at_s` seconds after the trigger. Returns the sample, without
+    /// its processors one by one, and what kept the second from being written.
     pub fn look(&mut self, at_s: f64) -> (Sample, Result<(), RecordError>) {
         let sample = self.probe.sample();
         let mut interval = sample.since(&self.latest);

@@ -1,5 +1,5 @@
 //! Errors of settings, so that a person can act on them: key, value, where it came from, rule,
-//! way out. A secret's value never gets in here.
+//! hint. A secret's value never gets in here.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Rules between parameters, and against the target: what contradicts is refused before anything
-//! is touched, with key, value, rule and way out. Rules of one value alone are its kind's.
+//! is touched, with key, value, rule and hint. Rules of one value alone are its kind's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -28,7 +28,7 @@ pub struct ClockState {
 }
 
 impl ClockState {
-    /// None where nobody on this host can tell.
+    /// Asks chrony, else systemd, for the state of the clock. None where neither answers.
     pub fn ask() -> Option<Self> {
         let chrony = || chrony(&output_of("chronyc", &["-c", "tracking"])?);
         let systemd = || systemd(&output_of("timedatectl", &["show", "-p", "NTPSynchronized"])?);

@@ -70,7 +70,8 @@ pub struct NotableSetting {
     pub of_updates: bool,
 }
 
-/// What the only engine called it that told its kinds of files before this was recorded.
+/// The kind of data files in older records, which do not name it: only one engine counted I/O by
+/// kind of file then.
 fn data_file_kind() -> Option<String> {
     Some("main".to_owned())
 }

@@ -116,7 +116,8 @@ fn one_of_each(reported: &[&Part]) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// Of what is reported twice, the finer: an hour's report beside the day's.
+/// Keeps the shorter of two intervals of one instance that overlap, such as an hour's report
+/// beside the day's.
 fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
     pieces.sort_by(|one, other| one.interval.length_s.total_cmp(&other.interval.length_s));
     let mut kept: Vec<Piece> = Vec::new();

@@ -45,7 +45,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// With what an earlier trial found of the other REDO_STRESS.
+    /// Adds the redo per row that an earlier trial measured under the other REDO_STRESS.
     pub fn after(self, earlier: Option<&Self>) -> Self {
         let of_other = earlier.and_then(|earlier| match earlier.redo_stress == self.redo_stress {
             true => earlier.other_redo_per_row,
@@ -62,7 +62,8 @@ impl Measured {
         }
     }
 
-    /// Of its steady window: at first no write is due, for a cache takes them.
+    /// Measures a trial in its steady window. At the start of a trial a cache takes the writes, so
+    /// that storage sees too few.
     pub fn of(run: &Run) -> Self {
         let run = &*run.headline().run;
         let (rows, io) = (&run.summary.rows, &run.details.io);

@@ -12,9 +12,9 @@ pub(super) type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Others>;
 
 /// A smaller fall is noise.
 const FALL_SHARE_MIN: f64 = 0.10;
-/// What changed by less than this factor did not change.
+/// Growth of a latency or of written bytes below this factor does not explain a fall.
 const CHANGED: f64 = 1.5;
-/// What must have stayed, stayed within this factor.
+/// Growth below this factor counts as none.
 const SAME: f64 = 1.15;
 /// A shorter stretch on either side of a step shows nothing.
 const STRETCH_SECONDS_MIN: usize = 10;

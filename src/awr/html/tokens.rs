@@ -1,6 +1,6 @@
-//! The two ends of the tokenizer. What it emits goes to a [`PageBuilder`]. What it reads leaves out
-//! the rows of tables that nobody reads, and cells without markup, which go to the builder as they
-//! stand.
+//! The input and output of the tokenizer. The output goes to a [`PageBuilder`]. The input leaves
+//! out the rows of tables that nobody reads, and cells without markup, which go to the builder as
+//! they stand.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;

@@ -1,4 +1,5 @@
-//! One block: who it is, what is in it, and whether it is what was asked for. Pure; no I/O here.
+//! One block: its identity, its content, and whether it is the block that was asked for. Pure; no
+//! I/O here.
 //!
 //! ```text
 //! 0   mark (4)      4  checksum (4)    8  address (8)    16  generation (8)

@@ -137,7 +137,7 @@ impl Context {
         Ok(Err(flaw))
     }
 
-    /// Counts it; too many end the session.
+    /// Counts a bad block; too many end the session.
     pub fn bad_block(&mut self, identity: &Identity, flaw: Flaw) -> Result<(), SessionError> {
         let what = format!(
             "{}: the block at byte {} (schema {}, key {}) is not what was written there: {flaw}",

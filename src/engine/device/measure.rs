@@ -67,7 +67,7 @@ impl Measured {
 }
 
 impl CalibrationTarget {
-    /// Works for so long. Cut off by a stop it tells what there was until then.
+    /// Measures for `length`. Cut off by a stop, it returns what was measured until then.
     pub fn measure(
         &self,
         work: &Work,

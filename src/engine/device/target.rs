@@ -13,7 +13,7 @@ use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Result};
 use crate::stats::target::DirectIo;
 
-/// Every common device takes it, and pages have it.
+/// The alignment of memory pages, which every common device accepts.
 pub const MEMORY_ALIGNMENT: usize = 4096;
 const PROBE_BYTES: usize = 4096;
 

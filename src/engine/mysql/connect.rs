@@ -29,7 +29,7 @@ pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Of Galera and of Group Replication.
+/// Settings by which a session of Galera or Group Replication sees what all nodes have committed.
 const SEE_ALL_NODES: [&str; 2] =
     ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
 

@@ -35,7 +35,7 @@ const SETTINGS: [&str; 10] = [
 const FOLDERS: [&str; 4] =
     ["innodb_log_group_home_dir", "innodb_data_home_dir", "rocksdb_datadir", "rocksdb_wal_dir"];
 
-/// Of the first of `metas`, which must be those of the run.
+/// Describes the target by the first of `metas`, which must be those of the run's schemas.
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,

@@ -23,7 +23,7 @@ pub fn name(schema: u32) -> String {
     format!("petal{schema}")
 }
 
-/// Its name until it is complete.
+/// The name of a schema until its load is complete.
 pub fn loading_name(schema: u32) -> String {
     format!("petal{schema}_loading")
 }

@@ -61,8 +61,8 @@ impl CounterReader {
         Self { connector, place, connection: Mutex::default() }
     }
 
-    /// One set for each instance with its number. `in_full`: also what is too much for every
-    /// second. Connects again if the connection was lost.
+    /// Reads a set of counters for each instance, with its number. `in_full`: also what is too much
+    /// for every second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>> {
         let mut held = self.connection.lock();
         let mut connection = match held.take() {

@@ -73,7 +73,8 @@ pub trait Connector: Send + Sync {
     /// `endpoint`: from 0; in the name that the database's views show, `purpose`.
     fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
 
-    /// As whoever may administer and read statistics: DBA_PRIV_USER, or else the URL's user.
+    /// Connects as the user who administers and reads statistics: DBA_PRIV_USER, or else the URL's
+    /// user.
     fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
 }
 

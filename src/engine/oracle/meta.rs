@@ -24,7 +24,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of the user who connects.
+    /// petal's tables of a schema, which belong to the user who connects.
     pub fn petals(schema: u32) -> Self {
         Self { main: format!("petal{schema}_cf1"), scan: format!("petal{schema}_cf2") }
     }

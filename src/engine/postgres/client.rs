@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// There is a server that answers, if only to refuse.
+    /// True when a server answered, if only to refuse the connection.
     pub fn is_answer(&self) -> bool {
         self.code().is_some() || matches!(self, Self::Unwanted(_))
     }
@@ -394,7 +394,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// On a connection of its own. Neither the server nor this says whether it did.
+    /// Asks the server to cancel, on a connection of its own. No answer says whether it did.
     pub fn cancel(&self) {
         if let Ok(runtime) = runtime() {
             let asked = self.token.cancel_query(self.tls.clone());

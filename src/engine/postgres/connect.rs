@@ -440,7 +440,7 @@ pub fn hint_of(code: &str) -> &'static str {
     }
 }
 
-/// Such as 150018.
+/// The server's version as a number, such as 150018.
 pub fn server_version(client: &mut Client) -> Result<u32> {
     let sql = "SELECT current_setting('server_version_num')::integer";
     client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)

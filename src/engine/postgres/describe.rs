@@ -56,7 +56,7 @@ const SETTINGS: [&str; 31] = [
 pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, \
      or GRANT SET ON PARAMETER track_io_timing, track_wal_io_timing to the role (15 and later).";
 
-/// Of the first of `metas`, which must be those of the run.
+/// Describes the target by the first of `metas`, which must be those of the run's schemas.
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,

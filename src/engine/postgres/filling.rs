@@ -221,7 +221,7 @@ impl<'a> IndexWatch<'a> {
         *self.state.lock() = Some(building);
     }
 
-    /// Its table has `bytes`, all of which were read.
+    /// Ends the watch. The index is built: all `bytes` of its table were read.
     pub fn end(&self, bytes: u64) {
         let shown = self.state.lock().take().map_or(0, |building| building.shown_bytes);
         self.load_progress.read(bytes.saturating_sub(shown));

@@ -17,7 +17,8 @@ pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Of one server process; no row when it waits for no lock. A prepared transaction is process 0.
+/// The processes that hold the lock for which a server process waits; no row when it waits for
+/// none. A prepared transaction is process 0.
 pub const LOCK_HOLDERS: &str = "\
 SELECT waiting.what, blocker.pid, activity.usename::text, activity.application_name, activity.state,
        to_char(activity.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),

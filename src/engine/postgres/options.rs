@@ -54,7 +54,7 @@ impl Wanted {
         ("prefer-standby", Self::Any),
     ];
 
-    /// Whether a server is it that is a standby, or whose transactions only read.
+    /// Whether a server with these properties is one that the URL asks for.
     pub fn fits(self, is_standby: bool, is_read_only: bool) -> bool {
         match self {
             Self::Any => true,

@@ -117,7 +117,8 @@ impl Observation {
         }
     }
 
-    /// How long the run was: told, or from the waits of published tables, over their rate.
+    /// The length of the run, as its source states it. Published tables state waits and their rate:
+    /// their ratio is the length.
     pub fn run_length_s(&self) -> Option<f64> {
         self.elapsed_s.or_else(|| {
             // A published table of reads alone calls their rate IOPS.

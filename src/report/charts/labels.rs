@@ -32,7 +32,7 @@ impl Patch {
     }
 }
 
-/// What of a chart is taken, in pixels.
+/// The places of a chart that words, markers and strokes occupy, in pixels.
 #[derive(Debug, Default)]
 pub struct Labels {
     room: Option<Patch>,

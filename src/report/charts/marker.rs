@@ -21,7 +21,7 @@ const ALL: [Marker; 6] = [
 ];
 
 impl Marker {
-    /// The one of a series; they repeat.
+    /// The marker of a series, by its number; markers repeat.
     pub fn of(number: usize) -> Self {
         ALL[number % ALL.len()]
     }

@@ -28,7 +28,7 @@ impl Scale {
         Self::between(0.0, (most / step - 1e-9).ceil() * step)
     }
 
-    /// These very bounds.
+    /// A linear axis with exactly these bounds.
     pub fn between(from: f64, to: f64) -> Self {
         let to = if to > from { to } else { from + 1.0 };
         Self { from, to, is_log: false, ticks: None }
@@ -77,7 +77,7 @@ impl Scale {
         (self.from..=self.to).contains(&value)
     }
 
-    /// About so many, on numbers that people count in.
+    /// About `most` ticks, at round numbers.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if let Some(ticks) = &self.ticks {
             let every = ticks.len().div_ceil(most.max(1)).max(1);

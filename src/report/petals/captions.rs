@@ -45,7 +45,7 @@ fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
     cells
 }
 
-/// One point, for who points at it.
+/// The values of one point, as the pointer shows them.
 pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalChart) -> String {
     let (head, cells) = (head(chart), row(line, position, chart));
     let values = head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty());
@@ -53,7 +53,7 @@ pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalC
     format!("{name}: {}", values.join(", "))
 }
 
-/// The whole, for who does not see it.
+/// The chart in words, for readers who cannot see it.
 pub(super) fn description(petals: &Petals, chart: &PetalChart) -> String {
     let mut said = format!(
         "{} against {}, {} lines, a point for each number of sessions.",

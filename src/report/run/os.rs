@@ -11,7 +11,7 @@ use crate::stats::os::{CpuTicks, DeviceUse, Range};
 /// So many processors are reported one by one; of more, the busiest.
 const CPUS_SHOWN: usize = 8;
 
-/// Whose figures these are.
+/// The source of the figures: a host, or the file that `petal os` wrote there.
 pub(in crate::report) fn place(seen: &HostSeen) -> String {
     match &seen.file {
         Some(file) => {

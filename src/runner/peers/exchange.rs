@@ -51,7 +51,7 @@ const PROGRESS_LIMIT: Duration = Duration::from_secs(1);
 const WORD_LIMIT: Duration = Duration::from_secs(5);
 /// A host that others wait for is named after this.
 const NAMED_AFTER: Duration = Duration::from_secs(10);
-/// Why a host does not go on that was told to stop.
+/// The reason that a host gives the others when a signal stopped it.
 const SIGNAL: &str = "a signal";
 /// The files of a record that the merge reads.
 const FILES: [&str; 5] =

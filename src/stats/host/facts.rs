@@ -47,7 +47,7 @@ pub(super) fn governor(roots: &Roots) -> Option<String> {
     (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// The slowest to wake from, of those that any processor may enter.
+/// The idle state that takes longest to wake from, of those that any processor may enter.
 pub(super) fn deepest_idle(roots: &Roots) -> Option<IdleState> {
     let cpus = numbered(&roots.sys.join("devices/system/cpu"), "cpu");
     let states = cpus.iter().flat_map(|cpu| numbered(&cpu.join("cpuidle"), "state"));
