@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::engine::{LoadSummary, Stop};
+use crate::engine::{self, LoadSummary, Stop};
 use crate::runner::load;
 use crate::runner::series::draw_seed;
 use crate::settings::SCHEMAS_MAX;
@@ -90,15 +90,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-#[cfg(feature = "oracle")]
 fn print_grants(console: &Console) -> Result<Exit, Failure> {
-    console.result(crate::engine::oracle::GRANTS);
+    let Some(grants) = engine::grants() else {
+        return Err(Failure::usage("--print-grants: this petal has no engine for oracle:"));
+    };
+    console.result(grants);
     Ok(Exit::Done)
-}
-
-#[cfg(not(feature = "oracle"))]
-fn print_grants(_: &Console) -> Result<Exit, Failure> {
-    Err(Failure::usage("--print-grants: this petal has no engine for oracle:"))
 }
 
 /// `-s N`, `N` or `TABLESPACE N`: the tablespace and the number of schemas.

@@ -12,7 +12,7 @@ pub mod file_lock;
 pub mod in_use;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "device", feature = "sqlite"))]
+#[cfg(feature = "own-io")]
 pub mod on_path;
 #[cfg(feature = "oracle")]
 pub mod oracle;
@@ -29,7 +29,7 @@ pub mod url_option;
 
 pub use caller::Caller;
 pub use contract::*;
-pub use registry::open;
+pub use registry::{grants, open};
 
 #[cfg(test)]
 mod names_tests;

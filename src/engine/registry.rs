@@ -10,26 +10,46 @@ use crate::settings::table::support;
 struct Entry {
     support: &'static support::EngineSupport,
     open: fn(&Settings) -> Result<Arc<dyn Engine>>,
+    /// What an administrator grants petal beforehand, as statements to read and to send.
+    grants: Option<&'static str>,
 }
 
 static ENTRIES: &[Entry] = &[
     #[cfg(feature = "sqlite")]
-    Entry { support: &support::SQLITE, open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)) },
+    Entry {
+        support: &support::SQLITE,
+        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
+        grants: None,
+    },
     #[cfg(feature = "postgres")]
     Entry {
         support: &support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
+        grants: None,
     },
     #[cfg(feature = "mysql")]
-    Entry { support: &support::MYSQL, open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)) },
+    Entry {
+        support: &support::MYSQL,
+        open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)),
+        grants: None,
+    },
     #[cfg(feature = "oracle")]
-    Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
+    Entry {
+        support: &support::ORACLE,
+        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
+        grants: Some(super::oracle::GRANTS),
+    },
     #[cfg(feature = "device")]
-    Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
+    Entry {
+        support: &support::DEVICE,
+        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
+        grants: None,
+    },
     #[cfg(any(test, feature = "scripted"))]
     Entry {
         support: &support::SCRIPTED,
         open: |s| Ok(Arc::new(super::scripted::Scripted::open(s)?)),
+        grants: None,
     },
 ];
 
@@ -45,6 +65,11 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
         )));
     };
     (entry.open)(settings)
+}
+
+/// The grants that an engine of this build needs; None where none of them needs any.
+pub fn grants() -> Option<&'static str> {
+    ENTRIES.iter().find_map(|entry| entry.grants)
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ impl Drop for Recorder {
 
 /// An enum `Event` of what can be waited for, by the names that reports show, with their classes;
 /// `Event::NAMES` is for [`EventStats`](self).
-#[cfg(any(feature = "sqlite", feature = "device"))]
+#[cfg(feature = "own-io")]
 macro_rules! timed_events {
     ($($event:ident $name:literal $class:ident),+ $(,)?) => {
         /// What can be waited for.
@@ -271,7 +271,7 @@ macro_rules! timed_events {
 }
 /// An enum `Count` of what is counted without time, and in `COUNTS` the names under which the record
 /// keeps it.
-#[cfg(any(feature = "sqlite", feature = "device"))]
+#[cfg(feature = "own-io")]
 macro_rules! plain_counts {
     ($($(#[$doc:meta])* $count:ident $name:expr),+ $(,)?) => {
         /// Cumulative figures that are no timed events.
@@ -281,5 +281,5 @@ macro_rules! plain_counts {
         const COUNTS: &[&str] = &[$($name),+];
     };
 }
-#[cfg(any(feature = "sqlite", feature = "device"))]
+#[cfg(feature = "own-io")]
 pub(crate) use {plain_counts, timed_events};

@@ -17,22 +17,19 @@
 //! server, use the loader, the failures and the row's layout.
 
 pub mod batch_loop;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod clock;
 pub mod detached_worker;
 pub mod failure;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
+#[cfg(feature = "driver-futures")]
 pub mod future_wait;
 pub mod liveness;
 pub mod loader;
 pub mod meta_table;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod per_schema;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;
 pub mod session;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod sides;
 pub mod statement_loop;
 pub mod wait_monitor;

@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::objective::Objective;
 use crate::settings::size::{Extent, format_bytes};
+use crate::settings::table::support;
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::seats;
 
@@ -384,14 +385,15 @@ fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
     })
 }
 
-/// SQLite's default cache is sized by the index, that shrinks as blocks grow.
+/// A default cache that is sized by the index shrinks as blocks grow.
 fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
     let varies = plan.axes.iter().any(|axis| axis.key == "block_sz" && axis.values.len() > 1);
-    let is_default = first.db.scheme == "sqlite" && !first.db.options.contains_key("cache");
-    (varies && is_default).then(|| {
-        "the default cache follows the index, which shrinks as blocks grow: ?cache=64M in the \
-         URL holds it constant"
-            .to_owned()
+    let option = support::of(&first.db.scheme)?.index_cache_option?;
+    (varies && !first.db.options.contains_key(option)).then(|| {
+        format!(
+            "the default cache follows the index, which shrinks as blocks grow: ?{option}=64M in \
+             the URL holds it constant"
+        )
     })
 }
 

@@ -23,6 +23,8 @@ pub struct EngineSupport {
     pub tablespaces: bool,
     /// Each session has a block cache of its own.
     pub cache_per_session: bool,
+    /// The URL option that sets its cache, which follows the size of the index without it.
+    pub index_cache_option: Option<&'static str>,
     /// Rows are filled with incompressible data unless the settings say otherwise.
     pub incompressible: bool,
     /// Parameters that it treats otherwise than the table of parameters says.
@@ -92,6 +94,7 @@ const SERVER: EngineSupport = EngineSupport {
     block_size_default: 8192,
     tablespaces: true,
     cache_per_session: false,
+    index_cache_option: None,
     incompressible: false,
     exceptions: &[],
 };
@@ -106,6 +109,7 @@ pub static SQLITE: EngineSupport = EngineSupport {
     block_size_default: 8192,
     tablespaces: false,
     cache_per_session: true,
+    index_cache_option: Some("cache"),
     incompressible: false,
     exceptions: &[SQLITE_EXCEPTIONS, OF_DATABASES, OF_FILES, NOT_ORACLE],
 };
@@ -148,6 +152,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
     block_size_default: 8192,
     tablespaces: false,
     cache_per_session: false,
+    index_cache_option: None,
     incompressible: true,
     exceptions: &[DEVICE_EXCEPTIONS, OF_FILES, NOT_ORACLE],
 };
@@ -167,6 +172,7 @@ pub static SCRIPTED: EngineSupport = EngineSupport {
     block_size_default: 8192,
     tablespaces: false,
     cache_per_session: false,
+    index_cache_option: None,
     incompressible: false,
     exceptions: &[],
 };
