@@ -4,16 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
-use crate::engine::device::Device;
+use crate::engine::Stop;
 use crate::engine::device::calibration_target::Wanted;
-use crate::engine::{Result, Stop};
-use crate::record::calibration;
-use crate::record::{Folder, Status};
-use crate::report;
-use crate::runner::calibrate::{Calibrated, Plan, calibrate};
+use crate::record::Status;
+use crate::runner::calibrate::{Calibrated, Plan, run_once};
 use crate::runner::series::draw_seed;
 use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
@@ -120,30 +116,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         storage_cache: settings.storage_cache,
         keep: matches.get_flag("keep"),
     };
-    let device = Device::open(&settings)?;
-    let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    let measured = measure(&device, &wanted, &plan, console);
-    if measured.is_err() {
-        folder.remove_if_empty();
-    }
-    let Calibrated { calibration: measured, failure } = measured?;
-    let saved = calibration::save(&folder, &measured);
-    // Once it is saved, `petal report` draws it again.
-    let drawn = report::write_calibration(&folder, &measured);
+    let stop = Stop::unlimited(signals::count()?);
+    let written = run_once(&settings, &wanted, &plan, console, &stop)?;
+    let Calibrated { calibration: measured, failure } = written.calibrated;
     // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
-    let path = saved?.display().to_string();
+    let path = written.saved?.display().to_string();
     let mut exit = Exit::Done;
-    match drawn {
+    match written.drawn {
         Ok(_) => console.warn(&format!("the calibration is in {path}, with report.html beside it")),
         Err(error) => {
             console.error(&format!("the calibration is in {path}; {error}"));
             exit = Exit::Environment;
         }
     }
-    if let Some(kept_in) = settings.calibrations.as_deref()
-        && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
-    {
+    if let Some(kept) = written.kept? {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
     match failure {
@@ -151,12 +138,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         None if measured.status == Status::Complete => Ok(exit),
         None => Ok(Exit::Interrupted),
     }
-}
-
-fn measure(device: &Device, wanted: &Wanted, plan: &Plan, console: &Console) -> Result<Calibrated> {
-    let stop = Stop::unlimited(signals::count()?);
-    let target = device.calibration_target(wanted, console, &stop)?;
-    calibrate(&target, plan, console, &stop)
 }
 
 /// The settings of the directory, read as a run there would; the target is the path.

@@ -12,11 +12,10 @@ use crate::analysis::replay::{Asked as AskedUnits, Plan, Played};
 use crate::record::Run;
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
-use crate::record::sweep::{Axis, Plan as SweepPlan};
 use crate::report;
 use crate::runner::replay::{self, Request as Replay};
 use crate::runner::series::Series;
-use crate::runner::sweep::{Replayed, Request};
+use crate::runner::sweep::{self, Replayed, Request};
 use crate::runner::{Context, RunError};
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
@@ -246,8 +245,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
 }
 
-/// The folder of a replay step by step: the one that was named, else one named after what was asked,
-/// so that the same command finds it again; None of a single multiple.
+/// The folder of a replay step by step: the one that was named, else one named after what was asked;
+/// None of a single multiple.
 fn steps_dir(
     matches: &ArgMatches,
     given: &Given,
@@ -258,14 +257,7 @@ fn steps_dir(
     if let Some(out) = given.flags.get("OUT").filter(|out| !out.is_empty()) {
         return Some(out.into());
     }
-    let values = scales.iter().map(f64::to_string).collect();
-    let mut settings = base.record_map();
-    ["out", "repeats", "seed"].iter().for_each(|key| drop(settings.remove(*key)));
-    settings.insert("load".to_owned(), format!("{:?}", asked.of).into());
-    let axes = vec![Axis { key: break_point::AXIS.to_owned(), values }];
-    let same = SweepPlan { axes, settings, ..SweepPlan::default() };
-    let name = format!("replay-{}-{:08x}", base.db.scheme, same.fingerprint() >> 32);
-    Some(base.out.join(name))
+    Some(sweep::steps_dir(base, &asked.of, scales))
 }
 
 fn given(matches: &ArgMatches) -> Result<Given, Failure> {

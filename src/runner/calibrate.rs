@@ -2,18 +2,25 @@
 //! A stop keeps what was measured until then.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
+use super::RunError;
 use crate::analysis::calibration::{Bound, best, under};
-use crate::engine::device::calibration_target::{CalibrationTarget, LARGE_BYTES, LARGE_DEPTH};
-use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
-use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
-use crate::record::calibration::{
-    Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
+use crate::engine::device::Device;
+use crate::engine::device::calibration_target::{
+    CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, Wanted,
 };
-use crate::record::{Status, moment};
+use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
+use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::record::calibration::{
+    self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
+};
+use crate::record::{Folder, RecordError, Status, moment};
+use crate::report;
+use crate::settings::Settings;
 use crate::stats::devices::{self, DataDevices};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::os::{DeviceCounts, Probe};
@@ -74,7 +81,7 @@ impl Plan {
     }
 
     /// How many rounds, and how long each measurement. An error where there is no time for one.
-    pub fn rounds(&self) -> Result<(u32, Duration)> {
+    pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
         let steps = self.steps().len() as u32;
         let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
         (1..=ROUNDS)
@@ -188,14 +195,62 @@ pub struct Calibrated {
     pub failure: Option<EngineError>,
 }
 
+/// A calibration, and what became of its files.
+pub struct WrittenCalibration {
+    pub calibrated: Calibrated,
+    /// Its file.
+    pub saved: Result<PathBuf, RecordError>,
+    /// Its reports. Once it is saved, `petal report` draws them again.
+    pub drawn: Result<Vec<PathBuf>, RecordError>,
+    /// The copy that later runs on this device are compared with; None where there is none.
+    pub kept: Result<Option<PathBuf>, RecordError>,
+}
+
+/// One calibration into a folder of its own below OUT. An error means that nothing was measured.
+pub fn run_once(
+    settings: &Settings,
+    wanted: &Wanted,
+    plan: &Plan,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<WrittenCalibration, RunError> {
+    let device = Device::open(settings)?;
+    let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
+    let calibrated = measure(&device, wanted, plan, progress, stop);
+    if calibrated.is_err() {
+        folder.remove_if_empty();
+    }
+    let calibrated = calibrated?;
+    let calibration = &calibrated.calibration;
+    let saved = calibration::save(&folder, calibration);
+    let drawn = report::write_calibration(&folder, calibration);
+    let kept = match settings.calibrations.as_deref().filter(|_| saved.is_ok()) {
+        Some(kept_in) => calibration::keep(&folder, kept_in, calibration),
+        None => Ok(None),
+    };
+    Ok(WrittenCalibration { calibrated, saved, drawn, kept })
+}
+
+/// The target is there no longer than it is measured.
+fn measure(
+    device: &Device,
+    wanted: &Wanted,
+    plan: &Plan,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<Calibrated, EngineError> {
+    let target = device.calibration_target(wanted, progress, stop)?;
+    calibrate(&target, plan, progress, stop)
+}
+
 /// Measures, round after round. An error means that nothing was measured; a later one keeps what
 /// was measured before it.
-pub fn calibrate(
+fn calibrate(
     target: &CalibrationTarget,
     plan: &Plan,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<Calibrated> {
+) -> Result<Calibrated, EngineError> {
     let timing = plan.rounds()?;
     let devices = devices::find(&[target.path().to_owned()]);
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
@@ -248,7 +303,11 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    fn all_rounds(&self, steps: &[Step], sums: &mut BTreeMap<Step, Sum>) -> Result<()> {
+    fn all_rounds(
+        &self,
+        steps: &[Step],
+        sums: &mut BTreeMap<Step, Sum>,
+    ) -> Result<(), EngineError> {
         for round in 0..self.timing.0 {
             for at in 0..steps.len() {
                 // There and back again: what warms up or wears off does not favour one end.
@@ -268,7 +327,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>)> {
+    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
         let work = self.plan.work(step);

@@ -23,7 +23,7 @@ use crate::settings::read::Sources;
 
 pub use follow::follow;
 pub use order::{Pace, left, turns, with_order};
-pub use plan::{Planned, main_bytes, plan, run_time};
+pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
 /// A request for a sweep, beside its settings.
 pub struct Request<'a> {

@@ -12,6 +12,7 @@ use super::super::limits::check_admission;
 use super::super::series::{UsedData, draw_seed, setup_command};
 use super::super::{Context, RunError, load};
 use super::Request;
+use crate::analysis::break_point;
 use crate::engine::{self, Engine, Stop};
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Axis, Plan};
@@ -99,9 +100,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         order: Vec::new(),
         step_by_step: request.replay.is_some(),
     };
-    let dir = request.dir.clone().unwrap_or_else(|| {
-        first.out.join(format!("sweep-{}-{:08x}", first.db.scheme, plan.fingerprint() >> 32))
-    });
+    let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, "sweep", &first));
     let endpoints = targets.iter().map(|target| target.engine.endpoints()).max().unwrap_or(1);
     let mut notes = uneven(&cells, schemas);
     notes.extend(nodes_share(&cells, schemas, endpoints));
@@ -120,6 +119,24 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         targets,
         notes,
     })
+}
+
+/// The folder that the same command finds again: its name tells a plan from all others.
+fn dir_named_after(plan: &Plan, kind: &str, settings: &Settings) -> PathBuf {
+    let name = format!("{kind}-{}-{:08x}", settings.db.scheme, plan.fingerprint() >> 32);
+    settings.out.join(name)
+}
+
+/// The folder of a replay step by step. It is known before the trials that make the plan: its name
+/// is made of the settings, the load and its multiples.
+pub fn steps_dir(settings: &Settings, load: &ReplayOf, scales: &[f64]) -> PathBuf {
+    let values = scales.iter().map(f64::to_string).collect();
+    let axes = vec![Axis { key: break_point::AXIS.to_owned(), values }];
+    let mut asked = settings.record_map();
+    ["out", "repeats", "seed"].iter().for_each(|key| drop(asked.remove(*key)));
+    asked.insert("load".to_owned(), format!("{load:?}").into());
+    let plan = Plan { axes, settings: asked, ..Plan::default() };
+    dir_named_after(&plan, "replay", settings)
 }
 
 /// Refuses a cell of which some host would have no session.
