@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use petal::engine::scripted::{Script, Scripted};
 use petal::engine::{Caller, Engine as _, Silent};
-use petal::record::ledger::{FORMAT, Header, LedgerFile};
+use petal::record::ledger::{FORMAT, LedgerFile, LedgerHeader};
 use petal::runner::Watch;
 use petal::runner::hook_group::HookGroup;
 use petal::runner::job::{Job, Start};
-use petal::runner::peers::{PeerError, Peers, Tag, Together, Told, Wait};
+use petal::runner::peers::{PeerError, Peers, ProgressShare, Tag, Together, Wait};
 use petal::runner::run::run;
 use petal::settings::Settings;
 use petal::stats::histogram::Latencies;
@@ -87,7 +87,7 @@ fn updates() -> Duration {
 fn updates_with_ledger() -> Duration {
     let settings = Settings { update_pct: 100, ..settings() };
     let workload = Workload::new(&settings, ROWS, 8192, 1, 1, 1);
-    let header = Header {
+    let header = LedgerHeader {
         format: FORMAT.to_owned(),
         petal_version: String::new(),
         url: String::new(),
@@ -109,7 +109,7 @@ fn updates_with_ledger() -> Duration {
 fn one_of_two_hosts() -> Duration {
     let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
     let hosts = Together::new(Arc::new(AlwaysReady), caller);
-    let reported = Told { hosts: &hosts, shown: &Silent };
+    let reported = ProgressShare { hosts: &hosts, shown: &Silent };
     driven(&settings(), Share { number: 2, of: 2 }, (Start::Together(&hosts), &reported), None)
 }
 

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use petal::engine::scripted::{Script, Scripted};
 use petal::engine::{Caller, Silent};
-use petal::runner::Context;
+use petal::runner::WorkContext;
 use petal::runner::job::Start;
 use petal::runner::merge::merge;
-use petal::runner::series::Series;
+use petal::runner::series::RunSeries;
 use petal::settings::Settings;
 use petal::workload::share::Share;
 use time::OffsetDateTime;
@@ -66,10 +66,10 @@ fn drive(of: u32, out: &Path) -> Vec<PathBuf> {
     };
     let one = |number: u32| {
         let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
-        let context = Context { caller, watch: &Silent, hosts: None };
+        let context = WorkContext { caller, watch: &Silent, hosts: None };
         let latency = [Duration::from_millis(500); 3];
         let engine = Arc::new(Scripted::in_memory(Script { latency, ..Script::default() }, 10_000));
-        let mut series = Series::new(engine, settings.clone(), &context).unwrap();
+        let mut series = RunSeries::new(engine, settings.clone(), &context).unwrap();
         (series.share, series.start) = (Share { number, of }, Start::At(at));
         series.run_once(1, Some(&format!("share{number}"))).unwrap().folder.path().to_owned()
     };

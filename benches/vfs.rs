@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use petal::engine::sqlite::Sqlite;
-use petal::engine::sqlite::io::{Context, Role, Statistics};
+use petal::engine::sqlite::io::{IoContext, IoSource, Statistics};
 use petal::engine::sqlite::vfs;
 use petal::engine::{Engine as _, LoadPlan, Silent, Stop};
 use petal::settings::Settings;
@@ -27,7 +27,7 @@ const READS_DIRECT: u64 = 1_000;
 struct Variant {
     name: &'static str,
     shim: bool,
-    context: Context,
+    context: IoContext,
     reads: u64,
     ns_per_read: Vec<f64>,
 }
@@ -39,7 +39,8 @@ fn main() {
     load(folder.path());
     let file = folder.path().join("petal1.db");
     let statistics = Arc::new(Statistics::default());
-    let counted = |direct| Context { recorder: Some(statistics.recorder(Role::Session)), direct };
+    let counted =
+        |direct| IoContext { recorder: Some(statistics.recorder(IoSource::Session)), direct };
     let variant = |name, shim, context, reads| Variant {
         name,
         shim,
@@ -48,8 +49,8 @@ fn main() {
         ns_per_read: Vec::new(),
     };
     let mut variants = [
-        variant("SQLite's own VFS", false, Context::default(), READS),
-        variant("shim, nothing counted", true, Context::default(), READS),
+        variant("SQLite's own VFS", false, IoContext::default(), READS),
+        variant("shim, nothing counted", true, IoContext::default(), READS),
         variant("shim, counted and timed", true, counted(false), READS),
         variant("shim, O_DIRECT", true, counted(true), READS_DIRECT),
     ];

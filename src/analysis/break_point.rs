@@ -55,7 +55,7 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
 
 /// A multiple of the load, over all rounds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct LoadStep {
     pub scale: f64,
     pub runs: usize,
     pub held: usize,
@@ -71,7 +71,7 @@ pub struct BreakPoint {
     pub target: String,
     pub objective: Option<String>,
     /// In the order of the scales.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LoadStep>,
     pub rounds: usize,
     /// The highest scale that every round held, with all below it; None: not even the lowest.
     pub holds: Option<f64>,
@@ -152,7 +152,7 @@ fn as_setting(run: &Run, key: &str) -> String {
     run.summary.setting(key).map_or_else(String::new, |value| crate::record::as_text(value, "-"))
 }
 
-fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<Step> {
+fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {
     const FIGURES: [&str; 9] = [
         "ops_s",
         "piops",
@@ -164,10 +164,10 @@ fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<Step> {
         "select_p99_us",
         "update_p99_us",
     ];
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<LoadStep> = Vec::new();
     for (scale, _, run, held) in runs {
         if steps.last().is_none_or(|last| last.scale != *scale) {
-            let step = Step {
+            let step = LoadStep {
                 scale: *scale,
                 runs: 0,
                 held: 0,
@@ -309,7 +309,7 @@ fn room(holds: f64) -> String {
 mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::sweep::{Axis, Plan, Sweep, SweepCell};
+    use crate::record::sweep::{Axis, Sweep, SweepCell, SweepPlan};
 
     /// A round of runs at these scales, each with its backlog.
     fn swept(cells: &[(f64, u32, u64)]) -> Swept {
@@ -337,7 +337,7 @@ mod tests {
             engine: String::new(),
             started_at: String::new(),
             status: Status::Complete,
-            plan: Plan { axes, ..Plan::default() },
+            plan: SweepPlan { axes, ..SweepPlan::default() },
             cells: kept,
             failures: Vec::new(),
             skipped: Vec::new(),

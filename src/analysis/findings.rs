@@ -5,7 +5,8 @@
 use super::judgement::{Judgement, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::{
-    calibration, fresh, hosts, limits, others, physical, server_report, settings, trust, writes,
+    calibration, driver_hosts, fresh, limits, others, physical, server_report, settings, trust,
+    writes,
 };
 use crate::record::{Finding, Run};
 
@@ -27,7 +28,7 @@ const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
 const RULES: [(Seen, Rule); 55] = [
-    (Whole, hosts::incomplete),
+    (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
     (Whole, trust::data_vanished),
@@ -42,9 +43,9 @@ const RULES: [(Seen, Rule); 55] = [
     (Whole, steady::stalled),
     (Whole, trust::single_run),
     (Whole, trust::uneven_endpoints),
-    (Whole, hosts::uneven),
-    (Whole, hosts::start),
-    (Whole, hosts::one_share),
+    (Whole, driver_hosts::uneven),
+    (Whole, driver_hosts::start),
+    (Whole, driver_hosts::one_share),
     (Whole, trust::backlog),
     (Whole, |_| unknown("repeats-vary", "needs --repeats 3")),
     (Whole, |_| unknown("active-set-varies", NEEDS_RUNS)),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::hosts;
+use super::driver_hosts;
 use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
 use super::others::{self, Others};
 use crate::record::Run;
@@ -231,7 +231,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
             "petal_throttled_periods_share": granted.throttled_share,
         }));
     }
-    if let Some(judged) = hosts::generator_bound(ID, run) {
+    if let Some(judged) = driver_hosts::generator_bound(ID, run) {
         return judged;
     }
     // No more than its control group grants.
@@ -248,7 +248,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     let is_bound = if run.details.target.local {
         is_processor_bound(run) && share > PETAL_LOCAL_SHARE_MAX
     } else {
-        share > hosts::PETAL_REMOTE_SHARE_MAX
+        share > driver_hosts::PETAL_REMOTE_SHARE_MAX
     };
     if !is_bound {
         return Judgement::Clear;

@@ -10,7 +10,7 @@
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
 //! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
-//! [`hosts`] judges what several driver hosts did;
+//! [`driver_hosts`] judges what several driver hosts did;
 //! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
 //! [`survival`] sets a ledger beside the rows that are there after a cut;
 //! [`windows`] says of which time the figures of several runs are.
@@ -18,11 +18,11 @@
 pub mod break_point;
 pub mod calibration;
 pub mod compare;
+mod driver_hosts;
 pub mod estimate;
 pub mod findings;
 mod fresh;
 pub mod host;
-mod hosts;
 mod judgement;
 mod level;
 mod limits;
@@ -54,4 +54,4 @@ pub fn and_more(before: &str, left_out: usize) -> String {
 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
-pub use verdict::{Verdict, verdict};
+pub use verdict::{HeadlineFigures, verdict};

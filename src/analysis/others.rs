@@ -8,7 +8,7 @@ use crate::record::os::HostSeen;
 use crate::stats::counters::CommonCounter::{
     self, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
-use crate::stats::os::{DeviceCounts, Interval};
+use crate::stats::os::{DeviceCounts, OsInterval};
 use crate::stats::units::bytes as size;
 
 const ID: &str = "other-load";
@@ -193,7 +193,7 @@ pub(super) fn at_work(run: &Run) -> Option<Others> {
     others(run, seen, &seen.whole.sum)
 }
 
-fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
+fn others(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<Others> {
     let working = interval.working_processors()?;
     let own_s = own_cpu_s(run, seen, interval)?;
     let own = own_s / interval.seconds;
@@ -236,7 +236,7 @@ impl Others {
 }
 
 /// What petal and the database used there; None where a part is not known.
-fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<f64> {
+fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
     match (is_in_process(run), seen.file.is_some()) {
         (true, false) => interval.petal_cpu_s(),
         (true, true) => None,

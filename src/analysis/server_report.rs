@@ -38,7 +38,7 @@ pub struct Beside {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub struct ReportComparison {
     /// The files that stand for the whole run.
     pub files: Vec<String>,
     pub run_s: f64,
@@ -50,7 +50,7 @@ pub struct Comparison {
 
 /// Compares petal's counters with the database's own report. None where the record has no report;
 /// the error says why a report could not be compared.
-pub fn compare(run: &Run) -> Option<Result<Comparison, String>> {
+pub fn compare(run: &Run) -> Option<Result<ReportComparison, String>> {
     let reports = &run.summary.server_reports;
     (!reports.is_empty()).then(|| {
         let chosen = chosen(run, reports)?;
@@ -64,8 +64,8 @@ pub fn compare(run: &Run) -> Option<Result<Comparison, String>> {
 }
 
 /// A window too wide to tell the run from what was beside it.
-fn check_window(comparison: &Comparison) -> Result<(), String> {
-    let Comparison { files, run_s, report_s, .. } = comparison;
+fn check_window(comparison: &ReportComparison) -> Result<(), String> {
+    let ReportComparison { files, run_s, report_s, .. } = comparison;
     let Some(report_s) = report_s.filter(|report_s| *report_s > run_s * WINDOW_MAX) else {
         return Ok(());
     };
@@ -108,7 +108,7 @@ fn chosen<'r>(run: &Run, reports: &'r [SeenReport]) -> Result<Vec<&'r SeenReport
     Ok(read)
 }
 
-fn of(run: &Run, chosen: &[&SeenReport]) -> Comparison {
+fn of(run: &Run, chosen: &[&SeenReport]) -> ReportComparison {
     let run_s = run.summary.elapsed_s;
     let report_s = chosen.iter().filter_map(|report| report.elapsed_s).reduce(f64::max);
     let wider = report_s.filter(|_| run_s > 0.0).map_or(0.0, |s| (s / run_s - 1.0).max(0.0));
@@ -142,7 +142,7 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> Comparison {
         }));
     }
     let files = chosen.iter().map(|report| report.file.clone()).collect();
-    Comparison { files, run_s, report_s, allowed, rows }
+    ReportComparison { files, run_s, report_s, allowed, rows }
 }
 
 fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Beside {

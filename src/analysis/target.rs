@@ -1,7 +1,7 @@
 //! Judges what a target states about itself, before a test is run on it.
 
-use super::host::{Check, Verdict, judged};
-use crate::stats::host::Host;
+use super::host::{Check, CheckResult, judged};
+use crate::stats::host::HostFacts;
 use crate::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
 use crate::stats::units::bytes;
 
@@ -14,9 +14,9 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     if let Some(direct_io) = &details.direct_io {
         let reason = direct_io.reason.as_deref().unwrap_or_default();
         let (verdict, value) = match (direct_io.used, direct_io.asked) {
-            (true, _) => (Verdict::Good, "past the page cache".to_owned()),
-            (false, true) => (Verdict::Warn, format!("not possible: {reason}")),
-            (false, false) => (Verdict::Note, "off, as asked".to_owned()),
+            (true, _) => (CheckResult::Good, "past the page cache".to_owned()),
+            (false, true) => (CheckResult::Warn, format!("not possible: {reason}")),
+            (false, false) => (CheckResult::Note, "off, as asked".to_owned()),
         };
         let why = "reads through the page cache are served from memory, not from the device";
         let advice = "df -T .   # put the data on ext4, xfs or another with O_DIRECT, or load \
@@ -39,12 +39,12 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     checks.push(compression(details));
     let Target { product, version, block_size, .. } = target;
     let value = format!("{product} {version}, blocks of {block_size} bytes");
-    checks.push(judged("database", "", (value, Verdict::Good, "")));
+    checks.push(judged("database", "", (value, CheckResult::Good, "")));
     checks
 }
 
-fn good_if(is_good: bool) -> Verdict {
-    if is_good { Verdict::Good } else { Verdict::Warn }
+fn good_if(is_good: bool) -> CheckResult {
+    if is_good { CheckResult::Good } else { CheckResult::Warn }
 }
 
 /// The data beside what may hold them in memory.
@@ -52,7 +52,7 @@ pub fn data(
     target: &Target,
     details: &TargetDetails,
     loaded: &[LoadedSchema],
-    host: &Host,
+    host: &HostFacts,
 ) -> Check {
     let data_bytes: u64 = loaded.iter().map(|schema| schema.bytes + schema.index_bytes).sum();
     let memory_bytes = host.memory_bytes.filter(|_| details.local);
@@ -67,10 +67,10 @@ pub fn data(
     let is_cached = target.cache_bytes.is_some_and(|cache| cache >= data_bytes);
     let holder_bytes = if passes_page_cache { target.cache_bytes } else { memory_bytes };
     let verdict = match holder_bytes {
-        _ if is_cached => Verdict::Note,
-        Some(holder) if (data_bytes as f64) < holder as f64 * TIMES_MEMORY => Verdict::Note,
-        Some(_) => Verdict::Good,
-        None => Verdict::Unknown,
+        _ if is_cached => CheckResult::Note,
+        Some(holder) if (data_bytes as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
+        Some(_) => CheckResult::Good,
+        None => CheckResult::Unknown,
     };
     let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
                reads needs several times as much as the memory that may hold them.";
@@ -82,9 +82,9 @@ pub fn data(
 pub fn timing(details: &TargetDetails) -> Option<Check> {
     let timed_by = &details.io_events.timed_by;
     let (verdict, value, advice) = match &details.io_untimed {
-        Some(advice) => (Verdict::Warn, "reads and log writes are not timed", advice.as_str()),
+        Some(advice) => (CheckResult::Warn, "reads and log writes are not timed", advice.as_str()),
         None if timed_by.is_empty() => return None,
-        None => (Verdict::Good, timed_by.as_str(), ""),
+        None => (CheckResult::Good, timed_by.as_str(), ""),
     };
     let why = "Without it the latency of a single-block read is unknown.";
     Some(judged("I/O timing", why, (value, verdict, advice)))
@@ -103,8 +103,8 @@ pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
 /// Shows which privileges the role has.
 pub fn privilege(privilege: &Privilege) -> Check {
     let seen = match privilege.is_granted {
-        true => ("granted", Verdict::Good, ""),
-        false => ("missing", Verdict::Note, privilege.advice.as_str()),
+        true => ("granted", CheckResult::Good, ""),
+        false => ("missing", CheckResult::Note, privilege.advice.as_str()),
     };
     judged(format!("privilege: {}", privilege.what), &privilege.without, seen)
 }
@@ -112,15 +112,15 @@ pub fn privilege(privilege: &Privilege) -> Check {
 /// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
 pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
     let (verdict, value) = match &found {
-        Err(why) => (Verdict::Unknown, why.clone()),
+        Err(why) => (CheckResult::Unknown, why.clone()),
         Ok(RowsFound { loaded, looked_for, found }) => {
             let of = match looked_for == loaded {
                 true => format!("{looked_for} rows, each looked for by its key"),
                 false => format!("{looked_for} of {loaded} rows, looked for all over the data"),
             };
             match found == looked_for {
-                true => (Verdict::Good, format!("{of}: all there")),
-                false => (Verdict::Warn, format!("{of}: {found} found")),
+                true => (CheckResult::Good, format!("{of}: all there")),
+                false => (CheckResult::Warn, format!("{of}: {found} found")),
             }
         }
     };
@@ -133,9 +133,9 @@ fn compression(details: &TargetDetails) -> Check {
     let ratio = details.compression_ratio;
     let value = ratio.map(|ratio| format!("sampled blocks shrink {ratio:.1} times"));
     let verdict = match ratio {
-        None => Verdict::Unknown,
-        Some(ratio) if ratio > 2.0 => Verdict::Note,
-        Some(_) => Verdict::Good,
+        None => CheckResult::Unknown,
+        Some(ratio) if ratio > 2.0 => CheckResult::Note,
+        Some(_) => CheckResult::Good,
     };
     let why = "storage that compresses or deduplicates would be measured by what it leaves out";
     let advice = "petal setup --replace --obfuscate-columns TRUE";
@@ -161,25 +161,25 @@ mod tests {
 
     #[test]
     fn data_are_set_beside_what_may_hold_them() {
-        let host = Host { memory_bytes: Some(8 << 30), ..Host::default() };
+        let host = HostFacts { memory_bytes: Some(8 << 30), ..HostFacts::default() };
         let target = Target { cache_bytes: Some(1 << 30), ..Target::default() };
         let local = TargetDetails { local: true, ..TargetDetails::default() };
         let verdict =
             |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
-        assert_eq!(verdict(32, &local), Verdict::Good);
-        assert_eq!(verdict(8, &local), Verdict::Note);
-        assert_eq!(verdict(1, &local), Verdict::Note);
+        assert_eq!(verdict(32, &local), CheckResult::Good);
+        assert_eq!(verdict(8, &local), CheckResult::Note);
+        assert_eq!(verdict(1, &local), CheckResult::Note);
         // Another host's memory is not known.
-        assert_eq!(verdict(8, &TargetDetails::default()), Verdict::Unknown);
+        assert_eq!(verdict(8, &TargetDetails::default()), CheckResult::Unknown);
         let direct_io = Some(DirectIo { asked: true, used: true, reason: None });
-        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local }), Verdict::Good);
+        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local }), CheckResult::Good);
     }
 
     #[test]
     fn fewer_free_connections_than_schemas_are_a_warning() {
         assert_eq!(sessions(None, 4), None);
-        assert_eq!(sessions(Some(3), 4).unwrap().verdict, Verdict::Warn);
-        assert_eq!(sessions(Some(4), 4).unwrap().verdict, Verdict::Good);
+        assert_eq!(sessions(Some(3), 4).unwrap().verdict, CheckResult::Warn);
+        assert_eq!(sessions(Some(4), 4).unwrap().verdict, CheckResult::Good);
     }
 
     #[test]
@@ -188,6 +188,6 @@ mod tests {
         let untimed =
             TargetDetails { io_untimed: Some("SET it".into()), ..TargetDetails::default() };
         let check = timing(&untimed).unwrap();
-        assert_eq!((check.verdict, check.advice.as_str()), (Verdict::Warn, "SET it"));
+        assert_eq!((check.verdict, check.advice.as_str()), (CheckResult::Warn, "SET it"));
     }
 }

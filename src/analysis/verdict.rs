@@ -13,7 +13,7 @@ use crate::stats::counters::WaitClass;
 const LIMIT_SHARE_MIN: f64 = 0.50;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct HeadlineFigures {
     /// Physical requests per second, as the database counted them.
     pub read_piops: Option<f64>,
     pub write_piops: Option<f64>,
@@ -29,10 +29,10 @@ pub struct Verdict {
     pub limited_by: String,
 }
 
-pub fn verdict(run: &Run) -> Verdict {
+pub fn verdict(run: &Run) -> HeadlineFigures {
     let Headline { run, window } = run.headline();
     let per_second = &run.summary.per_second;
-    Verdict {
+    HeadlineFigures {
         read_piops: per_second.physical_read_requests,
         write_piops: per_second.physical_write_requests,
         read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
@@ -116,9 +116,9 @@ fn limited_by(run: &Run) -> String {
 /// within petal, petal's own processor time stands for it. None where neither is known.
 fn processor_share(run: &Run) -> Option<f64> {
     let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
-    let told_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
+    let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
     let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
-    let share = run.share_of_db_time(told_us.or(own_us.map(|s| s * 1e6))?)?;
+    let share = run.share_of_db_time(reported_us.or(own_us.map(|s| s * 1e6))?)?;
     Some(share.min(1.0))
 }
 
@@ -164,7 +164,7 @@ pub fn is_foreground(class: WaitClass) -> bool {
     !matches!(class, WaitClass::SystemIo | WaitClass::Idle | WaitClass::Cpu)
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for HeadlineFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole =
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));

@@ -24,7 +24,7 @@ const FREE_BLOCK_WAITS_SHARE_MAX: f64 = 0.01;
 const UNPURGED_MAX: u64 = 10_000;
 const UNPURGED_SHARE_MAX: f64 = 0.10;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
-const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
+const COMMITS_PER_SYNC_MIN: f64 = 1.05;
 
 pub(super) fn checkpoints(run: &Run) -> Option<u64> {
     run.summary.counter(CommonCounter::Checkpoints)
@@ -94,7 +94,7 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
         }));
     }
     let each = commits as f64 / syncs.max(1) as f64;
-    if each <= COMMITS_PER_SYNC_TOLD {
+    if each <= COMMITS_PER_SYNC_MIN {
         return Judgement::Clear;
     }
     info(

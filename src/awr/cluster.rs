@@ -2,12 +2,12 @@
 
 use super::figure::Figure;
 use super::number as printed;
-use super::page::{Page, Row, Table, cell};
+use super::page::{PageTable, ParsedReport, Row, cell};
 use super::topic::Topic;
 
 /// The cluster's row of a table: `Sum`, or the only one of a report over a single instance, which
 /// has no `Sum`.
-pub fn total(table: &Table) -> Option<Row<'_>> {
+pub fn total(table: &PageTable) -> Option<Row<'_>> {
     let at = number_column(table);
     let sum = table.rows.iter().find(|row| cell(*row, at) == "Sum");
     sum.or_else(|| {
@@ -17,12 +17,12 @@ pub fn total(table: &Table) -> Option<Row<'_>> {
 }
 
 /// The row of one instance.
-pub fn row_of<'t>(table: &'t Table, instance: &str) -> Option<Row<'t>> {
+pub fn row_of<'t>(table: &'t PageTable, instance: &str) -> Option<Row<'t>> {
     let at = number_column(table);
     table.rows.iter().find(|row| cell(*row, at) == instance)
 }
 
-pub fn number_column(table: &Table) -> Option<usize> {
+pub fn number_column(table: &PageTable) -> Option<usize> {
     table.column(&["i"]).or(Some(0))
 }
 
@@ -32,20 +32,20 @@ pub fn is_instance(text: &str) -> bool {
 }
 
 /// The rows of single instances.
-pub fn instance_rows(table: &Table) -> Vec<Row<'_>> {
+pub fn instance_rows(table: &PageTable) -> Vec<Row<'_>> {
     let at = number_column(table);
     table.rows.iter().filter(|row| is_instance(cell(*row, at))).collect()
 }
 
 /// The rows of the instances in the report, as it lists them.
-pub fn listed(page: &Page) -> Option<(&Table, Vec<Row<'_>>)> {
+pub fn listed(page: &ParsedReport) -> Option<(&PageTable, Vec<Row<'_>>)> {
     let table = page.first(Topic::ClusterInstances)?;
     Some((table, instance_rows(table)))
 }
 
 /// The sum of a column over some rows, if each of them has it.
 pub fn sum(
-    table: &Table,
+    table: &PageTable,
     rows: &[Row<'_>],
     column: Option<usize>,
     parse: impl Fn(&str) -> Option<printed::Printed>,

@@ -6,7 +6,7 @@ use super::events;
 use super::figure::{Figure, more_precise, number};
 use super::load::per_second;
 use super::number::Scalar;
-use super::report::{Event, Load, Report, ReportKind, event};
+use super::report::{LoadLine, Report, ReportKind, WaitEvent, event};
 use super::times;
 use time::PrimitiveDateTime;
 
@@ -19,7 +19,7 @@ pub(super) const SINGLE_BLOCK_READS: [&str; 5] = [
     "cell single block physical read: xrmem cache",
 ];
 
-pub(super) fn second(load: &Load) -> Option<Figure> {
+pub(super) fn second(load: &LoadLine) -> Option<Figure> {
     load.per_second.clone()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn piops(report: &Report) -> Option<Figure> {
 
 /// The lists that hold an event of one kind of processes: the foreground's, or of all where a
 /// report has no other. The top list counts with them if it is of the same processes.
-fn lists(report: &Report) -> [&[Event]; 2] {
+fn lists(report: &Report) -> [&[WaitEvent]; 2] {
     // The top lists of Statspack and of clusters hold background processes too.
     let is_mixed = matches!(report.kind, ReportKind::Sp | ReportKind::Awrg)
         && !report.foreground_events.is_empty();
@@ -78,11 +78,11 @@ pub(super) fn background(report: &Report, name: &str) -> Option<Figure> {
 }
 
 /// The single-block read that most time went into.
-pub(super) fn single_block(report: &Report) -> Option<&Event> {
+pub(super) fn single_block(report: &Report) -> Option<&WaitEvent> {
     lists(report).into_iter().find_map(|list| {
         let known = SINGLE_BLOCK_READS.iter().filter_map(|name| event(list, name));
         known.max_by(|a, b| {
-            let key = |event: &Event| {
+            let key = |event: &WaitEvent| {
                 (number(&event.time_s).unwrap_or(0.0), number(&event.waits).unwrap_or(0.0))
             };
             key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
@@ -108,7 +108,7 @@ pub(super) fn block_bytes(report: &Report) -> Option<Figure> {
     })
 }
 
-pub(super) fn top(report: &Report, place: usize) -> Option<&Event> {
+pub(super) fn top(report: &Report, place: usize) -> Option<&WaitEvent> {
     report.top_events.get(place)
 }
 

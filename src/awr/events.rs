@@ -4,25 +4,25 @@
 use super::cluster;
 use super::figure::{Figure, more_precise, number};
 use super::number;
-use super::page::{Page, Row, Table, cell};
-use super::report::{Bucket, Event, Histogram, event};
+use super::page::{PageTable, ParsedReport, Row, cell};
+use super::report::{Bucket, Histogram, WaitEvent, event};
 use super::topic::Topic;
 
 /// Rows of a top list; reports have 5 to 20, those of clusters more.
 const TOP_MAX: usize = 100;
 
 pub struct Events {
-    pub top: Vec<Event>,
-    pub foreground: Vec<Event>,
-    pub background: Vec<Event>,
+    pub top: Vec<WaitEvent>,
+    pub foreground: Vec<WaitEvent>,
+    pub background: Vec<WaitEvent>,
     /// The top events of single instances, where there are those of the cluster too.
-    pub of_instances: Vec<Event>,
+    pub of_instances: Vec<WaitEvent>,
 }
 
 /// The instance that stands for all.
 const CLUSTER: &str = "*";
 
-pub fn read(page: &Page) -> Events {
+pub fn read(page: &ParsedReport) -> Events {
     // A report over several instances has more than one top list: the first is of all processes.
     let title = page.first(Topic::TopEvents).map(|table| &table.title);
     let top = page.tables_of(Topic::TopEvents).filter(|table| Some(&table.title) == title);
@@ -40,8 +40,8 @@ pub fn read(page: &Page) -> Events {
 
 /// The rows of the cluster and those of its instances. Without the cluster's own, all rows are
 /// given as the first, each with its instance.
-fn of_cluster(events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
-    let is_cluster = |event: &Event| event.instance.as_deref() == Some(CLUSTER);
+fn of_cluster(events: Vec<WaitEvent>) -> (Vec<WaitEvent>, Vec<WaitEvent>) {
+    let is_cluster = |event: &WaitEvent| event.instance.as_deref() == Some(CLUSTER);
     if events.iter().any(is_cluster) {
         events.into_iter().partition(is_cluster)
     } else {
@@ -50,7 +50,7 @@ fn of_cluster(events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
 }
 
 /// True where no two events are of different instances: their names then stand for one count.
-pub fn is_of_one_population(events: &[Event]) -> bool {
+pub fn is_of_one_population(events: &[WaitEvent]) -> bool {
     events.windows(2).all(|two| two[0].instance == two[1].instance)
 }
 
@@ -65,7 +65,7 @@ struct Columns {
     share: Option<usize>,
 }
 
-fn columns(table: &Table) -> Option<Columns> {
+fn columns(table: &PageTable) -> Option<Columns> {
     // Narrow columns cut their headings: `Tota Time` is all that some releases leave.
     let time = table.column_where(|key| {
         let is_other = is_share(key) || key.contains("avg") || key.contains("out");
@@ -112,7 +112,7 @@ fn is_share(key: &str) -> bool {
     key.starts_with('%') || key.starts_with("percent")
 }
 
-fn events(table: &Table) -> Vec<Event> {
+fn events(table: &PageTable) -> Vec<WaitEvent> {
     let Some(columns) = columns(table) else { return Vec::new() };
     let mut named: Option<Row<'_>> = None;
     let mut events = Vec::new();
@@ -133,7 +133,7 @@ fn events(table: &Table) -> Vec<Event> {
 }
 
 /// The event of a row, whose name and class stand in `named`.
-fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Option<Event> {
+fn of_row(row: Row<'_>, named: Row<'_>, table: &PageTable, columns: &Columns) -> Option<WaitEvent> {
     let section = &table.title;
     let name = cell(named, Some(columns.name));
     let count = |at| Figure::read(cell(row, at), section, number::count);
@@ -141,7 +141,7 @@ fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Opt
         let figure = count(Some(at))?;
         if unit == 1.0 { Some(figure) } else { figure.scaled(unit) }
     });
-    let mut event = Event {
+    let mut event = WaitEvent {
         name: name.to_owned(),
         is_cut: table.may_be_cut(columns.name, name),
         wait_class: Figure::text(cell(named, columns.class), section),
@@ -152,7 +152,7 @@ fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Opt
             Figure::read(cell(row, Some(at)), section, parse)
         }),
         pct_db_time: columns.share.and_then(|at| count(Some(at))),
-        ..Event::default()
+        ..WaitEvent::default()
     };
     let is_event = !name.is_empty() && (event.waits.is_some() || event.time_s.is_some());
     average(&mut event);
@@ -160,7 +160,7 @@ fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Opt
 }
 
 /// Sets the averages: time over waits, and the more precise of that and the report's own.
-fn average(event: &mut Event) {
+fn average(event: &mut WaitEvent) {
     event.avg_us = match (&event.time_s, &event.waits) {
         (Some(time), Some(waits)) if waits.number() > Some(0.0) => time_over(time, waits),
         _ => None,
@@ -182,7 +182,7 @@ fn time_over(time: &Figure, waits: &Figure) -> Option<Figure> {
 }
 
 /// The top list rounds large counts; the whole ones stand further below.
-fn with_whole_count(top: &mut Event, events: &[Event]) {
+fn with_whole_count(top: &mut WaitEvent, events: &[WaitEvent]) {
     let Some(waits) = &top.waits else { return };
     let whole = event(events, &top.name).and_then(|event| event.waits.clone());
     if let Some(whole) = whole.filter(|whole| whole.step < waits.step) {
@@ -191,11 +191,11 @@ fn with_whole_count(top: &mut Event, events: &[Event]) {
     }
 }
 
-pub fn histograms(page: &Page) -> Vec<Histogram> {
+pub fn histograms(page: &ParsedReport) -> Vec<Histogram> {
     page.tables_of(Topic::Histogram).flat_map(of_table).collect()
 }
 
-fn of_table(table: &Table) -> Vec<Histogram> {
+fn of_table(table: &PageTable) -> Vec<Histogram> {
     let Some(name) = table.column(&["event"]) else { return Vec::new() };
     let waits = table.column_where(|key| key.starts_with("totalwaits") || key.starts_with("waits"));
     let ranges: Vec<(usize, &str, Option<f64>)> = table
@@ -255,13 +255,13 @@ fn below_us(heading: &str) -> Option<f64> {
 }
 
 /// The mean of an event in microseconds, from the list that shows it most finely.
-pub fn latency(lists: &[&[Event]], name: &str) -> Option<Figure> {
-    let of = |list: &&[Event]| event(list, name).and_then(|event| event.latency_us.clone());
+pub fn latency(lists: &[&[WaitEvent]], name: &str) -> Option<Figure> {
+    let of = |list: &&[WaitEvent]| event(list, name).and_then(|event| event.latency_us.clone());
     lists.iter().filter_map(of).fold(None, |best, next| more_precise(best, Some(next)))
 }
 
 /// Seconds waited for the events whose names begin so.
-pub fn seconds_of(events: &[Event], beginning: &str) -> Option<f64> {
+pub fn seconds_of(events: &[WaitEvent], beginning: &str) -> Option<f64> {
     let fitting = events.iter().filter(|event| event.name.starts_with(beginning));
     let seconds: Vec<f64> = fitting.filter_map(|event| number(&event.time_s)).collect();
     (!seconds.is_empty()).then(|| seconds.iter().sum())

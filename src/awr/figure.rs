@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::number::{self, Printed, Scalar};
-use super::page::{Row, Table, cell};
+use super::page::{PageTable, Row, cell};
 
 /// A value out of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,7 +92,7 @@ impl Figure {
     }
 }
 
-impl Table {
+impl PageTable {
     /// The count, rate or time in a row, under the first of these headings that the table has.
     pub fn count(&self, row: Row<'_>, keys: &[&str]) -> Option<Figure> {
         self.count_at(row, self.column(keys))

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::cluster;
 use super::figure::Figure;
 use super::number;
-use super::page::{Page, Row, Table, cell};
-use super::report::{Header, ReportKind};
+use super::page::{PageTable, ParsedReport, Row, cell};
+use super::report::{ReportHeader, ReportKind};
 use super::topic::Topic;
 
-pub fn read(page: &Page, kind: ReportKind) -> Header {
-    let mut header = Header::default();
+pub fn read(page: &ParsedReport, kind: ReportKind) -> ReportHeader {
+    let mut header = ReportHeader::default();
     page.tables_of(Topic::Database).for_each(|table| database(table, &mut header));
     page.tables_of(Topic::Instance).for_each(|table| instance(table, &mut header));
     page.tables_of(Topic::Host).for_each(|table| host(table, &mut header));
@@ -30,19 +30,19 @@ pub fn read(page: &Page, kind: ReportKind) -> Header {
 }
 
 /// Sets a figure to a cell's text, unless it is known already.
-fn put(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
+fn put(figure: &mut Option<Figure>, table: &PageTable, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
         *figure = table.text(row, keys);
     }
 }
 
-fn put_number(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
+fn put_number(figure: &mut Option<Figure>, table: &PageTable, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
         *figure = table.count(row, keys);
     }
 }
 
-fn database(table: &Table, header: &mut Header) {
+fn database(table: &PageTable, header: &mut ReportHeader) {
     let id = table.column(&["dbid"]);
     let is_id = |row: Row<'_>| number::count(cell(row, id)).is_some();
     let Some(at) = table.rows.iter().position(is_id) else { return };
@@ -74,14 +74,14 @@ fn lengthen(figure: &mut Option<Figure>, rest: &str) {
     }
 }
 
-fn instance(table: &Table, header: &mut Header) {
+fn instance(table: &PageTable, header: &mut ReportHeader) {
     let Some(row) = table.rows.first() else { return };
     put(&mut header.instance, table, row, &["instance"]);
     put_number(&mut header.instance_number, table, row, &["instnum"]);
     put(&mut header.startup_time, table, row, &["startuptime"]);
 }
 
-fn host(table: &Table, header: &mut Header) {
+fn host(table: &PageTable, header: &mut ReportHeader) {
     let Some(row) = table.rows.first() else { return };
     // Statspack underlines the heading beside the column.
     put(&mut header.host, table, row, &["hostname", "name"]);
@@ -93,7 +93,7 @@ fn host(table: &Table, header: &mut Header) {
 }
 
 /// Reads a line such as `Begin Snap: 1822 23-Apr-14 18:30:05 58 1.5`.
-fn snapshot(line: &str, section: &Arc<str>, header: &mut Header) {
+fn snapshot(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     let after = |labels: [&str; 2]| {
         labels.iter().find_map(|label| line.find(label).and_then(|at| line.get(at + label.len()..)))
     };
@@ -121,7 +121,7 @@ fn unread(elapsed: &Option<Figure>, printed: &str) -> Option<String> {
 }
 
 /// Statspack 10.2: `Host  Name: NAME  Num CPUs: 4  Phys Memory (MB): 8,192`.
-fn host_line(line: &str, section: &Arc<str>, header: &mut Header) {
+fn host_line(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     let Some((_, name)) = line.split_once("Name:") else { return };
     let Some((name, rest)) = name.split_once("Num CPUs:") else { return };
     let (cpus, memory) = rest.split_once("Phys Memory (MB):").unwrap_or((rest, ""));
@@ -148,7 +148,7 @@ fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure
 }
 
 /// A report over several instances has tables of its own.
-fn cluster(page: &Page, header: &mut Header) {
+fn cluster(page: &ParsedReport, header: &mut ReportHeader) {
     if let Some(table) = page.first(Topic::Cluster)
         && let Some(row) = table.rows.first()
     {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::cluster;
 use super::figure::{self, Figure, more_precise};
 use super::number;
-use super::page::{Page, Row, Table, cell};
-use super::report::{Cpu, Header, Memory, Parameter};
+use super::page::{PageTable, ParsedReport, Row, cell};
+use super::report::{Cpu, Memory, Parameter, ReportHeader};
 use super::topic::Topic;
 
 /// Parameters kept, whole names or beginnings.
@@ -20,7 +20,7 @@ const PARAMETERS: &str = "\
 /// A parameter's value as long as any that counts.
 const VALUE_MAX: usize = 4096;
 
-pub fn cpu(page: &Page, header: &mut Header) -> Cpu {
+pub fn cpu(page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
     let mut cpu = Cpu::default();
     if let Some(table) = page.first(Topic::HostCpu)
         && let Some(row) = table.rows.last()
@@ -60,7 +60,7 @@ fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
 }
 
 /// Times are counted in hundredths of a second, summed over processors.
-fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
+fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader) {
     let name = table.column(&["statistic", "statisticname"]).or(Some(0));
     let Some(value) = table.column(&["value", "total"]) else { return };
     let seconds = |row: Row<'_>| {
@@ -88,7 +88,7 @@ fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
 }
 
 /// A cluster's processors: those of all its hosts, if no two instances share one.
-fn of_cluster(table: &Table, page: &Page, header: &mut Header) -> Cpu {
+fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
     let rows = cluster::instance_rows(table);
     let mut cpu = cluster_cpu(table, &rows);
     let hosts = cluster::listed(page).map(|(table, rows)| {
@@ -111,7 +111,7 @@ fn of_cluster(table: &Table, page: &Page, header: &mut Header) -> Cpu {
 }
 
 /// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
-pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
+pub fn cluster_cpu(table: &PageTable, rows: &[Row<'_>]) -> Cpu {
     let column = |key: &str| table.column(&[key]);
     let sum = |key| cluster::sum(table, rows, column(key), number::count);
     let waited = |row: &Row<'_>| {
@@ -139,14 +139,14 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
 }
 
 /// Processors and memory of an instance's host.
-pub fn of_instance(table: &Table, row: Row<'_>, header: &mut Header) {
+pub fn of_instance(table: &PageTable, row: Row<'_>, header: &mut ReportHeader) {
     let count = |key: &str| table.count(row, &[key]);
     (header.cpus, header.cores) = (count("cpus"), count("cores"));
     header.sockets = count("sckts");
 }
 
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.
-pub fn caches(table: &Table, rows: &[Row<'_>]) -> Memory {
+pub fn caches(table: &PageTable, rows: &[Row<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
     let bytes = |text: &str| Some(number::count(text)?.scaled(mib));
     let begin = |group: &str| {
@@ -164,7 +164,7 @@ pub fn caches(table: &Table, rows: &[Row<'_>]) -> Memory {
     }
 }
 
-pub fn memory(page: &Page) -> Memory {
+pub fn memory(page: &ParsedReport) -> Memory {
     let mut memory = Memory::default();
     if let Some(table) = page.first(Topic::ClusterCaches) {
         memory = caches(table, &cluster::instance_rows(table));
@@ -178,7 +178,7 @@ pub fn memory(page: &Page) -> Memory {
 }
 
 /// `Buffer Cache: 728M 728M Std Block Size: 8K`: begin, then end where there is one.
-fn labels(line: &str, table: &Table, memory: &mut Memory) {
+fn labels(line: &str, table: &PageTable, memory: &mut Memory) {
     let words = |label: &str| {
         let at = line.find(label)?;
         let rest = line.get(at + label.len()..)?;
@@ -208,7 +208,7 @@ fn labels(line: &str, table: &Table, memory: &mut Memory) {
     put(&mut memory.pga_bytes, nth("PGA use (MB):", 0, mib));
 }
 
-pub fn parameters(page: &Page) -> Vec<Parameter> {
+pub fn parameters(page: &ParsedReport) -> Vec<Parameter> {
     let mut all: Vec<Parameter> = Vec::new();
     for table in page.tables_of(Topic::Parameters) {
         let Some(name_at) = table.column(&["parametername"]).or(Some(0)) else { continue };

@@ -1,13 +1,13 @@
-//! An HTML report as a [`Page`]. The tokens come from a tokenizer that follows the HTML standard
-//! (upper case, attributes without quotes, entities); tables are put together here, without a tree,
-//! so that neither unclosed elements nor deep nesting cost more than their own bytes.
+//! An HTML report as a [`ParsedReport`]. The tokens come from a tokenizer that follows the HTML
+//! standard (upper case, attributes without quotes, entities); tables are put together here, without
+//! a tree, so that neither unclosed elements nor deep nesting cost more than their own bytes.
 
 mod tokens;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::page::{Column, Page, Row, Rows, Table};
+use super::page::{Column, PageTable, ParsedReport, Row, Rows};
 use super::topic::{self, Topic};
 
 use tokens::{Tag, tokenize};
@@ -52,7 +52,7 @@ fn begins_element(text: &str, at: usize) -> bool {
     })
 }
 
-pub fn page(text: &str) -> Page {
+pub fn page(text: &str) -> ParsedReport {
     let page = tokenize(text, true).finish();
     // A style or script that never ends hides what follows, as it does in a browser.
     if page.tables.is_empty() { tokenize(text, false).finish() } else { page }
@@ -61,7 +61,7 @@ pub fn page(text: &str) -> Page {
 /// Puts tables together.
 #[derive(Default)]
 struct PageBuilder {
-    page: Page,
+    page: ParsedReport,
     /// The tables that are open, innermost last.
     open: Vec<OpenTable>,
     /// The text since the last table, if it is in no cell.
@@ -243,7 +243,7 @@ impl PageBuilder {
         }
     }
 
-    fn finish(mut self) -> Page {
+    fn finish(mut self) -> ParsedReport {
         let text = std::mem::take(&mut self.text);
         self.titles(&String::from_utf8_lossy(&text));
         while !self.open.is_empty() && !self.is_full {
@@ -298,7 +298,7 @@ impl OpenTable {
         Some((head, columns, topic, title))
     }
 
-    fn table(mut self) -> Option<Table> {
+    fn table(mut self) -> Option<PageTable> {
         self.close_cell();
         self.end_row();
         let section = if self.is_read == Some(false) { None } else { self.section() };
@@ -309,7 +309,7 @@ impl OpenTable {
                 rows.extend(row.cells());
             }
         }
-        (!rows.is_empty()).then(|| Table { topic, title, columns, rows, widths: Vec::new() })
+        (!rows.is_empty()).then(|| PageTable { topic, title, columns, rows, widths: Vec::new() })
     }
 }
 

@@ -1,13 +1,13 @@
 //! Each instance of a report over a cluster as a report of its own.
 
 use super::events::Events;
-use super::page::{Page, Row, Table, cell};
-use super::report::{Header, Report, ReportKind};
+use super::page::{PageTable, ParsedReport, Row, cell};
+use super::report::{Report, ReportHeader, ReportKind};
 use super::topic::Topic;
 use super::{cluster, host, load, waits};
 
 /// Each instance as a report; none where the report is of a single one, and says all of it.
-pub fn instances(page: &Page, whole: &Header, events: &Events) -> Vec<Report> {
+pub fn instances(page: &ParsedReport, whole: &ReportHeader, events: &Events) -> Vec<Report> {
     let Some((table, rows)) = cluster::listed(page) else { return Vec::new() };
     if rows.len() < 2 {
         return Vec::new();
@@ -15,7 +15,13 @@ pub fn instances(page: &Page, whole: &Header, events: &Events) -> Vec<Report> {
     rows.into_iter().map(|row| instance(page, table, row, whole, events)).collect()
 }
 
-fn instance(page: &Page, table: &Table, row: Row<'_>, whole: &Header, events: &Events) -> Report {
+fn instance(
+    page: &ParsedReport,
+    table: &PageTable,
+    row: Row<'_>,
+    whole: &ReportHeader,
+    events: &Events,
+) -> Report {
     let name = cell(row, cluster::number_column(table));
     let of =
         |topic| page.first(topic).and_then(|table| Some((table, cluster::row_of(table, name)?)));
@@ -44,10 +50,10 @@ fn instance(page: &Page, table: &Table, row: Row<'_>, whole: &Header, events: &E
     }
 }
 
-fn header(table: &Table, row: Row<'_>, whole: &Header) -> Header {
+fn header(table: &PageTable, row: Row<'_>, whole: &ReportHeader) -> ReportHeader {
     let text = |keys: &[&str]| table.text(row, keys);
     let count = |keys: &[&str]| table.count(row, keys);
-    Header {
+    ReportHeader {
         instance: text(&["instance"]),
         instance_number: count(&["i"]),
         host: text(&["host"]),
@@ -64,6 +70,6 @@ fn header(table: &Table, row: Row<'_>, whole: &Header) -> Header {
         cdb: whole.cdb.clone(),
         begin_snap: whole.begin_snap.clone(),
         end_snap: whole.end_snap.clone(),
-        ..Header::default()
+        ..ReportHeader::default()
     }
 }

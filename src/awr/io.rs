@@ -3,7 +3,7 @@
 
 use super::figure::Figure;
 use super::number as printed;
-use super::page::{Page, Row, Table, cell};
+use super::page::{PageTable, ParsedReport, Row, cell};
 use super::report::{IoFunction, IoRow};
 use super::topic::Topic;
 
@@ -14,7 +14,7 @@ pub struct Io {
     pub note: Option<&'static str>,
 }
 
-pub fn read(page: &Page, release: &str) -> Io {
+pub fn read(page: &ParsedReport, release: &str) -> Io {
     let order = page.first(Topic::TablespaceIo).map(|table| order(table, release));
     let mut tablespaces: Vec<IoRow> = page.tables_of(Topic::TablespaceIo).flat_map(rows).collect();
     let note = match order.unwrap_or(Order::AsHeaded) {
@@ -37,13 +37,13 @@ pub fn read(page: &Page, release: &str) -> Io {
     Io { tablespaces, files, functions, note }
 }
 
-fn rows(table: &Table) -> Vec<IoRow> {
+fn rows(table: &PageTable) -> Vec<IoRow> {
     let Some(name) = table.column(&["tablespace"]) else { return Vec::new() };
     let file = table.column(&["filename", "file"]);
     table.rows.iter().filter_map(|row| io_row(row, table, name, file)).collect()
 }
 
-fn io_row(row: Row<'_>, table: &Table, name: usize, file: Option<usize>) -> Option<IoRow> {
+fn io_row(row: Row<'_>, table: &PageTable, name: usize, file: Option<usize>) -> Option<IoRow> {
     let figure = |keys: &[&str]| table.count(row, keys);
     let headed = table.columns.iter().enumerate().filter(|(_, column)| !column.name.is_empty());
     let pdb = table.column(&["pdbname", "pdb"]);
@@ -82,7 +82,7 @@ enum Order {
 /// Decides the order by the release in the header: 11.2.0.4 prints these three columns in another
 /// order than their headings. Its table has nothing between the single-block reads and the writes;
 /// later releases have `% Opt Reads` there.
-fn order(table: &Table, release: &str) -> Order {
+fn order(table: &PageTable, release: &str) -> Order {
     let single = table.column(&["av1bkrdms"]);
     let is_suspect = single.is_some_and(|at| table.column(&["writes"]) == Some(at + 1));
     match release {
@@ -106,7 +106,7 @@ fn forget(row: &mut IoRow) {
     row.writes = None;
 }
 
-fn functions(table: &Table) -> Vec<IoFunction> {
+fn functions(table: &PageTable) -> Vec<IoFunction> {
     let name = table.column(&["functionname", "function"]);
     let cluster = table.column(&["i"]);
     let reads = table.column(&["readsdata", "readdatavolume", "datavolume"]);

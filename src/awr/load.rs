@@ -3,11 +3,11 @@
 use super::cluster;
 use super::figure::Figure;
 use super::number;
-use super::page::{Page, Row, Table, cell};
-use super::report::{Load, LoadProfile, ReportKind, TimeModel};
+use super::page::{PageTable, ParsedReport, Row, cell};
+use super::report::{LoadLine, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
 
-pub fn read(page: &Page, kind: ReportKind, elapsed_min: &Option<Figure>) -> LoadProfile {
+pub fn read(page: &ParsedReport, kind: ReportKind, elapsed_min: &Option<Figure>) -> LoadProfile {
     let mut profile = LoadProfile::default();
     page.tables_of(Topic::LoadProfile).for_each(|table| instance(table, &mut profile));
     let total = |topic| page.first(topic).and_then(|it| Some((it, cluster::total(it)?)));
@@ -22,13 +22,13 @@ pub fn read(page: &Page, kind: ReportKind, elapsed_min: &Option<Figure>) -> Load
     profile
 }
 
-fn instance(table: &Table, profile: &mut LoadProfile) {
+fn instance(table: &PageTable, profile: &mut LoadProfile) {
     let second = table.column(&["persecond"]);
     let transaction = table.column(&["pertransaction"]);
     for row in table.rows.iter() {
         let Some(load) = line(profile, &topic::key(cell(row, Some(0)))) else { continue };
         if load.per_second.is_none() && load.per_transaction.is_none() {
-            *load = Load {
+            *load = LoadLine {
                 per_second: table.count_at(row, second),
                 per_transaction: table.count_at(row, transaction),
             };
@@ -36,7 +36,7 @@ fn instance(table: &Table, profile: &mut LoadProfile) {
     }
 }
 
-fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut Load> {
+fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut LoadLine> {
     Some(match label {
         "dbtimes" => &mut profile.db_time,
         "dbcpus" => &mut profile.db_cpu,
@@ -62,14 +62,14 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut Load> {
 }
 
 /// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
-pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
+pub fn of_row(table: &PageTable, row: Row<'_>) -> LoadProfile {
     let rate = |keys: &[&str]| table.count(row, keys);
     let kilobytes = || {
         let printed = cell(row, Some(table.column(&["redosizeks"])?));
         let figure = Figure::read(printed, &table.title, number::count)?.scaled(1024.0)?;
         Some(Figure { as_printed: Some(format!("{printed} (k)")), ..figure })
     };
-    let load = |per_second| Load { per_second, per_transaction: None };
+    let load = |per_second| LoadLine { per_second, per_transaction: None };
     LoadProfile {
         logical_reads: load(rate(&["logicalreadss"])),
         physical_reads: load(rate(&["physicalreadss"])),
@@ -86,7 +86,11 @@ pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
 }
 
 /// DB CPU of a row of a cluster's time model, over the elapsed time.
-pub fn cpu_per_second(table: &Table, row: Row<'_>, elapsed_min: &Option<Figure>) -> Option<Figure> {
+pub fn cpu_per_second(
+    table: &PageTable,
+    row: Row<'_>,
+    elapsed_min: &Option<Figure>,
+) -> Option<Figure> {
     let cpu = table.count(row, &["dbcpus"])?;
     per_second(&cpu, elapsed_min.as_ref()?, "DB CPU")
 }
@@ -100,7 +104,7 @@ pub fn per_second(total: &Figure, elapsed_min: &Figure, what: &str) -> Option<Fi
 }
 
 /// What the sessions' time came to.
-pub fn time_model(page: &Page) -> TimeModel {
+pub fn time_model(page: &ParsedReport) -> TimeModel {
     let mut model = TimeModel::default();
     for table in page.tables_of(Topic::TimeModel) {
         let name = table.column(&["statistic", "statisticname"]);

@@ -37,7 +37,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use page::Page;
+use page::ParsedReport;
 use report::{Format, Report, ReportKind};
 use source::{Opened, Source};
 use statistics::Statistics;
@@ -154,7 +154,7 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
 }
 
 /// The figures of a page, and what they let one judge.
-fn judged(mut page: Page, kind: ReportKind) -> Report {
+fn judged(mut page: ParsedReport, kind: ReportKind) -> Report {
     let warnings = std::mem::take(&mut page.warnings);
     let mut report = extract(page, kind);
     report.spans_restart = findings::spans_restart(&report, &warnings);
@@ -162,7 +162,7 @@ fn judged(mut page: Page, kind: ReportKind) -> Report {
     report
 }
 
-fn extract(mut page: Page, kind: ReportKind) -> Report {
+fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     let statistics = Statistics::of(page.take(Topic::Statistics));
     let page = &page;
     let mut header = header::read(page, kind);
@@ -215,7 +215,7 @@ fn is_html(text: &str) -> bool {
 }
 
 /// Tells the kind of a report by what it calls itself, else by its sections.
-fn kind(page: &Page) -> Option<ReportKind> {
+fn kind(page: &ParsedReport) -> Option<ReportKind> {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     if heading.contains("STATSPACK REPORT") {
         Some(ReportKind::Sp)
@@ -242,7 +242,7 @@ fn kind(page: &Page) -> Option<ReportKind> {
 }
 
 /// Says what a file is that is no report, as far as its text shows it.
-fn other(file: &str, text: &str, page: &Page, is_html: bool) -> AwrError {
+fn other(file: &str, text: &str, page: &ParsedReport, is_html: bool) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();
     let is_statspack = heading.contains("STATSPACK");

@@ -29,7 +29,7 @@ impl Column {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct PageTable {
     pub topic: Topic,
     pub title: Arc<str>,
     pub columns: Vec<Column>,
@@ -38,7 +38,7 @@ pub struct Table {
     pub widths: Vec<usize>,
 }
 
-impl Table {
+impl PageTable {
     /// The first column that has one of these keys, in the order of the keys.
     pub fn column(&self, keys: &[&str]) -> Option<usize> {
         let of = |key: &&str| self.columns.iter().position(|column| column.key == *key);
@@ -69,10 +69,10 @@ pub fn cell(row: Row<'_>, at: Option<usize>) -> &str {
 
 /// All that was read of a report.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct ParsedReport {
     /// What the report calls itself, such as `WORKLOAD REPOSITORY report for`.
     pub heading: Option<String>,
-    pub tables: Vec<Table>,
+    pub tables: Vec<PageTable>,
     /// Lines outside of tables that say that the report itself is in doubt.
     pub warnings: Vec<String>,
     /// Its own end was seen: nothing is cut off.
@@ -82,10 +82,10 @@ pub struct Page {
     is_closed: bool,
 }
 
-impl Page {
+impl ParsedReport {
     /// Keeps a table. False when no more are taken: a second report in the same file begins, or
     /// there is more than any report has.
-    pub fn push(&mut self, table: Table) -> bool {
+    pub fn push(&mut self, table: PageTable) -> bool {
         if self.is_closed {
             return false;
         }
@@ -110,16 +110,16 @@ impl Page {
         }
     }
 
-    pub fn tables_of(&self, topic: Topic) -> impl Iterator<Item = &Table> {
+    pub fn tables_of(&self, topic: Topic) -> impl Iterator<Item = &PageTable> {
         self.tables.iter().filter(move |table| table.topic == topic)
     }
 
     /// Takes the tables of a topic out of the page.
-    pub fn take(&mut self, topic: Topic) -> Vec<Table> {
+    pub fn take(&mut self, topic: Topic) -> Vec<PageTable> {
         self.tables.extract_if(.., |table| table.topic == topic).collect()
     }
 
-    pub fn first(&self, topic: Topic) -> Option<&Table> {
+    pub fn first(&self, topic: Topic) -> Option<&PageTable> {
         self.tables_of(topic).next()
     }
 }

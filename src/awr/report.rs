@@ -44,14 +44,14 @@ pub struct Report {
     /// What the file's name says of the run, such as `sessions`.
     #[serde(serialize_with = "as_map")]
     pub factors: Vec<(String, String)>,
-    pub header: Header,
+    pub header: ReportHeader,
     pub load_profile: LoadProfile,
     pub time_model: TimeModel,
     pub wait_classes: Vec<WaitClass>,
-    pub top_events: Vec<Event>,
+    pub top_events: Vec<WaitEvent>,
     /// Before 11g: of foreground and background processes together; the section says which.
-    pub foreground_events: Vec<Event>,
-    pub background_events: Vec<Event>,
+    pub foreground_events: Vec<WaitEvent>,
+    pub background_events: Vec<WaitEvent>,
     pub histograms: Vec<Histogram>,
     pub statistics: Arc<Statistics>,
     pub tablespaces: Vec<IoRow>,
@@ -83,7 +83,7 @@ fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Header {
+pub struct ReportHeader {
     pub db: Option<Figure>,
     pub db_id: Option<Figure>,
     /// Of a report over several instances: joined by `+`.
@@ -113,7 +113,7 @@ pub struct Header {
 
 /// One line of the load profile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Load {
+pub struct LoadLine {
     pub per_second: Option<Figure>,
     pub per_transaction: Option<Figure>,
 }
@@ -121,26 +121,26 @@ pub struct Load {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadProfile {
     /// Seconds of sessions' time.
-    pub db_time: Load,
-    pub db_cpu: Load,
-    pub background_cpu: Load,
-    pub redo_bytes: Load,
+    pub db_time: LoadLine,
+    pub db_cpu: LoadLine,
+    pub background_cpu: LoadLine,
+    pub redo_bytes: LoadLine,
     /// Blocks.
-    pub logical_reads: Load,
-    pub block_changes: Load,
-    pub physical_reads: Load,
-    pub physical_writes: Load,
-    pub read_requests: Load,
-    pub write_requests: Load,
-    pub read_mb: Load,
-    pub write_mb: Load,
-    pub user_calls: Load,
-    pub parses: Load,
-    pub hard_parses: Load,
-    pub logons: Load,
-    pub executes: Load,
-    pub rollbacks: Load,
-    pub transactions: Load,
+    pub logical_reads: LoadLine,
+    pub block_changes: LoadLine,
+    pub physical_reads: LoadLine,
+    pub physical_writes: LoadLine,
+    pub read_requests: LoadLine,
+    pub write_requests: LoadLine,
+    pub read_mb: LoadLine,
+    pub write_mb: LoadLine,
+    pub user_calls: LoadLine,
+    pub parses: LoadLine,
+    pub hard_parses: LoadLine,
+    pub logons: LoadLine,
+    pub executes: LoadLine,
+    pub rollbacks: LoadLine,
+    pub transactions: LoadLine,
 }
 
 /// Seconds of sessions' time, not a rate.
@@ -160,7 +160,7 @@ pub struct WaitClass {
 
 /// A wait event, or the processor among the top ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Event {
+pub struct WaitEvent {
     /// As printed: text reports cut it.
     pub name: String,
     /// The report may have cut the name.
@@ -289,7 +289,7 @@ impl Report {
 }
 
 /// An event by its full name; one that the report cut is found by its beginning, if only one fits.
-pub fn event<'e>(events: &'e [Event], name: &str) -> Option<&'e Event> {
+pub fn event<'e>(events: &'e [WaitEvent], name: &str) -> Option<&'e WaitEvent> {
     if let Some(found) = events.iter().find(|event| event.name == name) {
         return Some(found);
     }

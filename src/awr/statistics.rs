@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 
 use super::figure::Figure;
 use super::number;
-use super::page::{Row, Table, cell};
+use super::page::{PageTable, Row, cell};
 
 /// One statistic over the interval of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -28,7 +28,7 @@ pub struct Statistics {
 /// A table with the places of its columns.
 #[derive(Debug, Clone)]
 struct Columns {
-    table: Table,
+    table: PageTable,
     name: usize,
     total: usize,
     second: Option<usize>,
@@ -44,7 +44,7 @@ struct Entry {
 }
 
 impl Statistics {
-    pub fn of(tables: Vec<Table>) -> Self {
+    pub fn of(tables: Vec<PageTable>) -> Self {
         let tables: Vec<Columns> = tables.into_iter().filter_map(columns).collect();
         let mut all = Self { tables, entries: Vec::new() };
         let mut entries = Vec::new();
@@ -120,7 +120,7 @@ impl Statistics {
     }
 }
 
-fn columns(table: Table) -> Option<Columns> {
+fn columns(table: PageTable) -> Option<Columns> {
     Some(Columns {
         name: table.column(&["statistic", "statisticname"])?,
         total: table.column(&["total"])?,

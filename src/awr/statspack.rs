@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::number;
-use super::page::{Column, Page, Rows, Table, cell};
+use super::page::{Column, PageTable, ParsedReport, Rows, cell};
 use super::report::{Report, ReportKind};
 use super::topic::Topic;
 use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
@@ -38,7 +38,7 @@ pub fn text(interval: &DatabaseInterval) -> String {
 }
 
 /// Headings over lines of dashes, numbers to the right.
-fn write_table(out: &mut String, table: &Table) {
+fn write_table(out: &mut String, table: &PageTable) {
     let is_number = |text: &str| text.is_empty() || number::count(text).is_some();
     let columns: Vec<(usize, bool)> = (0..table.columns.len())
         .map(|at| {
@@ -73,7 +73,7 @@ fn write_table(out: &mut String, table: &Table) {
     }
 }
 
-fn page(interval: &DatabaseInterval) -> Page {
+fn page(interval: &DatabaseInterval) -> ParsedReport {
     let foreground = waited(interval, |event| event.foreground);
     let background = waited(interval, |event| event.background);
     let top = top(interval, &foreground);
@@ -88,7 +88,7 @@ fn page(interval: &DatabaseInterval) -> Page {
         statistics(interval),
         os(interval),
     ];
-    let mut page = Page::default();
+    let mut page = ParsedReport::default();
     page.is_ended = true;
     for table in tables.into_iter().filter(|table| !table.rows.is_empty()) {
         page.push(table);
@@ -96,10 +96,10 @@ fn page(interval: &DatabaseInterval) -> Page {
     page
 }
 
-fn table(topic: Topic, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Table {
+fn table(topic: Topic, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> PageTable {
     let mut cells = Rows::default();
     rows.iter().for_each(|row| cells.extend(row.iter().map(String::as_str)));
-    Table {
+    PageTable {
         topic,
         title: title.into(),
         columns: columns.iter().map(|name| Column::new("", name)).collect(),
@@ -108,7 +108,7 @@ fn table(topic: Topic, title: &str, columns: &[&str], rows: Vec<Vec<String>>) ->
     }
 }
 
-fn database(interval: &DatabaseInterval) -> Table {
+fn database(interval: &DatabaseInterval) -> PageTable {
     let DatabaseInterval { database, database_id, instance, instance_number, .. } = interval;
     let DatabaseInterval { startup, release, cluster, .. } = interval;
     let names = ["DB Name", "DB Id", "Instance", "Inst Num", "Startup Time", "Release", "RAC"];
@@ -116,14 +116,14 @@ fn database(interval: &DatabaseInterval) -> Table {
     table(Topic::Database, HEAD, &names, vec![row.map(String::clone).to_vec()])
 }
 
-fn host(interval: &DatabaseInterval) -> Table {
+fn host(interval: &DatabaseInterval) -> PageTable {
     let row = vec![interval.host.clone(), "-".to_owned(), "-".to_owned()];
     let rows = if interval.host.is_empty() { Vec::new() } else { vec![row] };
     table(Topic::Host, HEAD, &["Host Name", "Platform", "CPUs"], rows)
 }
 
 /// Lines that are read by their labels.
-fn snapshots(interval: &DatabaseInterval) -> Table {
+fn snapshots(interval: &DatabaseInterval) -> PageTable {
     let bound = |label: &str, snapshot: &DatabaseSnapshot| {
         format!("{label:>11} {:>10} {}", snapshot.id, snapshot.time)
     };
@@ -138,7 +138,7 @@ fn snapshots(interval: &DatabaseInterval) -> Table {
     table(Topic::Snapshots, HEAD, &[], lines.into_iter().map(|line| vec![line]).collect())
 }
 
-fn load_profile(interval: &DatabaseInterval) -> Table {
+fn load_profile(interval: &DatabaseInterval) -> PageTable {
     let get = |name: &str| interval.statistics.get(name).copied();
     let commits = get("user commits");
     let transactions = commits.zip(get("user rollbacks")).map(|(commits, back)| commits + back);
@@ -198,7 +198,7 @@ fn top<'i>(interval: &'i DatabaseInterval, foreground: &[Waited<'i>]) -> Vec<Wai
     top
 }
 
-fn events(interval: &DatabaseInterval, topic: Topic, title: &str, all: Vec<Waited>) -> Table {
+fn events(interval: &DatabaseInterval, topic: Topic, title: &str, all: Vec<Waited>) -> PageTable {
     let db_time = time_s(interval, "DB time").filter(|all| *all > 0.0);
     let row = |(name, waits, micros): Waited| {
         let seconds = micros / 1e6;
@@ -212,7 +212,7 @@ fn events(interval: &DatabaseInterval, topic: Topic, title: &str, all: Vec<Waite
     table(topic, title, &names, all.into_iter().map(row).collect())
 }
 
-fn statistics(interval: &DatabaseInterval) -> Table {
+fn statistics(interval: &DatabaseInterval) -> PageTable {
     let row = |(name, total): (&String, &f64)| {
         vec![name.clone(), format!("{total:.0}"), rate(*total, Some(interval.elapsed_s))]
     };
@@ -220,7 +220,7 @@ fn statistics(interval: &DatabaseInterval) -> Table {
     table(Topic::Statistics, "Instance Activity Stats", &["Statistic", "Total", "per Second"], rows)
 }
 
-fn os(interval: &DatabaseInterval) -> Table {
+fn os(interval: &DatabaseInterval) -> PageTable {
     let rows = interval.os.iter().map(|(name, total)| vec![name.clone(), format!("{total:.0}")]);
     table(Topic::OsStatistics, "OS Statistics", &["Statistic", "Total"], rows.collect())
 }

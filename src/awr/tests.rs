@@ -356,7 +356,7 @@ fn a_per_transaction_value_is_never_a_rate() {
     let report = of_text(&text).unwrap();
     assert_eq!(report.load_profile.redo_bytes.per_second, None);
     assert_eq!(number(&report.load_profile.redo_bytes.per_transaction), Some(12_240.01));
-    assert_eq!(report.load_profile.transactions, report::Load::default());
+    assert_eq!(report.load_profile.transactions, report::LoadLine::default());
     assert!(report.findings.iter().any(|finding| finding.id == "spans-restart"));
 }
 

@@ -1,13 +1,13 @@
-//! A text report as a [`Page`]: sections by their title lines, tables by their lines of dashes,
-//! cells by the dashes' places. Undoes page breaks of SQL*Plus, tabs, form feeds and mixed line
-//! ends. Meaning belongs to the extractors.
+//! A text report as a [`ParsedReport`]: sections by their title lines, tables by their lines of
+//! dashes, cells by the dashes' places. Undoes page breaks of SQL*Plus, tabs, form feeds and mixed
+//! line ends. Meaning belongs to the extractors.
 
 mod grid;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::page::{Page, Rows, Table};
+use super::page::{PageTable, ParsedReport, Rows};
 use super::topic::{self, Topic};
 
 use grid::{Grid, Unfinished};
@@ -57,9 +57,9 @@ fn begins_line(text: &str, at: usize) -> bool {
     before.is_empty() || before.ends_with(['\n', '\r'])
 }
 
-pub fn page(text: &str) -> Page {
+pub fn page(text: &str) -> ParsedReport {
     let mut lines = lines(text).peekable();
-    let mut page = Page::default();
+    let mut page = ParsedReport::default();
     let mut reader = Reader { page: &mut page, section: Section::Head, unfinished: None };
     let mut section: Vec<Cow<str>> = Vec::new();
     let mut open = "report header".to_owned();
@@ -83,7 +83,7 @@ pub fn page(text: &str) -> Page {
 }
 
 struct Reader<'p> {
-    page: &'p mut Page,
+    page: &'p mut ParsedReport,
     section: Section,
     /// What the last page of the same section left open.
     unfinished: Option<Unfinished>,
@@ -130,7 +130,7 @@ impl Reader<'_> {
         lines.iter().filter(labelled).for_each(|line| rows.extend([*line]));
         if !rows.is_empty() {
             let topic = topic.unwrap_or(Topic::Snapshots);
-            let table = Table {
+            let table = PageTable {
                 topic,
                 title: title.clone(),
                 columns: Vec::new(),

@@ -10,7 +10,7 @@ use super::figure::{Figure, number};
 use super::load::per_second;
 use super::report::{Report, ReportKind};
 use crate::analysis::profile::parts::Part;
-use crate::record::profile::{Clock, Input, Interval, parse_time};
+use crate::record::profile::{Clock, Input, ProfileInterval, parse_time};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 /// The clock and the elapsed time of a report may differ by so much: some print minutes.
@@ -111,8 +111,10 @@ fn commits(report: &Report) -> Option<Figure> {
 /// What a report gives.
 pub fn part(report: &Report) -> Part {
     let mut input = input(report);
-    let mut interval =
-        Interval { begin: begin_iso(report).map(|time| time.shown()), ..Interval::default() };
+    let mut interval = ProfileInterval {
+        begin: begin_iso(report).map(|time| time.shown()),
+        ..ProfileInterval::default()
+    };
     for (figure, derive, lacks) in RATES {
         match derive(report).and_then(|found| Some((found.number()?, found))) {
             Some((rate, found)) => {
@@ -155,7 +157,7 @@ pub fn part(report: &Report) -> Part {
         }
         Some(length_s) => {
             input.notes.extend(clock_note(report, length_s));
-            vec![Interval { length_s, ..interval }]
+            vec![ProfileInterval { length_s, ..interval }]
         }
     };
     let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
@@ -213,7 +215,7 @@ fn input(report: &Report) -> Input {
 }
 
 /// Requests for several blocks are of all files of an instance, their blocks of its data alone.
-fn within_the_whole(interval: &mut Interval, input: &mut Input) {
+fn within_the_whole(interval: &mut ProfileInterval, input: &mut Input) {
     let several = interval.rate(WorkCount::MultiBlockReads);
     let blocks = interval.rate(WorkCount::MultiBlockReadBlocks);
     if let Some((several, blocks)) =

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::columns::COLUMNS;
 use super::figure::{Figure, number};
-use super::report::{Event, Report, ReportKind};
+use super::report::{Report, ReportKind, WaitEvent};
 use super::source::{self, Source};
 use super::statspack;
 use super::{AwrError, parse};
@@ -200,7 +200,7 @@ fn figures(report: &Report) -> BTreeMap<String, ReportFigure> {
     figures.collect()
 }
 
-fn event(event: &Event) -> ReportEvent {
+fn event(event: &WaitEvent) -> ReportEvent {
     let section = event.time_s.as_ref().or(event.waits.as_ref());
     ReportEvent {
         name: event.name.clone(),

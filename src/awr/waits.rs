@@ -1,7 +1,7 @@
 //! Seconds by wait class.
 
 use super::cluster;
-use super::page::{Page, Row, Table, cell};
+use super::page::{PageTable, ParsedReport, Row, cell};
 use super::report::WaitClass;
 use super::topic::Topic;
 
@@ -21,7 +21,7 @@ const HEADINGS: [(&str, &str); 11] = [
 ];
 
 /// Reads the wait classes of foreground processes, or of all where a report has no others.
-pub fn read(page: &Page) -> Vec<WaitClass> {
+pub fn read(page: &ParsedReport) -> Vec<WaitClass> {
     if let Some(table) = page.first(Topic::ClusterWaitClasses) {
         return cluster::total(table).map(|row| of_cluster(table, row)).unwrap_or_default();
     }
@@ -30,7 +30,7 @@ pub fn read(page: &Page) -> Vec<WaitClass> {
     own.into_iter().find(|classes: &Vec<WaitClass>| !classes.is_empty()).unwrap_or_default()
 }
 
-fn of_table(table: &Table) -> Vec<WaitClass> {
+fn of_table(table: &PageTable) -> Vec<WaitClass> {
     let name = table.column(&["waitclass"]);
     let time = table.column_where(|key| key.starts_with("totalwaittime"));
     let waits = table.column(&["waits"]);
@@ -47,7 +47,7 @@ fn of_table(table: &Table) -> Vec<WaitClass> {
 }
 
 /// One row of a cluster's table, in which the classes are columns.
-pub fn of_cluster(table: &Table, row: Row<'_>) -> Vec<WaitClass> {
+pub fn of_cluster(table: &PageTable, row: Row<'_>) -> Vec<WaitClass> {
     let of_heading = |(heading, name): &(&str, &str)| {
         let time_s = table.count(row, &[&format!("{heading}s"), heading])?;
         Some(WaitClass { name: (*name).to_owned(), time_s: Some(time_s), ..WaitClass::default() })

@@ -19,7 +19,7 @@ use crate::report::petals::scatter::{self, Spot};
 
 use super::args::{self, flag};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::output;
 
 const EXAMPLES: &str = "\
@@ -68,9 +68,9 @@ pub fn command() -> Command {
         ))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
-    let pattern = pattern.transpose().map_err(Failure::usage)?;
+    let pattern = pattern.transpose().map_err(CommandError::usage)?;
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
         output::check_ending("--petals", file, &["html", "svg"])?;
     }
@@ -85,7 +85,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     if reports.is_empty() {
         let exit = if exit == Exit::Done { Exit::Failed } else { exit };
-        return Err(Failure::new(
+        return Err(CommandError::new(
             exit,
             "no report was read; `petal awr --help` lists what it reads",
         ));
@@ -101,10 +101,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// A page or a drawing of its own, by the ending of the name.
-fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failure> {
+fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), CommandError> {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
+        CommandError::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
     };
     let observations: Vec<Observation> = reports.iter().map(columns::observation).collect();
     let petals = Petals::of(&observations);
@@ -152,14 +152,14 @@ fn spots(reports: &[Report]) -> Vec<Spot> {
     reports.iter().filter_map(spot).collect()
 }
 
-fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
+fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandError> {
     let format = matches.get_one::<String>("format").map(String::as_str);
     let is = |name: &str| matches.try_get_one::<bool>(name).ok().flatten() == Some(&true);
     let wrong = "the reports cannot be written";
     Ok(if is("json") || format == Some("json") {
-        report::awr::json(reports).map_err(Failure::failed(wrong))?
+        report::awr::json(reports).map_err(CommandError::failed(wrong))?
     } else if is("csv") || format == Some("csv") {
-        report::awr::csv::render(reports).map_err(Failure::failed(wrong))?
+        report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?
     } else if is("explain") {
         report::awr::explain::render(reports)
     } else {

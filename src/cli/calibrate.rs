@@ -9,7 +9,7 @@ use crate::analysis::calibration::Bound;
 use crate::engine::Stop;
 use crate::engine::device::calibration_target::Wanted;
 use crate::record::Status;
-use crate::runner::calibrate::{Calibrated, Plan, run_once};
+use crate::runner::calibrate::{Calibrated, CalibrationPlan, run_once};
 use crate::runner::series::draw_seed;
 use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
@@ -19,7 +19,7 @@ use crate::settings::url::{TargetUrl, redact_refused};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{metrics, signals};
 
 const EXAMPLES: &str = "\
@@ -102,13 +102,13 @@ pub fn command() -> Command {
         .arg(metrics::arg())
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let settings = settings(matches)?;
     let plan = plan(matches, &settings)?;
     plan.rounds()?; // Refused before anything is made.
     let size = matches.get_one::<String>("size").map(|text| {
         parse_bytes(text).map_err(|error| {
-            Failure::usage(format!("--size {text}: {error}; give a size such as 1G or 500M"))
+            CommandError::usage(format!("--size {text}: {error}; give a size such as 1G or 500M"))
         })
     });
     let wanted = Wanted {
@@ -141,7 +141,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// The settings of the directory, read as a run there would; the target is the path.
-fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
+fn settings(matches: &ArgMatches) -> Result<Settings, CommandError> {
     let given = |key: &'static str| {
         let flag = match key {
             "BLOCK_SZ" => "block-size".to_owned(),
@@ -161,28 +161,28 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
     settings.db = TargetUrl::parse(&url).map_err(|error| {
         let shown = redact_refused(&url);
-        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.hint))
+        CommandError::usage(format!("{shown}: it {}; {}", error.rule, error.hint))
     })?;
     settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
     Ok(settings)
 }
 
-fn plan(matches: &ArgMatches, settings: &Settings) -> Result<Plan, Failure> {
+fn plan(matches: &ArgMatches, settings: &Settings) -> Result<CalibrationPlan, CommandError> {
     let mut depths: Vec<u32> = matches.get_many("depths").unwrap_or_default().copied().collect();
     depths.sort_unstable();
     depths.dedup();
-    let bounds: Result<Vec<Bound>, Failure> = matches
+    let bounds: Result<Vec<Bound>, CommandError> = matches
         .get_many::<String>("max-latency")
         .unwrap_or_default()
         .map(|text| {
             Bound::parse(text).map_err(|rule| {
-                Failure::usage(format!(
+                CommandError::usage(format!(
                     "--max-latency {text}: {rule}; write for instance read.p99=10ms"
                 ))
             })
         })
         .collect();
-    Ok(Plan {
+    Ok(CalibrationPlan {
         block_bytes: settings.block_sz.unwrap_or(8192),
         depths,
         mix_read_pct: matches.get_one("mix").copied().unwrap_or(70),

@@ -10,7 +10,7 @@ use crate::settings::printable::printable;
 
 use super::args;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::gallery::Found;
 use super::output;
 
@@ -29,7 +29,7 @@ pub fn command() -> Command {
         .arg(args::path("out", "FOLDER", "Where card.svg and card.md are written [default: DIR]"))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let Some(path) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
     let mut found = Found::default();
     found.look(path, 0, None, console);
@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     };
     let shown = found.shown(None);
     let [shown] = shown.as_slice() else {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "{}: no sweep and no run with figures; name the folder of one",
             path.display()
         )));

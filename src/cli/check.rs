@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::host::{Check, Verdict};
+use crate::analysis::host::{Check, CheckResult};
 use crate::analysis::{host, target};
 use crate::engine::{Engine, EngineError, Result};
 use crate::report;
@@ -14,12 +14,12 @@ use crate::settings::LoopSide;
 use crate::settings::table::CommandKind;
 use crate::settings::url::TargetUrl;
 use crate::stats::devices;
-use crate::stats::host::Host;
+use crate::stats::host::HostFacts;
 use crate::stats::target::LoadedSchema;
 
 use super::args;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::source;
 
 /// Looking for all rows of large data would take hours.
@@ -39,7 +39,7 @@ pub fn command() -> Command {
     args::with_settings(command, CommandKind::Target)
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut settings = source::read(matches, CommandKind::Target, None, console)?;
     // The loop inside a server may need a routine there, and a check makes nothing.
     settings.loop_side = Some(LoopSide::Client);
@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(_) => Vec::new(),
         None => to_be(&settings.db),
     };
-    let host = Host::collect(Some(&devices::find(&files)));
+    let host = HostFacts::collect(Some(&devices::find(&files)));
     let mut checks = host::check(&host);
     match &described {
         Some((about, details)) => {
@@ -68,7 +68,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     checks.extend(engine.privileges()?.iter().map(target::privilege));
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
     console.report(|| report::checks::render(&checks));
-    let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
+    let spoiled = checks.iter().any(|check| check.verdict == CheckResult::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }
 

@@ -7,18 +7,18 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::and_more;
 use crate::analysis::break_point::{self, BreakPoint};
-use crate::analysis::compare::gate::{self, Held, Outcome};
+use crate::analysis::compare::limits::{self, LimitResult, Outcome};
 use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
 use crate::analysis::petals::Petals;
 use crate::record::observation::Observation;
 use crate::record::{self, RecordError, plain_csv, sweep};
 use crate::report;
-use crate::settings::gate::Gate;
+use crate::settings::limit::ChangeLimit;
 use crate::settings::objective::Objective;
 
 use super::args::{self, flag, value};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 /// Stands between two sides of several runs each.
 const VERSUS: &str = "vs";
@@ -74,7 +74,7 @@ pub fn command() -> Command {
                 "Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'",
             )
             .action(ArgAction::Append)
-            .value_parser(|text: &str| text.parse::<Gate>()),
+            .value_parser(|text: &str| text.parse::<ChangeLimit>()),
         )
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
         .arg(args::objective())
@@ -82,7 +82,7 @@ pub fn command() -> Command {
         .arg(flag("csv", "Print a row per cell, metric and side").conflicts_with("json"))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let sides = sides(matches, console)?;
     if let [side] = sides.as_slice() {
         return alone(side, matches, console);
@@ -91,10 +91,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if found.len() > 1 && !matches.get_flag("json") && !matches.get_flag("csv") {
         console.result(&console.laid_out(|| report::replay::side_by_side(&found)));
     }
-    let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
-    let rules = rules(matches, &sides, &gates)?;
+    let limits: Vec<&ChangeLimit> = matches.get_many("fail-if").unwrap_or_default().collect();
+    let rules = rules(matches, &sides, &limits)?;
     let comparison = compare(&sides, &rules)?.with_costs(&sides, matches.get_one("objective"));
-    let held: Vec<Held> = gates.iter().map(|limit| gate::hold(limit, &comparison)).collect();
+    let held: Vec<LimitResult> =
+        limits.iter().map(|limit| limits::hold(limit, &comparison)).collect();
     console.result(&console.laid_out(|| shown(matches, &comparison, &held))?);
     Ok(match held.iter().map(|held| held.outcome).max() {
         Some(Outcome::Failed) => Exit::Failed,
@@ -104,7 +105,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// The break point of every side that is a replay step by step.
-fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Failure> {
+fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, CommandError> {
     let objective: Option<&Objective> = matches.get_one("objective");
     let mut found = Vec::new();
     for path in matches.get_many::<String>("side").unwrap_or_default() {
@@ -117,14 +118,18 @@ fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Failu
 }
 
 /// The metrics to compare: those asked for or the usual ones, and those of the limits.
-fn rules(matches: &ArgMatches, sides: &[Side], gates: &[&Gate]) -> Result<Rules, Failure> {
+fn rules(
+    matches: &ArgMatches,
+    sides: &[Side],
+    limits: &[&ChangeLimit],
+) -> Result<Rules, CommandError> {
     let asked = matches.get_many::<String>("metric").unwrap_or_default();
     let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();
     let in_turn = matches.get_flag("in-turn");
-    if metrics.is_empty() && !gates.is_empty() {
+    if metrics.is_empty() && !limits.is_empty() {
         metrics = compare(sides, &Rules { metrics, in_turn })?.metrics;
     }
-    for limit in gates {
+    for limit in limits {
         if !metrics.contains(&limit.metric) {
             metrics.push(limit.metric.clone());
         }
@@ -132,28 +137,34 @@ fn rules(matches: &ArgMatches, sides: &[Side], gates: &[&Gate]) -> Result<Rules,
     Ok(Rules { metrics, in_turn })
 }
 
-fn shown(matches: &ArgMatches, comparison: &Comparison, held: &[Held]) -> Result<String, Failure> {
+fn shown(
+    matches: &ArgMatches,
+    comparison: &Comparison,
+    held: &[LimitResult],
+) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
     if matches.get_flag("json") {
-        report::json::comparison(comparison, held).map_err(Failure::failed(failed))
+        report::json::comparison(comparison, held).map_err(CommandError::failed(failed))
     } else if matches.get_flag("csv") {
-        report::compare::csv(comparison).map_err(Failure::failed(failed))
+        report::compare::csv(comparison).map_err(CommandError::failed(failed))
     } else {
         Ok(report::compare::render(comparison, held))
     }
 }
 
 /// One side has nothing to be compared with: its lines are shown.
-fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    if let Some(limit) = matches.get_many::<Gate>("fail-if").and_then(|mut limits| limits.next()) {
-        return Err(Failure::usage(format!(
+fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    if let Some(limit) =
+        matches.get_many::<ChangeLimit>("fail-if").and_then(|mut limits| limits.next())
+    {
+        return Err(CommandError::usage(format!(
             "{limit}: there is only {}, and nothing to compare it with; name a second side, or a \
              factor with --by",
             side.name
         )));
     }
     if matches.get_flag("csv") {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "--csv: there is only {}, and nothing to compare it with; petal report of a sweep \
              leaves sweep.csv",
             side.name
@@ -162,7 +173,8 @@ fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, F
     let objective: Option<&Objective> = matches.get_one("objective");
     let petals = Petals::of(&side.observations).with_objective(objective);
     let text = if matches.get_flag("json") {
-        report::json::petals(&petals).map_err(Failure::failed("the petals cannot be written"))?
+        report::json::petals(&petals)
+            .map_err(CommandError::failed("the petals cannot be written"))?
     } else {
         report::petals_text::alone(&side.name, &petals, objective)
     };
@@ -170,7 +182,7 @@ fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, Failure> {
+fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, CommandError> {
     let arguments: Vec<&String> = matches.get_many("side").unwrap_or_default().collect();
     let factors: Option<Vec<String>> =
         matches.get_many::<String>("factors").map(|names| names.cloned().collect());
@@ -182,7 +194,9 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, Failure> 
     let mut sides = Vec::new();
     for group in groups {
         let [first, rest @ ..] = group else {
-            return Err(Failure::usage(format!("`{VERSUS}` stands between sides, not beside one")));
+            return Err(CommandError::usage(format!(
+                "`{VERSUS}` stands between sides, not beside one"
+            )));
         };
         let name = format!("{first}{}", and_more(" ", rest.len()));
         let mut side = Side { name, observations: Vec::new() };
@@ -197,7 +211,7 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, Failure> 
     let names: Vec<String> = sides.iter().map(|side| side.name.clone()).collect();
     let all = sides.into_iter().flat_map(|side| side.observations).collect();
     let baseline = matches.get_one::<String>("baseline").map(String::as_str);
-    Side::split(&names.join(", "), all, &by, baseline).map_err(Failure::usage)
+    Side::split(&names.join(", "), all, &by, baseline).map_err(CommandError::usage)
 }
 
 /// A sweep over several targets, alone, is a comparison of these.
@@ -212,7 +226,10 @@ fn by_targets(sides: &[Side], console: &Console) -> Option<String> {
 }
 
 /// The runs of a sweep, of one run's folder, of a folder of runs, or the rows of a table.
-pub(super) fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Failure> {
+pub(super) fn load(
+    path: &Path,
+    factors: Option<&[String]>,
+) -> Result<Vec<Observation>, CommandError> {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if path.is_file() && !is_json {
         return Ok(plain_csv::read(path, factors)?);
@@ -240,7 +257,7 @@ pub(super) fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observ
 }
 
 /// Every run of a folder of runs, in the order in which they began.
-fn runs_within(path: &Path) -> Result<Vec<Observation>, Failure> {
+fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
     let entries = std::fs::read_dir(path).map_err(|source| RecordError::Io {
         action: "read",
         path: path.to_owned(),
@@ -257,7 +274,7 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, Failure> {
     Ok(runs)
 }
 
-impl From<CompareError> for Failure {
+impl From<CompareError> for CommandError {
     fn from(error: CompareError) -> Self {
         Self::usage(error.to_string())
     }

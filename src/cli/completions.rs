@@ -4,7 +4,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ pub fn command() -> Command {
         .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell)))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let shell = matches.get_one::<Shell>("shell").copied().unwrap_or(Shell::Bash);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::command(), "petal", &mut script);

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::petals::Petals;
 use crate::record::Folder;
 use crate::report;
-use crate::runner::sweep::Request;
+use crate::runner::sweep::SweepRequest;
 use crate::settings::Settings;
 use crate::settings::axes::Asked;
 use crate::settings::read::Sources;
@@ -17,7 +17,7 @@ use crate::settings::table::CommandKind;
 
 use super::args::{value, whole};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::sweep::sweep_into;
 use super::{signals, source};
 
@@ -42,7 +42,7 @@ pub fn command() -> Command {
         )
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(3);
     let out = Settings::default().out;
     let folder = Folder::create(&out, "demo", OffsetDateTime::now_utc())?;
@@ -52,7 +52,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         ("REPEATS", REPEATS.to_owned()),
         ("SCALE", SCALE.to_owned()),
     ];
-    let request = Request {
+    let request = SweepRequest {
         asked: Asked {
             flags: BTreeMap::from(flags),
             sessions: Some(SESSIONS.to_owned()),

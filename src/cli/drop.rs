@@ -6,7 +6,7 @@ use crate::settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::source;
 
 const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ pub fn command() -> Command {
     args::with_settings(command, CommandKind::Target)
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
     let dropped = source::open_alone(&settings, console)?.drop_data()?;
     if dropped.is_empty() {

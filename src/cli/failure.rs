@@ -66,12 +66,12 @@ impl From<Exit> for ExitCode {
 
 /// The error that a command returns: a message and an exit code.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandError {
     pub exit: Exit,
     pub message: String,
 }
 
-impl Failure {
+impl CommandError {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
@@ -88,7 +88,7 @@ impl Failure {
 
 macro_rules! failures {
     ($($error:ty),+) => {
-        $(impl From<$error> for Failure {
+        $(impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
                 let error = RunError::from(error);
                 Self::new(Exit::of_error(&error), error.to_string())

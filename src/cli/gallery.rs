@@ -13,7 +13,7 @@ use crate::settings::printable::printable;
 
 use super::args;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::output;
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ pub fn command() -> Command {
         .arg(args::objective())
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let objective: Option<&Objective> = matches.get_one("objective");
     let mut found = Found::default();
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
@@ -47,14 +47,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let shown = found.shown(objective);
     if shown.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "there is no sweep and no run with figures below these folders: name those that petal \
              run or petal sweep wrote",
         ));
     }
     let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
     let page = report::html::gallery(&shown, objective);
-    let page = page.map_err(Failure::failed("the gallery"))?;
+    let page = page.map_err(CommandError::failed("the gallery"))?;
     let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
     console.result(&format!("{}\n", path.display()));
     Ok(Exit::Done)

@@ -6,7 +6,7 @@ use crate::report;
 use crate::settings::table;
 
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 pub fn command() -> Command {
     Command::new("help")
@@ -14,7 +14,7 @@ pub fn command() -> Command {
         .arg(Arg::new("topic").value_name("COMMAND|parameters|slob.conf"))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut all = super::command();
     let help = match matches.get_one::<String>("topic").map(String::as_str) {
         None => all.render_long_help().to_string(),
@@ -26,7 +26,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(topic) => {
             all.build();
             let found = all.find_subcommand_mut(topic).ok_or_else(|| {
-                Failure::usage(format!("there is no help on {topic}; `petal --help` lists the commands, `petal help parameters` the parameters"))
+                CommandError::usage(format!(
+                    "there is no help on {topic}; `petal --help` lists the commands, `petal help \
+                     parameters` the parameters"
+                ))
             })?;
             found.render_long_help().to_string()
         }

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgMatches, Command};
 
-use crate::analysis::compare::gate::{Held, Outcome};
 use crate::analysis::compare::history::{DAY, history};
+use crate::analysis::compare::limits::{LimitResult, Outcome};
 use crate::report;
-use crate::settings::gate::Gate;
+use crate::settings::limit::ChangeLimit;
 
 use super::args::{self, flag, value};
 use super::compare::load;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,29 +44,31 @@ pub fn command() -> Command {
         .arg(
             value("fail-if", "LIMIT", "Fail when the newest group, or the trend, is past it")
                 .action(ArgAction::Append)
-                .value_parser(|text: &str| text.parse::<Gate>()),
+                .value_parser(|text: &str| text.parse::<ChangeLimit>()),
         )
         .arg(flag("json", "Print the history as JSON, and only it, on stdout"))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut seen = Vec::new();
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         seen.extend(load(path, None)?);
     }
-    let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
+    let limits: Vec<&ChangeLimit> = matches.get_many("fail-if").unwrap_or_default().collect();
     let asked = matches.get_many::<String>("metric").unwrap_or_default();
     let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();
-    for gate in &gates {
-        if !metrics.contains(&gate.metric) {
-            metrics.push(gate.metric.clone());
+    for limit in &limits {
+        if !metrics.contains(&limit.metric) {
+            metrics.push(limit.metric.clone());
         }
     }
     let by = matches.get_one::<String>("by").map_or(DAY.to_owned(), |by| by.trim().to_lowercase());
     let reported = history(&seen, &by, &metrics)?;
-    let held: Vec<Held> = gates.iter().map(|gate| reported.hold(gate)).collect();
+    let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
     let text = match matches.get_flag("json") {
-        true => report::json::history(&reported, &held).map_err(Failure::failed("the history"))?,
+        true => {
+            report::json::history(&reported, &held).map_err(CommandError::failed("the history"))?
+        }
         false => console.laid_out(|| report::history::render(&reported, &held)),
     };
     console.result(&text);

@@ -4,13 +4,13 @@ use std::env;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::runner::Context;
+use crate::runner::WorkContext;
 use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
-use crate::runner::peers::{Summed, Together, Told};
+use crate::runner::peers::{ProgressShare, Summed, Together};
 use crate::settings::argv;
 
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{signals, source};
 
 /// Names the library where it is not found by itself.
@@ -29,8 +29,8 @@ struct Launched {
 /// shows it.
 pub fn with_hosts(
     console: &Console,
-    work: impl FnOnce(&Context<'_>, &Console) -> Result<Exit, Failure>,
-) -> Result<Exit, Failure> {
+    work: impl FnOnce(&WorkContext<'_>, &Console) -> Result<Exit, CommandError>,
+) -> Result<Exit, CommandError> {
     let signals = signals::count()?;
     let context = source::context(&signals, console);
     let Some(Launched { mpi, hosts }) = join(&signals, console)? else {
@@ -38,12 +38,15 @@ pub fn with_hosts(
     };
     let quiet = Console::new(true);
     let console = if hosts.is_first() { console } else { &quiet };
-    let (summed, reported) = (Summed::new(&hosts, console), Told { hosts: &hosts, shown: console });
+    let (summed, reported) =
+        (Summed::new(&hosts, console), ProgressShare { hosts: &hosts, shown: console });
     let context = match hosts.is_first() {
-        true => Context { hosts: Some(&hosts), watch: &summed, ..context },
-        false => {
-            Context { hosts: Some(&hosts), watch: &reported, ..source::context(&signals, console) }
-        }
+        true => WorkContext { hosts: Some(&hosts), watch: &summed, ..context },
+        false => WorkContext {
+            hosts: Some(&hosts),
+            watch: &reported,
+            ..source::context(&signals, console)
+        },
     };
     let exit = work(&context, console);
     if let Err(failure) = &exit {
@@ -70,12 +73,12 @@ pub fn is_first() -> bool {
 }
 
 /// Refuses a command that several ranks would each do for themselves.
-pub fn check(command: &str) -> Result<(), Failure> {
+pub fn check(command: &str) -> Result<(), CommandError> {
     let Some((variable, Ranks { size, .. })) = launched().filter(|_| ALONE.contains(&command))
     else {
         return Ok(());
     };
-    Err(Failure::usage(format!(
+    Err(CommandError::usage(format!(
         "petal {command}: an MPI launcher started petal as one of {size} ({variable}={size}), and \
          each of them would do it; only run and sweep are done by several hosts together: call \
          petal {command} without the launcher"
@@ -83,10 +86,10 @@ pub fn check(command: &str) -> Result<(), Failure> {
 }
 
 /// Joins the other ranks; None of a petal that was started alone, with or without a launcher.
-fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, Failure> {
+fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, CommandError> {
     let Some((variable, Ranks { size, .. })) = launched() else { return Ok(None) };
     let refused = |why: &str| {
-        Failure::new(
+        CommandError::new(
             Exit::Environment,
             format!(
                 "petal was started as one of {size} by an MPI launcher ({variable}={size}), and \

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_mangen::Man;
 
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,12 +33,12 @@ pub fn command() -> Command {
         )
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut petal = super::command();
     if let Some(folder) = matches.get_one::<PathBuf>("out") {
         let written = write_all(petal, folder);
         return written.map(|()| Exit::Done).map_err(|error| {
-            Failure::new(Exit::Environment, format!("{}: {error}", folder.display()))
+            CommandError::new(Exit::Environment, format!("{}: {error}", folder.display()))
         });
     }
     petal.build();
@@ -47,7 +47,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(name) => petal.find_subcommand(name).cloned(),
     };
     let Some(command) = command else {
-        return Err(Failure::usage("there is no such command; see petal --help"));
+        return Err(CommandError::usage("there is no such command; see petal --help"));
     };
     let mut text = Vec::new();
     // Writing to memory does not fail.

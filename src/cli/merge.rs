@@ -9,7 +9,7 @@ use crate::runner::merge;
 
 use super::args::{self, flag, value};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::run::json;
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub fn command() -> Command {
         )
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let folders: Vec<PathBuf> = matches.get_many("folder").unwrap_or_default().cloned().collect();
     let argument = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();

@@ -42,7 +42,7 @@ use crate::settings::argv;
 use crate::settings::printable::printable_line;
 
 use console::Console;
-use failure::{Exit, Failure};
+use failure::{CommandError, Exit};
 
 const ABOUT: &str = "How much physical I/O a platform sustains through its database, \
 at what latency, and what limits it: the SLOB method for any database.";
@@ -71,7 +71,7 @@ Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 /// A subcommand: how it looks, and what it does.
 struct Entry {
     command: fn() -> Command,
-    run: fn(&ArgMatches, &Console) -> Result<Exit, Failure>,
+    run: fn(&ArgMatches, &Console) -> Result<Exit, CommandError>,
 }
 
 /// Every command, in the order of the help.
@@ -141,7 +141,7 @@ pub fn command() -> Command {
         .subcommands(ENTRIES.iter().map(|entry| (entry.command)()))
 }
 
-fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
     match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
         Some(entry) => {
@@ -151,7 +151,7 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             let console = console.clone().with_metrics(metrics);
             (entry.run)(matches, &console)
         }
-        None => Err(Failure::usage(format!("there is no command {name}"))),
+        None => Err(CommandError::usage(format!("there is no command {name}"))),
     }
 }
 

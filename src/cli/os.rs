@@ -13,12 +13,12 @@ use crate::record::os_log::{OsLog, OsLogHeader};
 use crate::runner::os;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
-use crate::stats::host::Host;
+use crate::stats::host::HostFacts;
 use crate::stats::os::{Database, Probe, ServerProcesses};
 
 use super::args::{self, value, whole};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::signals;
 
 /// A recorder that somebody forgot ends after a day.
@@ -82,7 +82,7 @@ pub fn command() -> Command {
         )
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let devices = found(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
@@ -92,7 +92,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let header = OsLogHeader {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: stamp(OffsetDateTime::now_utc()),
-        host: Host::collect(Some(&devices)),
+        host: HostFacts::collect(Some(&devices)),
         devices: devices.names(),
         allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
         group_quota: probe.group_limit().map(|limit| limit.processors),
@@ -129,11 +129,11 @@ fn clock(state: Option<&ClockState>) -> String {
 }
 
 /// The devices to add up: those of paths, those that are named, or every disk.
-fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
+fn found(matches: &ArgMatches) -> Result<DataDevices, CommandError> {
     let mut files: Vec<PathBuf> =
         matches.get_many::<PathBuf>("path").unwrap_or_default().cloned().collect();
     if let Some(missing) = files.iter().find(|file| !file.exists()) {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "--path {}: it is not there, or this user may not see it",
             missing.display()
         )));
@@ -144,7 +144,7 @@ fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
             std::fs::metadata(&device).is_ok_and(|about| about.file_type().is_block_device());
         if !is_block {
             let all = devices::all_disks(Roots::default()).names().join(", ");
-            return Err(Failure::usage(format!(
+            return Err(CommandError::usage(format!(
                 "--devices {name}: {} is no block device; disks here: {all}",
                 device.display()
             )));
@@ -154,10 +154,10 @@ fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
     Ok(if files.is_empty() { devices::all_disks(Roots::default()) } else { devices::find(&files) })
 }
 
-fn server(matches: &ArgMatches) -> Result<Option<ServerProcesses>, Failure> {
+fn server(matches: &ArgMatches) -> Result<Option<ServerProcesses>, CommandError> {
     let process = |name: &str| match matches.get_one::<u32>(name).copied() {
         Some(pid) if !Path::new("/proc").join(pid.to_string()).exists() => {
-            Err(Failure::usage(format!("--{name} {pid}: no such process is here")))
+            Err(CommandError::usage(format!("--{name} {pid}: no such process is here")))
         }
         pid => Ok(pid),
     };

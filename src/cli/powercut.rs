@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::report;
-use crate::runner::powercut::{self, Accelerator, DiskKind, GuestEngine, Request};
+use crate::runner::powercut::{self, Accelerator, DiskKind, GuestEngine, PowerCutRequest};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{signals, source};
 
 const EXAMPLES: &str = "\
@@ -82,11 +82,11 @@ pub fn command() -> Command {
         .arg(flag("json", "Print what was found as JSON, and only it, on stdout"))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let signals = signals::count()?;
     let number = |name: &str| matches.get_one::<u32>(name).copied().unwrap_or(0);
     let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
-    let request = Request {
+    let request = PowerCutRequest {
         engine: matches.get_one("engine").copied().unwrap_or(GuestEngine::Sqlite),
         cuts: number("cuts"),
         disk: matches.get_one("disk").copied().unwrap_or(DiskKind::Honest),
@@ -102,7 +102,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let (found, error) = powercut::run(&request, &context.caller, context.watch, &on_cut)?;
     if matches.get_flag("json") {
         let text = serde_json::to_string_pretty(&found);
-        console.result(&(text.map_err(Failure::failed("the cuts are no JSON"))? + "\n"));
+        console.result(&(text.map_err(CommandError::failed("the cuts are no JSON"))? + "\n"));
     } else {
         console.report(|| report::powercut::text(&found));
     }

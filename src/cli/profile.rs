@@ -19,7 +19,7 @@ use crate::settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{signals, source};
 
 const EXAMPLES: &str = "\
@@ -55,7 +55,7 @@ fn seconds(name: &'static str, help: &'static str) -> clap::Arg {
     args::value(name, "SECONDS", help).value_parser(args::whole::<u32>(1, 31_622_400))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let files: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
     let given = |name: &str| {
         let seconds = matches.get_one::<u32>(name).copied();
@@ -65,12 +65,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let profile = match (files.is_empty(), given("for")) {
         (true, Some(length)) => of_server(matches, every, length, console)?,
         (true, None) => {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "name reports, a run or profiles; or a server at work with --db URL --for SECONDS",
             ));
         }
         (false, Some(_)) => {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "--for is for a server at work (--db): leave it out, or leave out the files",
             ));
         }
@@ -84,9 +84,9 @@ fn of_server(
     every: Duration,
     length: Duration,
     console: &Console,
-) -> Result<Profile, Failure> {
+) -> Result<Profile, CommandError> {
     if every > length {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "--every {} is longer than --for {}: not one interval would end",
             every.as_secs(),
             length.as_secs()
@@ -108,7 +108,11 @@ enum Named {
     Parts(Vec<Part>),
 }
 
-fn of_files(files: &[&PathBuf], every: Duration, console: &Console) -> Result<Profile, Failure> {
+fn of_files(
+    files: &[&PathBuf],
+    every: Duration,
+    console: &Console,
+) -> Result<Profile, CommandError> {
     let mut profiles = Vec::new();
     let mut all = Vec::new();
     for file in files {
@@ -120,13 +124,13 @@ fn of_files(files: &[&PathBuf], every: Duration, console: &Console) -> Result<Pr
     match (profiles.is_empty(), all.is_empty()) {
         (true, _) => Ok(parts::profile(all)?),
         (false, true) => Ok(add::add(&profiles)?),
-        (false, false) => Err(Failure::usage(
+        (false, false) => Err(CommandError::usage(
             "profiles are added to profiles: make one of the reports first, with -o FILE",
         )),
     }
 }
 
-fn named(path: &Path, every: Duration, console: &Console) -> Result<Named, Failure> {
+fn named(path: &Path, every: Duration, console: &Console) -> Result<Named, CommandError> {
     let shown = path.display().to_string();
     let is_run_file = path.file_name() == Some(&OsString::from("run.json"));
     if is_run_file || record::is_one(path) {
@@ -143,10 +147,10 @@ fn named(path: &Path, every: Duration, console: &Console) -> Result<Named, Failu
 }
 
 /// The reports of a folder; other files are passed over.
-fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, Failure> {
+fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, CommandError> {
     let entries = fs::read_dir(path).map_err(|error| {
         let message = format!("{}: {error}; check who may read it", path.display());
-        Failure::new(Exit::Environment, message)
+        CommandError::new(Exit::Environment, message)
     })?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.is_file());
@@ -154,7 +158,9 @@ fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, Failure> {
     let parts: Vec<Part> = files.iter().flat_map(|file| of_reports(file, true, console)).collect();
     match parts.is_empty() {
         false => Ok(parts),
-        true => Err(Failure::new(Exit::Failed, format!("{}: holds no report", path.display()))),
+        true => {
+            Err(CommandError::new(Exit::Failed, format!("{}: holds no report", path.display())))
+        }
     }
 }
 
@@ -176,7 +182,11 @@ fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<Part> {
 }
 
 /// The file, and what it says in short: on stdout the file alone.
-fn write(profile: &Profile, output: Option<&PathBuf>, console: &Console) -> Result<Exit, Failure> {
+fn write(
+    profile: &Profile,
+    output: Option<&PathBuf>,
+    console: &Console,
+) -> Result<Exit, CommandError> {
     let path = output.map_or(Path::new(STDOUT), PathBuf::as_path);
     let text = profile.text(path)?;
     match output {
@@ -185,7 +195,7 @@ fn write(profile: &Profile, output: Option<&PathBuf>, console: &Console) -> Resu
             fs::write(path, &text).map_err(|error| {
                 let message =
                     format!("{}: {error}; name a file that can be written", path.display());
-                Failure::new(Exit::Environment, message)
+                CommandError::new(Exit::Environment, message)
             })?;
             console.report(|| report::profile::render(profile));
             console.warn(&format!("the profile is in {}", path.display()));
@@ -194,7 +204,7 @@ fn write(profile: &Profile, output: Option<&PathBuf>, console: &Console) -> Resu
     Ok(Exit::Done)
 }
 
-impl From<ProfileError> for Failure {
+impl From<ProfileError> for CommandError {
     fn from(error: ProfileError) -> Self {
         let exit = match error {
             ProfileError::Nothing(_) => Exit::Failed,

@@ -8,15 +8,15 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 
 use crate::analysis::break_point;
-use crate::analysis::replay::{Asked as AskedUnits, Plan, Played};
+use crate::analysis::replay::{Asked as AskedUnits, Played, ReplayPlan};
 use crate::record::Run;
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
 use crate::report;
-use crate::runner::replay::{self, Request as Replay};
-use crate::runner::series::Series;
-use crate::runner::sweep::{self, Replayed, Request};
-use crate::runner::{Context, RunError};
+use crate::runner::replay::{self, ReplayRequest};
+use crate::runner::series::RunSeries;
+use crate::runner::sweep::{self, Replayed, SweepRequest};
+use crate::runner::{RunError, WorkContext};
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
@@ -26,7 +26,7 @@ use crate::stats::server_work::WorkTime;
 
 use super::args::{self, flag, value};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{metrics, run as run_command, signals, source, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
@@ -167,16 +167,16 @@ impl Given {
     }
 
     /// The flags, with those of the plan; what the profile says is taken from nowhere else.
-    fn flags(&self, plan: Option<&Plan>) -> BTreeMap<&'static str, String> {
+    fn flags(&self, plan: Option<&ReplayPlan>) -> BTreeMap<&'static str, String> {
         let mut all: BTreeMap<&'static str, String> =
             SAID_BY_PROFILE.into_iter().map(|key| (key, String::new())).collect();
-        all.extend(plan.map(Plan::parameters).unwrap_or_default());
+        all.extend(plan.map(ReplayPlan::parameters).unwrap_or_default());
         all.extend(self.flags.clone());
         all
     }
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut given = given(matches)?;
     let base = read::read(&given.sources(given.flags(None)))?;
     base.conf_file
@@ -192,7 +192,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let is_dry = matches.get_flag("dry-run");
     let trial_s = matches.get_one::<u32>("trial").copied().unwrap_or(TRIAL_S_DEFAULT);
     let is_stepped = matches.get_one::<Vec<f64>>("scale").is_some_and(|scales| scales.len() > 1);
-    let with_plan = |plan: &Plan| -> Result<Settings, RunError> {
+    let with_plan = |plan: &ReplayPlan| -> Result<Settings, RunError> {
         let mut settings = read::read(&given.sources(given.flags(Some(plan))))?;
         if is_stepped && given.flags.contains_key("OUT") {
             // The folder is the sweep's own.
@@ -200,7 +200,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
         Ok(settings)
     };
-    let request = Replay {
+    let request = ReplayRequest {
         profile: &given.profile,
         played: match matches.get_one::<String>("play").map(String::as_str) {
             Some("all") => Played::All,
@@ -251,7 +251,7 @@ fn steps_dir(
     matches: &ArgMatches,
     given: &Given,
     base: &Settings,
-    asked: &Plan,
+    asked: &ReplayPlan,
 ) -> Option<PathBuf> {
     let scales = matches.get_one::<Vec<f64>>("scale").filter(|scales| scales.len() > 1)?;
     if let Some(out) = given.flags.get("OUT").filter(|out| !out.is_empty()) {
@@ -260,12 +260,12 @@ fn steps_dir(
     Some(sweep::steps_dir(base, &asked.of, scales))
 }
 
-fn given(matches: &ArgMatches) -> Result<Given, Failure> {
+fn given(matches: &ArgMatches) -> Result<Given, CommandError> {
     let flags = flags::given(matches, CommandKind::Run);
     let contradicts = SAID_BY_PROFILE.into_iter().find(|key| flags.contains_key(key));
     if let Some(parameter) = contradicts.and_then(table::find) {
         let instead = if parameter.key == "RATE_SCALE" { "use --scale" } else { "leave it out" };
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "--{}: the profile says it; {instead}",
             parameter.flag()
         )));
@@ -280,31 +280,31 @@ fn given(matches: &ArgMatches) -> Result<Given, Failure> {
 }
 
 /// The stated objective, or production's own latency.
-fn objective(matches: &ArgMatches, plan: &Plan) -> Result<Option<Objective>, Failure> {
+fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective>, CommandError> {
     if !matches.get_flag("production-latency") {
         return Ok(matches.get_one::<Objective>("objective").cloned());
     }
     let Some(read_us) = plan.of.latency_us.get(&WorkTime::SingleBlockRead) else {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "--production-latency: the profile does not tell how long single-block reads took then; \
              state one with --max-latency read.avg=1ms",
         ));
     };
-    format!("read.avg={read_us:.1}us").parse().map(Some).map_err(Failure::usage)
+    format!("read.avg={read_us:.1}us").parse().map(Some).map_err(CommandError::usage)
 }
 
 fn once(
     matches: &ArgMatches,
     given: &Given,
-    (plan, scale): (&Plan, f64),
-    context: &Context<'_>,
+    (plan, scale): (&ReplayPlan, f64),
+    context: &WorkContext<'_>,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let mut flags = given.flags(Some(plan));
     flags.insert("RATE_SCALE", scale.to_string());
     let settings = read::read(&given.sources(flags))?;
     settings.notes.iter().for_each(|note| console.warn(note));
-    let mut series = Series::new(context.open(&settings)?, settings, context)?;
+    let mut series = RunSeries::new(context.open(&settings)?, settings, context)?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     series.replay = Some(plan.of.clone());
     let brief = |run: &Run, place: &str| {
@@ -317,16 +317,16 @@ fn once(
 fn step_by_step(
     matches: &ArgMatches,
     given: &Given,
-    (plan, scales, dir): (&Plan, &[f64], Option<PathBuf>),
+    (plan, scales, dir): (&ReplayPlan, &[f64], Option<PathBuf>),
     objective: Option<Objective>,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let mut flags = given.flags(Some(plan));
     let scales: Vec<String> = scales.iter().map(f64::to_string).collect();
     flags.insert("RATE_SCALE", scales.join(","));
     flags.remove("OUT");
     let targets: Vec<String> = flags.remove("DB").into_iter().collect();
-    let request = Request {
+    let request = SweepRequest {
         asked: Asked { flags, sessions: None, targets },
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,

@@ -14,7 +14,7 @@ use crate::runner::os_data;
 
 use super::args::{self, flag};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 #[cfg(feature = "xlsx")]
 use super::output;
 
@@ -54,12 +54,12 @@ pub fn command() -> Command {
         .arg(args::os_data())
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
     match (folders.as_slice(), matches.get_one::<PathBuf>("os-data")) {
         ([path], os_data) => of_one(path, os_data, matches, console),
         (several, None) => of_several(several, matches, console),
-        (_, Some(file)) => Err(Failure::usage(format!(
+        (_, Some(file)) => Err(CommandError::usage(format!(
             "--os-data {}: it belongs to one run; name one folder",
             file.display()
         ))),
@@ -71,15 +71,15 @@ fn of_one(
     os_data: Option<&PathBuf>,
     matches: &ArgMatches,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     match os_data {
         None if calibration::is_one(path) => of_calibration(path, matches, console),
         None if sweep::is_one(path) => of_sweep(path, matches, console),
-        Some(_) if calibration::is_one(path) => Err(Failure::usage(format!(
+        Some(_) if calibration::is_one(path) => Err(CommandError::usage(format!(
             "--os-data: it belongs to one run; {} is a calibration and no run",
             path.display()
         ))),
-        Some(_) if sweep::is_one(path) => Err(Failure::usage(format!(
+        Some(_) if sweep::is_one(path) => Err(CommandError::usage(format!(
             "--os-data: it belongs to one run; name the folder of a run below {}",
             path.display()
         ))),
@@ -103,7 +103,7 @@ fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
         "the report is printed, and not all of its files are written: {what}; make room there, or \
          report a copy of the folder where petal may write"
     ));
-    Failure::from(error).exit
+    CommandError::from(error).exit
 }
 
 /// A pattern for all results takes in what is no run as well: sweeps are reported one by one, and
@@ -112,7 +112,7 @@ fn of_several(
     folders: &[&PathBuf],
     matches: &ArgMatches,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let skip = |path: &Path, why: &str| console.warn(&format!("{}: {why}", path.display()));
     let mut runs: Vec<(&Path, Run)> = Vec::new();
     let (mut exit, mut sweeps) = (Exit::Done, 0);
@@ -149,7 +149,7 @@ fn of_several(
     if !runs.is_empty() {
         of_runs(&runs, matches, console)?;
     } else if sweeps == 0 {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "there is no run and no sweep among these folders: name those that petal run or petal \
              sweep wrote",
         ));
@@ -163,7 +163,7 @@ fn of_run(
     os_data: Option<&PathBuf>,
     matches: &ArgMatches,
     console: &Console,
-) -> Result<(Run, Exit), Failure> {
+) -> Result<(Run, Exit), CommandError> {
     let mut run = report::load(path)?;
     let folder = record::folder_of(path);
     let mut exit = read_server_reports(&mut run, &folder, console);
@@ -180,7 +180,11 @@ fn of_run(
 }
 
 /// Prints the report of one run, or a table of several.
-fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
+fn of_runs(
+    runs: &[(&Path, Run)],
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<(), CommandError> {
     let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
     let all = runs.iter().map(|(_, run)| run);
     let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
@@ -192,7 +196,7 @@ fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Re
         report::workbook::runs(&report::sweep::csv::runs(&named)?, &named, &observations)
     })?;
     if matches.get_flag("csv") {
-        console.result(&report::sweep::csv::runs(&named).map_err(Failure::failed(NO_CSV))?);
+        console.result(&report::sweep::csv::runs(&named).map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
@@ -211,20 +215,20 @@ pub(super) fn write_workbook(
     matches: &ArgMatches,
     console: &Console,
     make: impl FnOnce() -> Result<Vec<u8>, report::workbook::WorkbookError>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
     output::check_ending("--xlsx", file, &["xlsx"])?;
-    let made = make().map_err(Failure::failed(format!("--xlsx {}", file.display())))?;
+    let made = make().map_err(CommandError::failed(format!("--xlsx {}", file.display())))?;
     output::write("--xlsx", file, made)?;
     console.warn(&format!("the workbook is {}", file.display()));
     Ok(())
 }
 
 /// Flags that mean nothing of a sweep or a calibration.
-fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failure> {
+fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), CommandError> {
     match flags.iter().find(|flag| matches.get_flag(flag)) {
         None => Ok(()),
-        Some(flag) => Err(Failure::usage(format!(
+        Some(flag) => Err(CommandError::usage(format!(
             "--{flag}: it is of runs, and {} is none; name the folders of runs",
             path.display()
         ))),
@@ -250,7 +254,11 @@ fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
 }
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
-fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+fn of_calibration(
+    path: &Path,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, CommandError> {
     refuse(matches, &["csv", "os-text"], path)?;
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
@@ -265,13 +273,13 @@ fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Resul
 pub(super) fn of_one_calibration(
     calibration: &Calibration,
     is_json: bool,
-) -> Result<String, Failure> {
+) -> Result<String, CommandError> {
     if !is_json {
         return Ok(report::calibration::render(calibration));
     }
     serde_json::to_string_pretty(calibration)
         .map(|text| text + "\n")
-        .map_err(Failure::failed("the calibration is no JSON"))
+        .map_err(CommandError::failed("the calibration is no JSON"))
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
@@ -286,7 +294,7 @@ fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exi
     kept(record::save(folder, run), console)
 }
 
-fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     refuse(matches, &["os-text"], path)?;
     let swept = sweep::load(path)?;
     for failure in &swept.sweep.failures {
@@ -302,7 +310,7 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         report::workbook::runs(&report::sweep::csv::sweep(&swept)?, &named, &swept.observations())
     })?;
     if matches.get_flag("csv") {
-        console.result(&report::sweep::csv::sweep(&swept).map_err(Failure::failed(NO_CSV))?);
+        console.result(&report::sweep::csv::sweep(&swept).map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {

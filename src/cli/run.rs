@@ -10,10 +10,10 @@ use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::record::moment::exact;
 use crate::report;
-use crate::runner::Context;
+use crate::runner::WorkContext;
 use crate::runner::job::Start;
 use crate::runner::peers::Together;
-use crate::runner::series::Series;
+use crate::runner::series::RunSeries;
 use crate::runner::start;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
@@ -23,7 +23,7 @@ use crate::workload::share::Share;
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
@@ -100,7 +100,7 @@ pub fn command() -> Command {
     args::with_settings(command, CommandKind::Run)
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     launch::with_hosts(console, |context, console| run_share(matches, context, console))
 }
 
@@ -108,9 +108,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 /// other.
 fn run_share(
     matches: &ArgMatches,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let hosts = context.hosts;
     let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
@@ -126,7 +126,7 @@ fn run_share(
         // The same on every host, and another one for another start.
         settings.seed.get_or_insert_with(|| start::seed(at));
     }
-    let mut series = Series::new(context.open(&settings)?, settings, context)?;
+    let mut series = RunSeries::new(context.open(&settings)?, settings, context)?;
     (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
     if let Some(hosts) = hosts {
         series.join(hosts)?;
@@ -146,12 +146,12 @@ type Brief<'a> = &'a dyn Fn(&Run, &str) -> String;
 
 /// Runs as often as REPEATS says, and shows each run; without `brief` it shows none.
 pub fn run_repeats(
-    series: &Series<'_>,
+    series: &RunSeries<'_>,
     name: Option<&str>,
     matches: &ArgMatches,
     console: &Console,
     brief: Option<Brief<'_>>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let kept = series.run_once(repeat, name)?;
@@ -178,19 +178,19 @@ pub fn run_repeats(
 }
 
 /// How many schemas: `-s N`, or SLOB's own `petal run N`.
-fn schemas(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
+fn schemas(matches: &ArgMatches) -> Result<Option<u32>, CommandError> {
     let flag = matches.get_one::<u32>("schemas").copied();
     let form: Vec<u32> = matches.get_many("form").unwrap_or_default().copied().collect();
     match (flag, form.as_slice()) {
         (flag, []) => Ok(flag),
-        (_, [writers, readers, ..]) => Err(Failure::usage(format!(
+        (_, [writers, readers, ..]) => Err(CommandError::usage(format!(
             "{writers} {readers}: two numbers are the first SLOB's form of writers and readers; \
              write: petal run --writers {writers} --readers {readers}"
         ))),
-        (Some(_), [form]) => Err(Failure::usage(format!(
+        (Some(_), [form]) => Err(CommandError::usage(format!(
             "-s and N={form} both say how many schemas: give one of them"
         ))),
-        (None, [0]) => Err(Failure::usage(format!(
+        (None, [0]) => Err(CommandError::usage(format!(
             "N=0: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for instance \
              `petal run 4`"
         ))),
@@ -224,10 +224,11 @@ fn start_at(text: &str) -> Result<OffsetDateTime, String> {
 }
 
 /// One moment begins one run, on every host for the same time.
-fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), Failure> {
+fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), CommandError> {
     let Some(at) = start else { return Ok(()) };
     let now = OffsetDateTime::now_utc();
-    let refused = |why: String| Err(Failure::usage(format!("--start-at {}: {why}", exact(at))));
+    let refused =
+        |why: String| Err(CommandError::usage(format!("--start-at {}: {why}", exact(at))));
     if settings.repeats > 1 {
         return refused(format!(
             "REPEATS={}: one moment begins one run; call petal once for each repeat, with a moment \
@@ -254,11 +255,11 @@ fn check_hosts(
     settings: &Settings,
     start: Option<OffsetDateTime>,
     hosts: Option<&Together>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let Some(hosts) = hosts else { return Ok(()) };
     let refused = |what: &str, why: &str| {
         let of = hosts.share().of;
-        Err(Failure::usage(format!(
+        Err(CommandError::usage(format!(
             "{what}: an MPI launcher started petal as one of {of}, {why}; leave it out"
         )))
     };
@@ -272,9 +273,10 @@ fn check_hosts(
 }
 
 /// A ledger is of one run, which writes, on one host.
-fn check_ledger(series: &Series<'_>, hosts: Option<&Together>) -> Result<(), Failure> {
+fn check_ledger(series: &RunSeries<'_>, hosts: Option<&Together>) -> Result<(), CommandError> {
     let Some(path) = &series.ledger else { return Ok(()) };
-    let refused = |why: String| Err(Failure::usage(format!("--ledger {}: {why}", path.display())));
+    let refused =
+        |why: String| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
     if hosts.is_some() {
         return refused(
             "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \
@@ -296,14 +298,14 @@ fn check_ledger(series: &Series<'_>, hosts: Option<&Together>) -> Result<(), Fai
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.
-fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
+fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
     let Some(asked) = &settings.until_steady else { return Ok(()) };
     let needed_s = proof::shortest_s(settings.warm_up_s(), asked.window.as_secs_f64());
     let run_time_s = settings.run_time.as_secs_f64();
     if run_time_s >= needed_s {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    Err(CommandError::usage(format!(
         "--until-steady with RUN_TIME={run_time_s:.0}: the proof takes at least {needed_s:.0} s, so \
          the run would always end by RUN_TIME. Raise RUN_TIME, which is the limit, to several \
          times that, or leave out --until-steady."
@@ -311,7 +313,8 @@ fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// The summary for a pipe.
-pub fn json(run: &Run) -> Result<String, Failure> {
-    let text = report::json::summary(run).map_err(Failure::failed("the summary is no JSON"))?;
+pub fn json(run: &Run) -> Result<String, CommandError> {
+    let text =
+        report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))?;
     Ok(text + "\n")
 }

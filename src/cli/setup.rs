@@ -14,7 +14,7 @@ use crate::settings::table::CommandKind;
 
 use super::args::{self, flag};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{metrics, signals, source};
 
 const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ pub fn command() -> Command {
     args::with_settings(command, CommandKind::Setup)
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     if matches.get_flag("print-grants") {
         return print_grants(console);
     }
@@ -74,7 +74,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let stop = Stop::unlimited(signals.clone());
     let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             Exit::Interrupted,
             "setup was interrupted: unfinished schemas were removed",
         ));
@@ -90,16 +90,16 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn print_grants(console: &Console) -> Result<Exit, Failure> {
+fn print_grants(console: &Console) -> Result<Exit, CommandError> {
     let Some(grants) = engine::grants() else {
-        return Err(Failure::usage("--print-grants: this petal has no engine for oracle:"));
+        return Err(CommandError::usage("--print-grants: this petal has no engine for oracle:"));
     };
     console.result(grants);
     Ok(Exit::Done)
 }
 
 /// `-s N`, `N` or `TABLESPACE N`: the tablespace and the number of schemas.
-fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> {
+fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), CommandError> {
     let form: Vec<&String> = matches.get_many("form").unwrap_or_default().collect();
     let (tablespace, count) = match form.as_slice() {
         [] => return Ok((None, matches.get_one("schemas").copied())),
@@ -107,13 +107,13 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> 
         [tablespace, count, ..] => (Some((*tablespace).clone()), count),
     };
     if matches.contains_id("schemas") {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "-s and N={count} both say how many schemas: give one of them"
         )));
     }
     match count.parse::<u32>() {
         Ok(count) if (1..=SCHEMAS_MAX).contains(&count) => Ok((tablespace, Some(count))),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CommandError::usage(format!(
             "N={count}: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for \
              instance `petal setup 4`"
         ))),

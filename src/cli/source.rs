@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicU8;
 use clap::ArgMatches;
 
 use crate::engine::{self, Caller, Engine};
-use crate::runner::Context;
+use crate::runner::WorkContext;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
 
 use super::console::Console;
-use super::failure::Failure;
+use super::failure::CommandError;
 use super::signals;
 
 /// Reads and validates what arguments, environment and file say together; tells the notes.
@@ -23,7 +23,7 @@ pub fn read(
     command: CommandKind,
     schemas: Option<u32>,
     console: &Console,
-) -> Result<Settings, Failure> {
+) -> Result<Settings, CommandError> {
     read_flags(matches, flags::given(matches, command), (command, schemas), console)
 }
 
@@ -32,7 +32,7 @@ pub fn read_for(
     matches: &ArgMatches,
     recorded_url: &str,
     console: &Console,
-) -> Result<Settings, Failure> {
+) -> Result<Settings, CommandError> {
     let command = CommandKind::Target;
     let mut flags = flags::given(matches, command);
     flags.entry("DB").or_insert_with(|| recorded_url.to_owned());
@@ -44,7 +44,7 @@ fn read_flags(
     flags: BTreeMap<&'static str, String>,
     (command, schemas): (CommandKind, Option<u32>),
     console: &Console,
-) -> Result<Settings, Failure> {
+) -> Result<Settings, CommandError> {
     let mut settings = read::read(&Sources {
         command,
         flags,
@@ -65,7 +65,7 @@ fn read_flags(
 
 /// Opens the engine for a command that stops for no signal itself: where the engine does, signals
 /// are its own from now on.
-pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, Failure> {
+pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, CommandError> {
     let engine = engine::open(settings)?;
     let signals = Arc::default();
     if engine.serve(&context(&signals, console).caller) {
@@ -75,8 +75,8 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
 }
 
 /// The signals and the console of a command, for the work that it starts.
-pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> Context<'a> {
+pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> WorkContext<'a> {
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));
-    Context { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
+    WorkContext { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
 }

@@ -11,16 +11,16 @@ use crate::record::sweep::{Sweep, Swept};
 use crate::report;
 use crate::report::numbers::{bytes, span, whole};
 use crate::report::table::line;
-use crate::runner::Context;
+use crate::runner::WorkContext;
 use crate::runner::peers::Together;
-use crate::runner::sweep::{self, Pace, Planned, Request, left, main_bytes, run_time};
+use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use crate::settings::axes::Asked;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 
 use super::args::{self, flag, value};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
@@ -60,7 +60,7 @@ pub fn command() -> Command {
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut flags = crate::settings::flags::given(matches, CommandKind::Sweep);
     let dir = flags.get("OUT").filter(|out| !out.is_empty()).map(PathBuf::from);
     if dir.is_some() {
@@ -68,7 +68,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let is_given = matches.value_source("DB") == Some(clap::parser::ValueSource::CommandLine);
     let targets = matches.get_many::<String>("DB").filter(|_| is_given).unwrap_or_default();
-    let request = Request {
+    let request = SweepRequest {
         asked: Asked {
             flags,
             sessions: matches.get_one("sessions").cloned(),
@@ -101,11 +101,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 
 /// Shows the plan, or does the sweep and shows what it found.
 fn run_request(
-    request: &Request<'_>,
+    request: &SweepRequest<'_>,
     matches: &ArgMatches,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
     console: &Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandError> {
     if matches.get_flag("dry-run") {
         let planned = sweep::plan(request, &source::context(&Default::default(), console))?;
         let before = sweep::done_before(&planned)?;
@@ -124,21 +124,25 @@ fn run_request(
 }
 
 /// Does this host's share of the cells that the first one names, which tells how the sweep ended.
-fn follow(request: &Request<'_>, context: &Context<'_>, hosts: &Together) -> Result<Exit, Failure> {
+fn follow(
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
+    hosts: &Together,
+) -> Result<Exit, CommandError> {
     sweep::follow(request, context, hosts)?;
     Ok(if context.caller.is_interrupted() { Exit::Interrupted } else { Exit::Done })
 }
 
 /// A sweep for a pipe.
-pub fn json(swept: &Swept) -> Result<String, Failure> {
-    report::json::sweep(swept).map_err(Failure::failed("the sweep is no JSON"))
+pub fn json(swept: &Swept) -> Result<String, CommandError> {
+    report::json::sweep(swept).map_err(CommandError::failed("the sweep is no JSON"))
 }
 
 /// Runs a sweep. Returns what was swept, how it ended, for scripts, and its folder.
 pub fn sweep_into(
-    request: &Request<'_>,
-    context: &Context<'_>,
-) -> Result<(Swept, Exit, PathBuf), Failure> {
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
+) -> Result<(Swept, Exit, PathBuf), CommandError> {
     let done = sweep::run(request, context)?;
     let runs = done.swept.runs.iter().map(Exit::of_run);
     let beside = done.beside.iter().map(Exit::of_error);

@@ -12,7 +12,7 @@ use crate::settings::{RedoStress, Settings};
 
 use super::args::{self, flag};
 use super::console::Console;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 use super::{signals, source};
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ pub fn command() -> Command {
     args::with_settings(command, CommandKind::Target)
 }
 
-pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let signals = signals::count()?;
     let path = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
     let ledger = ledger::read(&path)?;
@@ -48,7 +48,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let found = verify::verify(&ledger, &settings, &source::context(&signals, console))?;
     if matches.get_flag("json") {
         let text = serde_json::to_string_pretty(&found);
-        console.result(&(text.map_err(Failure::failed("the verification is no JSON"))? + "\n"));
+        console
+            .result(&(text.map_err(CommandError::failed("the verification is no JSON"))? + "\n"));
     } else {
         console.report(|| report::verification::text(&found));
     }
@@ -56,7 +57,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// The rows as the run's settings have them.
-fn as_the_run_was(settings: &mut Settings, header: &ledger::Header) {
+fn as_the_run_was(settings: &mut Settings, header: &ledger::LedgerHeader) {
     settings.schemas = Some(header.schemas.len() as u32);
     settings.redo_stress = if header.heavy { RedoStress::Heavy } else { RedoStress::Lite };
 }

@@ -19,9 +19,9 @@ use super::{
 use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
-use crate::stats::host::{Device, Host};
+use crate::stats::host::{Device, HostFacts};
 use crate::stats::os::{
-    Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, Interval, Whole,
+    Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, OsInterval, Whole,
 };
 use crate::stats::target::{
     Advice, DirectIo, Durability, IoEvents, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
@@ -75,7 +75,7 @@ pub fn opening() -> Run {
     details.os = Some(HostSeen {
         host: "dbhost".into(),
         allowed_cpus: Some(vec![0, 1]),
-        before: Some(Interval { seconds: 0.5, ..idle() }),
+        before: Some(OsInterval { seconds: 0.5, ..idle() }),
         ..HostSeen::default()
     });
     details.connect_s = Some(0.042);
@@ -104,8 +104,8 @@ fn given() -> Vec<Given> {
     ]
 }
 
-fn host() -> Host {
-    Host {
+fn host() -> HostFacts {
+    HostFacts {
         name: "dbhost".into(),
         kernel: "6.18.1".into(),
         cpus: 2,
@@ -121,7 +121,7 @@ fn host() -> Host {
             size_bytes: Some(100 << 30),
             ..Device::default()
         }],
-        ..Host::default()
+        ..HostFacts::default()
     }
 }
 
@@ -267,7 +267,7 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
     let cpus = [[21, 0, 6, 20, 31, 0, 21, 1], [19, 0, 4, 30, 29, 1, 17, 0]].map(CpuTicks::from);
     let host = cpus[0].plus(&cpus[1]);
     let gib = |gib: u64| Some(gib << 30);
-    let interval = Interval {
+    let interval = OsInterval {
         seconds: second.length_s,
         cpus: Cpus::new(Some(host), Some(host), vec![(0, cpus[0]), (1, cpus[1])]),
         busiest_cpu: Some((0, 49.0 + (index % 5) as f64)),
@@ -301,19 +301,19 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
             ..Gauges::default()
         },
         devices: Some(vec![disk("vda", device)]),
-        ..Interval::default()
+        ..OsInterval::default()
     };
     SecondSeen { from_s: second.from_s, interval }
 }
 
-fn idle() -> Interval {
+fn idle() -> OsInterval {
     let ticks = CpuTicks::from([1, 0, 1, 98, 0, 0, 0, 0]);
     let device = DeviceUse { name: "vda".into(), data: true, ..DeviceUse::default() };
-    Interval {
+    OsInterval {
         cpus: Cpus::new(Some(ticks), Some(ticks), vec![(0, ticks), (1, ticks)]),
         counts: Counts { petal_cpu_us: Some(0), ..Counts::default() },
         devices: Some(vec![device]),
-        ..Interval::default()
+        ..OsInterval::default()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod calibration;
 mod counted;
+pub mod driver_hosts;
 mod error;
 pub mod figures;
 mod finding_ids;
@@ -10,7 +11,6 @@ mod finding_ids;
 pub mod fixture;
 pub mod folder;
 mod format;
-pub mod hosts;
 pub mod journal;
 pub mod latency_log;
 pub mod ledger;
@@ -54,7 +54,7 @@ use crate::stats::clock::ClockState;
 use crate::stats::counters::{CommonCounter, IoCounts, WaitClass, WaitSource};
 use crate::stats::field_by_field;
 use crate::stats::histogram::{Bar, LatencySummary};
-use crate::stats::host::Host;
+use crate::stats::host::HostFacts;
 use crate::stats::os::{CpuShare, DeviceCounts};
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::Kind;
@@ -128,10 +128,10 @@ pub struct Summary {
     pub server_reports: Vec<server_report::SeenReport>,
     /// Of one host's share of a run that several hosts drive; absent from a run of one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<hosts::HostShare>,
+    pub share: Option<driver_hosts::HostShare>,
     /// Of a run that several hosts drove, merged: each of them. Absent from a run of one host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<hosts::HostRun>,
+    pub hosts: Vec<driver_hosts::HostRun>,
     pub findings: Vec<Finding>,
 }
 
@@ -301,7 +301,7 @@ pub struct Details {
     /// Cell and repeat of a series; 1 of 1 for a single run.
     pub repeat: u32,
     pub repeats: u32,
-    pub host: Option<Host>,
+    pub host: Option<HostFacts>,
     pub target: TargetDetails,
     pub loaded: Vec<LoadedSchema>,
     /// Rows of each schema in use, SCALE in blocks.

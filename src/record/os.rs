@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::os_log::{self, OsLogHeader};
 use super::{RecordError, Run};
-use crate::stats::host::Host;
-use crate::stats::os::{GroupLimit, Interval, Whole};
+use crate::stats::host::HostFacts;
+use crate::stats::os::{GroupLimit, OsInterval, Whole};
 
 /// The seconds that petal saw itself, in a run's folder.
 pub const OWN_NAME: &str = "os.ndjson";
@@ -23,7 +23,7 @@ pub struct HostSeen {
     /// The file of `petal os` that it was read from; null where petal saw it itself.
     pub file: Option<String>,
     /// The host's facts, where it is another one than petal's.
-    pub facts: Option<Host>,
+    pub facts: Option<HostFacts>,
     /// Processors that the database may use, by number; null where that is not known.
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
@@ -35,7 +35,7 @@ pub struct HostSeen {
     /// How its clock and petal's were set beside each other; null where petal saw it itself.
     pub clock: Option<String>,
     /// The last look before the run, at a host that should have been idle.
-    pub before: Option<Interval>,
+    pub before: Option<OsInterval>,
     pub whole: Whole,
     /// Not in `run.json`: a long run's seconds are many.
     #[serde(skip)]
@@ -47,7 +47,7 @@ pub struct HostSeen {
 pub struct SecondSeen {
     /// Since the trigger.
     pub from_s: f64,
-    pub interval: Interval,
+    pub interval: OsInterval,
 }
 
 impl HostSeen {
@@ -62,7 +62,7 @@ impl HostSeen {
     }
 
     /// The interval that is about the same second of the run.
-    pub fn second(&self, from_s: f64, length_s: f64) -> Option<&Interval> {
+    pub fn second(&self, from_s: f64, length_s: f64) -> Option<&OsInterval> {
         const SLACK_S: f64 = 0.1;
         let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);
         let second = self.seconds.get(at)?;

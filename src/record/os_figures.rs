@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::os::HostSeen;
 use crate::stats::os::iostat::DeviceRates;
-use crate::stats::os::{CpuTicks, GaugeRanges, Interval};
+use crate::stats::os::{CpuTicks, GaugeRanges, OsInterval};
 
 /// Both hosts of a run; petal's own only where the database is on another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -241,7 +241,7 @@ impl HostFigures {
 }
 
 impl Network {
-    fn of(sum: &Interval) -> Option<Self> {
+    fn of(sum: &OsInterval) -> Option<Self> {
         let counts = &sum.counts;
         let per = |count: Option<u64>| sum.per_second(count, 1.0);
         (counts.received_bytes.is_some() || counts.sent_segments.is_some()).then(|| Self {

@@ -10,8 +10,8 @@ use super::RecordError;
 use super::moment::stamp;
 use super::ndjson::{self, Lines, encoded};
 use crate::stats::clock::ClockState;
-use crate::stats::host::Host;
-use crate::stats::os::Interval;
+use crate::stats::host::HostFacts;
+use crate::stats::os::OsInterval;
 
 pub const FORMAT: &str = "petal-os/1";
 /// A line, in messages.
@@ -25,7 +25,7 @@ pub struct OsLogHeader {
     pub petal_version: String,
     /// UTC, RFC 3339, by this host's clock.
     pub started_at: String,
-    pub host: Host,
+    pub host: HostFacts,
     /// The devices that are added up, as /proc/diskstats prints them.
     pub devices: Vec<String>,
     /// Processors that the database may use; null where that is not known.
@@ -45,7 +45,7 @@ pub struct OsLogLine {
     /// In a run's folder: its begin, in seconds since the trigger.
     pub from_s: Option<f64>,
     #[serde(flatten)]
-    pub interval: Interval,
+    pub interval: OsInterval,
 }
 
 /// A file that goes on.
@@ -62,7 +62,7 @@ impl OsLog {
     pub fn append_now(
         &mut self,
         from_s: Option<f64>,
-        interval: &Interval,
+        interval: &OsInterval,
     ) -> Result<(), RecordError> {
         let at = stamp(OffsetDateTime::now_utc());
         self.0.append(&OsLogLine { at, from_s, interval: interval.clone() })
@@ -101,8 +101,8 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    fn interval(seconds: f64) -> Interval {
-        Interval { seconds, busiest_cpu: Some((3, 50.0)), ..Interval::default() }
+    fn interval(seconds: f64) -> OsInterval {
+        OsInterval { seconds, busiest_cpu: Some((3, 50.0)), ..OsInterval::default() }
     }
 
     fn lines(path: &Path) -> (Vec<OsLogLine>, bool) {

@@ -13,7 +13,7 @@ use super::os::{HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
 use super::{Folder, RecordError, Run};
-use crate::stats::os::{Interval, Whole};
+use crate::stats::os::{OsInterval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
 const BEFORE_S: f64 = 10.0;
@@ -29,12 +29,12 @@ const MISSING_SHARE_MAX: f64 = 0.01;
 /// A line of the file, by the run's own time.
 struct Placed {
     from_s: f64,
-    interval: Interval,
+    interval: OsInterval,
 }
 
 impl Placed {
     /// What of it lies between two moments.
-    fn within(&self, from_s: f64, to_s: f64) -> Option<Interval> {
+    fn within(&self, from_s: f64, to_s: f64) -> Option<OsInterval> {
         let to = to_s.min(self.from_s + self.interval.seconds);
         let share = (to - from_s.max(self.from_s)) / self.interval.seconds;
         (share > 0.0).then(|| self.interval.part(share.min(1.0)))
@@ -275,8 +275,8 @@ impl Lines {
 fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     for row in &mut run.details.timeline {
         let interval = seen.second(row.from_s, row.length_s);
-        row.cpu = interval.and_then(Interval::cpu);
-        row.device = interval.and_then(Interval::device);
+        row.cpu = interval.and_then(OsInterval::cpu);
+        row.device = interval.and_then(OsInterval::device);
     }
     run.summary.cpu = seen.whole.sum.cpu();
     run.details.device = seen.whole.sum.device().filter(|_| is_whole);
@@ -313,7 +313,7 @@ mod tests {
     /// the run on, by a clock that is so far ahead.
     fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
         let path = folder.join("dbhost.ndjson");
-        let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
+        let host = crate::stats::host::HostFacts { name: "dbhost2".into(), ..Default::default() };
         let header = OsLogHeader { host, devices: vec!["sdz".into()], ..OsLogHeader::default() };
         let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
         let lines = (from_s..from_s + seconds).map(|second| {
@@ -322,7 +322,7 @@ mod tests {
             let device =
                 DeviceUse { name: "sdz".into(), data: true, counts, ..DeviceUse::default() };
             let ticks = CpuTicks::from([60, 0, 20, 120, 0, 0, 0, 0]);
-            let mut interval = Interval { seconds: 1.0, ..Interval::default() };
+            let mut interval = OsInterval { seconds: 1.0, ..OsInterval::default() };
             interval.cpus.host = Some(ticks);
             interval.cpus.allowed = Some(ticks);
             interval.cpus.each = vec![(0, ticks)];
@@ -388,7 +388,8 @@ mod tests {
         let said = |own, theirs| {
             let mut run = remote();
             run.details.clock = own;
-            let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
+            let host =
+                crate::stats::host::HostFacts { name: "dbhost2".into(), ..Default::default() };
             let clocks =
                 Clocks::of(&run, &OsLogHeader { clock: theirs, host, ..OsLogHeader::default() });
             (clocks.is_sure, clocks.said)
@@ -511,15 +512,15 @@ mod tests {
             let placed: Vec<Placed> = lines
                 .iter()
                 .map(|&(from_s, seconds, switches)| {
-                    let mut interval = Interval { seconds, ..Interval::default() };
+                    let mut interval = OsInterval { seconds, ..OsInterval::default() };
                     interval.counts.context_switches = Some(switches);
                     Placed { from_s, interval }
                 })
                 .collect();
             let to_s = from_s + length_s;
-            let all: Vec<Interval> =
+            let all: Vec<OsInterval> =
                 placed.iter().filter_map(|line| line.within(from_s, to_s)).collect();
-            let switches = |part: &Interval| part.counts.context_switches.unwrap();
+            let switches = |part: &OsInterval| part.counts.context_switches.unwrap();
             let expected: u64 = all.iter().map(switches).sum();
             let whole = Lines::new(placed).whole(from_s, to_s);
             prop_assert_eq!(whole.intervals, all.len() as u64);

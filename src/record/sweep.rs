@@ -47,7 +47,7 @@ pub struct Axis {
 
 /// What a sweep means to do. The same plan finds its folder again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SweepPlan {
     /// The last one varies fastest from cell to cell.
     pub axes: Vec<Axis>,
     pub repeats: u32,
@@ -78,7 +78,7 @@ pub struct SweepCell {
 
 /// A cell without figures: an attempt that measured nothing, or a record that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct CellFailure {
     pub number: u32,
     pub repeat: u32,
     pub message: String,
@@ -93,14 +93,14 @@ pub struct Sweep {
     pub started_at: String,
     /// Complete when every cell of every round is done.
     pub status: Status,
-    pub plan: Plan,
+    pub plan: SweepPlan,
     /// In the order of time.
     pub cells: Vec<SweepCell>,
     #[serde(default)]
-    pub failures: Vec<Failure>,
+    pub failures: Vec<CellFailure>,
     /// Cells that are not run, because a lower step of their round was not held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<Failure>,
+    pub skipped: Vec<CellFailure>,
     /// The load that the cells imitate, as it was fitted to the target before the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayOf>,
@@ -126,7 +126,7 @@ impl Swept {
     }
 }
 
-impl Plan {
+impl SweepPlan {
     /// Each cell's value on every axis; cell n (from 1) stands at n - 1. Where READERS and WRITERS
     /// are varied, their sum stands as `sessions` beside them, and the cell without any session is
     /// left out.
@@ -253,7 +253,7 @@ pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {
         Ok(status) => status.is_some(),
         Err(error) => {
-            damaged.push(Failure::of_record(cell.number, cell.repeat, &error));
+            damaged.push(CellFailure::of_record(cell.number, cell.repeat, &error));
             false
         }
     });
@@ -261,7 +261,7 @@ pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     if !damaged.is_empty() {
         sweep.status = Status::Interrupted;
     }
-    let is_new = |failure: &Failure| {
+    let is_new = |failure: &CellFailure| {
         damaged.iter().all(|cell| (cell.number, cell.repeat) != (failure.number, failure.repeat))
     };
     sweep.failures.retain(is_new);
@@ -278,7 +278,7 @@ fn status_in(folder: &Path) -> Result<Option<Status>, RecordError> {
     Ok(Some(super::load::whole(&path)?.summary.status))
 }
 
-impl Failure {
+impl CellFailure {
     fn of_record(number: u32, repeat: u32, error: &RecordError) -> Self {
         let message = format!("{error}; the command that began this sweep does the cell again");
         Self { number, repeat, message }
@@ -286,7 +286,7 @@ impl Failure {
 }
 
 /// Cells that were done just before petal was killed.
-fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<Failure>) {
+fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<CellFailure>) {
     let runs: Vec<_> = sweep.plan.runs().collect();
     for (number, factors, repeat, folder) in runs {
         let is_known = damaged.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
@@ -298,7 +298,7 @@ fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<Failure>) {
             Ok(Some(status)) => {
                 sweep.cells.push(SweepCell { number, repeat, factors, folder, status });
             }
-            Err(error) => damaged.push(Failure::of_record(number, repeat, &error)),
+            Err(error) => damaged.push(CellFailure::of_record(number, repeat, &error)),
         }
     }
 }
@@ -331,7 +331,7 @@ pub fn finish_cell(dir: &Path, name: &str, folder: &Folder) -> Result<(), Record
 }
 
 /// Removes the half cells of this plan, and returns their names.
-pub fn remove_half_cells(dir: &Path, plan: &Plan) -> Result<Vec<String>, RecordError> {
+pub fn remove_half_cells(dir: &Path, plan: &SweepPlan) -> Result<Vec<String>, RecordError> {
     let mut removed = Vec::new();
     for (.., name) in plan.runs() {
         let name = format!("{name}{UNFINISHED}");
@@ -379,15 +379,20 @@ mod tests {
     use crate::record::fixture;
     use proptest::prelude::*;
 
-    pub(crate) fn plan(axes: &[(&str, &[&str])]) -> Plan {
+    pub(crate) fn plan(axes: &[(&str, &[&str])]) -> SweepPlan {
         let axis = |(key, values): &(&str, &[&str])| Axis {
             key: (*key).to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
-        Plan { axes: axes.iter().map(axis).collect(), repeats: 2, seed: 5, ..Plan::default() }
+        SweepPlan {
+            axes: axes.iter().map(axis).collect(),
+            repeats: 2,
+            seed: 5,
+            ..SweepPlan::default()
+        }
     }
 
-    fn sweep(plan: Plan) -> Sweep {
+    fn sweep(plan: SweepPlan) -> Sweep {
         Sweep {
             format: FORMAT.to_owned(),
             petal_version: "0.1.0".to_owned(),
@@ -403,7 +408,7 @@ mod tests {
     }
 
     /// Does a cell as the runner does.
-    fn run_cell(dir: &Path, plan: &Plan, number: u32, repeat: u32) -> SweepCell {
+    fn run_cell(dir: &Path, plan: &SweepPlan, number: u32, repeat: u32) -> SweepCell {
         let factors = plan.cells()[number as usize - 1].clone();
         let name = plan.folder_name(number, &factors, repeat);
         let folder = begin_cell(dir, &name).unwrap();
@@ -563,7 +568,7 @@ mod tests {
                 key: format!("k{at}"),
                 values: (0..*size).map(|value| value.to_string()).collect(),
             });
-            let plan = Plan { axes: axes.collect(), ..Plan::default() };
+            let plan = SweepPlan { axes: axes.collect(), ..SweepPlan::default() };
             let mut cells = plan.cells();
             prop_assert_eq!(cells.len(), sizes.iter().product::<usize>());
             cells.sort();

@@ -2,7 +2,7 @@
 //! are not good.
 
 use super::table::{Table, line, paragraph};
-use crate::analysis::host::{Check, Verdict};
+use crate::analysis::host::{Check, CheckResult};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
 pub fn render(checks: &[Check]) -> String {
@@ -11,7 +11,7 @@ pub fn render(checks: &[Check]) -> String {
         table.row([word(check.verdict), check.name.as_str(), check.value.as_str()]);
     }
     let mut out = table.render();
-    for verdict in [Verdict::Warn, Verdict::Note] {
+    for verdict in [CheckResult::Warn, CheckResult::Note] {
         for check in checks.iter().filter(|check| check.verdict == verdict) {
             out.push('\n');
             out.push_str(&line(&format!("{}  {}: {}", word(verdict), check.name, check.value)));
@@ -24,12 +24,12 @@ pub fn render(checks: &[Check]) -> String {
     out
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: CheckResult) -> &'static str {
     match verdict {
-        Verdict::Good => "good",
-        Verdict::Note => "note",
-        Verdict::Warn => "WARNING",
-        Verdict::Unknown => "unknown",
+        CheckResult::Good => "good",
+        CheckResult::Note => "note",
+        CheckResult::Warn => "WARNING",
+        CheckResult::Unknown => "unknown",
     }
 }
 
@@ -37,10 +37,10 @@ fn word(verdict: Verdict) -> &'static str {
 mod tests {
     use super::*;
     use crate::analysis::host::check;
-    use crate::stats::host::{Device, Host, IdleState, RaidResync};
+    use crate::stats::host::{Device, HostFacts, IdleState, RaidResync};
 
-    fn good() -> Host {
-        Host {
+    fn good() -> HostFacts {
+        HostFacts {
             cpus: 16,
             memory_bytes: Some(8 << 30),
             cgroup: Some("/user.slice".into()),
@@ -64,13 +64,13 @@ mod tests {
                 read_ahead_bytes: Some(128 << 10),
                 ..Device::default()
             }],
-            ..Host::default()
+            ..HostFacts::default()
         }
     }
 
-    fn spoilt() -> Host {
+    fn spoilt() -> HostFacts {
         let resync = RaidResync { device: "md0".into(), work: "recovery 12.6%".into() };
-        Host {
+        HostFacts {
             cpus: 4,
             cpu_quota: Some(1.5),
             cpu_quota_file: Some("/sys/fs/cgroup/db/cpu.max".into()),

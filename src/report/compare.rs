@@ -4,7 +4,7 @@ use super::csv_rows::CsvRows;
 use super::numbers::{UNKNOWN, or_dash, rate};
 use super::table::{Align, Table, paragraph};
 use super::text::section;
-use crate::analysis::compare::gate::{Held, Outcome};
+use crate::analysis::compare::limits::{LimitResult, Outcome};
 use crate::analysis::compare::{
     Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
 };
@@ -21,7 +21,7 @@ const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low 
                            mean low high change_pct change_low_pct change_high_pct p p_corrected \
                            method significance";
 
-pub fn render(comparison: &Comparison, held: &[Held]) -> String {
+pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = "petal comparison\n\n".to_owned();
     for (at, side) in comparison.sides.iter().enumerate() {
         let role = if at == 0 { ", the baseline" } else { "" };
@@ -146,7 +146,7 @@ fn p_value(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-pub(super) fn verdicts(out: &mut String, held: &[Held]) {
+pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
     if held.is_empty() {
         return;
     }
@@ -260,7 +260,7 @@ fn csv_change(change: Option<&Change>) -> [String; 7] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::compare::{Rules, Side, compare, gate};
+    use crate::analysis::compare::{Rules, Side, compare, limits};
     use crate::record::observation::metric;
     use crate::record::plain_csv;
 
@@ -277,7 +277,7 @@ mod tests {
     fn the_published_cost_of_compression() {
         let comparison = compression(&[metric::READS, metric::WRITES]);
         let held = ["reads_s < -25%", "reads_s < -5%", "reads_s < -50%"]
-            .map(|limit| gate::hold(&limit.parse().unwrap(), &comparison));
+            .map(|limit| limits::hold(&limit.parse().unwrap(), &comparison));
         let shown = render(&comparison, &held);
         for line in shown.lines() {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");

@@ -5,16 +5,16 @@ use crate::record::os::HostSeen;
 use crate::record::os_figures::CpuPercents;
 use crate::record::{Run, Second};
 use crate::stats::os::iostat::DeviceRates;
-use crate::stats::os::{DeviceUse, Interval};
+use crate::stats::os::{DeviceUse, OsInterval};
 
 /// A figure of one interval, in the unit that its tool prints.
-type Figure = fn(&Interval) -> Option<f64>;
+type Figure = fn(&OsInterval) -> Option<f64>;
 
 const KIB: f64 = 1024.0;
 /// Microseconds of a second in one per cent of it.
 const US_PER_PERCENT: f64 = 1e4;
 
-fn processors(interval: &Interval) -> Option<CpuPercents> {
+fn processors(interval: &OsInterval) -> Option<CpuPercents> {
     CpuPercents::of(&interval.cpus.host?)
 }
 
@@ -70,7 +70,7 @@ const HOST: [(&str, Figure); 46] = [
 ];
 
 /// A figure by the name of its column.
-pub(super) fn figure(name: &str, interval: &Interval) -> Option<f64> {
+pub(super) fn figure(name: &str, interval: &OsInterval) -> Option<f64> {
     HOST.iter().find(|(known, _)| *known == name).and_then(|(_, figure)| figure(interval))
 }
 
@@ -149,7 +149,7 @@ impl HostColumns<'_> {
 }
 
 /// What an interval knows of a device, and its seconds.
-fn find<'a>(interval: &'a Interval, name: &str) -> Option<(&'a DeviceUse, f64)> {
+fn find<'a>(interval: &'a OsInterval, name: &str) -> Option<(&'a DeviceUse, f64)> {
     let device = interval.devices.as_ref()?.iter().find(|known| known.name == name)?;
     Some((device, interval.seconds))
 }

@@ -5,13 +5,13 @@ use super::numbers::{UNKNOWN, or_dash, rate};
 use super::table::{Table, paragraph};
 use super::text::section;
 use crate::analysis::compare::ContextDifference;
-use crate::analysis::compare::gate::Held;
-use crate::analysis::compare::history::{History, Series, Shift, Step};
+use crate::analysis::compare::history::{FigureHistory, History, HistoryGroup, Shift};
+use crate::analysis::compare::limits::LimitResult;
 
 /// The most facts that are named of the difference between two groups.
 const FACTS_MAX: usize = 4;
 
-pub fn render(history: &History, held: &[Held]) -> String {
+pub fn render(history: &History, held: &[LimitResult]) -> String {
     let mut out = format!("petal history by {}\n", history.by);
     verdicts(&mut out, held);
     for series in &history.series {
@@ -48,7 +48,7 @@ const READING: [&str; 3] = [
      it.",
 ];
 
-fn table(series: &Series, by: &str) -> Table {
+fn table(series: &FigureHistory, by: &str) -> Table {
     let mut table = Table::headed(&format!("{by} | n: | mean: | +-: | change %: | from: | to: | "));
     for step in &series.steps {
         let half = step.figures.interval.map(|(low, high)| (high - low) / 2.0);
@@ -73,7 +73,7 @@ fn shifted(shift: Option<Shift>) -> [String; 3] {
     [or_dash(shift, |shift| percent(shift.share)), or_dash(low, percent), or_dash(high, percent)]
 }
 
-fn trend(series: &Series) -> String {
+fn trend(series: &FigureHistory) -> String {
     match shifted(series.trend) {
         [share, ..] if share == UNKNOWN => "trend: fewer than four groups".to_owned(),
         [share, from, to] => format!("trend: {share} % from first to newest ({from} to {to})"),
@@ -81,7 +81,7 @@ fn trend(series: &Series) -> String {
 }
 
 /// When it changed, and what else did.
-fn changed(step: &Step) -> String {
+fn changed(step: &HistoryGroup) -> String {
     let fact = |fact: &ContextDifference| {
         let [before, after] =
             [0, 1].map(|at| or_dash(fact.values.get(at).and_then(Option::as_deref), str::to_owned));

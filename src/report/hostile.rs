@@ -12,7 +12,7 @@ use super::{awr, compare, write_all, write_calibration, write_sweep};
 use crate::analysis;
 use crate::analysis::compare as comparing;
 use crate::record::calibration::Calibration;
-use crate::record::sweep::{Axis, Failure, Swept};
+use crate::record::sweep::{Axis, CellFailure, Swept};
 use crate::record::{Folder, Run, fixture, plain_csv};
 use crate::settings::printable::printable;
 
@@ -59,7 +59,7 @@ pub(super) fn sweep() -> Swept {
     let mut swept = swept();
     let hostile = || HOSTILE.to_owned();
     swept.runs = vec![run(); swept.sweep.cells.len()];
-    swept.sweep.failures.push(Failure { number: 1, repeat: 1, message: hostile() });
+    swept.sweep.failures.push(CellFailure { number: 1, repeat: 1, message: hostile() });
     swept.sweep.engine = hostile();
     swept.sweep.started_at = hostile();
     swept.sweep.petal_version = hostile();

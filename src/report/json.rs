@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::compare::Comparison;
-use crate::analysis::compare::gate::Held;
 use crate::analysis::compare::history::History;
+use crate::analysis::compare::limits::LimitResult;
 use crate::analysis::petals::Petals;
-use crate::record::sweep::{Plan, Swept};
+use crate::record::sweep::{SweepPlan, Swept};
 use crate::record::{Run, SessionLost, Status};
 
 /// A value, indented, with a line's end.
@@ -28,7 +28,7 @@ struct SweepSummary<'a> {
     status: Status,
     engine: &'a str,
     started_at: &'a str,
-    plan: &'a Plan,
+    plan: &'a SweepPlan,
     cells: Vec<CellSummary<'a>>,
 }
 
@@ -81,10 +81,13 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
 struct Compared<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
-    limits: &'a [Held],
+    limits: &'a [LimitResult],
 }
 
-pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, serde_json::Error> {
+pub fn comparison(
+    comparison: &Comparison,
+    limits: &[LimitResult],
+) -> Result<String, serde_json::Error> {
     pretty(&Compared { comparison, limits })
 }
 
@@ -92,10 +95,10 @@ pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, se
 struct Followed<'a> {
     #[serde(flatten)]
     history: &'a History,
-    limits: &'a [Held],
+    limits: &'a [LimitResult],
 }
 
-pub fn history(history: &History, limits: &[Held]) -> Result<String, serde_json::Error> {
+pub fn history(history: &History, limits: &[LimitResult]) -> Result<String, serde_json::Error> {
     pretty(&Followed { history, limits })
 }
 
@@ -114,8 +117,8 @@ pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
 mod tests {
     use super::*;
     use crate::analysis;
+    use crate::record::driver_hosts::HostRun;
     use crate::record::fixture;
-    use crate::record::hosts::HostRun;
     use serde_json::Value;
 
     const SCHEMA: &str = include_str!("../../docs/petal-run.schema.json");

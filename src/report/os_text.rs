@@ -12,7 +12,7 @@ use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::CpuPercents;
 use crate::settings::printable::printable_line;
 use crate::stats::os::iostat::DeviceRates;
-use crate::stats::os::{CpuTicks, DeviceUse, Interval};
+use crate::stats::os::{CpuTicks, DeviceUse, OsInterval};
 
 /// Every so many lines vmstat writes its heading again.
 const VMSTAT_LINES: usize = 24;
@@ -24,7 +24,7 @@ const VMSTAT: [&str; 10] = ["r", "b", "swpd", "free", "buff", "cache", "si", "so
 pub fn files(run: &Run) -> Option<[(&'static str, String); 3]> {
     let seen = run.database_host().filter(|seen| !seen.seconds.is_empty())?;
     let began = OffsetDateTime::parse(&run.summary.started_at, &Rfc3339).ok()?;
-    let ends: Vec<(Moment, &Interval)> =
+    let ends: Vec<(Moment, &OsInterval)> =
         seen.seconds.iter().map(|second| (Moment::end(began, second), &second.interval)).collect();
     let head = first_line(run, seen, began);
     Some([
@@ -63,7 +63,7 @@ fn first_line(run: &Run, seen: &HostSeen, began: OffsetDateTime) -> String {
     format!("Linux {kernel} ({name}) \t{date} \t_-_\t({cpus} CPU)\n")
 }
 
-fn vmstat(ends: &[(Moment, &Interval)]) -> String {
+fn vmstat(ends: &[(Moment, &OsInterval)]) -> String {
     const HEADING: &str = "\
 procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
@@ -91,7 +91,7 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
     out
 }
 
-fn iostat(ends: &[(Moment, &Interval)]) -> String {
+fn iostat(ends: &[(Moment, &OsInterval)]) -> String {
     const HEADING: &str = "\
 Device            r/s     rMB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wMB/s   wrqm/s  %wrqm \
 w_await wareq-sz     d/s     dMB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util
@@ -146,7 +146,7 @@ fn iostat_line(device: &DeviceUse, seconds: f64) -> String {
     )
 }
 
-fn mpstat(ends: &[(Moment, &Interval)]) -> String {
+fn mpstat(ends: &[(Moment, &OsInterval)]) -> String {
     const HEADING: &str =
         "  CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n";
     let mut out = String::new();

@@ -3,7 +3,7 @@
 
 use super::numbers::{micros, rate};
 use super::table::{Table, line, paragraph};
-use crate::record::profile::{Interval, Profile};
+use crate::record::profile::{Profile, ProfileInterval};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 const GAPS_SHOWN: usize = 12;
@@ -50,7 +50,7 @@ pub fn render(profile: &Profile) -> String {
     out
 }
 
-fn latencies(interval: &Interval) -> String {
+fn latencies(interval: &ProfileInterval) -> String {
     let of = |figure: WorkTime| {
         Some(format!(", {} {} us", figure.words(), micros(interval.latency(figure)?)))
     };

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use super::numbers::{micros, or_dash, rate};
 use super::table::{Table, line, paragraph};
-use crate::analysis::break_point::{BreakPoint, Step};
-use crate::analysis::replay::Plan;
+use crate::analysis::break_point::{BreakPoint, LoadStep};
+use crate::analysis::replay::ReplayPlan;
 use crate::record::Run;
 use crate::record::replay::ReplayOf;
 use crate::stats::server_work::WorkCount;
 
 /// A plan, before its run.
-pub fn plan(plan: &Plan) -> String {
+pub fn plan(plan: &ReplayPlan) -> String {
     let mut out = line(&format!("replay of {}: {}", plan.of.database, plan.of.time));
     out.push('\n');
     bulleted(&mut out, "how       ", &plan.of.how);
@@ -120,7 +120,7 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
     let mut table = Table::of_figures(
         "scale | held | operations/s | PIOPS | read us | log us | op p99 us | why not",
     );
-    for Step { scale, runs, held, reasons, figures } in &found.steps {
+    for LoadStep { scale, runs, held, reasons, figures } in &found.steps {
         let figure = |name: &str, show: fn(f64) -> String| or_dash(named(figures, name), show);
         table.row([
             format!("{scale}"),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
+use crate::record::driver_hosts::HostShare;
 use crate::record::figures::{self, Totals};
-use crate::record::hosts::HostShare;
 use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
@@ -19,7 +19,7 @@ use crate::record::{
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::host;
-use crate::stats::os::{GaugeRanges, Interval, Whole};
+use crate::stats::os::{GaugeRanges, OsInterval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
 use crate::workload::op::{Hot, Kind};
@@ -40,7 +40,7 @@ pub struct Measured {
     pub counters: Option<Vec<Counters>>,
     /// The end of the last good second, where the closing snapshot failed.
     pub counted_until: Option<CountedUntil>,
-    pub os: Option<Interval>,
+    pub os: Option<OsInterval>,
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
     pub data_bytes: Option<u64>,
@@ -147,8 +147,8 @@ fn summary(
             &details.wait_histograms,
         ),
         waits,
-        cpu: measured.os.as_ref().filter(|_| details.target.local).and_then(Interval::cpu),
-        petal_cpu_s: measured.os.as_ref().and_then(Interval::petal_cpu_s),
+        cpu: measured.os.as_ref().filter(|_| details.target.local).and_then(OsInterval::cpu),
+        petal_cpu_s: measured.os.as_ref().and_then(OsInterval::petal_cpu_s),
         counters: total.raw.clone(),
         endpoints: endpoints(
             &job.plan,
@@ -166,7 +166,7 @@ fn summary(
 fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Counters) -> Details {
     Details {
         io: total.io,
-        device: measured.os.as_ref().and_then(Interval::device),
+        device: measured.os.as_ref().and_then(OsInterval::device),
         os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
         op_latency_us: all_operations(&measured.totals),
@@ -322,9 +322,9 @@ fn window_totals(
         rows: Rows::from(tally),
         rows_asked: Some(Rows::by_kind(&tally.rows_asked)),
         io: total.io,
-        device: os.as_ref().and_then(Interval::device),
-        cpu: os.as_ref().filter(|_| is_local).and_then(Interval::cpu),
-        petal_cpu_s: os.as_ref().and_then(Interval::petal_cpu_s),
+        device: os.as_ref().and_then(OsInterval::device),
+        cpu: os.as_ref().filter(|_| is_local).and_then(OsInterval::cpu),
+        petal_cpu_s: os.as_ref().and_then(OsInterval::petal_cpu_s),
         db_time_s: tally.busy_ns as f64 / 1e9,
         think_time_s: tally.think_ns as f64 / 1e9,
         op_latency_us: all_operations(tally),

@@ -37,7 +37,7 @@ const THREAD_BUSY_SHARE: f64 = 0.95;
 
 /// The measurements to take.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CalibrationPlan {
     pub block_bytes: u32,
     /// Ascending.
     pub depths: Vec<u32>,
@@ -53,13 +53,13 @@ pub struct Plan {
 
 /// One measurement of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum Measurement {
     Curve(&'static str, u32),
     InOrder(&'static str),
     Log,
 }
 
-/// All rounds of a step.
+/// What all rounds of a measurement come to.
 #[derive(Default)]
 struct Sum {
     rounds: u32,
@@ -71,34 +71,34 @@ struct Sum {
     device: Option<DeviceCounts>,
 }
 
-impl Plan {
-    fn steps(&self) -> Vec<Step> {
+impl CalibrationPlan {
+    fn measurements(&self) -> Vec<Measurement> {
         let curves = self
             .depths
             .iter()
-            .flat_map(|&depth| [READ, WRITE, MIX].map(|curve| Step::Curve(curve, depth)));
-        curves.chain([READ, WRITE].map(Step::InOrder)).chain([Step::Log]).collect()
+            .flat_map(|&depth| [READ, WRITE, MIX].map(|curve| Measurement::Curve(curve, depth)));
+        curves.chain([READ, WRITE].map(Measurement::InOrder)).chain([Measurement::Log]).collect()
     }
 
     /// How many rounds, and how long each measurement. An error where there is no time for one.
     pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
-        let steps = self.steps().len() as u32;
+        let count = self.measurements().len() as u32;
         let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
         (1..=ROUNDS)
             .rev()
-            .map(|rounds| (rounds, self.length / (rounds * steps)))
+            .map(|rounds| (rounds, self.length / (rounds * count)))
             .find(|&(rounds, length)| length >= enough(rounds))
             .ok_or_else(|| {
                 EngineError::Setting(format!(
-                    "--seconds {}: {steps} measurements need at least {:.0}; give more time, or \
+                    "--seconds {}: {count} measurements need at least {:.0}; give more time, or \
                      fewer --depths",
                     self.length.as_secs(),
-                    (LENGTH_LEAST * steps).as_secs_f64().ceil(),
+                    (LENGTH_LEAST * count).as_secs_f64().ceil(),
                 ))
             })
     }
 
-    fn work(&self, step: Step) -> Option<Work> {
+    fn work(&self, measurement: Measurement) -> Option<Work> {
         let at_random = |read_pct: u8, depth: u32| {
             let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
             let threads = self.threads.unwrap_or(depth.div_ceil(DEPTH_PER_THREAD).min(cpus));
@@ -112,13 +112,13 @@ impl Plan {
             depth: LARGE_DEPTH,
             threads: 1,
         };
-        match step {
-            Step::Curve(READ, depth) => Some(at_random(100, depth)),
-            Step::Curve(WRITE, depth) => Some(at_random(0, depth)),
-            Step::Curve(_, depth) => Some(at_random(self.mix_read_pct, depth)),
-            Step::InOrder(READ) => Some(in_order(100)),
-            Step::InOrder(_) => Some(in_order(0)),
-            Step::Log => None,
+        match measurement {
+            Measurement::Curve(READ, depth) => Some(at_random(100, depth)),
+            Measurement::Curve(WRITE, depth) => Some(at_random(0, depth)),
+            Measurement::Curve(_, depth) => Some(at_random(self.mix_read_pct, depth)),
+            Measurement::InOrder(READ) => Some(in_order(100)),
+            Measurement::InOrder(_) => Some(in_order(0)),
+            Measurement::Log => None,
         }
     }
 }
@@ -210,7 +210,7 @@ pub struct WrittenCalibration {
 pub fn run_once(
     settings: &Settings,
     wanted: &Wanted,
-    plan: &Plan,
+    plan: &CalibrationPlan,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<WrittenCalibration, RunError> {
@@ -235,7 +235,7 @@ pub fn run_once(
 fn measure(
     device: &Device,
     wanted: &Wanted,
-    plan: &Plan,
+    plan: &CalibrationPlan,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<Calibrated, EngineError> {
@@ -247,7 +247,7 @@ fn measure(
 /// was measured before it.
 fn calibrate(
     target: &CalibrationTarget,
-    plan: &Plan,
+    plan: &CalibrationPlan,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<Calibrated, EngineError> {
@@ -256,16 +256,22 @@ fn calibrate(
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
     let started_at = OffsetDateTime::now_utc();
     let began = Instant::now();
-    let steps = plan.steps();
+    let measurements = plan.measurements();
     let mut sums = BTreeMap::new();
-    progress.phase("measuring", u64::from(timing.0) * steps.len() as u64, ProgressUnit::Items);
+    progress.phase(
+        "measuring",
+        u64::from(timing.0) * measurements.len() as u64,
+        ProgressUnit::Items,
+    );
     let measuring = Measuring { target, plan, timing, probe: probe.as_ref(), progress, stop };
-    let failure = measuring.all_rounds(&steps, &mut sums).err();
+    let failure = measuring.all_rounds(&measurements, &mut sums).err();
     if sums.is_empty() {
         return Err(failure.unwrap_or(EngineError::Interrupted));
     }
     let (rounds, _) = timing;
-    let is_whole = steps.iter().all(|step| sums.get(step).is_some_and(|sum| sum.rounds == rounds));
+    let is_whole = measurements
+        .iter()
+        .all(|measurement| sums.get(measurement).is_some_and(|sum| sum.rounds == rounds));
     let mut calibration = Calibration {
         status: match &failure {
             Some(_) => Status::Failed,
@@ -277,8 +283,8 @@ fn calibrate(
         rounds,
         ..about(target, plan, &devices)
     };
-    for (step, sum) in &sums {
-        put(&mut calibration, plan, *step, sum);
+    for (measurement, sum) in &sums {
+        put(&mut calibration, plan, *measurement, sum);
     }
     calibration.best = calibration
         .curves
@@ -294,7 +300,7 @@ fn calibrate(
 /// The input of every measurement.
 struct Measuring<'a> {
     target: &'a CalibrationTarget,
-    plan: &'a Plan,
+    plan: &'a CalibrationPlan,
     /// How many rounds, and how long each measurement.
     timing: (u32, Duration),
     probe: Option<&'a Probe>,
@@ -305,32 +311,40 @@ struct Measuring<'a> {
 impl Measuring<'_> {
     fn all_rounds(
         &self,
-        steps: &[Step],
-        sums: &mut BTreeMap<Step, Sum>,
+        measurements: &[Measurement],
+        sums: &mut BTreeMap<Measurement, Sum>,
     ) -> Result<(), EngineError> {
         for round in 0..self.timing.0 {
-            for at in 0..steps.len() {
+            for at in 0..measurements.len() {
                 // There and back again: what warms up or wears off does not favour one end.
-                let step = if round % 2 == 0 { steps[at] } else { steps[steps.len() - 1 - at] };
+                let measurement = if round % 2 == 0 {
+                    measurements[at]
+                } else {
+                    measurements[measurements.len() - 1 - at]
+                };
                 if self.stop.is_requested() {
                     return Ok(());
                 }
                 let seed = self.plan.seed ^ u64::from(round) << 48 ^ (at as u64) << 40;
-                let (measured, device) = self.once(step, seed)?;
+                let (measured, device) = self.once(measurement, seed)?;
                 if self.stop.is_requested() {
                     return Ok(()); // Cut short, it is no measurement like the others.
                 }
-                sums.entry(step).or_default().add(&measured, device);
+                sums.entry(measurement).or_default().add(&measured, device);
                 self.progress.advance(1);
             }
         }
         Ok(())
     }
 
-    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
+    fn once(
+        &self,
+        measurement: Measurement,
+        seed: u64,
+    ) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
-        let work = self.plan.work(step);
+        let work = self.plan.work(measurement);
         let measured = match &work {
             Some(work) => target.measure(work, length, seed, self.stop)?,
             None => target.log(length, self.stop)?,
@@ -344,7 +358,7 @@ impl Measuring<'_> {
     }
 }
 
-fn about(target: &CalibrationTarget, plan: &Plan, devices: &DataDevices) -> Calibration {
+fn about(target: &CalibrationTarget, plan: &CalibrationPlan, devices: &DataDevices) -> Calibration {
     let system = rustix::system::uname();
     let path = std::path::absolute(target.path()).unwrap_or_else(|_| target.path().to_owned());
     let name = devices.names().into_iter().next();
@@ -367,12 +381,12 @@ fn about(target: &CalibrationTarget, plan: &Plan, devices: &DataDevices) -> Cali
 }
 
 /// Steps come in the order of their depths.
-fn put(calibration: &mut Calibration, plan: &Plan, step: Step, sum: &Sum) {
-    match (step, plan.work(step)) {
-        (Step::Curve(name, _), Some(work)) => {
+fn put(calibration: &mut Calibration, plan: &CalibrationPlan, measurement: Measurement, sum: &Sum) {
+    match (measurement, plan.work(measurement)) {
+        (Measurement::Curve(name, _), Some(work)) => {
             calibration.curves.entry(name.to_owned()).or_default().push(sum.point(&work));
         }
-        (Step::InOrder(name), Some(work)) => {
+        (Measurement::InOrder(name), Some(work)) => {
             let in_order = InOrder {
                 request_bytes: work.request_bytes.into(),
                 depth: work.depth,
@@ -435,8 +449,8 @@ mod tests {
     use crate::stats::target::DirectIo;
     use proptest::prelude::*;
 
-    fn plan(seconds: u64, depths: Vec<u32>) -> Plan {
-        Plan {
+    fn plan(seconds: u64, depths: Vec<u32>) -> CalibrationPlan {
+        CalibrationPlan {
             block_bytes: 8192,
             depths,
             mix_read_pct: 70,
@@ -455,10 +469,13 @@ mod tests {
             match plan.rounds() {
                 Ok((rounds, length)) => {
                     prop_assert!((1..=ROUNDS).contains(&rounds) && length >= LENGTH_LEAST);
-                    prop_assert!(length * rounds * plan.steps().len() as u32 <= plan.length);
+                    prop_assert!(length * rounds * plan.measurements().len() as u32 <= plan.length);
                     prop_assert!(rounds == ROUNDS || length < LENGTH_MIN * 2);
                 }
-                Err(_) => prop_assert!(plan.length < LENGTH_LEAST * plan.steps().len() as u32),
+                Err(_) => {
+                    let least = LENGTH_LEAST * plan.measurements().len() as u32;
+                    prop_assert!(plan.length < least);
+                }
             }
         }
     }
@@ -466,14 +483,14 @@ mod tests {
     #[test]
     fn every_point_is_measured_once_a_round() {
         let plan = plan(100, vec![1, 16]);
-        let steps = plan.steps();
-        assert_eq!(steps.len(), 2 * 3 + 3);
-        let reading = steps
+        let measurements = plan.measurements();
+        assert_eq!(measurements.len(), 2 * 3 + 3);
+        let reading = measurements
             .iter()
-            .filter(|step| plan.work(**step).is_some_and(|work| work.read_pct == 100))
+            .filter(|measurement| plan.work(**measurement).is_some_and(|work| work.read_pct == 100))
             .count();
         assert_eq!(reading, 3, "two points of the read curve, and reading in order");
-        assert_eq!(plan.work(Step::Curve(MIX, 16)).unwrap().read_pct, 70);
+        assert_eq!(plan.work(Measurement::Curve(MIX, 16)).unwrap().read_pct, 70);
     }
 
     #[test]

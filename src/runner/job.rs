@@ -9,14 +9,14 @@ use time::OffsetDateTime;
 use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError, Result};
 use crate::record::Folder;
-use crate::record::hosts::CommonStart;
+use crate::record::driver_hosts::CommonStart;
 use crate::record::ledger::LedgerFile;
 use crate::settings::Settings;
 use crate::stats::clock::ClockState;
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
-use crate::stats::host::Host;
-use crate::stats::os::{Interval, Probe};
+use crate::stats::host::HostFacts;
+use crate::stats::os::{OsInterval, Probe};
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
@@ -102,11 +102,11 @@ pub struct Prepared {
     pub details: TargetDetails,
     /// Blocks of cache that each session fills before the trigger: WARM_UP=cache.
     pub cache_blocks: u64,
-    pub host: Option<Host>,
+    pub host: Option<HostFacts>,
     pub devices: Option<DataDevices>,
     pub probe: Option<Probe>,
     /// The last look at the host before the run.
-    pub before: Option<Interval>,
+    pub before: Option<OsInterval>,
     /// How far the clock of the database's host is ahead of petal's.
     pub clock_ahead_s: Option<f64>,
     pub clock: Option<ClockState>,

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use crate::engine::{Engine, EngineError, Outcome, Stop};
 use crate::record::Run;
 use crate::record::ledger::{
-    Acknowledged, FORMAT, Header, LedgerFile, LedgerKept, LedgerSchema, SessionFrame,
+    Acknowledged, FORMAT, LedgerFile, LedgerHeader, LedgerKept, LedgerSchema, SessionFrame,
 };
 use crate::record::moment::exact;
 use crate::settings::url::TargetUrl;
@@ -33,7 +33,7 @@ pub fn begin(
         let load = engine.row_reader(number)?.load().to_owned();
         Ok::<_, EngineError>(LedgerSchema { number, load })
     };
-    let header = Header {
+    let header = LedgerHeader {
         format: FORMAT.to_owned(),
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         url: anywhere(&settings.db)?.redacted(),

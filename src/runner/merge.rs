@@ -11,7 +11,7 @@ use crate::report;
 use super::RunError;
 
 /// A run that was measured, and its folder.
-pub struct Kept {
+pub struct RunWithFolder {
     pub run: Run,
     pub folder: Folder,
     /// An error after the figures were measured: a hook, a report that could not be written.
@@ -19,7 +19,7 @@ pub struct Kept {
 }
 
 /// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
-pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<Kept, RunError> {
+pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolder, RunError> {
     let folder = Folder::create(out, name, OffsetDateTime::now_utc())?;
     let merged = merge_into(folders, folder.clone());
     if merged.is_err() {
@@ -30,10 +30,10 @@ pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<Kept, RunErr
 }
 
 /// Merges into a folder that is there.
-pub fn merge_into(folders: &[PathBuf], folder: Folder) -> Result<Kept, RunError> {
+pub fn merge_into(folders: &[PathBuf], folder: Folder) -> Result<RunWithFolder, RunError> {
     let mut run = record::merge::merge(folders, &folder)?;
     run.summary.findings = findings::judge(&run);
     record::save(&folder, &run)?;
     let failure = report::write_all(&folder, &run).err().map(RunError::from);
-    Ok(Kept { run, folder, failure })
+    Ok(RunWithFolder { run, folder, failure })
 }

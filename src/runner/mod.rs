@@ -80,7 +80,7 @@ pub struct Subject {
 }
 
 /// The signals and the display of the command that asked for a piece of work.
-pub struct Context<'a> {
+pub struct WorkContext<'a> {
     /// The signals that end it, and where an engine notes whom it waits for.
     pub caller: Caller,
     pub watch: &'a dyn Watch,
@@ -88,7 +88,7 @@ pub struct Context<'a> {
     pub hosts: Option<&'a peers::Together>,
 }
 
-impl Context<'_> {
+impl WorkContext<'_> {
     /// Opens the engine that the settings name. It obeys the signals where it waits for others.
     pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>> {
         let engine = engine::open(settings)?;

@@ -8,8 +8,8 @@ use crate::settings::WarmUp;
 use crate::stats::cgroup::Groups;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
-use crate::stats::host::Host;
-use crate::stats::os::{self, Database, Interval, Probe};
+use crate::stats::host::HostFacts;
+use crate::stats::os::{self, Database, OsInterval, Probe};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::units::bytes;
 
@@ -49,7 +49,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
-    let host = watched.then(|| Host::collect(devices.as_ref()));
+    let host = watched.then(|| HostFacts::collect(devices.as_ref()));
     let locked = limit_page_cache(job, &details)?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
     let clock = if details.local || !watched { None } else { ClockState::ask() };
@@ -125,7 +125,7 @@ pub(super) fn others(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
 
 /// Pays the debts of the run before: the database's own, then the operating system's; on the first
 /// host alone, of several. Tells what the host was doing at the end of that.
-fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<Interval>), RunError> {
+fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInterval>), RunError> {
     if !job.share.is_first() {
         return Ok((Settled::default(), None));
     }

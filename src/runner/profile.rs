@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use super::Context;
+use super::WorkContext;
 use crate::analysis::profile::of_work::Look;
 use crate::engine::{Engine, ProgressUnit, Result};
 use crate::stats::server_work::ServerWork;
@@ -18,7 +18,7 @@ pub fn watch(
     engine: &dyn Engine,
     every: Duration,
     length: Duration,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<Vec<Look>> {
     let begun = Instant::now();
     let first = engine.server_work()?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, Stop};
-use crate::stats::os::{Interval, Probe, Sample};
+use crate::stats::os::{OsInterval, Probe, Sample};
 
 /// Dirty pages below this are no load worth waiting for.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
@@ -14,7 +14,7 @@ const DIRTY_BYTES_LOW: u64 = 32 << 20;
 const IDLE_REQUESTS: f64 = 100.0;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A host on which somebody else is at work does not get quieter: waiting longer would not help.
-const PATIENCE: Duration = Duration::from_secs(5);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 
 /// The result of the wait for a quiet host.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Quiet {
     /// A note about what petal waited for, or gave up waiting for.
     pub note: Option<String>,
     /// The last look at the host, while petal itself was idle.
-    pub last: Interval,
+    pub last: OsInterval,
 }
 
 /// Waits at most `limit`. Asks the kernel once to write out dirty pages: without that, pages that
@@ -63,7 +63,7 @@ fn wait(
             None if waited < LOOK_EVERY * 3 => None,
             None => Some(waited_for_idle(waited)),
             Some(_) if stop.is_requested() => None,
-            Some(unrest) if waited >= limit || lessened.elapsed() >= PATIENCE => {
+            Some(unrest) if waited >= limit || lessened.elapsed() >= GIVE_UP_AFTER => {
                 let note = format!("{}; still busy: {unrest}", waited_for_idle(waited));
                 progress.note(&note);
                 Some(note)
@@ -191,6 +191,6 @@ mod tests {
     fn a_signal_ends_the_wait() {
         let began = Instant::now();
         let quiet = Host::new(DIRTY, 0).wait(LIMIT, 1);
-        assert!(quiet.note.is_none() && began.elapsed() < PATIENCE, "{quiet:?}");
+        assert!(quiet.note.is_none() && began.elapsed() < GIVE_UP_AFTER, "{quiet:?}");
     }
 }

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::series::{Series, UsedData};
-use super::{Context, RunError};
+use super::series::{RunSeries, UsedData};
+use super::{RunError, WorkContext};
 use crate::analysis::replay::measured::Measured;
-use crate::analysis::replay::{Asked, Ground, Plan, Played, plan};
+use crate::analysis::replay::{Asked, Ground, Played, ReplayPlan, plan};
 use crate::engine::EngineError;
 use crate::record::Status;
 use crate::record::profile::Profile;
@@ -24,7 +24,7 @@ const WARM_UP_PART: u32 = 3;
 const MOVED_MAX: f64 = 0.03;
 
 /// A replay before its plan.
-pub struct Request<'a> {
+pub struct ReplayRequest<'a> {
     pub profile: &'a Profile,
     pub played: Played,
     pub asked: Asked,
@@ -33,11 +33,11 @@ pub struct Request<'a> {
     /// Settings without a plan: target and length of a run.
     pub settings: &'a Settings,
     /// Settings with this plan.
-    pub with_plan: &'a dyn Fn(&Plan) -> Result<Settings, RunError>,
+    pub with_plan: &'a dyn Fn(&ReplayPlan) -> Result<Settings, RunError>,
 }
 
 /// What a replay must know of its target.
-pub fn ground(settings: &Settings, context: &Context<'_>) -> Result<(Ground, u32), RunError> {
+pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground, u32), RunError> {
     let engine = context.open(settings)?;
     let data = UsedData::check(settings, engine.loaded()?)?;
     let (target, _) = engine.describe(data.schemas, data.schemas)?;
@@ -56,10 +56,10 @@ pub fn ground(settings: &Settings, context: &Context<'_>) -> Result<(Ground, u32
 
 /// The plan, after the trials that it takes.
 pub fn fit(
-    request: &Request<'_>,
+    request: &ReplayRequest<'_>,
     ground: &Ground,
-    context: &Context<'_>,
-) -> Result<Plan, RunError> {
+    context: &WorkContext<'_>,
+) -> Result<ReplayPlan, RunError> {
     let planned =
         |length: Duration, trial: Option<&Measured>| planned(request, ground, length, trial);
     let mut found: Option<Measured> = None;
@@ -78,17 +78,17 @@ pub fn fit(
 }
 
 /// The plan before any trial.
-pub fn untried(request: &Request<'_>, ground: &Ground) -> Result<Plan, RunError> {
+pub fn untried(request: &ReplayRequest<'_>, ground: &Ground) -> Result<ReplayPlan, RunError> {
     planned(request, ground, request.settings.run_time, None)
 }
 
 /// The plan with which the sweep in `dir` was begun, so that its trials need not be made again; None
 /// where none was begun there. Refuses the folder of another load, and of another objective.
 pub fn kept(
-    asked: &Plan,
+    asked: &ReplayPlan,
     dir: &Path,
     objective: Option<&Objective>,
-) -> Result<Option<Plan>, RunError> {
+) -> Result<Option<ReplayPlan>, RunError> {
     if !sweep::is_one(dir) {
         return Ok(None);
     }
@@ -123,20 +123,24 @@ pub fn kept(
             dir.display()
         ))
     })?;
-    Ok(Some(Plan { of, ..plan }))
+    Ok(Some(ReplayPlan { of, ..plan }))
 }
 
 fn planned(
-    request: &Request<'_>,
+    request: &ReplayRequest<'_>,
     ground: &Ground,
     length: Duration,
     trial: Option<&Measured>,
-) -> Result<Plan, RunError> {
+) -> Result<ReplayPlan, RunError> {
     plan(request.profile, (request.played, length), ground, request.asked, trial)
         .map_err(|error| RunError::Setting(error.to_string()))
 }
 
-fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Measured, RunError> {
+fn trial(
+    request: &ReplayRequest<'_>,
+    plan: &ReplayPlan,
+    context: &WorkContext<'_>,
+) -> Result<Measured, RunError> {
     let seconds = request.trial.as_secs();
     context.watch.note(&format!("a trial of {seconds} s tells what a row costs on this target"));
     let settings = Settings {
@@ -148,7 +152,7 @@ fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Me
         external_script: None,
         ..(request.with_plan)(plan)?
     };
-    let series = Series::new(context.open(&settings)?, settings, context)?;
+    let series = RunSeries::new(context.open(&settings)?, settings, context)?;
     let kept = series.run_once(1, Some("replay-trial"))?;
     match kept.run.summary.status {
         Status::Complete => Ok(Measured::of(&kept.run)),
@@ -161,9 +165,10 @@ fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Me
 }
 
 /// Two plans that are alike for a run.
-fn is_close(one: &Plan, other: &Plan) -> bool {
+fn is_close(one: &ReplayPlan, other: &ReplayPlan) -> bool {
     let second = Duration::from_secs(1_000_000);
-    let rows = |plan: &Plan| plan.select_rate.due_before(second) as f64 * f64::from(plan.work_unit);
+    let rows =
+        |plan: &ReplayPlan| plan.select_rate.due_before(second) as f64 * f64::from(plan.work_unit);
     let (a, b) = (rows(one), rows(other));
     one.update_work_unit == other.update_work_unit
         && one.redo_stress == other.redo_stress

@@ -18,18 +18,18 @@ use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::job::{Job, Start};
-use super::merge::{Kept, merge_into};
-use super::peers::{Plan, Together};
+use super::merge::{RunWithFolder, merge_into};
+use super::peers::{SharedPlan, Together};
 use super::run::{call_hook, run as drive};
-use super::{Context, RunError, Subject, ledger, os_data};
+use super::{RunError, Subject, WorkContext, ledger, os_data};
 
 /// Runs on one target under the same settings.
-pub struct Series<'a> {
+pub struct RunSeries<'a> {
     engine: Arc<dyn Engine>,
     pub settings: Settings,
     data: UsedData,
     seed: u64,
-    context: &'a Context<'a>,
+    context: &'a WorkContext<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
     /// The file in which acknowledged commits are written down.
@@ -104,11 +104,11 @@ pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     }
 }
 
-impl<'a> Series<'a> {
+impl<'a> RunSeries<'a> {
     pub fn new(
         engine: Arc<dyn Engine>,
         settings: Settings,
-        context: &'a Context<'a>,
+        context: &'a WorkContext<'a>,
     ) -> Result<Self, RunError> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
@@ -118,7 +118,7 @@ impl<'a> Series<'a> {
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
-    pub fn run_once(&self, repeat: u32, name: Option<&str>) -> Result<Kept, RunError> {
+    pub fn run_once(&self, repeat: u32, name: Option<&str>) -> Result<RunWithFolder, RunError> {
         let name = name.map_or_else(|| self.name(), str::to_owned);
         let folder = Folder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
         self.run_in(folder, 0, repeat)
@@ -129,7 +129,7 @@ impl<'a> Series<'a> {
     pub fn join(&mut self, hosts: &'a Together) -> Result<(), RunError> {
         (self.share, self.start) = (hosts.share(), Start::Together(hosts));
         hosts.agree(Ok(()))?;
-        let plan = Plan {
+        let plan = SharedPlan {
             petal_version: env!("CARGO_PKG_VERSION").to_owned(),
             url: self.settings.db.redacted(),
             sessions: plan::sessions(&self.settings, self.data.schemas) as u32,
@@ -142,7 +142,12 @@ impl<'a> Series<'a> {
 
     /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
     /// with each other the first one merges what all of them did.
-    pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+    pub fn run_in(
+        &self,
+        folder: Folder,
+        cell: u32,
+        repeat: u32,
+    ) -> Result<RunWithFolder, RunError> {
         let path = folder.path().to_owned();
         let Start::Together(hosts) = self.start else {
             return self.run_here(folder, &path, cell, repeat);
@@ -165,7 +170,7 @@ impl<'a> Series<'a> {
         if ran.is_err() {
             folder.remove_if_empty();
         }
-        let Kept { folder: own, failure, .. } = ran?;
+        let RunWithFolder { folder: own, failure, .. } = ran?;
         let (others, missing) = hosts.gather(&folder);
         let place = folder.path().display().to_string();
         for why in &missing {
@@ -178,7 +183,7 @@ impl<'a> Series<'a> {
         drop(own); // Nobody fills it any more.
         let merged = merge_into(&folders, folder)?;
         self.context.watch.judged(&merged.run.summary.findings);
-        Ok(Kept { failure: failure.or(merged.failure), ..merged })
+        Ok(RunWithFolder { failure: failure.or(merged.failure), ..merged })
     }
 
     /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep. `shown` is the
@@ -189,7 +194,7 @@ impl<'a> Series<'a> {
         shown: &Path,
         cell: u32,
         repeat: u32,
-    ) -> Result<Kept, RunError> {
+    ) -> Result<RunWithFolder, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
         let workload = workload.of_cell(cell);
@@ -254,7 +259,7 @@ impl<'a> Series<'a> {
             }
             Err(error) => failure = failure.or(Some(error)),
         }
-        Ok(Kept { run, folder, failure })
+        Ok(RunWithFolder { run, folder, failure })
     }
 
     /// `--os-data`. What cannot be merged is a gap; the run itself stays.

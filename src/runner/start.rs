@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::record::hosts::{CommonStart, StartedBy};
+use crate::record::driver_hosts::{CommonStart, StartedBy};
 use crate::record::moment;
 use crate::stats::clock::ClockState;
 use crate::stats::target::TargetDetails;

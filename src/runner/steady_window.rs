@@ -98,7 +98,7 @@ impl Steady {
     }
 
     /// The operating system's counts between the samples.
-    pub fn os(&self) -> Option<crate::stats::os::Interval> {
+    pub fn os(&self) -> Option<crate::stats::os::OsInterval> {
         let (from, to) = self.bounds.as_ref()?;
         Some(to.os.as_ref()?.since(from.os.as_ref()?))
     }

@@ -9,7 +9,7 @@ use crate::record::verification::Verification;
 use crate::settings::Settings;
 use crate::workload::version::RunStamps;
 
-use super::{Context, RunError};
+use super::{RunError, WorkContext};
 
 /// Rows that are asked for at once.
 const RANGE_ROWS: u64 = 64;
@@ -18,7 +18,7 @@ const RANGE_ROWS: u64 = 64;
 pub fn verify(
     ledger: &Ledger,
     settings: &Settings,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<Verification, RunError> {
     let engine = context.open(settings)?;
     let url = settings.db.redacted();
@@ -89,7 +89,7 @@ impl Rows {
         &self,
         reader: &mut dyn RowReader,
         survival: &mut Survival<'_>,
-        context: &Context<'_>,
+        context: &WorkContext<'_>,
     ) -> Result<()> {
         let mut found = Vec::with_capacity(RANGE_ROWS as usize);
         let mut first = 1;

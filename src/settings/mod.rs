@@ -10,7 +10,7 @@ pub mod axes;
 pub mod conf;
 pub mod error;
 pub mod flags;
-pub mod gate;
+pub mod limit;
 pub mod objective;
 pub mod paragraph;
 pub mod printable;

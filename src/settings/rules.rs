@@ -36,7 +36,7 @@ pub struct HotRows {
 
 /// The findings of the rules.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct RuleResults {
     pub errors: Vec<SettingError>,
     pub notes: Vec<String>,
 }
@@ -47,8 +47,8 @@ pub(super) fn judge(
     settings: &Settings,
     command: CommandKind,
     failed: &BTreeSet<&'static str>,
-) -> Verdict {
-    let mut judge = Judge { settings, command, failed, verdict: Verdict::default() };
+) -> RuleResults {
+    let mut judge = Judge { settings, command, failed, verdict: RuleResults::default() };
     judge.engine();
     judge.mix();
     judge.length();
@@ -65,7 +65,7 @@ struct Judge<'a> {
     settings: &'a Settings,
     command: CommandKind,
     failed: &'a BTreeSet<&'static str>,
-    verdict: Verdict,
+    verdict: RuleResults,
 }
 
 impl Judge<'_> {

@@ -88,13 +88,13 @@ pub struct TargetUrl {
 pub struct Server {
     pub user: Option<String>,
     /// In order; more than one is scale-out. Empty: the driver's default.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<UrlHost>,
     /// Database or service; empty where none is named.
     pub name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
+pub struct UrlHost {
     /// Without brackets if an IPv6 address.
     pub host: String,
     pub port: Option<u16>,
@@ -295,7 +295,7 @@ fn read_server(rest: &str) -> Result<Server, Refusal> {
     Ok(Server { user, hosts, name: decode(name)? })
 }
 
-fn read_host(text: &str) -> Result<Host, Refusal> {
+fn read_host(text: &str) -> Result<UrlHost, Refusal> {
     let bad = || {
         Refusal::new(
             "has a host that is not host or host:port",
@@ -320,7 +320,7 @@ fn read_host(text: &str) -> Result<Host, Refusal> {
     if host.is_empty() || port == Some(0) {
         return Err(bad());
     }
-    Ok(Host { host: decode(host)?, port })
+    Ok(UrlHost { host: decode(host)?, port })
 }
 
 /// Percent-decoding. A `%` that begins no pair of hex digits is refused rather than kept.

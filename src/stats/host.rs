@@ -26,7 +26,7 @@ use facts::{
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Host {
+pub struct HostFacts {
     pub name: String,
     pub kernel: String,
     /// Processors that petal may use.
@@ -89,7 +89,7 @@ pub fn boot_id() -> Option<String> {
     read(&Roots::default().proc.join("sys/kernel/random/boot_id"))
 }
 
-impl Host {
+impl HostFacts {
     /// The facts of this machine, or of the trees that the devices were found in.
     pub fn collect(devices: Option<&DataDevices>) -> Self {
         let roots = devices.map_or_else(Roots::default, |devices| devices.roots.clone());

@@ -2,7 +2,7 @@
 //! of petal's and the server's processes.
 //!
 //! A [`Probe`] takes cumulative [`Sample`]s, cheap enough for once a second; the difference of two
-//! is an [`Interval`]. What cannot be read is None. One file per source.
+//! is an [`OsInterval`]. What cannot be read is None. One file per source.
 
 pub mod cpu;
 mod disk;
@@ -30,7 +30,7 @@ pub use cpu::{CpuShare, CpuTicks, Cpus};
 use disk::Disks;
 pub use disk::{DeviceCounts, DeviceUse};
 pub use figures::{Counts, GaugeRanges, Gauges, Range};
-pub use interval::{Interval, Whole};
+pub use interval::{OsInterval, Whole};
 pub use memory::{available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;
@@ -235,7 +235,7 @@ impl Sample {
         Some(data.map(|device| device.in_flight).sum())
     }
 
-    pub fn since(&self, earlier: &Self) -> Interval {
+    pub fn since(&self, earlier: &Self) -> OsInterval {
         let seconds = self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9;
         let cpus = self.cpus.since(&earlier.cpus);
         let devices = self.devices.as_ref().zip(earlier.devices.as_ref()).map(|(now, then)| {
@@ -248,7 +248,7 @@ impl Sample {
             summed.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
         });
         let devices = devices.flatten();
-        Interval {
+        OsInterval {
             seconds,
             busiest_cpu: cpus.busiest(self.allowed.as_deref()),
             cpus,

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::gate::{Held, Outcome, outcome};
+use super::limits::{LimitResult, Outcome, outcome};
 use super::{CompareError, ContextDifference, Figures, Side, cells, figures, metrics, notes};
 use crate::analysis::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
 use crate::analysis::level::Level;
 use crate::analysis::significance;
 use crate::record::observation::Observation;
-use crate::settings::gate::Gate;
+use crate::settings::limit::ChangeLimit;
 
 pub const FORMAT: &str = "petal-history/1";
 /// The name by which runs are grouped by the day on which they began.
@@ -23,24 +23,24 @@ pub struct History {
     pub format: String,
     /// The fact by which runs are grouped, or `day`.
     pub by: String,
-    pub series: Vec<Series>,
+    pub series: Vec<FigureHistory>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
 
 /// One figure of one cell, in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Series {
+pub struct FigureHistory {
     pub factors: Vec<(String, String)>,
     pub metric: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<HistoryGroup>,
     /// From the first group to the newest, by the line through the groups' means.
     pub trend: Option<Shift>,
 }
 
 /// The runs of one day, or of one version.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
+pub struct HistoryGroup {
     pub group: String,
     pub figures: Figures,
     /// From the runs since the last change; null of the first group, and where nothing is known of
@@ -134,7 +134,7 @@ fn followed(
     known: Vec<(usize, Figures)>,
     groups: &[Side],
     keys: &[String],
-) -> Series {
+) -> FigureHistory {
     let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
     // A test for each group: by chance alone one in twenty would be past its interval.
     let tests = known.len().saturating_sub(1).max(1) as f64;
@@ -153,9 +153,9 @@ fn followed(
         });
         before = Some(at);
         let group = groups[at].name.clone();
-        steps.push(Step { group, figures, shift, is_change, differences });
+        steps.push(HistoryGroup { group, figures, shift, is_change, differences });
     }
-    Series { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
+    FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
 }
 
 /// Runs against those before them. A single run is held against how far those lie apart.
@@ -194,7 +194,7 @@ fn trend(means: &[f64]) -> Option<Shift> {
     Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
 }
 
-impl Series {
+impl FigureHistory {
     /// The position of the newest change.
     pub fn changed_at(&self) -> Option<usize> {
         self.steps.iter().rposition(|step| step.is_change)
@@ -204,23 +204,23 @@ impl Series {
 impl History {
     /// Holds a limit against the newest group of each series, and against its trend, which can break a
     /// limit but leaves none open.
-    pub fn hold(&self, gate: &Gate) -> Held {
-        let all = self.series.iter().filter(|series| series.metric == gate.metric);
+    pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
+        let all = self.series.iter().filter(|series| series.metric == limit.metric);
         let judged = all.flat_map(|series| {
             let place = cells::label(&series.factors);
             let newest = series.steps.last();
             let shift = newest.and_then(|step| step.shift);
-            let of_newest = outcome(gate, shift.map(|shift| (shift.share, shift.interval)));
+            let of_newest = outcome(limit, shift.map(|shift| (shift.share, shift.interval)));
             let name = newest.map_or("", |step| step.group.as_str());
             let trend = series.trend.map(|trend| (trend.share, trend.interval));
-            let has_drifted = outcome(gate, trend) == Outcome::Failed;
+            let has_drifted = outcome(limit, trend) == Outcome::Failed;
             let drift = has_drifted.then(|| {
-                (Outcome::Failed, format!("{place}: trend {}", super::gate::words(trend)))
+                (Outcome::Failed, format!("{place}: trend {}", super::limits::words(trend)))
             });
-            let reported = super::gate::words(shift.map(|shift| (shift.share, shift.interval)));
+            let reported = super::limits::words(shift.map(|shift| (shift.share, shift.interval)));
             [Some((of_newest, format!("{place}: {name} {reported}"))), drift].into_iter().flatten()
         });
-        super::gate::worst(gate, judged.collect())
+        super::limits::worst(limit, judged.collect())
     }
 }
 

@@ -3,12 +3,12 @@
 //! before believing it. Pure functions of observations.
 //!
 //! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`notes`] says
-//! what spoils a comparison, [`gate`] holds a limit against it, [`history`] follows a figure over many
-//! groups of runs.
+//! what spoils a comparison, [`limits`] holds a limit against it, [`history`] follows a figure over
+//! many groups of runs.
 
 mod cells;
-pub mod gate;
 pub mod history;
+pub mod limits;
 mod notes;
 mod rounds;
 mod sides;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::gate::{Outcome, hold};
+use super::limits::{Outcome, hold};
 use super::*;
 use crate::record::{Status, fixture, plain_csv};
 use proptest::prelude::*;

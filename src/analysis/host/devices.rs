@@ -1,8 +1,8 @@
 //! Checks of the data's devices, for what would spoil a test: queues, caches, room, mounts, arrays
 //! at work.
 
-use super::{Check, Verdict, good, judged, judged_if_known};
-use crate::stats::host::{Device, Host, RaidResync};
+use super::{Check, CheckResult, good, judged, judged_if_known};
+use crate::stats::host::{Device, HostFacts, RaidResync};
 use crate::stats::units::bytes;
 
 /// The share of a file system that is free. The allocator scatters what is left, and flash needs
@@ -15,7 +15,7 @@ const SPOILING_OPTIONS: [&str; 6] =
 /// Linux's own default.
 const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
 
-pub(super) fn raid(host: &Host) -> Check {
+pub(super) fn raid(host: &HostFacts) -> Check {
     let seen = host.raid_resyncs.as_ref().map(|resyncs| {
         let Some(RaidResync { device, .. }) = resyncs.first() else {
             return good("none");
@@ -23,7 +23,7 @@ pub(super) fn raid(host: &Host) -> Check {
         let all: Vec<String> =
             resyncs.iter().map(|resync| format!("{} {}", resync.device, resync.work)).collect();
         let advice = format!("sudo mdadm --wait /dev/{device}   # ends when the array is done");
-        (all.join(", "), Verdict::Warn, advice)
+        (all.join(", "), CheckResult::Warn, advice)
     });
     judged_if_known(
         "RAID resync",
@@ -41,10 +41,10 @@ fn disk(device: &Device) -> &str {
 pub(super) fn scheduler(device: &Device) -> Check {
     let seen = device.scheduler.as_ref().map(|name| {
         let verdict = match name.as_str() {
-            "bfq" | "cfq" => Verdict::Warn,
+            "bfq" | "cfq" => CheckResult::Warn,
             "none" | "noop" => return good(name),
             _ if device.rotational != Some(false) => return good(name),
-            _ => Verdict::Note,
+            _ => CheckResult::Note,
         };
         let advice = format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk(device));
         (name.clone(), verdict, advice)
@@ -65,7 +65,7 @@ pub(super) fn read_ahead(device: &Device) -> Check {
         }
         let sectors = USUAL_READ_AHEAD_BYTES / 512;
         let advice = format!("sudo blockdev --setra {sectors} /dev/{}", disk(device));
-        (value, Verdict::Note, advice)
+        (value, CheckResult::Note, advice)
     });
     judged_if_known(
         format!("{}: read-ahead", device.name),
@@ -88,7 +88,7 @@ pub(super) fn write_cache(device: &Device) -> Check {
         } else {
             format!("cat /sys/block/{disk}/queue/write_cache   # its owner decides: ask there")
         };
-        (mode.clone(), Verdict::Note, advice)
+        (mode.clone(), CheckResult::Note, advice)
     });
     judged_if_known(
         format!("{}: write cache", device.name),
@@ -102,8 +102,8 @@ pub(super) fn free_space(device: &Device) -> Check {
     let seen = device.file_system_bytes.zip(device.free_bytes).map(|(all, free)| {
         let value = format!("{} of {}", bytes(free), bytes(all));
         let verdict = match free as f64 / all.max(1) as f64 {
-            share if share < VERY_LITTLE_FREE => Verdict::Warn,
-            share if share < LITTLE_FREE => Verdict::Note,
+            share if share < VERY_LITTLE_FREE => CheckResult::Warn,
+            share if share < LITTLE_FREE => CheckResult::Note,
             _ => return good(value),
         };
         let path = device.name.as_str();
@@ -128,7 +128,7 @@ pub(super) fn mount_options(device: &Device) -> Check {
             return good(options);
         }
         let advice = format!("findmnt /dev/{}   # mount it without them", device.name);
-        (spoiling.join(","), Verdict::Warn, advice)
+        (spoiling.join(","), CheckResult::Warn, advice)
     });
     judged_if_known(
         format!("{}: mount options", device.name),
@@ -142,6 +142,6 @@ pub(super) fn mount_options(device: &Device) -> Check {
 pub(super) fn unseen(file: &str) -> Check {
     let (path, reason) = file.split_once(": ").unwrap_or((file, "it is not known why"));
     let why = format!("What reaches the device stays unknown in every figure: {reason}.");
-    let seen = ("not seen", Verdict::Warn, format!("findmnt -T {path}"));
+    let seen = ("not seen", CheckResult::Warn, format!("findmnt -T {path}"));
     judged(format!("device of {path}"), &why, seen)
 }

@@ -1,8 +1,8 @@
 //! Checks of a host's memory, for what would spoil a test: swap, limits, pages that wait to be
 //! written.
 
-use super::{Check, Verdict, good, judged_if_known};
-use crate::stats::host::Host;
+use super::{Check, CheckResult, good, judged_if_known};
+use crate::stats::host::HostFacts;
 use crate::stats::units::bytes;
 
 /// The share of memory that lies in swap. Below it, that is what nobody uses.
@@ -10,7 +10,7 @@ const MUCH_SWAPPED: f64 = 0.01;
 /// Seconds' worth of writes, on most devices.
 const MUCH_DIRTY_BYTES: u64 = 1 << 30;
 
-pub(super) fn swap(host: &Host) -> Check {
+pub(super) fn swap(host: &HostFacts) -> Check {
     let seen = host.swap_total_bytes.zip(host.swap_used_bytes).map(|(total, used)| {
         if total == 0 {
             return good("none");
@@ -19,8 +19,8 @@ pub(super) fn swap(host: &Host) -> Check {
         let much = host.memory_bytes.is_some_and(|all| used as f64 > all as f64 * MUCH_SWAPPED);
         let verdict = match used {
             0 => return good(value),
-            _ if much => Verdict::Warn,
-            _ => Verdict::Note,
+            _ if much => CheckResult::Warn,
+            _ => CheckResult::Note,
         };
         let advice = "sudo swapoff -a && sudo swapon -a   # needs that much memory free";
         (value, verdict, advice.to_owned())
@@ -33,13 +33,13 @@ pub(super) fn swap(host: &Host) -> Check {
     )
 }
 
-pub(super) fn huge_pages(host: &Host) -> Check {
+pub(super) fn huge_pages(host: &HostFacts) -> Check {
     let seen = host.huge_pages.as_ref().map(|mode| {
         if mode != "always" {
             return good(mode);
         }
         let advice = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled";
-        (mode.clone(), Verdict::Note, advice.to_owned())
+        (mode.clone(), CheckResult::Note, advice.to_owned())
     });
     judged_if_known(
         "transparent huge pages",
@@ -49,7 +49,7 @@ pub(super) fn huge_pages(host: &Host) -> Check {
     )
 }
 
-pub(super) fn memory_limit(host: &Host) -> Check {
+pub(super) fn memory_limit(host: &HostFacts) -> Check {
     let limited = host.memory_limit_bytes.map(|limit| {
         let value = bytes(limit);
         if host.memory_bytes.is_some_and(|all| limit >= all) {
@@ -57,7 +57,7 @@ pub(super) fn memory_limit(host: &Host) -> Check {
         }
         let file = host.memory_limit_file.as_deref().unwrap_or("memory.max");
         let none = if file.ends_with("limit_in_bytes") { "-1" } else { "max" };
-        (value, Verdict::Note, format!("echo {none} | sudo tee {file}"))
+        (value, CheckResult::Note, format!("echo {none} | sudo tee {file}"))
     });
     let unlimited = host.cgroup.as_ref().map(|_| good("no limit"));
     judged_if_known(
@@ -68,7 +68,7 @@ pub(super) fn memory_limit(host: &Host) -> Check {
     )
 }
 
-pub(super) fn dirty_pages(host: &Host) -> Check {
+pub(super) fn dirty_pages(host: &HostFacts) -> Check {
     let ratios = host.dirty_ratio.zip(host.dirty_background_ratio);
     // 0 stands for a limit in bytes, which these do not tell.
     let known = ratios.filter(|(most, begin)| *most > 0 && *begin > 0);
@@ -80,7 +80,7 @@ pub(super) fn dirty_pages(host: &Host) -> Check {
             return good(value);
         }
         let advice = "sudo sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=1073741824";
-        (value, Verdict::Note, advice.to_owned())
+        (value, CheckResult::Note, advice.to_owned())
     });
     judged_if_known(
         "dirty pages before writing",

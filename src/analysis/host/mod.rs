@@ -1,5 +1,5 @@
 //! Checks of a host, for what would spoil an I/O test: one check per fact, with the reason and the
-//! command that changes it. Pure functions of a [`Host`]; nothing here reads, changes or prints
+//! command that changes it. Pure functions of [`HostFacts`]; nothing here reads, changes or prints
 //! anything. A fact that is not known is never held against the host.
 //!
 //! A warning is for what distorts figures; a note for what a reader of them should know.
@@ -12,14 +12,14 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::stats::host::Host;
+use crate::stats::host::HostFacts;
 use devices::{free_space, mount_options, raid, read_ahead, scheduler, unseen, write_cache};
 use memory::{dirty_pages, huge_pages, memory_limit, swap};
 use processors::{clock_source, cpu_quota, governor, idle_states, other_load, virtual_machine};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckResult {
     Good,
     Note,
     Warn,
@@ -30,7 +30,7 @@ pub enum Verdict {
 pub struct Check {
     pub name: String,
     pub value: String,
-    pub verdict: Verdict,
+    pub verdict: CheckResult,
     /// One sentence: what it does to a test.
     pub why: String,
     /// A shell's line that changes it, or shows more; empty where there is nothing to do.
@@ -38,7 +38,7 @@ pub struct Check {
 }
 
 /// Every check, in the order of a report: processors, memory, others, devices.
-pub fn check(host: &Host) -> Vec<Check> {
+pub fn check(host: &HostFacts) -> Vec<Check> {
     let mut checks = vec![
         governor(host),
         idle_states(host),
@@ -67,20 +67,20 @@ pub fn check(host: &Host) -> Vec<Check> {
 pub(super) fn judged(
     name: impl Into<String>,
     why: &str,
-    (value, verdict, advice): (impl Into<String>, Verdict, impl Into<String>),
+    (value, verdict, advice): (impl Into<String>, CheckResult, impl Into<String>),
 ) -> Check {
     let (name, value, advice) = (name.into(), value.into(), advice.into());
     Check { name, value, verdict, why: why.to_owned(), advice }
 }
 
 /// Value, verdict and advice of a check.
-type Seen = (String, Verdict, String);
+type Seen = (String, CheckResult, String);
 
 fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {
-    let unknown = || ("not known".to_owned(), Verdict::Unknown, String::new());
+    let unknown = || ("not known".to_owned(), CheckResult::Unknown, String::new());
     judged(name, why, seen.unwrap_or_else(unknown))
 }
 
 fn good(value: impl Into<String>) -> Seen {
-    (value.into(), Verdict::Good, String::new())
+    (value.into(), CheckResult::Good, String::new())
 }

@@ -7,7 +7,7 @@ use time::macros::date;
 use time::{Duration, PrimitiveDateTime, Time};
 
 use super::{ProfileError, summarise, together};
-use crate::record::profile::{FORMAT, Input, Interval, Profile, time_text};
+use crate::record::profile::{FORMAT, Input, Profile, ProfileInterval, time_text};
 use crate::stats::server_work::WorkCount;
 
 const DAY_S: f64 = 86_400.0;
@@ -26,7 +26,7 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
     }
     let slot_s = slot_s(profiles);
     let slots = (DAY_S / slot_s).round() as usize;
-    let days: Vec<Vec<Option<Interval>>> =
+    let days: Vec<Vec<Option<ProfileInterval>>> =
         profiles.iter().map(|(_, profile)| by_time_of_day(profile, slot_s, slots)).collect();
     let names: Vec<&str> = profiles.iter().map(|(_, profile)| profile.database.as_str()).collect();
     let first = profiles.first().map(|(_, profile)| profile);
@@ -44,7 +44,7 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
     };
     let mut lacking: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for slot in 0..slots {
-        let known: Vec<(usize, &Interval)> = days
+        let known: Vec<(usize, &ProfileInterval)> = days
             .iter()
             .enumerate()
             .filter_map(|(at, day)| Some((at, day.get(slot)?.as_ref()?)))
@@ -55,9 +55,9 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
         for at in (0..profiles.len()).filter(|at| known.iter().all(|(known, _)| known != at)) {
             lacking.entry(at).or_default().push(slot);
         }
-        let parts: Vec<&Interval> = known.iter().map(|(_, interval)| *interval).collect();
+        let parts: Vec<&ProfileInterval> = known.iter().map(|(_, interval)| *interval).collect();
         let (per_second, latency_us) = together(&parts);
-        sum.intervals.push(Interval {
+        sum.intervals.push(ProfileInterval {
             begin: Some(time_text(slot_begin(slot, slot_s))),
             length_s: slot_s,
             inputs: known.iter().map(|(at, _)| *at).collect(),
@@ -99,9 +99,9 @@ fn slot_s(profiles: &[(String, Profile)]) -> f64 {
 }
 
 /// A profile's day: of each slot the highest of its days, by load.
-fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<Interval>> {
+fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<ProfileInterval>> {
     // Pieces of intervals that lie in a slot, by the slot's day.
-    let mut pieces: Vec<BTreeMap<time::Date, Vec<Interval>>> = vec![BTreeMap::new(); slots];
+    let mut pieces: Vec<BTreeMap<time::Date, Vec<ProfileInterval>>> = vec![BTreeMap::new(); slots];
     for interval in &profile.intervals {
         let Some(mut at) = interval.begin_time() else { continue };
         let mut left_s = interval.length_s;
@@ -112,7 +112,7 @@ fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<In
             let until_s = ((slot + 1) as f64 * slot_s - of_day_s).max(1e-3);
             let length_s = until_s.min(left_s);
             if let Some(days) = pieces.get_mut(slot) {
-                let piece = Interval { length_s, ..interval.clone() };
+                let piece = ProfileInterval { length_s, ..interval.clone() };
                 days.entry(at.date()).or_default().push(piece);
             }
             left_s -= length_s;
@@ -120,7 +120,7 @@ fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<In
             at = next;
         }
     }
-    let of_slot = |days: BTreeMap<time::Date, Vec<Interval>>| {
+    let of_slot = |days: BTreeMap<time::Date, Vec<ProfileInterval>>| {
         let means = days.into_values().filter_map(|pieces| mean(&pieces, slot_s));
         means.reduce(|best, next| if next.load() > best.load() { next } else { best })
     };
@@ -131,14 +131,14 @@ fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<In
 const COVERED_MIN: f64 = 0.1;
 
 /// The mean over the time that pieces cover.
-fn mean(pieces: &[Interval], slot_s: f64) -> Option<Interval> {
+fn mean(pieces: &[ProfileInterval], slot_s: f64) -> Option<ProfileInterval> {
     let length_s: f64 = pieces.iter().map(|piece| piece.length_s).sum();
     if length_s < slot_s * COVERED_MIN {
         return None;
     }
-    let weighted: Vec<Interval> = pieces
+    let weighted: Vec<ProfileInterval> = pieces
         .iter()
-        .map(|piece| Interval {
+        .map(|piece| ProfileInterval {
             per_second: piece
                 .per_second
                 .iter()
@@ -148,7 +148,7 @@ fn mean(pieces: &[Interval], slot_s: f64) -> Option<Interval> {
         })
         .collect();
     let (per_second, latency_us) = together(&weighted.iter().collect::<Vec<_>>());
-    Some(Interval { length_s, per_second, latency_us, ..Interval::default() })
+    Some(ProfileInterval { length_s, per_second, latency_us, ..ProfileInterval::default() })
 }
 
 fn input(name: &str, profile: &Profile) -> Input {
@@ -207,13 +207,13 @@ mod tests {
     use super::super::tests::interval;
     use super::*;
 
-    fn profile(database: &str, intervals: Vec<Interval>) -> (String, Profile) {
+    fn profile(database: &str, intervals: Vec<ProfileInterval>) -> (String, Profile) {
         let profile = Profile { database: database.to_owned(), intervals, ..Profile::default() };
         (format!("{database}.json"), profile)
     }
 
     fn reads(profile: &Profile) -> Vec<(String, f64)> {
-        let of = |it: &Interval| {
+        let of = |it: &ProfileInterval| {
             let begin = it.begin.clone().unwrap().split_off(11);
             (begin, it.rate(WorkCount::SingleBlockReads).unwrap())
         };

@@ -10,7 +10,7 @@ pub mod parts;
 
 use std::collections::BTreeMap;
 
-use crate::record::profile::{Interval, Percentiles, Profile, Summary, time_text};
+use crate::record::profile::{Percentiles, Profile, ProfileInterval, ProfileSummary, time_text};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 /// Clocks of snapshots tell minutes in some reports.
@@ -54,7 +54,7 @@ pub fn summarise(mut profile: Profile) -> Profile {
         .iter()
         .enumerate()
         .reduce(|best, next| if next.1.load() > best.1.load() { next } else { best });
-    profile.summary = Summary { busiest: busiest.map(|(at, _)| at), percentiles };
+    profile.summary = ProfileSummary { busiest: busiest.map(|(at, _)| at), percentiles };
     if profile.intervals.len() == 1 {
         profile.gaps.push(
             "one interval only: its means hide every peak in it, and there is no curve over time"
@@ -73,8 +73,8 @@ pub fn summarise(mut profile: Profile) -> Profile {
 }
 
 /// Times between intervals of which nothing is known.
-fn holes(intervals: &[Interval]) -> Vec<String> {
-    let hole = |pair: &[Interval]| {
+fn holes(intervals: &[ProfileInterval]) -> Vec<String> {
+    let hole = |pair: &[ProfileInterval]| {
         let (end, begin) = (pair[0].end_time()?, pair[1].begin_time()?);
         let slack_s = SLACK_S.min(pair[1].length_s);
         ((begin - end).as_seconds_f64() > slack_s)
@@ -83,7 +83,7 @@ fn holes(intervals: &[Interval]) -> Vec<String> {
     intervals.windows(2).filter_map(hole).collect()
 }
 
-fn percentiles_of(intervals: &[Interval], figure: WorkCount) -> Percentiles {
+fn percentiles_of(intervals: &[ProfileInterval], figure: WorkCount) -> Percentiles {
     let known = intervals.iter().filter_map(|it| Some((it.rate(figure)?, it.length_s)));
     let mut known: Vec<(f64, f64)> = known.collect();
     known.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -119,7 +119,7 @@ fn weight_of(figure: WorkTime) -> WorkCount {
 
 /// Rates of what ran at the same time, added; latencies weighted by the counts that they are means
 /// of. A rate that one of them does not tell is not known of all.
-fn together(parts: &[&Interval]) -> (BTreeMap<WorkCount, f64>, BTreeMap<WorkTime, f64>) {
+fn together(parts: &[&ProfileInterval]) -> (BTreeMap<WorkCount, f64>, BTreeMap<WorkTime, f64>) {
     let mut rates = BTreeMap::new();
     for figure in WorkCount::ALL {
         let sum: Option<f64> = parts.iter().map(|part| part.rate(figure)).sum();
@@ -145,8 +145,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// An interval with as many reads, writes and commits a second.
-    pub fn interval(begin: &str, length_s: f64, reads: f64, commits: f64) -> Interval {
-        Interval {
+    pub fn interval(begin: &str, length_s: f64, reads: f64, commits: f64) -> ProfileInterval {
+        ProfileInterval {
             begin: Some(begin.to_owned()),
             length_s,
             inputs: vec![0],
@@ -158,7 +158,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn profile(intervals: Vec<Interval>) -> Profile {
+    fn profile(intervals: Vec<ProfileInterval>) -> Profile {
         summarise(Profile { intervals, ..Profile::default() })
     }
 

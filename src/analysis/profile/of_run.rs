@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::parts::Part;
-use crate::record::profile::{Clock, Input, Interval, time_text};
+use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
 use crate::record::{Rows, Run, Second};
 use crate::stats::counters::IoCounts;
 use crate::stats::server_work::{WorkCount, WorkTime};
@@ -34,7 +34,7 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> Part {
         let at = begin.map(|begin| begin + Duration::seconds_f64(first.from_s));
         match of_seconds(chunk, at) {
             Some(interval) => {
-                intervals.push(Interval { latency_us: latency_us.clone(), ..interval });
+                intervals.push(ProfileInterval { latency_us: latency_us.clone(), ..interval });
             }
             None => input.notes.push(format!(
                 "second {:.0}: the database's counters are not known until second {:.0}",
@@ -110,7 +110,7 @@ fn chunks(seconds: &[Second], every_s: f64) -> Vec<&[Second]> {
     chunks
 }
 
-fn of_seconds(seconds: &[Second], begin: Option<PrimitiveDateTime>) -> Option<Interval> {
+fn of_seconds(seconds: &[Second], begin: Option<PrimitiveDateTime>) -> Option<ProfileInterval> {
     let length_s: f64 = seconds.iter().map(|second| second.length_s).sum();
     let io = seconds.iter().map(|second| second.io).reduce(|sum, one| Some(sum?.plus(&one?)))??;
     let rows = seconds.iter().fold(Rows::default(), |sum, second| sum.plus(&second.rows));
@@ -130,7 +130,12 @@ fn of_seconds(seconds: &[Second], begin: Option<PrimitiveDateTime>) -> Option<In
     let per_second =
         counts.into_iter().filter_map(|(figure, count)| Some((figure, rate(count?)))).collect();
     let begin = begin.map(time_text);
-    (length_s > 0.0).then(|| Interval { begin, length_s, per_second, ..Interval::default() })
+    (length_s > 0.0).then(|| ProfileInterval {
+        begin,
+        length_s,
+        per_second,
+        ..ProfileInterval::default()
+    })
 }
 
 #[cfg(test)]

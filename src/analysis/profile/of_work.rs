@@ -1,7 +1,7 @@
 //! A profile of a server's counters, read at the ends of intervals.
 
 use super::parts::Part;
-use crate::record::profile::{Clock, Input, Interval, time_text};
+use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 use time::PrimitiveDateTime;
 
@@ -53,14 +53,17 @@ pub fn part(name: &str, looks: &[Look]) -> Part {
     Part { input, clock: Clock::Utc, block_bytes, intervals, ..Part::default() }
 }
 
-fn interval(earlier: &Look, later: &Look) -> Result<Interval, String> {
+fn interval(earlier: &Look, later: &Look) -> Result<ProfileInterval, String> {
     let (then, now) = (earlier.work.as_ref()?, later.work.as_ref()?);
     let length_s = later.elapsed_s - earlier.elapsed_s;
     if length_s <= 0.0 {
         return Err("no time passed between two looks".to_owned());
     }
-    let mut interval =
-        Interval { begin: Some(time_text(earlier.at)), length_s, ..Interval::default() };
+    let mut interval = ProfileInterval {
+        begin: Some(time_text(earlier.at)),
+        length_s,
+        ..ProfileInterval::default()
+    };
     let pairs: Vec<(&ServerWork, &ServerWork)> = now
         .iter()
         .filter_map(|now| Some((then.iter().find(|then| then.endpoint == now.endpoint)?, now)))

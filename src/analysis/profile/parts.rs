@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{ProfileError, SLACK_S, summarise, together};
-use crate::record::profile::{Clock, FORMAT, Input, Interval, Profile};
+use crate::record::profile::{Clock, FORMAT, Input, Profile, ProfileInterval};
 use crate::stats::server_work::WorkCount;
 
 /// Snapshots of a cluster's instances are taken within so long.
@@ -21,7 +21,7 @@ pub struct Part {
     /// Other instances may belong to the same database.
     pub is_cluster: bool,
     /// In the order of time; inputs are filled in here.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<ProfileInterval>,
 }
 
 impl Part {
@@ -41,7 +41,7 @@ impl Part {
 /// One interval of one instance.
 struct Piece {
     instance: String,
-    interval: Interval,
+    interval: ProfileInterval,
 }
 
 pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
@@ -81,7 +81,7 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
     for (at, part) in parts.into_iter().enumerate() {
         let instance = part.instance().to_owned();
         for interval in part.intervals {
-            let interval = Interval { inputs: vec![at], ..interval };
+            let interval = ProfileInterval { inputs: vec![at], ..interval };
             pieces.push(Piece { instance: instance.clone(), interval });
         }
     }
@@ -156,7 +156,7 @@ fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
 }
 
 /// Where one has no date nothing is known of it.
-fn overlap(one: &Interval, other: &Interval) -> bool {
+fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
     let common = || {
         let begin = one.begin_time()?.max(other.begin_time()?);
         let end = one.end_time()?.min(other.end_time()?);
@@ -168,7 +168,7 @@ fn overlap(one: &Interval, other: &Interval) -> bool {
 }
 
 /// Adds what instances did at the same time.
-fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<Interval> {
+fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
     let mut instances: Vec<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
     instances.sort_unstable();
     instances.dedup();
@@ -201,19 +201,19 @@ fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<Interval> {
     groups.iter().map(|group| sum(group)).collect()
 }
 
-fn is_at_once(one: &Interval, other: &Interval) -> bool {
+fn is_at_once(one: &ProfileInterval, other: &ProfileInterval) -> bool {
     let (Some(a), Some(b)) = (one.begin_time(), other.begin_time()) else { return false };
     let close_s = AT_ONCE_S.min(one.length_s / 4.0);
     (a - b).as_seconds_f64().abs() <= close_s && (one.length_s - other.length_s).abs() <= close_s
 }
 
-fn sum(group: &[&Piece]) -> Interval {
-    let intervals: Vec<&Interval> = group.iter().map(|piece| &piece.interval).collect();
+fn sum(group: &[&Piece]) -> ProfileInterval {
+    let intervals: Vec<&ProfileInterval> = group.iter().map(|piece| &piece.interval).collect();
     let (per_second, latency_us) = match intervals.as_slice() {
         [one] => (one.per_second.clone(), one.latency_us.clone()),
         several => together(several),
     };
-    Interval {
+    ProfileInterval {
         begin: intervals.first().and_then(|first| first.begin.clone()),
         length_s: intervals.iter().map(|it| it.length_s).sum::<f64>()
             / intervals.len().max(1) as f64,
@@ -244,7 +244,7 @@ mod tests {
     use super::super::tests::interval;
     use super::*;
 
-    fn part(name: &str, database: &str, instance: &str, intervals: Vec<Interval>) -> Part {
+    fn part(name: &str, database: &str, instance: &str, intervals: Vec<ProfileInterval>) -> Part {
         Part {
             input: Input {
                 name: name.to_owned(),
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    fn hour(hour: u32, reads: f64) -> Interval {
+    fn hour(hour: u32, reads: f64) -> ProfileInterval {
         interval(&format!("2026-11-22T{hour:02}:00:00"), 3600.0, reads, 1.0)
     }
 

@@ -11,7 +11,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::record::as_text;
-use crate::record::profile::{Interval, Profile};
+use crate::record::profile::{Profile, ProfileInterval};
 use crate::record::replay::ReplayOf;
 use crate::settings::RedoStress;
 use crate::settings::rates::RateOverTime;
@@ -63,7 +63,7 @@ pub struct Asked {
 
 /// A profile as operations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct ReplayPlan {
     pub work_unit: u32,
     pub update_work_unit: u32,
     pub redo_stress: RedoStress,
@@ -92,7 +92,7 @@ pub enum ReplayError {
 
 /// Means per second while the plan lasts.
 #[derive(Debug, Clone, Copy, Default)]
-struct Means {
+struct MeanRates {
     reads: Option<f64>,
     multi_blocks: Option<f64>,
     writes: Option<f64>,
@@ -107,15 +107,15 @@ pub fn plan(
     ground: &Ground,
     asked: Asked,
     trial: Option<&Measured>,
-) -> Result<Plan, ReplayError> {
-    let intervals: Vec<&Interval> = match played {
+) -> Result<ReplayPlan, ReplayError> {
+    let intervals: Vec<&ProfileInterval> = match played {
         Played::Busiest => profile.busiest().into_iter().collect(),
         Played::All => profile.intervals.iter().collect(),
     };
     if is_idle(profile) {
         return Err(ReplayError::Idle(profile.database.clone()));
     }
-    let means = Means {
+    let means = MeanRates {
         reads: mean(&intervals, WorkCount::SingleBlockReads),
         multi_blocks: mean(&intervals, WorkCount::MultiBlockReadBlocks),
         writes: mean(&intervals, WorkCount::BlockWrites),
@@ -149,13 +149,13 @@ pub fn plan(
         true => multi_blocks * production_block / scan_bytes,
         false => 0.0,
     };
-    let selects_of = |interval: &Interval| {
+    let selects_of = |interval: &ProfileInterval| {
         let commits = interval.rate(WorkCount::Commits).unwrap_or(0.0);
         let reads = interval.rate(WorkCount::SingleBlockReads).unwrap_or(0.0);
         left(reads, commits) / cost.of(f64::from(work_unit))
     };
-    let over_time = |rate: &dyn Fn(&Interval) -> f64| steps(&intervals, run_time, rate);
-    let mut plan = Plan {
+    let over_time = |rate: &dyn Fn(&ProfileInterval) -> f64| steps(&intervals, run_time, rate);
+    let mut plan = ReplayPlan {
         work_unit,
         update_work_unit,
         redo_stress,
@@ -194,13 +194,13 @@ fn whole_unit(rows: f64, ground: &Ground) -> u32 {
 }
 
 /// The mean over the time in which it is known; None where it is known of no interval.
-fn mean(intervals: &[&Interval], figure: WorkCount) -> Option<f64> {
-    let known: Vec<&Interval> =
+fn mean(intervals: &[&ProfileInterval], figure: WorkCount) -> Option<f64> {
+    let known: Vec<&ProfileInterval> =
         intervals.iter().copied().filter(|it| it.rate(figure).is_some()).collect();
     (!known.is_empty()).then(|| weighted(&known, &|it| it.rate(figure).unwrap_or(0.0)))
 }
 
-fn weighted(intervals: &[&Interval], rate: &dyn Fn(&Interval) -> f64) -> f64 {
+fn weighted(intervals: &[&ProfileInterval], rate: &dyn Fn(&ProfileInterval) -> f64) -> f64 {
     let length_s: f64 = intervals.iter().map(|it| it.length_s).sum();
     let total: f64 = intervals.iter().map(|it| rate(it) * it.length_s).sum();
     if length_s > 0.0 { total / length_s } else { 0.0 }
@@ -209,9 +209,9 @@ fn weighted(intervals: &[&Interval], rate: &dyn Fn(&Interval) -> f64) -> f64 {
 /// The intervals one after the other, in the length of a run. Rates to a thousandth, as people read
 /// them.
 fn steps(
-    intervals: &[&Interval],
+    intervals: &[&ProfileInterval],
     run_time: Duration,
-    rate: &dyn Fn(&Interval) -> f64,
+    rate: &dyn Fn(&ProfileInterval) -> f64,
 ) -> RateOverTime {
     let length_s: f64 = intervals.iter().map(|it| it.length_s).sum();
     let share = if length_s > 0.0 { run_time.as_secs_f64() / length_s } else { 0.0 };
@@ -241,7 +241,7 @@ fn redo_guess(redo_stress: RedoStress, ground: &Ground) -> f64 {
 
 /// The one that comes closer to the redo of a commit; by a trial where there was one.
 fn redo_stress(
-    means: &Means,
+    means: &MeanRates,
     ground: &Ground,
     update_work_unit: u32,
     trial: Option<&Measured>,
@@ -267,7 +267,7 @@ fn redo_stress(
     }
 }
 
-fn redo_per_commit(means: &Means) -> Option<f64> {
+fn redo_per_commit(means: &MeanRates) -> Option<f64> {
     let commits = means.commits.filter(|commits| *commits > 0.0)?;
     Some(means.redo_bytes? / commits)
 }
@@ -275,8 +275,8 @@ fn redo_per_commit(means: &Means) -> Option<f64> {
 /// What the target will do, by what it did in the trial for each row; a figure that the trial did
 /// not tell is not there.
 fn expected(
-    plan: &Plan,
-    means: &Means,
+    plan: &ReplayPlan,
+    means: &MeanRates,
     (selects, scans): (f64, bool),
     trial: Option<&Measured>,
 ) -> BTreeMap<WorkCount, f64> {
@@ -302,7 +302,7 @@ fn expected(
     expected
 }
 
-impl Plan {
+impl ReplayPlan {
     /// What the target should do as a multiple of what production did; None where either is not
     /// known, or production did none.
     pub fn ratio(&self, figure: WorkCount) -> Option<f64> {

@@ -1,9 +1,9 @@
 use super::*;
-use crate::record::profile::Interval;
+use crate::record::profile::ProfileInterval;
 use crate::stats::server_work::WorkCount::*;
 
-fn interval(begin: &str, rates: &[(WorkCount, f64)]) -> Interval {
-    Interval {
+fn interval(begin: &str, rates: &[(WorkCount, f64)]) -> ProfileInterval {
+    ProfileInterval {
         begin: Some(begin.to_owned()),
         length_s: 3600.0,
         inputs: vec![],
@@ -12,7 +12,7 @@ fn interval(begin: &str, rates: &[(WorkCount, f64)]) -> Interval {
     }
 }
 
-fn profile(intervals: Vec<Interval>) -> Profile {
+fn profile(intervals: Vec<ProfileInterval>) -> Profile {
     let block_bytes = Some(8192);
     let profile = Profile { database: "PROD".into(), block_bytes, intervals, ..Profile::default() };
     crate::analysis::profile::summarise(profile)
@@ -44,7 +44,7 @@ const GROUND: Ground = Ground {
     column_bytes: 128,
 };
 
-fn planned(profile: &Profile, trial: Option<&Measured>) -> Plan {
+fn planned(profile: &Profile, trial: Option<&Measured>) -> ReplayPlan {
     let time = (Played::Busiest, Duration::from_secs(60));
     plan(profile, time, &GROUND, Asked::default(), trial).unwrap()
 }

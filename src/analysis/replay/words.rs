@@ -1,7 +1,7 @@
 //! A plan in words: how a profile becomes operations, and what they leave out.
 
 use super::measured::Measured;
-use super::{Ground, Means, Plan, Played, redo_guess, redo_per_commit};
+use super::{Ground, MeanRates, Played, ReplayPlan, redo_guess, redo_per_commit};
 use crate::record::profile::Profile;
 use crate::settings::RedoStress;
 use crate::stats::server_work::WorkCount;
@@ -26,7 +26,12 @@ pub fn time(profile: &Profile, played: Played) -> String {
 }
 
 /// A line for each figure that became operations.
-pub fn how(plan: &Plan, means: &Means, selects: f64, trial: Option<&Measured>) -> Vec<String> {
+pub fn how(
+    plan: &ReplayPlan,
+    means: &MeanRates,
+    selects: f64,
+    trial: Option<&Measured>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(reads) = means.reads {
         let corrected = trial.and_then(Measured::usable_reads).map_or_else(String::new, |cost| {
@@ -75,8 +80,8 @@ pub fn how(plan: &Plan, means: &Means, selects: f64, trial: Option<&Measured>) -
 
 /// What the operations do not imitate, with its size.
 pub fn not_imitated(
-    plan: &Plan,
-    means: &Means,
+    plan: &ReplayPlan,
+    means: &MeanRates,
     profile: &Profile,
     ground: &Ground,
     trial: Option<&Measured>,
@@ -127,7 +132,7 @@ pub fn not_imitated(
     lines
 }
 
-fn why(figure: WorkCount, plan: &Plan, trial: Option<&Measured>) -> String {
+fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&Measured>) -> String {
     match figure {
         WorkCount::SingleBlockReads if plan.select_rate.is_zero() => {
             ": UPDATEs read the blocks that they change, and no SELECT is left to leave out"
@@ -153,7 +158,7 @@ fn why(figure: WorkCount, plan: &Plan, trial: Option<&Measured>) -> String {
     }
 }
 
-fn unknown_figures(means: &Means) -> Vec<String> {
+fn unknown_figures(means: &MeanRates) -> Vec<String> {
     let left_out = [
         (means.reads.is_none(), "single-block reads are not in the profile: only UPDATEs read"),
         (
@@ -175,7 +180,7 @@ fn unknown_figures(means: &Means) -> Vec<String> {
 }
 
 /// By the width of the columns, which is a guess.
-fn redo_before_trial(plan: &Plan, means: &Means, ground: &Ground) -> Option<String> {
+fn redo_before_trial(plan: &ReplayPlan, means: &MeanRates, ground: &Ground) -> Option<String> {
     let wanted = redo_per_commit(means).filter(|bytes| *bytes > 0.0)?;
     let guess = redo_guess(plan.redo_stress, ground) * f64::from(plan.update_work_unit);
     Some(format!(

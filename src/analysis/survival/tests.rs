@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::ledger::{Header, LedgerSchema};
+use crate::record::ledger::{LedgerHeader, LedgerSchema};
 use proptest::prelude::*;
 
 const ROWS: u64 = 6;
@@ -8,7 +8,7 @@ fn ledger(commits: Vec<Acknowledged>) -> Ledger {
     let mut commits = commits;
     commits.sort_by_key(|commit| commit.version);
     Ledger {
-        header: Header {
+        header: LedgerHeader {
             format: String::new(),
             petal_version: String::new(),
             url: String::new(),

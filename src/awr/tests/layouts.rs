@@ -2,7 +2,7 @@
 //! what a session prints around them, pages that a browser saved, and what is refused.
 
 use super::*;
-use crate::awr::report::Event;
+use crate::awr::report::WaitEvent;
 
 fn value(report: &Report, column: &str) -> Option<f64> {
     columns::value(report, column)
@@ -96,7 +96,7 @@ fn top_events_of_instances_without_the_clusters_own_are_told_apart() {
     );
     let text = text.replace("   *                 DB CPU  ", "   1                 DB CPU  ");
     let report = of_text(&text).unwrap();
-    let shown = |event: &Event| {
+    let shown = |event: &WaitEvent| {
         let waits = event.waits.as_ref().map(figure::Figure::shown).unwrap_or_default();
         (event.instance.clone().unwrap(), event.name.clone(), waits)
     };

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::page::{Column, Rows, Table};
+use super::super::page::{Column, PageTable, Rows};
 use super::super::topic::{self, Topic};
 
 /// Lines over a line of dashes that may be headings.
@@ -49,7 +49,7 @@ struct RowReader<'r> {
 
 impl Grid<'_> {
     /// `unfinished` is what the page before left, and takes what this one leaves.
-    pub fn tables(&self, unfinished: &mut Option<Unfinished>) -> Vec<Table> {
+    pub fn tables(&self, unfinished: &mut Option<Unfinished>) -> Vec<PageTable> {
         let mut tables = Vec::new();
         let mut from = 0;
         while let Some((rules, below)) = self.rules(from) {
@@ -66,7 +66,7 @@ impl Grid<'_> {
             if let (Some(topic), false) = (topic, rows.is_empty()) {
                 let spans = rules.iter().flat_map(|rule| &rule.spans);
                 let widths = spans.map(|span| span.to - span.from).collect();
-                tables.push(Table { topic, title: self.title.clone(), columns, rows, widths });
+                tables.push(PageTable { topic, title: self.title.clone(), columns, rows, widths });
             }
         }
         tables

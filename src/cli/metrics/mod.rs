@@ -19,7 +19,7 @@ use crate::stats::os::{CpuShare, DeviceCounts};
 use crate::stats::timeline::Tally;
 
 use super::args::value;
-use super::failure::{Exit, Failure};
+use super::failure::{CommandError, Exit};
 
 /// For the commands that run or load.
 pub fn arg() -> Arg {
@@ -41,13 +41,13 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Begins to serve where the command was asked to.
-pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, Failure> {
+pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
     // Only some commands have it.
     let Ok(Some(address)) = matches.try_get_one::<SocketAddr>("metrics") else { return Ok(None) };
     let metrics = Metrics(Arc::default());
     let served = server::serve(*address, metrics.clone());
     served.map_err(|error| {
-        Failure::new(
+        CommandError::new(
             Exit::Environment,
             format!("--metrics {address}: {error}; choose a free port of this host"),
         )

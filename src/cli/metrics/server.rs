@@ -11,7 +11,7 @@ use crate::engine::threads::Thread;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 /// A peer that is slower is left.
-const PATIENCE: Duration = Duration::from_secs(2);
+const IO_TIMEOUT: Duration = Duration::from_secs(2);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Listens from now on, on a thread that lives as long as petal.
@@ -28,8 +28,8 @@ pub fn serve(address: SocketAddr, metrics: Metrics) -> io::Result<()> {
 }
 
 fn answer(mut peer: TcpStream, metrics: &Metrics) -> io::Result<()> {
-    peer.set_read_timeout(Some(PATIENCE))?;
-    peer.set_write_timeout(Some(PATIENCE))?;
+    peer.set_read_timeout(Some(IO_TIMEOUT))?;
+    peer.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut head = Vec::new();
     let mut part = [0; 1024];
     let (status, body) = loop {

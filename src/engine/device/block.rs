@@ -19,7 +19,7 @@ const MARK: u32 = u32::from_le_bytes(*b"PBLK");
 const HEAD_BYTES: usize = 40;
 const TAIL_BYTES: usize = 8;
 /// A column of incompressible bytes begins with its stamp.
-const STAMP_BYTES: usize = 8;
+const BINARY_STAMP_BYTES: usize = 8;
 
 /// The identity that a block's header must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,9 @@ pub fn key(block: &[u8]) -> u64 {
 pub fn stamp(block: &[u8], filler: Filler) -> Option<u64> {
     let column = column(block, 0);
     match filler {
-        Filler::Random => Some(u64::from_le_bytes(column.get(..STAMP_BYTES)?.try_into().ok()?)),
+        Filler::Random => {
+            Some(u64::from_le_bytes(column.get(..BINARY_STAMP_BYTES)?.try_into().ok()?))
+        }
         _ => read_stamp(column),
     }
 }
@@ -165,7 +167,7 @@ fn fill(block: &mut [u8], columns: usize, key: u64, filler: Filler, stamp: u64) 
 
 /// Incompressible bytes after a stamp.
 pub fn noise(bytes: &mut [u8], stamp: u64, seed: u64) {
-    let (head, rest) = bytes.split_at_mut(STAMP_BYTES.min(bytes.len()));
+    let (head, rest) = bytes.split_at_mut(BINARY_STAMP_BYTES.min(bytes.len()));
     head.copy_from_slice(&stamp.to_le_bytes()[..head.len()]);
     Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(rest);
 }

@@ -7,9 +7,9 @@
 use std::io;
 
 use super::filling::{Filling, Piece};
-use super::layout::{Found, HEADER_BYTES, Header};
+use super::layout::{Found, HEADER_BYTES, TargetHeader};
 use super::queue::{Backend, Queue};
-use super::target::{AlignedBuffer, Target, TargetKind};
+use super::target::{AlignedBuffer, OpenTarget, TargetKind};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
@@ -38,7 +38,7 @@ pub struct Wanted {
 
 /// An open target with a stretch that may be read and written.
 pub struct CalibrationTarget {
-    target: Target,
+    target: OpenTarget,
     backend: Backend,
     bytes: u64,
     removed_at_end: bool,
@@ -77,14 +77,14 @@ impl Device {
         if filled_bytes < bytes {
             load::make_room(&target.target, HEADER_BYTES + bytes)?;
             let path = &shared.path;
-            let header = Header::new(support::DEVICE.block_size_default, 0);
-            let header = Header { gauge_goes: removed_at_end, ..header };
+            let header = TargetHeader::new(support::DEVICE.block_size_default, 0);
+            let header = TargetHeader { gauge_goes: removed_at_end, ..header };
             load::wipe_end(&target.target)?;
             target::write_header(path, &header)?;
             target.fill(progress, stop)?;
-            target::write_header(path, &Header { gauge_bytes: Some(bytes), ..header })?;
+            target::write_header(path, &TargetHeader { gauge_bytes: Some(bytes), ..header })?;
         } else if let Some(header) = before.filter(|_| left_behind && wanted.keep) {
-            target::write_header(&shared.path, &Header { gauge_goes: false, ..header })?;
+            target::write_header(&shared.path, &TargetHeader { gauge_goes: false, ..header })?;
         }
         made.path = None;
         Ok(target)
@@ -105,7 +105,7 @@ impl Drop for Made {
 }
 
 /// Petal's header, after all refusals; none where something else may be overwritten.
-fn header_there(shared: &Shared) -> Result<Option<Header>> {
+fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
     let Some(found) = target::find(&shared.path)? else { return Ok(None) };
     safety::refuse_in_use(&shared.path, &shared.roots)?;
     shared.refuse_foreign(&found)?;
@@ -122,7 +122,7 @@ fn header_there(shared: &Shared) -> Result<Option<Header>> {
     let bytes = target::length_at(&shared.path)?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
     let gauge_bytes = header.gauge_bytes.filter(is_whole);
-    Ok(Some(Header { gauge_bytes, ..header }))
+    Ok(Some(TargetHeader { gauge_bytes, ..header }))
 }
 
 /// Bytes to measure on.

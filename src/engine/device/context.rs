@@ -9,7 +9,7 @@ use super::Shared;
 use super::block::{self, Flaw, Identity};
 use super::data::{Area, Cancelled, Data};
 use super::statistics::{Count, Event};
-use super::target::{AlignedBuffer, Target};
+use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{Result, SessionError, Stop};
 use crate::settings::Verify;
@@ -22,10 +22,10 @@ const BAD_BLOCKS_MAX: u64 = 100;
 /// A block that looked torn is read so many times more.
 const REREADS_MAX: usize = 3;
 
-pub struct Context {
+pub struct SessionContext {
     pub shared: Arc<Shared>,
     pub data: Arc<Data>,
-    pub target: Target,
+    pub target: OpenTarget,
     pub cancelled: Arc<Cancelled>,
     recorder: Arc<Recorder>,
     /// Counts since the last flush.
@@ -36,7 +36,7 @@ pub struct Context {
     bad_blocks: u64,
 }
 
-impl Context {
+impl SessionContext {
     pub fn new(shared: &Arc<Shared>) -> Result<Self> {
         Ok(Self {
             shared: Arc::clone(shared),

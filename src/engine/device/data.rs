@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use super::block::Identity;
-use super::layout::{Header, SchemaArea};
+use super::layout::{SchemaArea, TargetHeader};
 use super::log::{Log, wait_until};
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 
 /// Everything that the header names, in use.
 pub struct Data {
-    pub header: Header,
+    pub header: TargetHeader,
     pub areas: Vec<Area>,
     pub log: Log,
 }
@@ -29,7 +29,7 @@ pub struct Area {
 
 impl Data {
     /// `tracked`: versions are remembered, to find lost writes.
-    pub fn new(header: Header, tracked: bool) -> Self {
+    pub fn new(header: TargetHeader, tracked: bool) -> Self {
         let block_bytes = u64::from(header.block_bytes);
         let areas = header.schemas.iter().map(|about| Area {
             filler: about.filler(),

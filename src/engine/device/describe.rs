@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use super::data::Data;
 use super::queue::Backend;
 use super::statistics::Event;
-use super::target::{AlignedBuffer, Target, TargetKind};
+use super::target::{AlignedBuffer, OpenTarget, TargetKind};
 use super::{Shared, log, scan};
 use crate::engine::Result;
 use crate::settings::Verify;
@@ -59,7 +59,7 @@ pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
 fn settings(
     shared: &Shared,
     data: &Data,
-    target: &Target,
+    target: &OpenTarget,
     backend: &Backend,
 ) -> Vec<(String, String)> {
     let kind = if target.kind == TargetKind::BlockDevice { "block device" } else { "file" };
@@ -96,7 +96,7 @@ fn settings(
 const SAMPLES: u64 = 64;
 
 /// Blocks spread evenly over the first schema. Those that cannot be read are left out.
-fn sample_blocks(target: &Target, data: &Data) -> Vec<Vec<u8>> {
+fn sample_blocks(target: &OpenTarget, data: &Data) -> Vec<Vec<u8>> {
     let Some(area) = data.areas.first() else { return Vec::new() };
     let mut buffer = AlignedBuffer::new(data.header.block_bytes as usize);
     let step = (area.about.rows / SAMPLES).max(1);

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
-use super::target::{AlignedBuffer, Target};
+use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::on_path::unusable;
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Result, Stop};
 
 pub struct Filling<'a> {
-    pub target: &'a Target,
+    pub target: &'a OpenTarget,
     pub backend: Backend,
     pub threads: u32,
     /// Pieces in flight in each thread.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::Shared;
 use super::block::Identity;
-use super::context::Context;
+use super::context::SessionContext;
 use super::log::PIECE_BYTES_MAX;
 use super::queue::Queue;
 use super::request::{Call, Completion};
@@ -53,7 +53,7 @@ pub struct Pending {
 /// The state of an UPDATE until its end.
 pub struct Update {
     pub staged: Vec<(u64, Box<[u8]>)>,
-    pub step: Step,
+    pub stage: UpdateStage,
     pub log_bytes_left: u64,
     pub log_bytes: u64,
     /// The place in the log where a piece of its record is being written.
@@ -62,7 +62,7 @@ pub struct Update {
 
 /// The stage of an UPDATE.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum UpdateStage {
     Reading,
     Logging,
     Logged,
@@ -85,7 +85,7 @@ impl Flow {
     }
 
     /// A queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
-    pub fn new(context: &Context) -> Result<Self> {
+    pub fn new(context: &SessionContext) -> Result<Self> {
         let shared: &Arc<Shared> = &context.shared;
         let depth = shared.io_depth as usize;
         let block_bytes = context.data.header.block_bytes as usize;
@@ -125,7 +125,7 @@ impl Flow {
     /// Puts a request under way. Its slot must be free.
     pub fn submit(
         &mut self,
-        context: &Context,
+        context: &SessionContext,
         slot: usize,
         call: Call,
         used: Use,
@@ -177,7 +177,8 @@ impl Pending {
 
     /// True when it goes on before anything else is asked for: at depth 1 nothing flows beside it.
     pub fn comes_first(&self, is_single: bool) -> bool {
-        let waits = |update: &Update| !matches!(update.step, Step::Reading | Step::Logged);
+        let waits =
+            |update: &Update| !matches!(update.stage, UpdateStage::Reading | UpdateStage::Logged);
         self.is_read()
             && (is_single || self.is_complete() || !self.update.as_ref().is_some_and(waits))
     }
@@ -185,6 +186,6 @@ impl Pending {
     pub fn is_complete(&self) -> bool {
         self.is_read()
             && (self.error.is_some()
-                || self.update.as_ref().is_none_or(|update| update.step == Step::Durable))
+                || self.update.as_ref().is_none_or(|update| update.stage == UpdateStage::Durable))
     }
 }

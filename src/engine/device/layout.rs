@@ -32,7 +32,7 @@ const PREFIX_BYTES: usize = 16;
 
 /// The header of a target: all that petal knows of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct TargetHeader {
     pub format: u32,
     pub petal_version: String,
     pub block_bytes: u32,
@@ -63,7 +63,7 @@ pub struct SchemaArea {
     pub scan_offset: u64,
 }
 
-impl Header {
+impl TargetHeader {
     pub fn new(block_bytes: u32, log_bytes: u64) -> Self {
         Self {
             format: FORMAT,
@@ -162,7 +162,7 @@ impl Header {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// Petal's, with the complete schemas that are there; none while a load is under way.
-    Petal(Header),
+    Petal(TargetHeader),
     /// Petal's mark, and no header that this petal understands.
     Damaged,
     Foreign,
@@ -246,7 +246,7 @@ mod tests {
         fn headers_come_back_and_areas_do_not_overlap(
             rows in 1u64..1 << 40, scan_rows in 0u64..1 << 30, schemas in 0usize..40, ratio in 1.0f64..50.0,
         ) {
-            let mut header = Header::new(8192, 5 << 20);
+            let mut header = TargetHeader::new(8192, 5 << 20);
             for number in 0..schemas {
                 let offset = header.end();
                 let about = area(rows + number as u64, scan_rows, Filler::Ratio(ratio));
@@ -260,20 +260,20 @@ mod tests {
             }
             let bytes = header.encode().unwrap();
             prop_assert_eq!(bytes.len() as u64, COPY_OFFSET);
-            prop_assert_eq!(Header::find(&bytes), Found::Petal(header));
+            prop_assert_eq!(TargetHeader::find(&bytes), Found::Petal(header));
         }
 
         #[test]
         fn no_bytes_upset_the_reader(bytes: Vec<u8>) {
-            Header::find(&bytes);
-            Header::find(&[&MARK[..], &bytes].concat());
+            TargetHeader::find(&bytes);
+            TargetHeader::find(&[&MARK[..], &bytes].concat());
         }
     }
 
     #[test]
     fn a_header_that_cannot_be_true_is_damaged_whatever_its_checksum() {
         let sound = || {
-            let mut header = Header::new(8192, 1 << 20);
+            let mut header = TargetHeader::new(8192, 1 << 20);
             for _ in 0..2 {
                 let about = area(2048, 16, Filler::Random);
                 let number = header.schemas.len() as u32 + 1;
@@ -282,13 +282,13 @@ mod tests {
             }
             header
         };
-        let found = |change: &dyn Fn(&mut Header)| {
+        let found = |change: &dyn Fn(&mut TargetHeader)| {
             let mut header = sound();
             change(&mut header);
-            Header::find(&header.encode().unwrap())
+            TargetHeader::find(&header.encode().unwrap())
         };
         assert!(matches!(found(&|_| {}), Found::Petal(_)));
-        let absurd: [&dyn Fn(&mut Header); 14] = [
+        let absurd: [&dyn Fn(&mut TargetHeader); 14] = [
             &|header| header.block_bytes = 0,
             &|header| header.block_bytes = 4097,
             &|header| header.log_bytes = 0,
@@ -311,28 +311,34 @@ mod tests {
 
     #[test]
     fn damage_is_told_from_what_is_not_petals() {
-        let mut bytes = Header::new(4096, 1 << 20).encode().unwrap();
+        let mut bytes = TargetHeader::new(4096, 1 << 20).encode().unwrap();
         bytes[40] ^= 1;
-        assert_eq!(Header::find(&bytes), Found::Damaged);
+        assert_eq!(TargetHeader::find(&bytes), Found::Damaged);
         bytes[0] ^= 1;
-        assert_eq!(Header::find(&bytes), Found::Foreign);
-        assert_eq!(Header::find(&[]), Found::Foreign);
+        assert_eq!(TargetHeader::find(&bytes), Found::Foreign);
+        assert_eq!(TargetHeader::find(&[]), Found::Foreign);
     }
 
     #[test]
     fn a_torn_header_is_read_from_its_second_copy() {
-        let old = Header::new(4096, 1 << 20);
-        let new = Header { gauge_bytes: Some(7), ..old.clone() };
-        let copy = |header: &Header| header.encode().unwrap();
+        let old = TargetHeader::new(4096, 1 << 20);
+        let new = TargetHeader { gauge_bytes: Some(7), ..old.clone() };
+        let copy = |header: &TargetHeader| header.encode().unwrap();
         let mut torn = copy(&new);
         torn[40..].fill(0);
-        assert_eq!(Header::find(&[torn.clone(), copy(&new)].concat()), Found::Petal(new.clone()));
+        assert_eq!(
+            TargetHeader::find(&[torn.clone(), copy(&new)].concat()),
+            Found::Petal(new.clone())
+        );
         // Before the first copy is touched it is the truth, and an older petal's file has no other.
-        assert_eq!(Header::find(&[copy(&old), copy(&new)].concat()), Found::Petal(old.clone()));
-        assert_eq!(Header::find(&copy(&old)), Found::Petal(old));
-        assert_eq!(Header::find(&[torn.clone(), torn.clone()].concat()), Found::Damaged);
+        assert_eq!(
+            TargetHeader::find(&[copy(&old), copy(&new)].concat()),
+            Found::Petal(old.clone())
+        );
+        assert_eq!(TargetHeader::find(&copy(&old)), Found::Petal(old));
+        assert_eq!(TargetHeader::find(&[torn.clone(), torn.clone()].concat()), Found::Damaged);
         // What somebody wrote over petal's mark is no longer petal's, whatever stands behind it.
         torn[..8].fill(0);
-        assert_eq!(Header::find(&[torn, copy(&new)].concat()), Found::Foreign);
+        assert_eq!(TargetHeader::find(&[torn, copy(&new)].concat()), Found::Foreign);
     }
 }

@@ -11,8 +11,8 @@ use rand::TryRng as _;
 use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
-use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{Target, TargetKind};
+use super::layout::{Found, HEADER_BYTES, SchemaArea, TargetHeader};
+use super::target::{OpenTarget, TargetKind};
 use super::{Shared, block, placement, safety, target};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{self, already_loaded};
@@ -60,7 +60,7 @@ impl Loader<'_> {
         let is_new = target::kind(path)? == TargetKind::Missing;
         let before = self.header_before()?;
         let new = self.areas(&before)?;
-        let after = Header {
+        let after = TargetHeader {
             schemas: before.schemas.iter().chain(&new).cloned().collect(),
             ..before.clone()
         };
@@ -79,10 +79,10 @@ impl Loader<'_> {
     }
 
     /// The header to which schemas are added, after all refusals.
-    fn header_before(&self) -> Result<Header> {
+    fn header_before(&self) -> Result<TargetHeader> {
         let (path, plan) = (&self.shared.path, self.plan);
         loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
-        let new = || Header::new(plan.block_size, self.shared.options.log_bytes);
+        let new = || TargetHeader::new(plan.block_size, self.shared.options.log_bytes);
         let Some(found) = target::find(path)? else { return Ok(new()) };
         safety::refuse_in_use(path, &self.shared.roots)?;
         self.shared.refuse_foreign(&found)?;
@@ -116,7 +116,7 @@ impl Loader<'_> {
         }
     }
 
-    fn areas(&self, before: &Header) -> Result<Vec<SchemaArea>> {
+    fn areas(&self, before: &TargetHeader) -> Result<Vec<SchemaArea>> {
         let plan = self.plan;
         let mut offset = before.end();
         let mut areas = Vec::new();
@@ -143,8 +143,8 @@ impl Loader<'_> {
 
     fn fill(
         &self,
-        before: &Header,
-        after: &Header,
+        before: &TargetHeader,
+        after: &TargetHeader,
         new: &[SchemaArea],
     ) -> Result<Vec<LoadedSchemaSummary>> {
         let begin = Instant::now();
@@ -187,7 +187,7 @@ impl Loader<'_> {
         self.plan.rows * u64::from(self.plan.block_size)
     }
 
-    fn chunks(&self, before: &Header, new: &[SchemaArea], data: &Data) -> Vec<Chunk> {
+    fn chunks(&self, before: &TargetHeader, new: &[SchemaArea], data: &Data) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         let block_bytes = u64::from(data.header.block_bytes);
         let mut add = |offset: u64, bytes: u64, what: &dyn Fn(u64) -> What| {
@@ -207,7 +207,7 @@ impl Loader<'_> {
         chunks
     }
 
-    fn write_all(&self, target: &Target, data: &Data, chunks: &[Chunk]) -> Result<()> {
+    fn write_all(&self, target: &OpenTarget, data: &Data, chunks: &[Chunk]) -> Result<()> {
         let block_bytes = data.header.block_bytes as usize;
         let filling =
             self.filling(target, self.plan.degree, CHUNKS_IN_FLIGHT, CHUNK_BYTES as usize)?;
@@ -232,7 +232,7 @@ impl Loader<'_> {
     }
 
     /// The second time and later ones: every main block in random order, at its own size.
-    fn precondition(&self, target: &Target, data: &Data, new: &[SchemaArea]) -> Result<()> {
+    fn precondition(&self, target: &OpenTarget, data: &Data, new: &[SchemaArea]) -> Result<()> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
         let block_bytes = data.header.block_bytes;
@@ -261,7 +261,7 @@ impl Loader<'_> {
     /// `depth` pieces in flight in each of `threads`.
     fn filling<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a OpenTarget,
         threads: u32,
         depth: u32,
         piece_bytes: usize,
@@ -299,7 +299,7 @@ pub fn create(path: &Path) -> Result<()> {
 }
 
 /// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
-pub fn wipe_end(target: &Target) -> Result<()> {
+pub fn wipe_end(target: &OpenTarget) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
         target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
@@ -308,7 +308,7 @@ pub fn wipe_end(target: &Target) -> Result<()> {
 }
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
-pub fn make_room(target: &Target, bytes: u64) -> Result<()> {
+pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         if target.bytes >= bytes {
             return Ok(());

@@ -79,7 +79,7 @@ impl CalibrationTarget {
         let depth_of =
             |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
         let ramp = (length / RAMP_PART).min(RAMP_MAX);
-        let window = Window::after(ramp, length.saturating_sub(ramp));
+        let window = MeasuredTime::after(ramp, length.saturating_sub(ramp));
         let short = Arc::<AtomicBool>::default();
         let stop = &stop.clone().or_when(short.clone());
         let results: Vec<io::Result<Measured>> = std::thread::scope(|scope| {
@@ -108,7 +108,7 @@ impl CalibrationTarget {
         work: &Work,
         depth: usize,
         seed: u64,
-        window: Window,
+        window: MeasuredTime,
         stop: &Stop,
     ) -> io::Result<Measured> {
         let began = (Instant::now(), thread_cpu());
@@ -175,7 +175,7 @@ impl CalibrationTarget {
         let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
         block::noise(slots[0].bytes_mut(), 1, 1);
         let mut queue = self.queue(slots).map_err(failed)?;
-        let window = Window::after(length / RAMP_PART, length - length / RAMP_PART);
+        let window = MeasuredTime::after(length / RAMP_PART, length - length / RAMP_PART);
         let (mut measured, mut done) = (Measured::default(), Vec::new());
         let mut begin = Instant::now();
         for number in 0.. {
@@ -205,12 +205,12 @@ impl CalibrationTarget {
 
 /// The time in which requests that end are counted.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct MeasuredTime {
     from: Instant,
     to: Instant,
 }
 
-impl Window {
+impl MeasuredTime {
     fn after(ramp: Duration, length: Duration) -> Self {
         let from = Instant::now() + ramp;
         Self { from, to: from + length }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn only_what_ends_in_the_window_counts() {
-        let window = Window::after(Duration::from_secs(1), Duration::from_secs(2));
+        let window = MeasuredTime::after(Duration::from_secs(1), Duration::from_secs(2));
         let at = |ms: u64| window.from + Duration::from_millis(ms);
         assert!(!window.holds(window.from - Duration::from_nanos(1)));
         assert!(window.holds(at(0)) && window.holds(at(1999)) && !window.holds(at(2000)));

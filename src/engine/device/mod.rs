@@ -62,12 +62,12 @@ use crate::workload::seat::Seat;
 use data::Data;
 use dirty::Dirty;
 use flow::Flow;
-use layout::{Found, HEADER_BYTES, Header};
+use layout::{Found, HEADER_BYTES, TargetHeader};
 use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{Target, TargetKind};
+use target::{OpenTarget, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
 const FLAWS_MAX: usize = 8;
@@ -102,20 +102,20 @@ struct Shared {
 /// The opened target, kept until the data changes.
 #[derive(Default)]
 struct Opened {
-    target: Option<Target>,
+    target: Option<OpenTarget>,
     backend: Option<Backend>,
     data: Option<Arc<Data>>,
 }
 
 impl Shared {
     /// The open target, which no other petal has open.
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<OpenTarget> {
         let mut opened = self.opened.lock();
         if let Some(target) = &opened.target {
             return Ok(target.clone());
         }
         safety::refuse_in_use(&self.path, &self.roots)?;
-        let target = Target::open(&self.path, self.direct, self.is_shared)?;
+        let target = OpenTarget::open(&self.path, self.direct, self.is_shared)?;
         opened.target = Some(target.clone());
         Ok(target)
     }
@@ -138,7 +138,7 @@ impl Shared {
     }
 
     /// Reads what is on the target; nothing where there is no target.
-    fn find(&self) -> Result<Option<Header>> {
+    fn find(&self) -> Result<Option<TargetHeader>> {
         let Some(found) = target::find(&self.path)? else { return Ok(None) };
         self.refuse_foreign(&found)?;
         match found {
@@ -195,7 +195,7 @@ impl Shared {
     }
 
     /// Checks that the target is as long as its header says.
-    fn refuse_cut_off(&self, header: &Header, bytes: u64) -> Result<()> {
+    fn refuse_cut_off(&self, header: &TargetHeader, bytes: u64) -> Result<()> {
         if bytes >= header.end() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 
 use super::block;
 use super::data::{Area, Data};
-use super::target::{AlignedBuffer, Target};
+use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::on_path::OnPath;
 use crate::engine::{EngineError, Placement, Progress, Result, Stop};
 use crate::settings::Verify;
@@ -13,7 +13,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Counts the blocks of a schema that hold the row that belongs there.
 pub fn prove(
-    target: &Target,
+    target: &OpenTarget,
     data: &Data,
     area: &Area,
     progress: &dyn Progress,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::data::Data;
 use super::log::{self, LOG_BLOCK_BYTES};
-use super::target::{AlignedBuffer, Target};
+use super::target::{AlignedBuffer, OpenTarget};
 use super::{Shared, block};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::not_loaded;
@@ -18,7 +18,7 @@ use crate::workload::version::RowStamps;
 
 pub struct DeviceRows {
     data: Arc<Data>,
-    target: Target,
+    target: OpenTarget,
     /// The place of the schema among the areas.
     area: usize,
     redo_stress: RedoStress,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::block::{self, Flaw, Identity};
-use super::context::{BAD_BLOCK, Context};
+use super::context::{BAD_BLOCK, SessionContext};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use crate::engine::{CUT, Outcome, Outcomes, SessionError, Stop};
@@ -16,7 +16,7 @@ pub const SCAN_BYTES: usize = 1 << 20;
 
 /// One scan through a buffer that is kept from scan to scan. Returns when it ended.
 pub fn scan(
-    context: &mut Context,
+    context: &mut SessionContext,
     buffer: &mut Option<AlignedBuffer>,
     operation: &Operation,
     index: u32,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Shared;
-use super::context::{BAD_BLOCK, Context};
+use super::context::{BAD_BLOCK, SessionContext};
 use super::data::Cancelled;
 use super::flow::{Flow, Pending, Use};
 use super::request::{Call, Completion};
@@ -22,7 +22,7 @@ use crate::engine::{Batch, CUT, Cancel, Outcome, Outcomes, Result, Session, Sess
 use crate::workload::op::{Kind, Operation};
 
 pub struct DeviceSession {
-    context: Context,
+    context: SessionContext,
     /// None after an error, and before the thread that works is known.
     flow: Option<Flow>,
     scan_buffer: Option<AlignedBuffer>,
@@ -30,7 +30,7 @@ pub struct DeviceSession {
 
 impl DeviceSession {
     pub fn connect(shared: &Arc<Shared>) -> Result<Self> {
-        let context = Context::new(shared)?;
+        let context = SessionContext::new(shared)?;
         let flow = Some(Flow::new(&context)?);
         Ok(Self { context, flow, scan_buffer: None })
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
+use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, TargetHeader};
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
 use crate::engine::on_path::{OnPath, unusable};
@@ -83,11 +83,11 @@ pub fn find(path: &Path) -> Result<Option<Found>> {
             Err(error) => return Err(unusable(path, &error)),
         }
     }
-    Ok(Some(Header::find(&bytes[..filled])))
+    Ok(Some(TargetHeader::find(&bytes[..filled])))
 }
 
 /// Writes both copies of the header, one after the other, each durable before the next.
-pub fn write_header(path: &Path, header: &Header) -> Result<()> {
+pub fn write_header(path: &Path, header: &TargetHeader) -> Result<()> {
     let bytes = header.encode().ok_or_else(|| {
         EngineError::Setting(format!(
             "{}: {} schemas do not fit into its header; load fewer",
@@ -111,7 +111,7 @@ pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
 
 /// An open target.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct OpenTarget {
     pub path: PathBuf,
     pub file: Arc<File>,
     pub kind: TargetKind,
@@ -121,7 +121,7 @@ pub struct Target {
     _lock: Arc<FileLock>,
 }
 
-impl Target {
+impl OpenTarget {
     /// For reading and writing, past the page cache if asked for and possible; together with the
     /// other hosts of the run, if there are some.
     pub fn open(path: &Path, asked: bool, is_shared: bool) -> Result<Self> {
@@ -145,7 +145,7 @@ impl Target {
     }
 }
 
-impl DataUse for Target {
+impl DataUse for OpenTarget {
     /// A block device keeps its data, whatever its node is called.
     fn vanished(&self) -> Result<Option<String>> {
         if self.kind == TargetKind::BlockDevice {

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::block::{self, Identity};
-use super::context::Context;
+use super::context::SessionContext;
 use super::dirty::NoRoom;
-use super::flow::{Flow, Pending, Step, Update, Use};
+use super::flow::{Flow, Pending, Update, UpdateStage, Use};
 use super::log;
 use super::request::Call;
 use super::statistics::Event;
@@ -23,7 +23,7 @@ pub enum Begun {
 
 /// Takes keys and room for an UPDATE.
 pub fn begin(
-    context: &Context,
+    context: &SessionContext,
     flow: &Flow,
     operation: &Operation,
     stop: &Stop,
@@ -70,7 +70,7 @@ pub fn begin(
     let staged = Vec::with_capacity(operation.rows as usize);
     let update = Update {
         staged,
-        step: Step::Reading,
+        stage: UpdateStage::Reading,
         log_bytes_left: log_bytes,
         log_bytes,
         log_place: None,
@@ -79,7 +79,7 @@ pub fn begin(
 }
 
 /// A block was found whole: an UPDATE changes it.
-pub fn visit(context: &Context, pending: &mut Pending, identity: &Identity, block: &[u8]) {
+pub fn visit(context: &SessionContext, pending: &mut Pending, identity: &Identity, block: &[u8]) {
     if let Some(update) = &mut pending.update {
         let mut image: Box<[u8]> = block.into();
         let filler = context.data.areas[pending.area].filler;
@@ -89,17 +89,17 @@ pub fn visit(context: &Context, pending: &mut Pending, identity: &Identity, bloc
 }
 
 /// Log first: piece after piece of the record, then its sync.
-pub fn step(context: &Context, flow: &mut Flow, stop: &Stop) -> Result<(), SessionError> {
+pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<(), SessionError> {
     let slot = flow.log_slot();
     let is_alone = flow.in_flight == 0;
     let Some(head) = flow.pending.front_mut() else { return Ok(()) };
     let (stamp, area) = (head.operation.stamp, head.area);
     let Some(update) = &mut head.update else { return Ok(()) };
-    if !matches!(update.step, Step::Reading | Step::Logged) {
+    if !matches!(update.stage, UpdateStage::Reading | UpdateStage::Logged) {
         return Ok(()); // Under way.
     }
     if update.log_bytes_left == 0 {
-        update.step = Step::Syncing;
+        update.stage = UpdateStage::Syncing;
         return flow.submit(context, slot, Call::Sync, Use::Sync { begin: Instant::now() });
     }
     let bytes = update.log_bytes_left.min(context.data.log.piece_bytes_max());
@@ -120,7 +120,7 @@ pub fn step(context: &Context, flow: &mut Flow, stop: &Stop) -> Result<(), Sessi
     };
     update.log_bytes_left -= bytes;
     update.log_place = Some(place);
-    update.step = Step::Logging;
+    update.stage = UpdateStage::Logging;
     let piece = &mut flow.queue.slot(slot)[..bytes as usize];
     log::fill(piece, place, stamp, context.data.areas[area].filler);
     let call = Call::Write { offset: place, bytes: bytes as u32 };
@@ -128,15 +128,15 @@ pub fn step(context: &Context, flow: &mut Flow, stop: &Stop) -> Result<(), Sessi
 }
 
 /// A piece of the log was written.
-pub fn logged(context: &Context, flow: &mut Flow) {
+pub fn logged(context: &SessionContext, flow: &mut Flow) {
     if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
-        update.step = Step::Logged;
+        update.stage = UpdateStage::Logged;
         leave_log(context, update);
     }
 }
 
 /// Others may write where its piece was.
-fn leave_log(context: &Context, update: &mut Update) {
+fn leave_log(context: &SessionContext, update: &mut Update) {
     if let Some(place) = update.log_place.take() {
         context.data.log.ended(place);
     }
@@ -145,7 +145,7 @@ fn leave_log(context: &Context, update: &mut Update) {
 /// The log was synced: the UPDATE is durable, unless a sync of this file ever failed. The kernel
 /// tells a lost write to one sync alone, be it another session's.
 pub fn synced(
-    context: &Context,
+    context: &SessionContext,
     flow: &mut Flow,
     result: std::io::Result<()>,
 ) -> Result<(), SessionError> {
@@ -159,14 +159,14 @@ pub fn synced(
     }
     // The UPDATE that logs is always at the head.
     if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
-        update.step = Step::Durable;
+        update.stage = UpdateStage::Durable;
     }
     Ok(())
 }
 
 /// Hands the blocks of a durable UPDATE to the background writer, and lets go of its keys.
 pub fn end(
-    context: &mut Context,
+    context: &mut SessionContext,
     operation: &Operation,
     area: usize,
     mut update: Update,
@@ -183,7 +183,7 @@ pub fn end(
 }
 
 /// After an error, when nothing is in flight any more: lets go of what UPDATEs hold.
-pub fn give_up(context: &mut Context, flow: &mut Flow) {
+pub fn give_up(context: &mut SessionContext, flow: &mut Flow) {
     for pending in std::mem::take(&mut flow.pending) {
         if let Some(update) = pending.update {
             end(context, &pending.operation, pending.area, update, false);

@@ -12,7 +12,7 @@ use super::session_server::make_routine;
 use super::{in_use, schema};
 use crate::engine::server::liveness;
 use crate::engine::server::loader::{
-    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::{LoadSummary, LoadedSchemaSummary, Result};
@@ -82,7 +82,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
         let (plan, progress) = (self.load.plan, self.load.progress);
@@ -95,7 +95,7 @@ impl Loader<'_> {
             let durable = Some(Instant::now());
             state.go_on()?;
             let summary = self.prove(&mut client, schema, begin)?;
-            Ok(LoadedSchema { summary, durable })
+            Ok(ProvedSchema { summary, durable })
         })
     }
 

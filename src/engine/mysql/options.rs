@@ -10,7 +10,7 @@ use super::storage::Storage;
 use super::storage_engines;
 use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
-use crate::settings::url::{Host, Secret, TargetUrl};
+use crate::settings::url::{Secret, TargetUrl, UrlHost};
 
 const PORT_DEFAULT: u16 = 3306;
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
@@ -172,7 +172,7 @@ impl Given<'_> {
     }
 
     /// A host without a port that is `localhost` stands for the socket, as everywhere in MySQL.
-    fn addresses(&self, hosts: &[Host]) -> Result<Vec<Address>> {
+    fn addresses(&self, hosts: &[UrlHost]) -> Result<Vec<Address>> {
         let socket = self.get("socket", "MYSQL_UNIX_PORT");
         let port = self.get("port", "MYSQL_TCP_PORT");
         let port = match &port {
@@ -188,7 +188,7 @@ impl Given<'_> {
             _ => hosts.to_vec(),
         };
         let asks_for_port = self.url.contains_key("port");
-        let address = |host: &Host| match (host.port, host.host.as_str()) {
+        let address = |host: &UrlHost| match (host.port, host.host.as_str()) {
             (None, path) if path.starts_with('/') => Address::Socket(path.to_owned()),
             (None, "localhost") if !asks_for_port => match socket.clone().or_else(found_socket) {
                 Some(path) => Address::Socket(path),
@@ -235,12 +235,12 @@ fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
     })
 }
 
-fn host_of(name: &str) -> Host {
+fn host_of(name: &str) -> UrlHost {
     let name = name.trim();
     let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     match parts {
-        Some((host, port)) => Host { host: host.to_owned(), port: Some(port) },
-        None => Host { host: name.to_owned(), port: None },
+        Some((host, port)) => UrlHost { host: host.to_owned(), port: Some(port) },
+        None => UrlHost { host: name.to_owned(), port: None },
     }
 }
 

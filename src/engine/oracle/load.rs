@@ -18,7 +18,7 @@ use super::sql::DataPlace;
 use super::{before_run, sql};
 use crate::engine::server::liveness;
 use crate::engine::server::loader::{
-    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::column_bytes;
@@ -89,7 +89,7 @@ impl Loader<'_> {
             if is_complete && !self.load.plan.replace {
                 return Err(already_loaded(self.place, schema));
             }
-            let tables = Tables::petals(schema);
+            let tables = Tables::own(schema);
             for table in [tables.main, tables.scan] {
                 if !there.contains(&table.to_uppercase()) {
                     continue;
@@ -110,7 +110,7 @@ impl Loader<'_> {
         }
         for &schema in &self.load.plan.schemas {
             self.forget(database, schema)?;
-            let tables = Tables::petals(schema);
+            let tables = Tables::own(schema);
             for table in [tables.main, tables.scan] {
                 if there.contains(&table.to_uppercase()) {
                     let doing = format!("dropping {table}");
@@ -132,19 +132,19 @@ impl Loader<'_> {
             .at(self.place, "writing petal_meta")
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
-        let (plan, tables) = (self.load.plan, Tables::petals(schema));
+        let (plan, tables) = (self.load.plan, Tables::own(schema));
         let filling = Filling { loader: self, schema, state };
         let first = plan.schemas.first().filter(|&&first| self.copies_schemas && first != schema);
-        let source = first.map(|&first| Tables::petals(first));
+        let source = first.map(|&first| Tables::own(first));
         let source = source.as_ref();
         filling.fill(&tables.main, source.map(|source| &*source.main), plan.rows)?;
         filling.fill(&tables.scan, source.map(|source| &*source.scan), plan.scan_rows)?;
         self.connected(schema, state, |database| {
             let (summary, durable) = (self.finish(database, &tables, schema, state)?, None);
             let seconds = begin.elapsed().as_secs_f64();
-            Ok(LoadedSchema { summary: LoadedSchemaSummary { seconds, ..summary }, durable })
+            Ok(ProvedSchema { summary: LoadedSchemaSummary { seconds, ..summary }, durable })
         })
     }
 
@@ -226,7 +226,7 @@ impl Loader<'_> {
         let Ok(mut database) = self.connect("petal setup") else { return };
         let Ok(marked) = marked_tables(&mut database) else { return };
         for &schema in &self.load.plan.schemas {
-            let tables = Tables::petals(schema);
+            let tables = Tables::own(schema);
             for table in [tables.main, tables.scan] {
                 if marked.contains(&table.to_uppercase()) {
                     let _ = database.link.execute(&filled("drop_table", &table), &[]);
@@ -249,7 +249,7 @@ pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
     names.retain(|name| there.contains(name));
     if names.iter().any(|name| name == "PETAL_META") {
         for schema in meta::loading(database)? {
-            let tables = Tables::petals(schema);
+            let tables = Tables::own(schema);
             for table in [tables.main.to_uppercase(), tables.scan.to_uppercase()] {
                 if there.contains(&table) && !names.contains(&table) {
                     names.push(table);

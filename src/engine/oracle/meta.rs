@@ -25,12 +25,12 @@ pub struct Tables {
 
 impl Tables {
     /// petal's tables of a schema, which belong to the user who connects.
-    pub fn petals(schema: u32) -> Self {
+    pub fn own(schema: u32) -> Self {
         Self { main: format!("petal{schema}_cf1"), scan: format!("petal{schema}_cf2") }
     }
 
-    /// SLOB's, of a user each.
-    pub fn slobs(schema: u32) -> Self {
+    /// The tables of a SLOB schema, which has a user of its own.
+    pub fn of_slob(schema: u32) -> Self {
         Self { main: format!("user{schema}.cf1"), scan: format!("user{schema}.cf2") }
     }
 }
@@ -133,7 +133,7 @@ fn petal(
     there: &[String],
     segments: &BTreeMap<String, u64>,
 ) -> Result<Meta> {
-    let tables = Tables::petals(schema);
+    let tables = Tables::own(schema);
     for table in [&tables.main, &tables.scan] {
         if !there.contains(&table.to_uppercase()) {
             return Err(EngineError::Data(format!(

@@ -347,8 +347,8 @@ impl Engine for Oracle {
 
     fn placement(&self, schema: u32) -> Result<Placement> {
         let tables = match self.use_slob_schemas {
-            true => Tables::slobs(schema),
-            false => Tables::petals(schema),
+            true => Tables::of_slob(schema),
+            false => Tables::own(schema),
         };
         load::placement(&mut self.connect_first()?, &tables.main)
     }

@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use crate::engine::url_option;
 use crate::engine::{EngineError, Result};
 use crate::settings::printable::printable_line;
-use crate::settings::url::{Host, Secret, Server};
+use crate::settings::url::{Secret, Server, UrlHost};
 use crate::settings::{Endpoints, Settings};
 
 const PORT_DEFAULT: u16 = 1521;
@@ -239,7 +239,7 @@ impl Way<'_> {
             hosts if !self.server.name.is_empty() => Some(
                 hosts.iter().map(|host| self.at(&self.address(host), &self.server.name)).collect(),
             ),
-            [Host { host: alias, port: None }] => Some(vec![alias_place(alias)]),
+            [UrlHost { host: alias, port: None }] => Some(vec![alias_place(alias)]),
             _ => None,
         }
     }
@@ -257,7 +257,7 @@ impl Way<'_> {
         self.at(&addresses.join(","), service)
     }
 
-    fn address(&self, host: &Host) -> String {
+    fn address(&self, host: &UrlHost) -> String {
         let port = host.port.unwrap_or(match self.protocol {
             "tcps" => PORT_TLS_DEFAULT,
             _ => PORT_DEFAULT,

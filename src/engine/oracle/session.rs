@@ -235,7 +235,7 @@ mod tests {
                 filler: Filler::Constant,
                 load: String::new(),
             },
-            tables: Tables::petals(1),
+            tables: Tables::own(1),
             width: 128,
             tablespace: "IOPS".into(),
             bytes: 0,

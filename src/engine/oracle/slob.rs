@@ -72,7 +72,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn meta(&self, database: &mut Database) -> Result<Meta> {
-        let tables = Tables::slobs(self.schema);
+        let tables = Tables::of_slob(self.schema);
         let rows = keys(database, &tables.main)?;
         let width = read(database, "slob_width", &tables.main, &[Value::Number(1)])?;
         let scan_rows = match self.has_scan {

@@ -227,7 +227,7 @@ pub mod tests {
     /// Every statement that petal can send, filled in, by the name of its section: for a grammar to
     /// check, and for people to read.
     pub fn all() -> Vec<(String, String)> {
-        let (home, hot) = (Tables::petals(2), Tables::petals(1));
+        let (home, hot) = (Tables::own(2), Tables::own(1));
         let place = DataPlace { tablespace: "iops", buffer_pool: Some("KEEP") };
         let mut all = vec![
             ("create_table".to_owned(), create_table(&home.main, 128, place)),
@@ -235,7 +235,7 @@ pub mod tests {
             ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
             ("insert_direct".to_owned(), insert("insert_direct", &home.main)),
             ("select".to_owned(), select(&home)),
-            ("scan".to_owned(), scan(&Tables::slobs(2))),
+            ("scan".to_owned(), scan(&Tables::of_slob(2))),
             ("rows".to_owned(), rows(&home)),
             ("update".to_owned(), update(&home, 2)),
             ("run_batch".to_owned(), run_batch(&home, &hot, &letters("SCUscu"), 2, true)),
@@ -330,7 +330,7 @@ pub mod tests {
 
     #[test]
     fn statements_of_each_redo_stress() {
-        let tables = Tables::petals(3);
+        let tables = Tables::own(3);
         insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
         insta::assert_snapshot!(scan(&tables), @"SELECT /*+ NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf2 t");
         insta::assert_snapshot!(update(&tables, changed_columns(RedoStress::Lite)), @"UPDATE /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ petal3_cf1 t SET c2 = :1, c3 = :2 WHERE custid BETWEEN :3 AND :4");
@@ -343,7 +343,7 @@ pub mod tests {
 
     #[test]
     fn the_loop_names_only_what_its_operations_need() {
-        let (home, hot) = (Tables::slobs(2), Tables::slobs(1));
+        let (home, hot) = (Tables::of_slob(2), Tables::of_slob(1));
         let names = |kinds| {
             let block = run_batch(&home, &hot, &letters(kinds), 2, true);
             let words = ["user2.cf1", "user2.cf2", "user1.cf1", "user1.cf2", "UPDATE", "COMMIT"];
@@ -358,7 +358,7 @@ pub mod tests {
 
     #[test]
     fn the_loop_commits_as_it_is_reported() {
-        let (home, hot) = (Tables::petals(2), Tables::slobs(1));
+        let (home, hot) = (Tables::own(2), Tables::of_slob(1));
         let all = letters("SCUscu");
         let waiting = run_batch(&home, &hot, &all, 2, true);
         assert!(waiting.contains("COMMIT WRITE IMMEDIATE WAIT;"));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
-use crate::settings::url::Host;
+use crate::settings::url::UrlHost;
 
 /// One server: a host and port, or a folder with a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,13 +44,13 @@ const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// The URL's hosts, or else those of `host`, `hostaddr` and what stands in for them.
 pub fn addresses(
-    named: &[Host],
+    named: &[UrlHost],
     given: &dyn Fn(&str, &str) -> Option<String>,
 ) -> Result<Vec<Address>> {
     let ports = ports(given("port", "PGPORT").as_deref())?;
     let port_at = |at: usize| ports.get(at).or(ports.last()).copied().unwrap_or(PORT_DEFAULT);
     let ips = ips(given("hostaddr", "PGHOSTADDR").as_deref())?;
-    let hosts: Vec<Host> = match (named, given("host", "PGHOST")) {
+    let hosts: Vec<UrlHost> = match (named, given("host", "PGHOST")) {
         ([], Some(hosts)) => hosts.split(',').map(plain).collect(),
         // An address alone is its own name.
         ([], None) if !ips.is_empty() => {
@@ -64,7 +64,7 @@ pub fn addresses(
         let many = format!("names {} addresses for {} hosts", ips.len(), hosts.len());
         return Err(refused("hostaddr", "...", &many, "give one for each (also in PGHOSTADDR)"));
     }
-    let address = |(at, host): (usize, Host)| Address {
+    let address = |(at, host): (usize, UrlHost)| Address {
         port: host.port.unwrap_or_else(|| port_at(at)),
         ip: ips.get(at).copied().flatten(),
         host: host.host,
@@ -72,8 +72,8 @@ pub fn addresses(
     Ok(hosts.into_iter().enumerate().map(address).collect())
 }
 
-fn plain(host: &str) -> Host {
-    Host { host: host.trim().to_owned(), port: None }
+fn plain(host: &str) -> UrlHost {
+    UrlHost { host: host.trim().to_owned(), port: None }
 }
 
 /// One for each host; an empty one is looked up by its host's name.

@@ -15,7 +15,7 @@ use super::schema::relation_bytes;
 use super::session_server::make_routine;
 use super::{in_use, locks, long_work, placement, schema, servers};
 use crate::engine::server::loader::{
-    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::{
@@ -96,7 +96,7 @@ impl Loader<'_> {
         schema: u32,
         progress: &LoadProgress<'_>,
         state: &LoadState<'_>,
-    ) -> Result<LoadedSchema> {
+    ) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let Opened { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
@@ -112,7 +112,7 @@ impl Loader<'_> {
             let durable = Some(Instant::now());
             state.go_on()?;
             let summary = self.prove(client, schema, progress, begin)?;
-            Ok(LoadedSchema { summary, durable })
+            Ok(ProvedSchema { summary, durable })
         })
     }
 

@@ -10,7 +10,7 @@ use tokio_postgres::config::ChannelBinding;
 use super::libpq::{self, Address, refused};
 use crate::engine::url_option::{self, Environment, process_environment};
 use crate::engine::{EngineError, Result};
-use crate::settings::url::{Host, Secret, Server, TargetUrl};
+use crate::settings::url::{Secret, Server, TargetUrl, UrlHost};
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
@@ -124,7 +124,7 @@ impl Options {
                 given.options.remove("port");
                 given.add(entries)?;
             }
-            None => given.server.hosts.push(Host { host: name.to_owned(), port: None }),
+            None => given.server.hosts.push(UrlHost { host: name.to_owned(), port: None }),
         }
         if !given.options.contains_key("hostaddr") && environment("PGHOSTADDR").is_some() {
             return Err(EngineError::Setting(format!(

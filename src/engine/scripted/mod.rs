@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use self::data::Folder;
 use self::session::ScriptedSession;
-use super::server::loader::{self, Load, LoadedSchema as Proved};
+use super::server::loader::{self, Load, ProvedSchema};
 use super::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
     url_option,
@@ -218,7 +218,7 @@ impl Engine for Scripted {
         let loaded = load.run(
             &|schema, state| {
                 let summary = folder.load(schema, plan, self.script.load, progress, state)?;
-                Ok(Proved { summary, durable: None })
+                Ok(ProvedSchema { summary, durable: None })
             },
             || folder.name(&plan.schemas),
             || folder.clean_up(),

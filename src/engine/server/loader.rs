@@ -33,7 +33,7 @@ pub struct LoadState<'a> {
 }
 
 /// A schema that is loaded and proved under its loading name.
-pub struct LoadedSchema {
+pub struct ProvedSchema {
     pub summary: LoadedSchemaSummary,
     /// When its rows and index were durable, where that is known apart from the proof.
     pub durable: Option<Instant>,
@@ -55,7 +55,7 @@ impl Load<'_> {
     /// complete; `clean_up` removes, as far as it can, what a failure left.
     pub fn run(
         &self,
-        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<LoadedSchema> + Sync),
+        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
         give_names: impl FnOnce() -> Result<()>,
         clean_up: impl FnOnce(),
     ) -> Result<Loaded> {
@@ -66,7 +66,7 @@ impl Load<'_> {
     pub fn run_in_rounds(
         &self,
         rounds: &[&[u32]],
-        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<LoadedSchema> + Sync),
+        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
         give_names: impl FnOnce() -> Result<()>,
         clean_up: impl FnOnce(),
     ) -> Result<Loaded> {
@@ -253,12 +253,12 @@ mod tests {
         Placement { rows, blocks, rows_per_block_max: 1, overflow_blocks, source: "script" }
     }
 
-    fn loaded(number: u32) -> LoadedSchema {
+    fn loaded(number: u32) -> ProvedSchema {
         let schema =
             Stored { number, rows: 1, scan_rows: 0, block_size: 8192, bytes: 8192, index_bytes: 0 };
         let placement = placement(1, 1, None);
         let summary = LoadedSchemaSummary { schema, scan_bytes: 0, seconds: 0.0, placement };
-        LoadedSchema { summary, durable: None }
+        ProvedSchema { summary, durable: None }
     }
 
     /// A load whose fifth schema may fail, and which a signal may stop after the ninth. What was

@@ -16,13 +16,13 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, AtFile, open};
-use super::gate::Gate;
-use super::io::{Context, Count, Event, Recorder, Role};
+use super::io::{Count, Event, IoContext, IoSource, Recorder};
+use super::writer_queue::WriterQueue;
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Result};
 
 /// The longest wait of a checkpoint's RESTART; then the WAL is left as it is.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.
 const SHORT_PASS_FRAMES: i64 = 64;
@@ -73,7 +73,8 @@ pub struct Checkpointers {
 }
 
 impl Checkpointers {
-    /// Asks for a checkpoint of a schema, whose gate has `checkpoint_pending` set by the caller.
+    /// Asks for a checkpoint of a schema, in whose writer queue the caller has set
+    /// `checkpoint_pending`.
     pub fn ask(&self, shared: &Arc<Shared>, schema: u32) {
         let mut queue = self.queue.lock();
         if queue.stopped {
@@ -90,7 +91,7 @@ impl Checkpointers {
                 Err(error) if queue.threads.is_empty() => {
                     queue.asked.pop_back();
                     drop(queue);
-                    asking.gate(schema).checkpoint_pending.store(false, Ordering::Release);
+                    asking.writer_queue(schema).checkpoint_pending.store(false, Ordering::Release);
                     self.failed(asking, error.into());
                     return;
                 }
@@ -114,7 +115,7 @@ impl Checkpointers {
         queue.stopped = true;
         queue.stops += 1;
         for schema in std::mem::take(&mut queue.asked) {
-            shared.gate(schema).checkpoint_pending.store(false, Ordering::Release);
+            shared.writer_queue(schema).checkpoint_pending.store(false, Ordering::Release);
         }
         let threads = std::mem::take(&mut queue.threads);
         drop(queue);
@@ -137,9 +138,9 @@ impl Checkpointers {
             };
             drop(queue);
             self.checkpoint(shared, schema);
-            let gate = shared.gate(schema);
-            gate.checkpoint_pending.store(false, Ordering::Release);
-            gate.ended();
+            let writers = shared.writer_queue(schema);
+            writers.checkpoint_pending.store(false, Ordering::Release);
+            writers.ended();
             queue = self.queue.lock();
         }
     }
@@ -185,11 +186,11 @@ struct Checkpointer {
 impl Checkpointer {
     fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self> {
         let path = shared.folder.database(schema);
-        let recorder = shared.statistics.recorder(Role::Checkpoint);
-        let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
+        let recorder = shared.statistics.recorder(IoSource::Checkpoint);
+        let context = IoContext { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
         let mut connection = open_checkpoint(&path, &context, shared)?;
         let wait = Arc::new(Wait {
-            gate: shared.gate(schema),
+            writers: shared.writer_queue(schema),
             shared: Arc::downgrade(shared),
             waited_ns: AtomicU64::new(0),
             begun: Mutex::new(Instant::now()),
@@ -209,7 +210,7 @@ impl Checkpointer {
         let copied = self.copy_beside_writers(stopping);
         *self.wait.begun.lock() = Instant::now();
         let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
-        self.wait.gate.checkpoint_waits.store(false, Ordering::Release);
+        self.wait.writers.checkpoint_waits.store(false, Ordering::Release);
         let waited_ns = self.wait.waited_ns.swap(0, Ordering::Relaxed);
         if waited_ns > 0 {
             self.recorder.record(Event::CheckpointWait, waited_ns, 0);
@@ -242,7 +243,7 @@ impl Checkpointer {
     }
 }
 
-fn open_checkpoint(path: &Path, context: &Context, shared: &Shared) -> Result<Connection> {
+fn open_checkpoint(path: &Path, context: &IoContext, shared: &Shared) -> Result<Connection> {
     let connection = open(path, Access::Write, context)?;
     // The WAL is opened by the first statement that reads.
     context
@@ -256,7 +257,7 @@ fn open_checkpoint(path: &Path, context: &Context, shared: &Shared) -> Result<Co
 
 /// A checkpoint's wait for readers and writers.
 struct Wait {
-    gate: Arc<Gate>,
+    writers: Arc<WriterQueue>,
     shared: std::sync::Weak<Shared>,
     waited_ns: AtomicU64,
     begun: Mutex<Instant>,
@@ -269,11 +270,11 @@ impl Wait {
             .shared
             .upgrade()
             .is_none_or(|shared| shared.checkpointers.stopping.load(Ordering::Relaxed));
-        if stopping || self.begun.lock().elapsed() >= PATIENCE {
+        if stopping || self.begun.lock().elapsed() >= CHECKPOINT_TIMEOUT {
             return false;
         }
-        self.gate.checkpoint_waits.store(true, Ordering::Release);
-        self.gate.wait(self.gate.ends());
+        self.writers.checkpoint_waits.store(true, Ordering::Release);
+        self.writers.wait(self.writers.ends());
         self.waited_ns.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
         true
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::io::{Context, take_failure};
+use super::io::{IoContext, take_failure};
 use super::vfs;
 use crate::engine::on_path::IO_ADVICE;
 use crate::engine::{EngineError, Result};
@@ -20,7 +20,7 @@ pub enum Access {
 }
 
 /// Opens a file through the shim, every file of it served by `context`.
-pub fn open(path: &Path, access: Access, context: &Context) -> Result<Connection> {
+pub fn open(path: &Path, access: Access, context: &IoContext) -> Result<Connection> {
     vfs::register().map_err(EngineError::Environment)?;
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, AtFile, open};
-use super::io::{Context, Event};
+use super::io::{Event, IoContext};
 use super::meta::Meta;
 use super::{advice, direct, layout};
 use crate::engine::on_path::OnPath;
@@ -29,7 +29,7 @@ pub fn describe(shared: &Shared, metas: &[Meta], sessions: u32) -> Result<(Targe
     };
     let path = shared.folder.database(first.schema);
     // The plan rests on the schema and its statistics, which never change after the load.
-    let connection = open(&path, Access::Unchanging, &Context::default())?;
+    let connection = open(&path, Access::Unchanging, &IoContext::default())?;
     let direct_io = direct_io(shared, &path)?;
     let synchronous = shared.options.synchronous;
     let target = Target {
@@ -96,8 +96,8 @@ pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
 /// Files of the loaders' connections, and the locks on files that are loaded over.
 pub fn load_needs(plan: &LoadPlan) -> Needs {
     let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
-    let claims = if plan.replace { schemas } else { 0 };
-    Needs { files: loaders * FILES_PER_LOADER + claims, ..Needs::default() }
+    let locks = if plan.replace { schemas } else { 0 };
+    Needs { files: loaders * FILES_PER_LOADER + locks, ..Needs::default() }
 }
 
 fn cache_bytes_of(shared: &Shared, meta: &Meta) -> u64 {

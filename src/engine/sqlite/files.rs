@@ -136,7 +136,7 @@ fn rounded(bytes: u64) -> String {
 
 /// The kind of a file, by its first hundred bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Header {
+pub enum FileHeader {
     Empty,
     /// A SQLite database with petal's application_id.
     Petal {
@@ -147,19 +147,19 @@ pub enum Header {
 }
 
 /// Reads a header, through the descriptor that is kept for that (see [`direct`]).
-pub fn header(path: &Path) -> Result<Header> {
+pub fn header(path: &Path) -> Result<FileHeader> {
     // A folder, pipe or device of that name is not even opened.
     let metadata = fs::metadata(path).on(path)?;
     if !metadata.is_file() {
-        return Ok(Header::Foreign);
+        return Ok(FileHeader::Foreign);
     }
     let mut bytes = [0u8; 100];
     let read = direct::buffered(path).and_then(|file| file.read_at(&mut bytes, 0)).on(path)?;
-    Ok(if read == 0 { Header::Empty } else { parse_header(&bytes[..read]) })
+    Ok(if read == 0 { FileHeader::Empty } else { parse_header(&bytes[..read]) })
 }
 
 /// <https://sqlite.org/fileformat2.html>, section 1.3.
-fn parse_header(bytes: &[u8]) -> Header {
+fn parse_header(bytes: &[u8]) -> FileHeader {
     let number = |at: usize| -> Option<u64> {
         let word: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(u64::from(u32::from_be_bytes(word)))
@@ -169,9 +169,12 @@ fn parse_header(bytes: &[u8]) -> Header {
     match (is_petal, bytes.get(16..18), number(28)) {
         (true, Some(&[high, low]), Some(pages)) => {
             let page_bytes = u64::from(u16::from_be_bytes([high, low]));
-            Header::Petal { page_bytes: if page_bytes == 1 { 65_536 } else { page_bytes }, pages }
+            FileHeader::Petal {
+                page_bytes: if page_bytes == 1 { 65_536 } else { page_bytes },
+                pages,
+            }
         }
-        _ => Header::Foreign,
+        _ => FileHeader::Foreign,
     }
 }
 
@@ -240,8 +243,8 @@ pub fn remove_leftovers(folder: &Folder) -> Result<Vec<PathBuf>> {
     let mut foreign = Vec::new();
     for file in folder.named()?.into_iter().filter(|file| file.loading) {
         match header(&file.path)? {
-            Header::Empty | Header::Petal { .. } => remove(&file.path)?,
-            Header::Foreign => foreign.push(file.path),
+            FileHeader::Empty | FileHeader::Petal { .. } => remove(&file.path)?,
+            FileHeader::Foreign => foreign.push(file.path),
         }
     }
     Ok(foreign)
@@ -267,9 +270,9 @@ mod tests {
         bytes[..16].copy_from_slice(b"SQLite format 3\0");
         bytes[16..18].copy_from_slice(&[0x20, 0]);
         bytes[28..32].copy_from_slice(&77u32.to_be_bytes());
-        assert_eq!(parse_header(&bytes), Header::Foreign);
+        assert_eq!(parse_header(&bytes), FileHeader::Foreign);
         bytes[68..72].copy_from_slice(&APPLICATION_ID.to_be_bytes());
-        assert_eq!(parse_header(&bytes), Header::Petal { page_bytes: 8192, pages: 77 });
-        assert_eq!(parse_header(&bytes[..50]), Header::Foreign);
+        assert_eq!(parse_header(&bytes), FileHeader::Petal { page_bytes: 8192, pages: 77 });
+        assert_eq!(parse_header(&bytes[..50]), FileHeader::Foreign);
     }
 }

@@ -12,7 +12,7 @@ use crate::stats::event_stats::{self, EventStats, Totals, plain_counts, timed_ev
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum IoSource {
     Session,
     Checkpoint,
     Loader,
@@ -64,14 +64,14 @@ timed_events! {
 
 impl Event {
     /// The event of a call, by whose connection makes it and on which kind of file.
-    pub fn of(role: Role, kind: FileKind, call: Call) -> Self {
-        match (role, kind, call) {
+    pub fn of(source: IoSource, kind: FileKind, call: Call) -> Self {
+        match (source, kind, call) {
             (_, FileKind::Temp, Call::Read) => Self::TempRead,
             (_, FileKind::Temp, Call::Write) => Self::TempWrite,
             (_, FileKind::Temp, Call::Sync) => Self::TempSync,
-            (Role::Checkpoint, _, Call::Read) => Self::CheckpointRead,
-            (Role::Checkpoint, _, Call::Write) => Self::CheckpointWrite,
-            (Role::Checkpoint, _, Call::Sync) => Self::CheckpointSync,
+            (IoSource::Checkpoint, _, Call::Read) => Self::CheckpointRead,
+            (IoSource::Checkpoint, _, Call::Write) => Self::CheckpointWrite,
+            (IoSource::Checkpoint, _, Call::Sync) => Self::CheckpointSync,
             (_, FileKind::Main, Call::Read) => Self::MainRead,
             (_, FileKind::Main, Call::Write) => Self::MainWrite,
             (_, FileKind::Main, Call::Sync) => Self::MainSync,
@@ -111,9 +111,9 @@ impl Default for Statistics {
 
 impl Statistics {
     /// A recorder for one more connection.
-    pub fn recorder(self: &Arc<Self>, role: Role) -> Arc<Recorder> {
+    pub fn recorder(self: &Arc<Self>, source: IoSource) -> Arc<Recorder> {
         Arc::new(Recorder {
-            role,
+            source,
             events: self.stats.recorder(),
             statistics: Arc::clone(self),
             wal_end_bytes: AtomicU64::new(0),
@@ -214,7 +214,7 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
 
 /// Events of one connection, which alone records them (on one thread); anybody may fold.
 pub struct Recorder {
-    pub role: Role,
+    pub source: IoSource,
     events: Arc<event_stats::Recorder>,
     statistics: Arc<Statistics>,
     /// The end of this connection's last write to the WAL: the WAL's size in use.
@@ -248,7 +248,7 @@ impl Recorder {
 
 /// The settings by which files that SQLite opens on this thread are served.
 #[derive(Clone, Default)]
-pub struct Context {
+pub struct IoContext {
     /// None: not counted (describing, proving, settling).
     pub recorder: Option<Arc<Recorder>>,
     /// Pages of main files pass the page cache where the file system can.
@@ -256,7 +256,7 @@ pub struct Context {
 }
 
 thread_local! {
-    static CONTEXT: RefCell<Context> = RefCell::default();
+    static CONTEXT: RefCell<IoContext> = RefCell::default();
     static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -270,7 +270,7 @@ pub fn take_failure() -> Option<String> {
     FAILURE.with(|failure| failure.borrow_mut().take())
 }
 
-impl Context {
+impl IoContext {
     /// Runs `work` with every file opened in it served by this context.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         take_failure();
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn every_event_is_found_in_a_snapshot_with_its_bytes_and_time() {
         let statistics = Arc::new(Statistics::default());
-        let recorder = statistics.recorder(Role::Session);
+        let recorder = statistics.recorder(IoSource::Session);
         for n in 1..=1000u64 {
             recorder.record(Event::MainRead, n, if n % 10 == 0 { 100 } else { 8192 });
         }
@@ -315,7 +315,7 @@ mod tests {
         let statistics = Arc::new(Statistics::default());
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                let recorder = statistics.recorder(Role::Session);
+                let recorder = statistics.recorder(IoSource::Session);
                 scope.spawn(move || {
                     for _ in 0..20_000 {
                         recorder.record(Event::MainRead, 3, 8192);
@@ -333,10 +333,10 @@ mod tests {
 
     #[test]
     fn checkpoints_are_told_from_sessions() {
-        let event = |role, kind, call| Event::of(role, kind, call).name();
-        assert_eq!(event(Role::Session, FileKind::Wal, Call::Sync), "wal sync");
-        assert_eq!(event(Role::Checkpoint, FileKind::Wal, Call::Sync), "checkpoint sync");
-        assert_eq!(event(Role::Checkpoint, FileKind::Main, Call::Write), "checkpoint write");
-        assert_eq!(event(Role::Checkpoint, FileKind::Temp, Call::Write), "temp write");
+        let event = |source, kind, call| Event::of(source, kind, call).name();
+        assert_eq!(event(IoSource::Session, FileKind::Wal, Call::Sync), "wal sync");
+        assert_eq!(event(IoSource::Checkpoint, FileKind::Wal, Call::Sync), "checkpoint sync");
+        assert_eq!(event(IoSource::Checkpoint, FileKind::Main, Call::Write), "checkpoint write");
+        assert_eq!(event(IoSource::Checkpoint, FileKind::Temp, Call::Write), "temp write");
     }
 }

@@ -9,15 +9,15 @@ use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
-use super::files::{self, Folder, Header};
-use super::io::{Context, Role, Statistics};
+use super::files::{self, FileHeader, Folder};
+use super::io::{IoContext, IoSource, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::count_pages;
 use crate::engine::file_lock::FileLock;
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{
-    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
 use crate::settings::table::support;
@@ -77,11 +77,11 @@ impl Loader<'_> {
                 continue;
             }
             match files::header(&path)? {
-                Header::Petal { .. } if self.load.plan.replace => {}
-                Header::Petal { .. } => {
+                FileHeader::Petal { .. } if self.load.plan.replace => {}
+                FileHeader::Petal { .. } => {
                     return Err(already_loaded(path.display(), schema));
                 }
-                Header::Empty | Header::Foreign => return Err(foreign_file(&path)),
+                FileHeader::Empty | FileHeader::Foreign => return Err(foreign_file(&path)),
             }
         }
         Ok(())
@@ -105,11 +105,11 @@ impl Loader<'_> {
         schema.saturating_mul(plan.schemas.len() as u64)
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let path = self.folder.loading(schema);
         let context =
-            Context { recorder: Some(self.statistics.recorder(Role::Loader)), direct: false };
+            IoContext { recorder: Some(self.statistics.recorder(IoSource::Loader)), direct: false };
         let (meta, placement) = context.during(|| {
             let mut connection = open(&path, Access::Create, &context)?;
             connection
@@ -129,7 +129,7 @@ impl Loader<'_> {
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };
-        Ok(LoadedSchema { summary, durable: None })
+        Ok(ProvedSchema { summary, durable: None })
     }
 
     fn make_durable(&self, path: &Path) -> Result<()> {
@@ -169,7 +169,7 @@ fn foreign_file(path: &Path) -> EngineError {
 }
 
 /// The mode stays in the file's header.
-fn set_wal_mode(path: &Path, context: &Context) -> Result<()> {
+fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
     let connection = open(path, Access::Write, context)?;
     let mode: String = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
@@ -188,7 +188,7 @@ fn set_wal_mode(path: &Path, context: &Context) -> Result<()> {
 /// The WAL of the file that is replaced must not be taken for the new one's.
 fn empty_wal(path: &Path) -> Result<()> {
     // A damaged file is replaced all the same: its WAL goes with it.
-    if let Ok(connection) = open(path, Access::Write, &Context::default()) {
+    if let Ok(connection) = open(path, Access::Write, &IoContext::default()) {
         let truncated: rusqlite::Result<i64> =
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         if matches!(truncated, Ok(busy) if busy != 0) {

@@ -6,8 +6,8 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, open};
-use super::files::{Header, header};
-use super::io::Context;
+use super::files::{FileHeader, header};
+use super::io::IoContext;
 use super::layout::FORMAT;
 use crate::engine::on_path::OnPath;
 use crate::engine::server::meta_table::MetaValues;
@@ -101,7 +101,7 @@ impl Meta {
 
     /// Reads petal_meta from a file that is to be trusted only if it proves to be petal's and whole.
     pub fn inspect(path: &Path, schema: u32) -> Result<Self> {
-        let Header::Petal { page_bytes, pages } = header(path)? else {
+        let FileHeader::Petal { page_bytes, pages } = header(path)? else {
             return Err(EngineError::Data(format!(
                 "{}: it has a name of petal's but not petal's mark, so petal leaves it alone; \
                  move it away, or use another folder (--db sqlite:DIR)",
@@ -118,7 +118,7 @@ impl Meta {
                 path.display()
             )));
         }
-        let connection = open(path, Access::Unchanging, &Context::default())?;
+        let connection = open(path, Access::Unchanging, &IoContext::default())?;
         let meta = Self::read(&connection, path)?;
         if meta.schema != schema {
             return Err(EngineError::Data(format!(

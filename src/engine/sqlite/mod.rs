@@ -2,7 +2,7 @@
 //!
 //! - `layout`, `meta`, `placement`: the data, what a load leaves, and its proof
 //! - `files`, `connection`: the folder, opening, what errors mean
-//! - `load`, `session`, `gate`, `checkpoint`: work
+//! - `load`, `session`, `writer_queue`, `checkpoint`: work
 //! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
 //!
 //! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
@@ -16,7 +16,6 @@ mod connection;
 mod describe;
 mod direct;
 mod files;
-mod gate;
 mod in_use;
 pub mod io;
 mod layout;
@@ -27,6 +26,7 @@ mod placement;
 mod rows;
 mod session;
 pub mod vfs;
+mod writer_queue;
 
 #[cfg(test)]
 mod tests;
@@ -51,12 +51,12 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
-use files::{Folder, Header};
-use gate::Gate;
-use io::{Context, Statistics};
+use files::{FileHeader, Folder};
+use io::{IoContext, Statistics};
 use meta::Meta;
 use options::Options;
 use session::SqliteSession;
+use writer_queue::WriterQueue;
 
 /// A folder of database files.
 pub struct Sqlite {
@@ -77,13 +77,13 @@ struct Shared {
     schemas: Option<u32>,
     direct: bool,
     statistics: Arc<Statistics>,
-    gates: Mutex<HashMap<u32, Arc<Gate>>>,
+    writer_queues: Mutex<HashMap<u32, Arc<WriterQueue>>>,
     checkpointers: Checkpointers,
 }
 
 impl Shared {
-    fn gate(&self, schema: u32) -> Arc<Gate> {
-        Arc::clone(self.gates.lock().entry(schema).or_default())
+    fn writer_queue(&self, schema: u32) -> Arc<WriterQueue> {
+        Arc::clone(self.writer_queues.lock().entry(schema).or_default())
     }
 
     /// Pages that a session caches of a schema.
@@ -123,7 +123,7 @@ impl Sqlite {
             schemas: settings.schemas,
             direct: settings.direct_io != Some(false),
             statistics: Arc::default(),
-            gates: Mutex::default(),
+            writer_queues: Mutex::default(),
             checkpointers: Checkpointers::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -145,7 +145,7 @@ impl Sqlite {
     /// Empties one WAL. Returns a line if there was something to do.
     fn settle_schema(&self, meta: &Meta) -> Result<Option<String>> {
         let path = self.shared.folder.database(meta.schema);
-        let context = Context { recorder: None, direct: self.shared.direct };
+        let context = IoContext { recorder: None, direct: self.shared.direct };
         let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
         let mut line = None;
         if wal_bytes > 0 {
@@ -266,7 +266,7 @@ impl Engine for Sqlite {
     fn placement(&self, schema: u32) -> Result<Placement> {
         let path = self.shared.folder.database(schema);
         // Every page in order: the kernel reads ahead into the page cache, several times as fast.
-        let context = Context::default();
+        let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
         let pages = context.during(|| placement::count_pages(&connection, &path, "cf1"))?;
         if self.shared.direct {
@@ -290,9 +290,9 @@ impl Engine for Sqlite {
         let mut petals = Vec::new();
         for file in files {
             let is_petals = match files::header(&file.path)? {
-                Header::Petal { .. } => true,
-                Header::Empty => file.loading,
-                Header::Foreign => false,
+                FileHeader::Petal { .. } => true,
+                FileHeader::Empty => file.loading,
+                FileHeader::Foreign => false,
             };
             if is_petals {
                 // All are free before the first goes.

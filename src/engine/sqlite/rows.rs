@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, open};
 use super::files::Folder;
-use super::io::Context;
+use super::io::IoContext;
 use super::layout;
 use super::meta::Meta;
 use crate::engine::server::failure::not_loaded;
@@ -16,7 +16,7 @@ use crate::workload::row::COLUMNS;
 
 pub struct SqliteRows {
     connection: Connection,
-    context: Context,
+    context: IoContext,
     path: PathBuf,
     meta: Meta,
 }
@@ -28,7 +28,7 @@ impl SqliteRows {
         if !path.exists() {
             return Err(not_loaded(folder.path().display(), schema));
         }
-        let context = Context::default();
+        let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
         let meta = context.during(|| Meta::read(&connection, &path))?;
         Ok(Self { connection, context, path, meta })

@@ -9,11 +9,11 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
 use super::connection::{Access, AtFile, code_name, hint, in_words, open, set_cache_pages};
-use super::gate::{Gate, Waiter};
-use super::io::{Context, Count, Event, Recorder, Role};
+use super::io::{Count, Event, IoContext, IoSource, Recorder};
 use super::layout;
 use super::meta::Meta;
 use super::vfs::take_cache_counts;
+use super::writer_queue::{Waiter, WriterQueue};
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::{Failure, not_loaded};
 use crate::engine::server::row_layout::UpdateText;
@@ -42,8 +42,8 @@ struct Attached {
     meta: Meta,
     connection: Connection,
     recorder: Arc<Recorder>,
-    context: Context,
-    gate: Arc<Gate>,
+    context: IoContext,
+    writers: Arc<WriterQueue>,
     waiter: Arc<Waiter>,
 }
 
@@ -140,11 +140,11 @@ impl Attached {
         if !path.exists() {
             return Err(not_loaded(shared.folder.path().display(), schema));
         }
-        let recorder = shared.statistics.recorder(Role::Session);
-        let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
+        let recorder = shared.statistics.recorder(IoSource::Session);
+        let context = IoContext { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
         let mut connection = open(&path, access, &context)?;
-        let gate = shared.gate(schema);
-        let waiter = Arc::new(Waiter::new(Arc::clone(&gate), Arc::clone(cancelled)));
+        let writers = shared.writer_queue(schema);
+        let waiter = Arc::new(Waiter::new(Arc::clone(&writers), Arc::clone(cancelled)));
         let meta = context.during(|| {
             let handler = Arc::clone(&waiter);
             connection
@@ -161,7 +161,7 @@ impl Attached {
         })?;
         // What opening cost belongs to no operation.
         take_cache_counts(&connection);
-        Ok(Self { schema, path, meta, connection, recorder, context, gate, waiter })
+        Ok(Self { schema, path, meta, connection, recorder, context, writers, waiter })
     }
 
     fn count(&self, sql: &str, keys: &[i64]) -> rusqlite::Result<u64> {
@@ -195,7 +195,7 @@ impl Attached {
         let rows = statement.raw_execute()?;
         self.step(COMMIT)?;
         self.recorder.count(Count::Commits, 1);
-        self.gate.ended();
+        self.writers.ended();
         Ok(rows as u64)
     }
 
@@ -208,13 +208,13 @@ impl Attached {
         if !self.connection.is_autocommit() {
             // SQLite has rolled back by itself where this fails.
             let _ = self.step(ROLLBACK);
-            self.gate.ended();
+            self.writers.ended();
         }
     }
 
     fn ask_for_checkpoint(&self, shared: &Arc<Shared>) {
         let is_due = self.recorder.wal_end_bytes() >= shared.options.checkpoint_bytes;
-        if is_due && !self.gate.checkpoint_pending.swap(true, Ordering::AcqRel) {
+        if is_due && !self.writers.checkpoint_pending.swap(true, Ordering::AcqRel) {
             shared.checkpointers.ask(shared, self.schema);
         }
     }

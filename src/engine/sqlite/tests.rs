@@ -260,7 +260,7 @@ fn closing_one_connection_keeps_the_locks_of_another() {
     engine.load(&plan(1024, 8192), &Silent, &unlimited()).unwrap();
     let path = folder.path().join("petal1.db");
     assert_eq!(locks_on(&path), 0);
-    let context = Context { recorder: None, direct: true };
+    let context = IoContext { recorder: None, direct: true };
     let holder = open(&path, Access::Write, &context).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE; SELECT count(c2) FROM cf1 WHERE rowid < 9").unwrap();
     let held = locks_on(&path);
@@ -493,7 +493,7 @@ fn a_cut_operation_gives_up_the_writer_lock_and_the_session_goes_on() {
     engine.load(&plan(1024, 8192), &Silent, &unlimited()).unwrap();
     let mut session = engine.connect(seat(1, 1)).unwrap();
     let path = folder.path().join("petal1.db");
-    let holder = open(&path, Access::Write, &Context::default()).unwrap();
+    let holder = open(&path, Access::Write, &IoContext::default()).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let canceller = session.canceller();
     let has_ended = AtomicBool::new(false);

@@ -19,7 +19,7 @@ use std::time::Instant;
 use rusqlite::{Connection, ffi};
 
 use super::direct::{self, DirectFile, FileId};
-use super::io::{self, Call, Context, Count, Event, FileKind, Recorder};
+use super::io::{self, Call, Count, Event, FileKind, IoContext, Recorder};
 
 /// The name under which connections ask for the shim.
 pub const NAME: &CStr = c"petal";
@@ -112,7 +112,7 @@ impl FileState {
     fn record(&self, call: Call, begin: Instant, bytes: u64) {
         if let Some(recorder) = &self.recorder {
             let latency_ns = begin.elapsed().as_nanos() as u64;
-            recorder.record(Event::of(recorder.role, self.kind, call), latency_ns, bytes);
+            recorder.record(Event::of(recorder.source, self.kind, call), latency_ns, bytes);
         }
     }
 
@@ -181,7 +181,7 @@ fn kind_of(flags: c_int) -> FileKind {
 /// How a file is served, by this thread's context.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
-    let context = Context::current();
+    let context = IoContext::current();
     let main_path = path.filter(|_| kind == FileKind::Main);
     let id = main_path.and_then(|path| FileId::of(path).ok());
     let direct = match main_path.filter(|_| context.direct) {

@@ -33,7 +33,7 @@ const HEADER_BYTES_MAX: u32 = 64 << 20;
 
 /// The run, the data and the target that a ledger belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct LedgerHeader {
     pub format: String,
     pub petal_version: String,
     /// The target, without a password.
@@ -89,7 +89,7 @@ impl Acknowledged {
 /// A ledger as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
-    pub header: Header,
+    pub header: LedgerHeader,
     /// By session, then by sequence.
     pub commits: Vec<Acknowledged>,
     pub ending: Ending,

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::super::{RecordError, format};
 use super::{
-    Acknowledged, FORMAT, FRAME_BYTES, FRAME_MARK, FRAME_RECORDS_MAX, HEADER_BYTES_MAX, Header,
-    Ledger, MARK, RECORD_BYTES,
+    Acknowledged, FORMAT, FRAME_BYTES, FRAME_MARK, FRAME_RECORDS_MAX, HEADER_BYTES_MAX, Ledger,
+    LedgerHeader, MARK, RECORD_BYTES,
 };
 use crate::workload::version::Version;
 
@@ -98,7 +98,7 @@ impl<R: Read> Reader<'_, R> {
         Ok(ledger)
     }
 
-    fn header(&mut self) -> Result<Header, RecordError> {
+    fn header(&mut self) -> Result<LedgerHeader, RecordError> {
         let mut start = [0; 16];
         let filled = self.fill(&mut start)?;
         if filled < start.len() || start[..8] != MARK[..] {
@@ -157,7 +157,7 @@ impl<R: Read> Reader<'_, R> {
         &self,
         record: &[u8],
         frame: &Frame,
-        header: &Header,
+        header: &LedgerHeader,
     ) -> Result<Acknowledged, RecordError> {
         let version = Version { session: frame.session, sequence: u64_at(record, 0) };
         let half = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn header() -> Header {
-        Header {
+    fn header() -> LedgerHeader {
+        LedgerHeader {
             format: FORMAT.to_owned(),
             petal_version: "1.2.3".to_owned(),
             url: "sqlite:petal-data".to_owned(),

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use super::super::RecordError;
-use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, Header, MARK, RECORD_BYTES};
+use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, LedgerHeader, MARK, RECORD_BYTES};
 
 /// Takes the bytes of a ledger as it grows.
 pub trait LedgerSink: Write + Send {
@@ -43,7 +43,7 @@ struct State {
 impl LedgerFile {
     /// Begins a ledger in a file that is not there yet or is empty, or on a port that takes bytes
     /// (a character device, a pipe).
-    pub fn create(path: &Path, header: &Header) -> Result<Self, RecordError> {
+    pub fn create(path: &Path, header: &LedgerHeader) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
         let mut file = OpenOptions::new();
         let file = file.create(true).append(true).open(path).map_err(failed("open"))?;
@@ -58,7 +58,7 @@ impl LedgerFile {
     pub fn begin(
         path: &Path,
         mut sink: Box<dyn LedgerSink>,
-        header: &Header,
+        header: &LedgerHeader,
     ) -> Result<Self, RecordError> {
         let json = serde_json::to_vec(header);
         let json = json.map_err(|cause| RecordError::encode("the ledger", path, &cause))?;

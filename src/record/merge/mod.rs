@@ -13,7 +13,7 @@ mod timeline;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::hosts::{HostRun, HostShare, StartedBy};
+use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::os_figures::OsFigures;
 use super::{
     Details, Folder, Ops, RebuiltBecause, RecordError, Rows, Run, Status, Steady, Summary, moment,

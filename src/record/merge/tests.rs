@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::super::hosts::HostShare;
+use super::super::driver_hosts::HostShare;
 use super::super::journal::{Journal, JournalLine, Opening, WaitTotal};
 use super::super::latency_log::LatencyLog;
 use super::super::{Folder, Run, Second, WindowTotals, fixture, load, save};

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::super::hosts::HostShare;
+use super::super::driver_hosts::HostShare;
 use super::super::latency_log::{self, LatencyLog, SecondBySecond};
 use super::super::{Folder, RecordError, Second};
 use super::{Part, started_at};

@@ -1,6 +1,6 @@
 //! Checks of a profile that was read: files are edited by hand.
 
-use super::{Interval, Profile, parse_time};
+use super::{Profile, ProfileInterval, parse_time};
 use crate::stats::server_work::WorkCount;
 
 /// More than any machine does, in operations, blocks or bytes per second.
@@ -32,7 +32,7 @@ pub fn check(profile: &Profile) -> Result<(), String> {
     Ok(())
 }
 
-fn of_one(interval: &Interval, inputs: usize) -> Result<(), String> {
+fn of_one(interval: &ProfileInterval, inputs: usize) -> Result<(), String> {
     if !(interval.length_s > 0.0 && interval.length_s <= LENGTH_S_MAX) {
         return Err(format!("its length_s is {}", interval.length_s));
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn profile() -> Profile {
-        let interval = |begin: &str| Interval {
+        let interval = |begin: &str| ProfileInterval {
             begin: Some(begin.to_owned()),
             length_s: 3600.0,
             inputs: vec![0],

@@ -34,12 +34,12 @@ pub struct Profile {
     /// Bytes of a block of the database; null where it is not known, or differs among its parts.
     pub block_bytes: Option<u32>,
     pub inputs: Vec<Input>,
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<ProfileInterval>,
     /// What is missing or odd, and what was assumed.
     pub gaps: Vec<String>,
     /// Made of the intervals; petal reads them and makes this anew.
     #[serde(default)]
-    pub summary: Summary,
+    pub summary: ProfileSummary,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub struct Input {
 /// A length of time with its mean rates. What is not known is not there; the inputs say why.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Interval {
+pub struct ProfileInterval {
     /// Such as `2026-11-22T10:00:00`; null where the source does not tell a date that petal reads.
     pub begin: Option<String>,
     pub length_s: f64,
@@ -84,7 +84,7 @@ pub struct Interval {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct ProfileSummary {
     /// Position in `intervals`, from 0: the most blocks read and written and commits per second.
     pub busiest: Option<usize>,
     /// Percentiles of the intervals' rates, each interval weighted by its length.
@@ -102,7 +102,7 @@ pub struct Percentiles {
     pub mean: f64,
 }
 
-impl Interval {
+impl ProfileInterval {
     pub fn rate(&self, figure: WorkCount) -> Option<f64> {
         self.per_second.get(&figure).copied()
     }
@@ -131,7 +131,7 @@ impl Interval {
 }
 
 impl Profile {
-    pub fn busiest(&self) -> Option<&Interval> {
+    pub fn busiest(&self) -> Option<&ProfileInterval> {
         self.intervals.get(self.summary.busiest?)
     }
 

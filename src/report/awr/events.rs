@@ -4,7 +4,7 @@
 
 use crate::awr::columns::{column, value};
 use crate::awr::figure::{Figure, number};
-use crate::awr::report::{Event, Report, event};
+use crate::awr::report::{Report, WaitEvent, event};
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, whole};
 use crate::report::table::Table;
 
@@ -27,6 +27,6 @@ pub fn render(reports: &[Report]) -> String {
     table.render()
 }
 
-fn read<'r>(report: &'r Report, name: &str) -> Option<&'r Event> {
+fn read<'r>(report: &'r Report, name: &str) -> Option<&'r WaitEvent> {
     event(&report.foreground_events, name).or_else(|| event(&report.top_events, name))
 }

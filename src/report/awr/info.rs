@@ -3,7 +3,7 @@
 
 use crate::awr::columns::value;
 use crate::awr::figure::Figure;
-use crate::awr::report::{Event, Report};
+use crate::awr::report::{Report, WaitEvent};
 use crate::settings::printable::printable_line;
 
 /// The first line; the columns' names.
@@ -62,7 +62,7 @@ fn latency(report: &Report, name: &str) -> String {
 }
 
 /// The row of the list as it is printed.
-fn top(event: &Event) -> String {
+fn top(event: &WaitEvent) -> String {
     let cells = [
         &event.waits,
         &event.time_s,

@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use super::{csv, events, explain, info, table};
 use crate::awr::figure::Figure;
-use crate::awr::report::{Format, Load, Report};
+use crate::awr::report::{Format, LoadLine, Report};
 use crate::awr::tests::{SAMPLES, tell};
 use crate::awr::{AwrError, parse, source};
 
@@ -165,7 +165,7 @@ fn stands_in(text: &str, report: &Report) -> Result<(), String> {
 fn figures(report: &Report) -> Vec<Figure> {
     let header = &report.header;
     let profile = &report.load_profile;
-    let loads: [&Load; 8] = [
+    let loads: [&LoadLine; 8] = [
         &profile.db_time,
         &profile.redo_bytes,
         &profile.logical_reads,

@@ -1,7 +1,7 @@
 //! Charts as SVG, over scales and colors of petal's own. A chart knows values and words, never
 //! records; which figures it shows is for [`super::petals`] and [`super::html`].
 
-pub mod figure;
+pub mod chart;
 mod labels;
 pub mod marker;
 pub mod palette;
@@ -9,10 +9,10 @@ pub mod plot;
 pub mod scale;
 mod svg;
 
-pub use figure::{Figure, Series, Variant};
+pub use chart::{Chart, ChartSeries, Variant};
 pub use labels::{Labels, Weight};
 pub use marker::Marker;
 pub use palette::Color;
-pub use plot::{Axis, Frame, Plot, Use, Word};
+pub use plot::{Frame, Plot, PlotAxis, Use, Word};
 pub use scale::Scale;
 pub use svg::escape;

@@ -17,7 +17,7 @@ pub enum Use {
 
 /// An axis and what it counts, with its unit and layer.
 #[derive(Debug, Clone)]
-pub struct Axis {
+pub struct PlotAxis {
     pub scale: Scale,
     pub title: String,
     /// Words instead of the values of ticks.
@@ -26,7 +26,7 @@ pub struct Axis {
     pub room: f64,
 }
 
-impl Axis {
+impl PlotAxis {
     pub fn new(scale: Scale, title: &str) -> Self {
         Self { scale, title: title.to_owned(), words: None, room: 0.0 }
     }
@@ -57,8 +57,8 @@ pub struct Frame<'a> {
     /// In pixels.
     pub width: f64,
     pub height: f64,
-    pub x: Axis,
-    pub y: Axis,
+    pub x: PlotAxis,
+    pub y: PlotAxis,
     pub shown: Use,
 }
 

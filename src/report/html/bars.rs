@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant, Word};
+use super::super::charts::{
+    Chart, ChartSeries, Color, Frame, Plot, PlotAxis, Scale, Use, Variant, Word,
+};
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
 use crate::record::Run;
@@ -12,7 +14,7 @@ use crate::stats::histogram::Bar;
 const SPREADS_MAX: usize = 7;
 
 /// How latency is spread: operations, and waits that were timed one by one.
-pub(super) fn histogram(run: &Run) -> Option<Figure> {
+pub(super) fn histogram(run: &Run) -> Option<Chart> {
     let spreads = spreads(run);
     let uppers = uppers(&spreads);
     let (&least, &most) = uppers.first().zip(uppers.last())?;
@@ -31,11 +33,11 @@ pub(super) fn histogram(run: &Run) -> Option<Figure> {
             description: &description,
             width: 1080.0,
             height: 330.0,
-            x: Axis::new(
+            x: PlotAxis::new(
                 Scale::doublings((least as f64 / 2.0).max(0.5), most as f64),
                 "latency, us",
             ),
-            y: Axis::new(y, "per cent of a series"),
+            y: PlotAxis::new(y, "per cent of a series"),
             shown: Use::Page,
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {
@@ -47,7 +49,8 @@ pub(super) fn histogram(run: &Run) -> Option<Figure> {
         plot.finish()
     };
     let names = spreads.iter().enumerate();
-    let series = names.map(|(number, (name, _))| Series::area(number, name, Color::Series(number)));
+    let series =
+        names.map(|(number, (name, _))| ChartSeries::area(number, name, Color::Series(number)));
     let heads = spreads.iter().flat_map(|(name, _)| [format!("{name} %"), format!("{name} count")]);
     let row = |&upper: &u64| {
         let cells = spreads.iter().flat_map(|(_, bars)| {
@@ -57,7 +60,7 @@ pub(super) fn histogram(run: &Run) -> Option<Figure> {
         });
         std::iter::once(whole(upper)).chain(cells).collect()
     };
-    Some(Figure {
+    Some(Chart {
         id: "histogram".to_owned(),
         title: title.to_owned(),
         note: format!(
@@ -127,7 +130,7 @@ struct Layer {
 }
 
 /// The same work as petal asked for it, the database saw it, and the device served it.
-pub(super) fn layers(run: &Run) -> Option<Figure> {
+pub(super) fn layers(run: &Run) -> Option<Chart> {
     let layers = layers_of(run);
     let known = layers.iter().flat_map(|layer| [layer.read, layer.written]).flatten();
     let most = known.map(|bytes| bytes as f64 / 1e6).fold(0.0, f64::max);
@@ -145,8 +148,11 @@ pub(super) fn layers(run: &Run) -> Option<Figure> {
         description: &layers_described(&layers),
         width: 1080.0,
         height: 72.0 + 58.0 * count,
-        x: Axis::new(x, "MB over the run (millions of bytes)"),
-        y: Axis { words: Some(words.collect()), ..Axis::new(Scale::between(0.0, count), "") },
+        x: PlotAxis::new(x, "MB over the run (millions of bytes)"),
+        y: PlotAxis {
+            words: Some(words.collect()),
+            ..PlotAxis::new(Scale::between(0.0, count), "")
+        },
         shown: Use::Page,
     });
     for (number, shift) in [0.17, -0.17].into_iter().enumerate() {
@@ -168,8 +174,8 @@ pub(super) fn layers(run: &Run) -> Option<Figure> {
         let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
         vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
     };
-    let area = |(number, name)| Series::area(number, name, Color::Series(number));
-    Some(Figure {
+    let area = |(number, name)| ChartSeries::area(number, name, Color::Series(number));
+    Some(Chart {
         id: "layers".to_owned(),
         title: "The same work on every layer".to_owned(),
         note: "In bytes, for requests split and merge on their way down. Reads that the device did \

@@ -5,7 +5,7 @@ use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
 use super::super::run::calibrated::{line, notes, per_cent, table, whence};
 use super::page::{Part, Section};
-use super::traces::{self, Chart, Row, Subject, Trace};
+use super::traces::{self, Row, Subject, Trace, TraceChart};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
 use crate::record::sweep::Swept;
@@ -111,14 +111,14 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
     let described = shares.iter().map(|(name, share)| format!("{name}: {}.", line(share)));
     let description = &described.collect::<Vec<_>>().join(" ");
     let subject = Subject { description, x_title: X_TITLE, head: &HEAD, rows: &rows };
-    let iops = Chart {
+    let iops = TraceChart {
         id: "device-iops",
         title: "Requests per second on the device's curve",
         y_title: "requests per second at the device",
         note: NOTE_IOPS,
         traces: iops,
     };
-    let us = Chart {
+    let us = TraceChart {
         id: "device-us",
         title: "Latency on the device's curve",
         y_title: "us for a request",

@@ -4,7 +4,7 @@ use super::super::calibration::{READING, curve, facts, figures, title, unders};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
 use super::page::{Page, Part, Section, Tile, moment};
-use super::traces::{Chart, Row, Subject, Trace, parts};
+use super::traces::{Row, Subject, Trace, TraceChart, parts};
 use crate::record::Status;
 use crate::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
@@ -99,7 +99,7 @@ fn charts(calibration: &Calibration) -> Vec<Part> {
     }
     let x_title = "requests in flight";
     let subject = Subject { description: DESCRIPTION, x_title, head: &HEAD, rows: &rows };
-    let chart = |id, title, y_title, traces| Chart { id, title, y_title, note: NOTE, traces };
+    let chart = |id, title, y_title, traces| TraceChart { id, title, y_title, note: NOTE, traces };
     let titles = ["Requests per second by depth", "Latency by depth"];
     let iops = chart("curves-iops", titles[0], "requests per second", iops);
     parts(&subject, [iops, chart("curves-us", titles[1], "us for a request", us)])

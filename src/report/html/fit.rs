@@ -1,7 +1,9 @@
 //! The page of a replay's break point, for whoever decides: production's load over time under what
 //! the platform holds, the steps, and what was assumed.
 
-use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant, Word};
+use super::super::charts::{
+    Chart, ChartSeries, Color, Frame, Plot, PlotAxis, Scale, Use, Variant, Word,
+};
 use super::super::numbers::{or_dash, rate};
 use super::super::profile::length;
 use super::super::replay::steps;
@@ -75,18 +77,18 @@ pub fn fit_svg(found: &BreakPoint, profile: &Profile) -> String {
     draw(found, profile, Use::Alone)
 }
 
-fn figure(found: &BreakPoint, profile: &Profile) -> Figure {
+fn figure(found: &BreakPoint, profile: &Profile) -> Chart {
     let row =
         |(hours, load, begin): (f64, f64, String)| vec![begin, format!("{hours:.2}"), rate(load)];
-    Figure {
+    Chart {
         id: "fit".to_owned(),
         title: TITLE.to_owned(),
         note: NOTE.to_owned(),
         is_wide: true,
         variants: vec![Variant { name: "linear", svg: draw(found, profile, Use::Page) }],
         series: vec![
-            Series::line(0, "production", Color::Series(0), "", None),
-            Series::line(1, "held", Color::Series(1), "", None),
+            ChartSeries::line(0, "production", Color::Series(0), "", None),
+            ChartSeries::line(1, "held", Color::Series(1), "", None),
         ],
         head: ["begin", "hours", "load per second"].map(str::to_owned).into(),
         rows: curve(profile).into_iter().map(row).collect(),
@@ -129,8 +131,8 @@ fn draw(found: &BreakPoint, profile: &Profile, shown: Use) -> String {
         description: &found.line(),
         width: 1080.0,
         height: if shown == Use::Alone { 480.0 } else { 450.0 },
-        x: Axis::new(Scale::linear([0.0, end]), unit),
-        y: Axis::new(Scale::linear(most.chain([0.0])), Y_TITLE),
+        x: PlotAxis::new(Scale::linear([0.0, end]), unit),
+        y: PlotAxis::new(Scale::linear(most.chain([0.0])), Y_TITLE),
         shown,
     });
     let line: Vec<(f64, f64)> =

@@ -1,7 +1,7 @@
 //! Many records on one page: a row for each of their lines to sort and to filter, published figures
 //! beside them, and each record's petals in small, all on the same axes.
 
-use super::super::charts::figure::spark;
+use super::super::charts::chart::spark;
 use super::super::numbers::{bytes, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
 use super::super::records::Shown;

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 
-use super::super::charts::{Figure, palette};
+use super::super::charts::{Chart, palette};
 use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
 use crate::record::{Finding, Severity, as_text};
@@ -62,9 +62,9 @@ pub(super) struct Section {
 
 #[derive(Debug)]
 pub(super) enum Part {
-    Figure(Box<Figure>),
+    Figure(Box<Chart>),
     /// One of many: a browser builds it when it comes near the window.
-    FigureOnDemand(Box<Figure>),
+    FigureOnDemand(Box<Chart>),
     Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),

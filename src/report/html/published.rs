@@ -1,7 +1,9 @@
 //! Results of the method that people published, beside a gallery's own: what each says of itself,
 //! and what keeps it from being compared.
 
-use super::super::charts::{Axis, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant};
+use super::super::charts::{
+    Chart, ChartSeries, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant,
+};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
 
 const TABLE: &str = include_str!("published.csv");
@@ -38,7 +40,7 @@ pub(super) fn all() -> Vec<Published> {
 }
 
 /// A strip: a row for each result, and one for the peaks of the gallery's own lines.
-pub(super) fn strip(own: &[(String, f64)]) -> Figure {
+pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let published = all();
     let count = published.len() as f64 + 1.0;
     let middle = |at: usize| count - at as f64 - 0.5;
@@ -54,8 +56,8 @@ pub(super) fn strip(own: &[(String, f64)]) -> Figure {
         description: "The most requests per second of each published result and of each line here.",
         width: 1080.0,
         height: 46.0 + ROW_PX * count,
-        x: Axis::new(x, "physical I/O requests per second"),
-        y: Axis { words: Some(words), ..Axis::new(Scale::between(0.0, count), "") },
+        x: PlotAxis::new(x, "physical I/O requests per second"),
+        y: PlotAxis { words: Some(words), ..PlotAxis::new(Scale::between(0.0, count), "") },
         shown: Use::Page,
     });
     for (row, (_, piops)) in own.iter().enumerate() {
@@ -84,13 +86,13 @@ pub(super) fn strip(own: &[(String, f64)]) -> Figure {
             caveat.clone(),
         ]
     });
-    Figure {
+    Chart {
         id: id.to_owned(),
         title: title.to_owned(),
         note: NOTE.to_owned(),
         is_wide: true,
         variants: vec![Variant { name: "log", svg: plot.finish() }],
-        series: Vec::<Series>::new(),
+        series: Vec::<ChartSeries>::new(),
         head: ["result", "mix", "sessions", "requests/s", "read us", "to know of it"]
             .map(str::to_owned)
             .into(),

@@ -1,7 +1,7 @@
 //! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
-use super::super::charts::Figure;
+use super::super::charts::Chart;
 use super::super::distinct;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
@@ -65,7 +65,7 @@ pub fn petals(
 /// The page of reports of which no number of sessions is known.
 pub fn reports(
     title: &str,
-    figure: Figure,
+    figure: Chart,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
     let parts = vec![Part::Figure(Box::new(figure))];

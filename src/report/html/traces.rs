@@ -2,7 +2,8 @@
 //! on their own. What the points are is for [`super::calibrated`] and [`super::calibration`].
 
 use super::super::charts::{
-    Axis, Color, Figure, Frame, Labels, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
+    Chart, ChartSeries, Color, Frame, Labels, Marker, Plot, PlotAxis, Scale, Use, Variant, Weight,
+    Word,
 };
 use super::page::Part;
 
@@ -56,7 +57,7 @@ pub(super) struct Subject<'a> {
     pub(super) rows: &'a [Row],
 }
 
-pub(super) struct Chart<'a> {
+pub(super) struct TraceChart<'a> {
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) y_title: &'a str,
@@ -67,22 +68,22 @@ pub(super) struct Chart<'a> {
 /// The charts that have a point to draw.
 pub(super) fn parts<'a>(
     subject: &Subject<'_>,
-    charts: impl IntoIterator<Item = Chart<'a>>,
+    charts: impl IntoIterator<Item = TraceChart<'a>>,
 ) -> Vec<Part> {
     let figures = charts.into_iter().filter_map(|chart| figure(subject, chart));
     figures.map(|figure| Part::Figure(Box::new(figure))).collect()
 }
 
-fn figure(subject: &Subject<'_>, mut chart: Chart<'_>) -> Option<Figure> {
+fn figure(subject: &Subject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
     chart.traces.retain(|trace| !trace.points.is_empty());
     if chart.traces.is_empty() {
         return None;
     }
     let series = chart.traces.iter().enumerate().map(|(number, trace)| {
         let mark = Some((trace.marker, trace.is_hollow));
-        Series::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
+        ChartSeries::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
     });
-    Some(Figure {
+    Some(Chart {
         id: chart.id.to_owned(),
         title: chart.title.to_owned(),
         note: chart.note.to_owned(),
@@ -94,7 +95,7 @@ fn figure(subject: &Subject<'_>, mut chart: Chart<'_>) -> Option<Figure> {
     })
 }
 
-fn drawn(subject: &Subject<'_>, chart: &Chart<'_>, is_log: bool) -> String {
+fn drawn(subject: &Subject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String {
     let place = |row: usize| subject.rows.get(row).map_or(0.0, |row| row.x);
     let traces = &chart.traces;
     let heights = || traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
@@ -105,8 +106,8 @@ fn drawn(subject: &Subject<'_>, chart: &Chart<'_>, is_log: bool) -> String {
         description: subject.description,
         width: WIDTH,
         height: HEIGHT,
-        x: Axis::new(Scale::log(across), subject.x_title),
-        y: Axis::new(
+        x: PlotAxis::new(Scale::log(across), subject.x_title),
+        y: PlotAxis::new(
             if is_log { Scale::log(heights()) } else { Scale::linear(heights()) },
             chart.y_title,
         ),

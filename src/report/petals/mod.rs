@@ -7,7 +7,7 @@ pub mod scatter;
 pub mod small;
 
 use super::charts::{
-    Axis, Color, Figure, Frame, Labels, Plot, Scale, Series, Use, Variant, Weight, Word,
+    Chart, ChartSeries, Color, Frame, Labels, Plot, PlotAxis, Scale, Use, Variant, Weight, Word,
 };
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use look::Look;
@@ -102,16 +102,16 @@ pub fn svg_titled(petals: &Petals, title: &str) -> String {
         description: &captions::description(petals, &PIOPS),
         width: 820.0,
         height: 480.0,
-        x: Axis::new(x, PIOPS.x_title),
-        y: Axis::new(y, PIOPS.y_title),
+        x: PlotAxis::new(x, PIOPS.x_title),
+        y: PlotAxis::new(y, PIOPS.y_title),
         shown: Use::Alone,
     })
 }
 
 /// For a page: linear and log, the series, and the table of values.
-pub fn figure(petals: &Petals, chart: &PetalChart) -> Figure {
+pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
     let drawing = Drawing::new(petals, chart);
-    Figure {
+    Chart {
         id: chart.name.to_owned(),
         title: chart.title.to_owned(),
         note: chart.note.to_owned(),
@@ -179,12 +179,12 @@ impl<'a> Drawing<'a> {
         self.curves.iter().flat_map(|curve| curve.dots.iter().flatten())
     }
 
-    fn series(&self) -> Vec<Series> {
+    fn series(&self) -> Vec<ChartSeries> {
         let all = self.curves.iter().enumerate();
         all.map(|(number, curve)| {
             let look = &curve.look;
             let mark = Some((look.marker, curve.is_hollow));
-            Series::line(number, &curve.name, look.color, look.dash, mark)
+            ChartSeries::line(number, &curve.name, look.color, look.dash, mark)
         })
         .collect()
     }
@@ -216,8 +216,8 @@ impl<'a> Drawing<'a> {
             description: &captions::description(self.petals, self.chart),
             width: 1080.0,
             height: if shown == Use::Alone { 610.0 } else { 580.0 },
-            x: Axis::new(x, self.chart.x_title),
-            y: Axis::new(y, self.chart.y_title),
+            x: PlotAxis::new(x, self.chart.x_title),
+            y: PlotAxis::new(y, self.chart.y_title),
             shown,
         };
         self.draw_in(&frame)

@@ -1,7 +1,7 @@
 //! Reports of loads whose number of sessions is not known: a point for each, which no line joins.
 
 use super::super::charts::{
-    Axis, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
+    Chart, ChartSeries, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant, Weight, Word,
 };
 use super::super::distinct;
 use super::super::numbers::{micros, rate};
@@ -29,14 +29,20 @@ pub fn svg(spots: &[Spot]) -> String {
 }
 
 /// For a page: linear and log, and the table of values.
-pub fn figure(spots: &[Spot]) -> Figure {
+pub fn figure(spots: &[Spot]) -> Chart {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
-        Series::line(number, group, Color::Series(number), "", Some((Marker::of(number), false)))
+        ChartSeries::line(
+            number,
+            group,
+            Color::Series(number),
+            "",
+            Some((Marker::of(number), false)),
+        )
     });
     let row = |Spot { group, name, piops, read_us }: &Spot| {
         vec![group.clone(), name.clone(), rate(*piops), micros(*read_us)]
     };
-    Figure {
+    Chart {
         id: ID.to_owned(),
         title: TITLE.to_owned(),
         note: NOTE.to_owned(),
@@ -64,8 +70,8 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
         description: &format!("{TITLE}; {} reports.", spots.len()),
         width: 1080.0,
         height: if shown == Use::Alone { 610.0 } else { 580.0 },
-        x: Axis::new(x, PIOPS.x_title),
-        y: Axis::new(y, PIOPS.y_title),
+        x: PlotAxis::new(x, PIOPS.x_title),
+        y: PlotAxis::new(y, PIOPS.y_title),
         shown,
     });
     let mut labels = plot.labels();

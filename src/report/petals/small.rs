@@ -1,7 +1,7 @@
 //! Petals in small, many beside each other: on axes that all of them share, without words beside
 //! the points.
 
-use super::super::charts::{Axis, Figure, Frame, Plot, Scale, Use, Variant};
+use super::super::charts::{Chart, Frame, Plot, PlotAxis, Scale, Use, Variant};
 use super::{Drawing, PIOPS, Petals, captions, joined};
 use crate::analysis::petals::PetalLine;
 
@@ -36,7 +36,7 @@ impl SharedAxes {
     }
 
     /// One of the small charts, with the table of its values.
-    pub fn figure(&self, petals: &Petals, id: String, title: String, note: String) -> Figure {
+    pub fn figure(&self, petals: &Petals, id: String, title: String, note: String) -> Chart {
         let drawing = Drawing::new(petals, &PIOPS);
         let mut plot = Plot::new(&Frame {
             id: &id,
@@ -44,8 +44,8 @@ impl SharedAxes {
             description: &captions::description(petals, &PIOPS),
             width: 360.0,
             height: 250.0,
-            x: Axis::new(self.x.clone(), "PIOPS"),
-            y: Axis::new(self.y.clone(), "single-block read, us").with_room(52.0),
+            x: PlotAxis::new(self.x.clone(), "PIOPS"),
+            y: PlotAxis::new(self.y.clone(), "single-block read, us").with_room(52.0),
             shown: Use::Page,
         });
         for (number, curve) in drawing.curves.iter().enumerate() {
@@ -67,7 +67,7 @@ impl SharedAxes {
                 }
             });
         }
-        Figure {
+        Chart {
             variants: vec![Variant { name: "log", svg: plot.finish() }],
             series: drawing.series(),
             head: captions::head(&PIOPS),

@@ -3,7 +3,7 @@
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::table::Table;
 use crate::record::Run;
-use crate::record::hosts::{CommonStart, HostRun, StartedBy};
+use crate::record::driver_hosts::{CommonStart, HostRun, StartedBy};
 
 /// A row for each host; empty where one host drove the run.
 pub(in crate::report) fn table(run: &Run) -> Table {

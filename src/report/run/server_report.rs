@@ -2,7 +2,7 @@
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::table::Table;
-use crate::analysis::server_report::Comparison;
+use crate::analysis::server_report::ReportComparison;
 use crate::record::server_report::SeenReport;
 
 pub(in crate::report) fn heading(report: &SeenReport) -> String {
@@ -29,7 +29,7 @@ pub(in crate::report) fn heading(report: &SeenReport) -> String {
 }
 
 /// The same figures as both saw them.
-pub(in crate::report) fn beside(comparison: &Comparison) -> Table {
+pub(in crate::report) fn beside(comparison: &ReportComparison) -> Table {
     let mut table = Table::headed(
         "over the run, and over the report's window | petal's snapshots: | the report: | report more by %: | judged",
     );
@@ -55,7 +55,7 @@ pub(in crate::report) fn beside(comparison: &Comparison) -> Table {
 }
 
 /// Why the two differ, and by how much they may.
-fn explained(comparison: &Comparison) -> String {
+fn explained(comparison: &ReportComparison) -> String {
     format!(
         "petal's snapshots lie close around the run of {} s; the report's lie outside of them, {} s \
          apart, and it counts the work of its own snapshots. Alike is a count from {} % less to {} % \

@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::Facts;
 use crate::record::{Run, as_text};
 use crate::settings::{Given, Origin};
-use crate::stats::host::{Device, Host};
+use crate::stats::host::{Device, HostFacts};
 
 pub(in crate::report) fn facts(run: &Run) -> Facts {
     [target(run), host(run), shape(run)].concat()
@@ -71,9 +71,9 @@ fn host(run: &Run) -> Facts {
     facts
 }
 
-fn of_host(name: &str, host: &Host) -> Facts {
+fn of_host(name: &str, host: &HostFacts) -> Facts {
     let model = host.cpu_model.as_deref().unwrap_or("model not known");
-    let Host { name: own, kernel, cpus, .. } = host;
+    let HostFacts { name: own, kernel, cpus, .. } = host;
     let memory = or_dash(host.memory_bytes, bytes);
     let first = format!("{own}, Linux {kernel}, {cpus} processors ({model}), memory {memory}");
     let devices = host.devices.iter().map(|device| ("device", Some(described(device))));

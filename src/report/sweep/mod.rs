@@ -141,7 +141,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
 pub(crate) mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::sweep::{FORMAT, Plan, Sweep, SweepCell};
+    use crate::record::sweep::{FORMAT, Sweep, SweepCell, SweepPlan};
 
     /// Two lines of three session counts, two repeats, one cell of them missing.
     pub(crate) fn swept() -> Swept {
@@ -149,17 +149,17 @@ pub(crate) mod tests {
             key: key.to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
-        let mut plan = Plan {
+        let mut plan = SweepPlan {
             axes: vec![axis("update_pct", &["0", "20"]), axis("sessions", &["1", "4", "16"])],
             repeats: 2,
             seed: 7,
-            ..Plan::default()
+            ..SweepPlan::default()
         };
         plan.settings.insert("run_time".into(), 60.into());
         let plan = crate::runner::sweep::with_order(plan);
         let factors = plan.cells();
         let (mut cells, mut runs) = (Vec::new(), Vec::new());
-        for turn in crate::runner::sweep::turns(&plan) {
+        for turn in crate::runner::sweep::cell_runs(&plan) {
             if (turn.number, turn.repeat) == (5, 2) {
                 continue;
             }
@@ -288,7 +288,7 @@ pub(crate) mod tests {
         let mut swept = swept();
         let at = swept.sweep.cells.iter().position(|cell| cell.number == 1).unwrap();
         swept.runs[at].summary.status = Status::Failed;
-        swept.sweep.failures.push(crate::record::sweep::Failure {
+        swept.sweep.failures.push(crate::record::sweep::CellFailure {
             number: 5,
             repeat: 2,
             message: "the server went away".to_owned(),

@@ -59,7 +59,7 @@ const FILES: [&str; 5] =
 
 /// The plan of a run as its first host has it; the others must have the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SharedPlan {
     pub petal_version: String,
     pub url: String,
     pub sessions: u32,
@@ -121,13 +121,13 @@ impl Together {
         self.caller.signals.load(Ordering::Relaxed)
     }
 
-    fn say(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let sent = self.peers.send(to, tag, &[&round[..], bytes].concat(), wait);
         self.note_lost(sent)
     }
 
-    fn hear(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
         loop {
             let heard = self.note_lost(self.peers.receive(from, tag, wait))?;
             if let Some((round, bytes)) = heard.split_first_chunk()
@@ -176,19 +176,19 @@ impl Together {
 
     /// On the first host: tells the others what all do next. What is still on its way of the run
     /// before is left out from now on.
-    pub fn tell_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
+    pub fn send_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
         let text = serde_json::to_vec(next).unwrap_or_default();
         for rank in self.others() {
-            Self::wait_on(WORD_LIMIT, |wait| self.say(rank, Tag::Next, &text, wait))?;
+            Self::wait_on(WORD_LIMIT, |wait| self.send(rank, Tag::Next, &text, wait))?;
         }
         self.next_round();
         Ok(())
     }
 
     /// On another host: what the first one says that all do next, within this time.
-    pub fn hear_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
+    pub fn receive_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
         // After a signal the first host is told when it asks.
-        let text = self.wait(limit, 2, |wait| self.hear(0, Tag::Next, wait))?;
+        let text = self.wait(limit, 2, |wait| self.receive(0, Tag::Next, wait))?;
         self.next_round();
         serde_json::from_slice(&text)
             .map_err(|error| PeerError::Failed(format!("what the first host said: {error}")))
@@ -229,7 +229,7 @@ impl Together {
                 true => self.ready(rank),
                 false => {
                     let limit = if interrupted { WORD_LIMIT } else { self.limits.trigger };
-                    Self::wait_on(limit, |wait| self.hear(rank, Tag::Ready, wait))
+                    Self::wait_on(limit, |wait| self.receive(rank, Tag::Ready, wait))
                 }
             };
             match reported {
@@ -244,7 +244,7 @@ impl Together {
         }
         let verdict = refusals.join("; ");
         for rank in self.others() {
-            let send = |wait: &Wait<'_>| self.say(rank, Tag::Verdict, verdict.as_bytes(), wait);
+            let send = |wait: &Wait<'_>| self.send(rank, Tag::Verdict, verdict.as_bytes(), wait);
             let sent = Self::wait_on(WORD_LIMIT, send);
             if refusals.is_empty() {
                 sent?;
@@ -266,13 +266,13 @@ impl Together {
             }
             self.signals() > 0
         };
-        self.hear(rank, Tag::Ready, &Wait::at_most(self.limits.ready, &is_over))
+        self.receive(rank, Tag::Ready, &Wait::at_most(self.limits.ready, &is_over))
     }
 
     fn obey(&self, own: Result<(), String>) -> Result<(), PeerError> {
         let interrupted = || if self.signals() > 0 { Err(SIGNAL.to_owned()) } else { Ok(()) };
         let word = own.and_then(|()| interrupted()).err().unwrap_or_default();
-        Self::wait_on(WORD_LIMIT, |wait| self.say(0, Tag::Ready, word.as_bytes(), wait))?;
+        Self::wait_on(WORD_LIMIT, |wait| self.send(0, Tag::Ready, word.as_bytes(), wait))?;
         match word.as_str() {
             "" => {}
             // Nobody needs to hear it who has said why.
@@ -282,7 +282,7 @@ impl Together {
         // After a signal the first host learns of it when it asks the next time.
         // The first one may wait for all others as long as it may wait for this one.
         let limit = self.limits.ready * 2;
-        let verdict = self.wait(limit, 2, |wait| self.hear(0, Tag::Verdict, wait))?;
+        let verdict = self.wait(limit, 2, |wait| self.receive(0, Tag::Verdict, wait))?;
         match verdict.is_empty() {
             true => Ok(()),
             false => Err(PeerError::CalledOff(String::from_utf8_lossy(&verdict).into_owned())),
@@ -295,21 +295,21 @@ impl Together {
 
     /// Takes over the first host's plan. A host with another petal, database or settings calls the
     /// run off.
-    pub fn same_plan(&self, own: &Plan) -> Result<Plan, RunError> {
-        let text = self.told_by_first(serde_json::to_vec(own).unwrap_or_default())?;
-        let first: Plan = serde_json::from_slice(&text).unwrap_or_default();
+    pub fn same_plan(&self, own: &SharedPlan) -> Result<SharedPlan, RunError> {
+        let text = self.plan_of_first(serde_json::to_vec(own).unwrap_or_default())?;
+        let first: SharedPlan = serde_json::from_slice(&text).unwrap_or_default();
         let differs = own.differs_from(&first).map_or(Ok(()), Err);
         self.agree(differs)?;
         Ok(first)
     }
 
-    /// What the first host says, on all of them.
-    fn told_by_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+    /// The plan of the first host, on all of them.
+    fn plan_of_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if !self.is_first() {
-            return self.wait(self.limits.ready, 2, |wait| self.hear(0, Tag::Plan, wait));
+            return self.wait(self.limits.ready, 2, |wait| self.receive(0, Tag::Plan, wait));
         }
         for rank in self.others() {
-            self.wait(self.limits.trigger, 2, |wait| self.say(rank, Tag::Plan, &own, wait))?;
+            self.wait(self.limits.trigger, 2, |wait| self.send(rank, Tag::Plan, &own, wait))?;
         }
         Ok(own)
     }
@@ -338,13 +338,13 @@ impl Together {
     /// others, which are to end at `deadline`; true when all of them have ended.
     pub fn ended(&self, deadline: Instant) -> bool {
         if !self.is_first() {
-            let tell = |wait: &Wait<'_>| self.say(0, Tag::Ended, &[], wait);
-            return Self::wait_on(WORD_LIMIT, tell).is_ok();
+            let send = |wait: &Wait<'_>| self.send(0, Tag::Ended, &[], wait);
+            return Self::wait_on(WORD_LIMIT, send).is_ok();
         }
         let is_enough = || self.signals() > 1;
         let limit = deadline.saturating_duration_since(Instant::now()) + self.limits.end;
         let wait = Wait::at_most(limit, &is_enough);
-        let is_silent = |rank: &u32| self.hear(*rank, Tag::Ended, &wait).is_err();
+        let is_silent = |rank: &u32| self.receive(*rank, Tag::Ended, &wait).is_err();
         let silent: Vec<u32> = self.others().filter(is_silent).collect();
         for &rank in &silent {
             (self.caller.note)(&self.named(rank, "has not reported that its sessions ended"));
@@ -355,7 +355,7 @@ impl Together {
     }
 
     /// Tells the first host of a second that has passed.
-    pub fn tell_second(&self, second: &Second) {
+    pub fn send_second(&self, second: &Second) {
         let text = serde_json::to_vec(second).unwrap_or_default();
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let text = [&round[..], &text].concat();
@@ -367,8 +367,8 @@ impl Together {
     pub fn seconds(&self) -> Vec<(Share, Second)> {
         let mut come = Vec::new();
         while let Ok(Some(rank)) = self.peers.arrived(Tag::Second) {
-            let hear = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Second, wait);
-            let Ok(text) = Self::wait_on(PROGRESS_LIMIT, hear) else { break };
+            let receive = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Second, wait);
+            let Ok(text) = Self::wait_on(PROGRESS_LIMIT, receive) else { break };
             let Some((round, text)) = text.split_first_chunk() else { continue };
             if u32::from_le_bytes(*round) != self.round.load(Ordering::Relaxed) {
                 continue;
@@ -384,10 +384,10 @@ impl Together {
         let send = |wait: &Wait<'_>| {
             for name in FILES {
                 let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
-                self.say(0, Tag::Record, name.as_bytes(), wait)?;
-                self.say(0, Tag::Record, &text, wait)?;
+                self.send(0, Tag::Record, name.as_bytes(), wait)?;
+                self.send(0, Tag::Record, &text, wait)?;
             }
-            self.say(0, Tag::Record, &[], wait)
+            self.send(0, Tag::Record, &[], wait)
         };
         // The first host may wait for a script before it takes it.
         Self::wait_on(self.limits.ready, send)
@@ -424,12 +424,12 @@ impl Together {
         let is_silent = self.silent.lock().contains(&rank);
         let limit = if is_silent { WORD_LIMIT } else { self.limits.record };
         loop {
-            let hear = |wait: &Wait<'_>| self.hear(rank, Tag::Record, wait);
-            let name = Self::wait_on(limit, hear).map_err(|error| text(&error))?;
+            let receive = |wait: &Wait<'_>| self.receive(rank, Tag::Record, wait);
+            let name = Self::wait_on(limit, receive).map_err(|error| text(&error))?;
             if name.is_empty() {
                 return Ok(());
             }
-            let content = Self::wait_on(limit, hear).map_err(|error| text(&error))?;
+            let content = Self::wait_on(limit, receive).map_err(|error| text(&error))?;
             // Nothing is written under a name that is no record's.
             if let Some(known) = FILES.iter().find(|known| known.as_bytes() == name) {
                 folder.write_atomically(known, &content).map_err(|error| text(&error))?;
@@ -438,7 +438,7 @@ impl Together {
     }
 }
 
-impl Plan {
+impl SharedPlan {
     /// In what this host's plan is another one than the first host's.
     fn differs_from(&self, first: &Self) -> Option<String> {
         let said = |what: &str, own: &str, first: &str| {

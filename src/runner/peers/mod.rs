@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::workload::share::Share;
 
-pub use exchange::{Limits, Plan, Together};
-pub use progress::{Summed, Told};
+pub use exchange::{Limits, SharedPlan, Together};
+pub use progress::{ProgressShare, Summed};
 
 /// Messages between ranks: a few, before a run and after it, and one a second of progress.
 pub trait Peers: Send + Sync {

@@ -13,7 +13,7 @@ use super::super::{Subject, Watch};
 use super::Together;
 
 /// Watches on a host that is not the first: errors are shown there, seconds on the first one.
-pub struct Told<'a> {
+pub struct ProgressShare<'a> {
     pub hosts: &'a Together,
     pub shown: &'a dyn Watch,
 }
@@ -52,18 +52,18 @@ impl<'a> Summed<'a> {
     }
 }
 
-impl Progress for Told<'_> {
+impl Progress for ProgressShare<'_> {
     fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
     fn advance(&self, _: u64) {}
     fn note(&self, _: &str) {}
 }
 
-impl Watch for Told<'_> {
+impl Watch for ProgressShare<'_> {
     fn begins(&self, _: &Subject) {}
     fn triggered(&self, _: u32, _: f64) {}
 
     fn second(&self, second: &Second, _: &Tally, _: f64) {
-        self.hosts.tell_second(second);
+        self.hosts.send_second(second);
     }
 
     fn ended(&self) {}

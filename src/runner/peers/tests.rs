@@ -13,8 +13,8 @@ use super::*;
 use crate::engine::scripted::{Script, Scripted};
 use crate::engine::{Caller, Silent};
 use crate::record::{Run, Status, load};
-use crate::runner::series::Series;
-use crate::runner::{Context, RunError};
+use crate::runner::series::RunSeries;
+use crate::runner::{RunError, WorkContext};
 use crate::settings::Settings;
 
 type Mail = BTreeMap<(u32, u32, Tag), VecDeque<Vec<u8>>>;
@@ -112,9 +112,9 @@ fn ran_by<P: Peers + 'static>(
         let (settings, script) = of(peers.rank());
         let caller = caller(Arc::default());
         let hosts = Together::new(peers, caller.clone()).with_limits(LIMITS);
-        let context = Context { caller, watch: &Silent, hosts: Some(&hosts) };
+        let context = WorkContext { caller, watch: &Silent, hosts: Some(&hosts) };
         let engine = Arc::new(Scripted::in_memory(script, 10_000));
-        let mut series = Series::new(engine, settings, &context)?;
+        let mut series = RunSeries::new(engine, settings, &context)?;
         series.join(&hosts)?;
         Ok(series.run_once(1, Some("run"))?.run)
     };
@@ -274,9 +274,9 @@ fn seconds_of_all_hosts_are_shown_as_one() {
         ops: Ops { total, ..Ops::default() },
         ..Second::default()
     };
-    hosts[1].tell_second(&second(10));
-    hosts[2].tell_second(&second(200));
-    hosts[2].tell_second(&second(300));
+    hosts[1].send_second(&second(10));
+    hosts[2].send_second(&second(200));
+    hosts[2].send_second(&second(300));
     let come: Vec<(u32, u64)> = hosts[0]
         .seconds()
         .into_iter()
@@ -339,8 +339,8 @@ fn what_comes_late_of_an_earlier_run_is_left_out() {
     // The second host was slow: what it says of the first run comes when the next one has begun.
     let refused = hosts[1].agree(Err("no room".into())).unwrap_err();
     assert_eq!(refused, PeerError::CalledOff("no room".into()));
-    hosts[0].tell_next(&"the second run").unwrap();
-    assert_eq!(hosts[1].hear_next::<String>(LIMITS.ready).unwrap(), "the second run");
+    hosts[0].send_next(&"the second run").unwrap();
+    assert_eq!(hosts[1].receive_next::<String>(LIMITS.ready).unwrap(), "the second run");
     thread::scope(|scope| {
         let other = scope.spawn(|| hosts[1].agree(Ok(())));
         assert_eq!(hosts[0].agree(Ok(())), Ok(()));

@@ -43,7 +43,7 @@ const BEGUN_BYTES: u64 = 2048;
 
 /// The cuts that a user asks for.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct PowerCutRequest {
     pub engine: GuestEngine,
     pub cuts: u32,
     pub disk: DiskKind,
@@ -64,7 +64,7 @@ pub struct Request {
 /// Cuts as often as asked, and calls `on_cut` after each cut. An error, or a signal, ends it; what was
 /// found until then is returned with it.
 pub fn run(
-    request: &Request,
+    request: &PowerCutRequest,
     caller: &Caller,
     watch: &dyn super::Watch,
     on_cut: &dyn Fn(&Trial, &Cut),
@@ -82,7 +82,7 @@ pub fn run(
 
 /// A saved guest and a loaded disk, on which all cuts are made.
 struct TestBed<'a> {
-    request: &'a Request,
+    request: &'a PowerCutRequest,
     caller: &'a Caller,
     folder: &'a Path,
     programs: Programs,
@@ -90,7 +90,7 @@ struct TestBed<'a> {
 
 impl<'a> TestBed<'a> {
     fn prepare(
-        request: &'a Request,
+        request: &'a PowerCutRequest,
         caller: &'a Caller,
         watch: &dyn super::Watch,
         folder: &'a Path,

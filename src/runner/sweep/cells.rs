@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::merge::Kept;
-use super::super::series::{Series, UsedData};
-use super::super::{Context, RunError};
+use super::super::merge::RunWithFolder;
+use super::super::series::{RunSeries, UsedData};
+use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
 use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
 use super::together;
 use crate::analysis::break_point::{self, LoadHeld};
 use crate::record::observation::{Observation, metric};
-use crate::record::sweep::{self as kept, Failure, SweepCell};
+use crate::record::sweep::{self as kept, CellFailure, SweepCell};
 use crate::record::{Folder, RecordError, Run, Status};
 use crate::report::numbers::{micros, or_dash, rate, span};
 use crate::settings::Settings;
@@ -21,7 +21,7 @@ use crate::settings::Settings;
 pub fn run(
     planned: &Planned,
     held: &mut SweepFolder,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<Vec<RunError>, RunError> {
     let watch = context.watch;
     let mut beside = Vec::new();
@@ -79,7 +79,7 @@ fn one(
     planned: &Planned,
     held: &mut SweepFolder,
     cell_run: CellRun,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<Option<(Run, Option<RunError>)>, RunError> {
     let CellRun { number, repeat } = cell_run;
     let plan = &held.sweep.plan;
@@ -91,7 +91,7 @@ fn one(
     let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
     let dir = held.folder.path().to_owned();
     let name = plan.folder_name(number, &factors, repeat);
-    together::tell_cell(cell_run, context)?;
+    together::send_cell(cell_run, context)?;
     let begin = || kept::begin_cell(&dir, &name);
     let done = together::or_call_off(context, drive(planned, settings, cell_run, begin, context))?;
     let status = done.run.summary.status;
@@ -119,10 +119,10 @@ pub(super) fn drive(
     settings: Settings,
     CellRun { number, repeat }: CellRun,
     begin: impl FnOnce() -> Result<Folder, RecordError>,
-    context: &Context<'_>,
-) -> Result<Kept, RunError> {
+    context: &WorkContext<'_>,
+) -> Result<RunWithFolder, RunError> {
     let engine = context.open(&settings)?;
-    let mut series = Series::new(engine, settings, context)?;
+    let mut series = RunSeries::new(engine, settings, context)?;
     if let Some(hosts) = context.hosts {
         series.join(hosts)?;
     }
@@ -137,7 +137,7 @@ fn skip_higher_steps(
     held: &mut SweepFolder,
     cell_run: CellRun,
     run: &Run,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<(), RunError> {
     if !held.sweep.plan.step_by_step {
         return Ok(());
@@ -151,7 +151,7 @@ fn skip_higher_steps(
     if !higher.is_empty() {
         context.watch.note(&format!("not held: {why}; the higher steps of this round are not run"));
     }
-    held.sweep.skipped.extend(higher.map(|number| Failure {
+    held.sweep.skipped.extend(higher.map(|number| CellFailure {
         number,
         repeat,
         message: why.clone(),
@@ -165,12 +165,12 @@ fn nothing_measured(
     held: &mut SweepFolder,
     CellRun { number, repeat }: CellRun,
     error: &RunError,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<(), RunError> {
     let message = error.to_string();
     context.watch.error(&format!("cell {number} of round {repeat} measured nothing: {message}"));
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
-    held.sweep.failures.push(Failure { number, repeat, message });
+    held.sweep.failures.push(CellFailure { number, repeat, message });
     kept::save(&held.folder, &held.sweep)?;
     Ok(())
 }
@@ -179,7 +179,7 @@ fn nothing_measured(
 fn check_reachable(
     planned: &Planned,
     cell_run: CellRun,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<(), RunError> {
     let Some(settings) = planned.settings(cell_run.number) else { return Ok(()) };
     let loaded = context.open(settings).and_then(|engine| engine.loaded());
@@ -211,7 +211,7 @@ fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
     )
 }
 
-fn report_lost(run: &Run, context: &Context<'_>) {
+fn report_lost(run: &Run, context: &WorkContext<'_>) {
     for lost in run.summary.sessions_lost.iter().take(3) {
         context.watch.error(&format!(
             "session {} was lost after {:.1} s: {} ({})",

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
 use super::super::RunError;
-use super::Request;
+use super::SweepRequest;
 use super::order::{left, with_order};
 use super::plan::Planned;
 use crate::engine::file_lock::FileLock;
 use crate::record::folder::open_unlinked;
-use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
+use crate::record::sweep::{self as kept, FORMAT, Sweep, SweepPlan};
 use crate::record::{Folder, RecordError, Status, moment};
 
 const LOCK: &str = "sweep.lock";
@@ -43,7 +43,7 @@ pub fn look(planned: &Planned) -> Result<Option<Sweep>, RunError> {
 }
 
 /// Takes the folder, with what is done in it.
-pub fn take(planned: &Planned, request: &Request<'_>) -> Result<SweepFolder, RunError> {
+pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder, RunError> {
     let dir = &planned.dir;
     // Before anything is written into it; and again when nobody else can.
     if !(request.fresh && kept::is_one(dir)) {
@@ -118,7 +118,7 @@ fn refuse_foreign(dir: &Path) -> Result<(), RunError> {
 
 fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(), RunError> {
     let seed = if planned.seed_is_given { planned.plan.seed } else { sweep.plan.seed };
-    let asked = Plan { seed, ..planned.plan.clone() };
+    let asked = SweepPlan { seed, ..planned.plan.clone() };
     let mut differences = sweep.plan.differences(&asked);
     if sweep.petal_version != env!("CARGO_PKG_VERSION") {
         let (was, is) = (&sweep.petal_version, env!("CARGO_PKG_VERSION"));

@@ -7,14 +7,14 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::super::peers::Together;
-use super::super::{Context, RunError};
-use super::Request;
+use super::super::{RunError, WorkContext};
+use super::SweepRequest;
 use super::cells::drive;
 use super::order::CellRun;
 use super::plan::{Planned, plan};
 use super::together::{Next, check_hosts, or_call_off};
 use crate::record::Folder;
-use crate::record::sweep::Plan;
+use crate::record::sweep::SweepPlan;
 use crate::settings::Settings;
 use crate::workload::share::Share;
 
@@ -25,19 +25,19 @@ const LOAD_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// On every host but the first: does its share of the cells that the first one names.
 pub fn follow(
-    request: &Request<'_>,
-    context: &Context<'_>,
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
     hosts: &Together,
 ) -> Result<(), RunError> {
     let limit = if request.load { LOAD_LIMIT } else { PLAN_LIMIT };
-    let Next::Plan { petal_version, plan: first } = hosts.hear_next(limit)? else {
+    let Next::Plan { petal_version, plan: first } = hosts.receive_next(limit)? else {
         hosts.is_over();
         return Ok(());
     };
     let planned = or_call_off(context, same_plan(request, context, &petal_version, &first))?;
     hosts.agree(Ok(()))?;
     let dir = own_dir(&planned.dir, hosts.share());
-    while let Next::Cell(cell) = hosts.hear_next(PLAN_LIMIT)? {
+    while let Next::Cell(cell) = hosts.receive_next(PLAN_LIMIT)? {
         let done = or_call_off(context, share_of(cell, &planned, &first, &dir, context));
         let failed = done.and_then(|failure| failure.map_or(Ok(()), Err));
         check_hosts(context)?;
@@ -51,15 +51,15 @@ pub fn follow(
 
 /// This host's plan, which must be the first one's.
 fn same_plan(
-    request: &Request<'_>,
-    context: &Context<'_>,
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
     petal_version: &str,
-    first: &Plan,
+    first: &SweepPlan,
 ) -> Result<Planned, RunError> {
     let planned = plan(request, context)?;
     // Each host may have its own.
-    let comparable = |plan: &Plan| {
-        let mut plan = Plan { seed: first.seed, ..plan.clone() };
+    let comparable = |plan: &SweepPlan| {
+        let mut plan = SweepPlan { seed: first.seed, ..plan.clone() };
         plan.settings.remove("calibrations");
         plan
     };
@@ -86,9 +86,9 @@ fn own_dir(dir: &Path, share: Share) -> PathBuf {
 fn share_of(
     cell: CellRun,
     planned: &Planned,
-    first: &Plan,
+    first: &SweepPlan,
     dir: &Path,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<Option<RunError>, RunError> {
     let factors = first.cells().into_iter().nth((cell.number as usize).wrapping_sub(1));
     let (Some(settings), Some(factors)) = (planned.settings(cell.number), factors) else {

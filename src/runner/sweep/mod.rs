@@ -12,7 +12,7 @@ mod together;
 
 use std::path::PathBuf;
 
-use super::{Context, RunError};
+use super::{RunError, WorkContext};
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Sweep, Swept, load};
@@ -22,11 +22,11 @@ use crate::settings::objective::Objective;
 use crate::settings::read::Sources;
 
 pub use follow::follow;
-pub use order::{Pace, left, turns, with_order};
+pub use order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
 /// A request for a sweep, beside its settings.
-pub struct Request<'a> {
+pub struct SweepRequest<'a> {
     pub asked: Asked,
     pub sources: Sources<'a>,
     /// The sweep's own folder; else one named after the plan.
@@ -69,13 +69,13 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
 
 /// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
 /// stop; what was done is kept and reported in its folder.
-pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunError> {
+pub fn run(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let done = run_here(request, context);
     together::end(context);
     done
 }
 
-fn run_here(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunError> {
+fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let watch = context.watch;
     let planned = plan(request, context)?;
     let mut held = folder::take(&planned, request)?;
@@ -101,7 +101,7 @@ fn run_here(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunErr
         }
         _ => {}
     }
-    together::tell_plan(&held.sweep, context)?;
+    together::send_plan(&held.sweep, context)?;
     let ran = cells::run(&planned, &mut held, context);
     let swept = load(held.folder.path())?;
     let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;

@@ -7,7 +7,7 @@ use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::record::sweep::{Plan, Sweep};
+use crate::record::sweep::{Sweep, SweepPlan};
 use crate::workload::deck::shuffle;
 use crate::workload::scatter::mix;
 
@@ -37,7 +37,7 @@ fn shuffled(seed: u64, cells: u32, round: u32) -> Vec<u32> {
 }
 
 /// A plan with the order of all its rounds; those that it has stay.
-pub fn with_order(plan: Plan) -> Plan {
+pub fn with_order(plan: SweepPlan) -> SweepPlan {
     let cells = plan.cells().len() as u32;
     let order = (1..=plan.repeats)
         .map(|number| match plan.order.get(number as usize - 1) {
@@ -46,7 +46,7 @@ pub fn with_order(plan: Plan) -> Plan {
             None => round(plan.seed, cells, number),
         })
         .collect();
-    Plan { order, ..plan }
+    SweepPlan { order, ..plan }
 }
 
 /// A cell of a round: number and repeat, both from 1.
@@ -57,7 +57,7 @@ pub struct CellRun {
 }
 
 /// All runs of cells in the order in which they are run.
-pub fn turns(plan: &Plan) -> Vec<CellRun> {
+pub fn cell_runs(plan: &SweepPlan) -> Vec<CellRun> {
     (1..)
         .zip(&plan.order)
         .flat_map(|(repeat, round)| round.iter().map(move |&number| CellRun { number, repeat }))
@@ -66,9 +66,9 @@ pub fn turns(plan: &Plan) -> Vec<CellRun> {
 
 /// The runs that are not done yet, in order.
 pub fn left(sweep: &Sweep) -> Vec<CellRun> {
-    let mut turns = turns(&sweep.plan);
-    turns.retain(|turn| !sweep.is_settled(turn.number, turn.repeat));
-    turns
+    let mut runs = cell_runs(&sweep.plan);
+    runs.retain(|run| !sweep.is_settled(run.number, run.repeat));
+    runs
 }
 
 /// How long the cells before took beside their runs, to say when the sweep will end.
@@ -112,7 +112,7 @@ mod tests {
             engine: String::new(),
             started_at: String::new(),
             status: Status::Interrupted,
-            plan: with_order(Plan { axes, repeats, seed, ..Plan::default() }),
+            plan: with_order(SweepPlan { axes, repeats, seed, ..SweepPlan::default() }),
             cells: Vec::new(),
             failures: Vec::new(),
             skipped: Vec::new(),
@@ -138,13 +138,13 @@ mod tests {
         ) {
             let sweep = sweep(cells, repeats, seed);
             prop_assert_eq!(&with_order(sweep.plan.clone()), &sweep.plan);
-            let turns = turns(&sweep.plan);
-            prop_assert_eq!(turns.len(), cells * repeats as usize);
+            let runs = cell_runs(&sweep.plan);
+            prop_assert_eq!(runs.len(), cells * repeats as usize);
             // No cell comes again before every other was there.
-            let in_round = |(round, turns): (usize, &[CellRun])| {
-                turns.iter().all(|turn| turn.repeat as usize == round + 1)
+            let in_round = |(round, runs): (usize, &[CellRun])| {
+                runs.iter().all(|run| run.repeat as usize == round + 1)
             };
-            prop_assert!(turns.chunks(cells).enumerate().all(in_round));
+            prop_assert!(runs.chunks(cells).enumerate().all(in_round));
         }
 
         #[test]
@@ -152,21 +152,21 @@ mod tests {
             cells in 1usize..12, repeats in 1u32..4, seed: u64, done in any::<[bool; 48]>(),
         ) {
             let mut sweep = sweep(cells, repeats, seed);
-            let all = turns(&sweep.plan);
-            let cell = |turn: &CellRun| SweepCell {
-                number: turn.number,
-                repeat: turn.repeat,
+            let all = cell_runs(&sweep.plan);
+            let cell = |run: &CellRun| SweepCell {
+                number: run.number,
+                repeat: run.repeat,
                 factors: Vec::new(),
                 folder: String::new(),
                 status: Status::Complete,
             };
             sweep.cells =
-                all.iter().zip(done).filter(|(_, done)| *done).map(|(turn, _)| cell(turn)).collect();
+                all.iter().zip(done).filter(|(_, done)| *done).map(|(run, _)| cell(run)).collect();
             let left = left(&sweep);
             prop_assert_eq!(left.len() + sweep.cells.len(), all.len());
-            prop_assert!(left.iter().all(|turn| !sweep.has(turn.number, turn.repeat)));
+            prop_assert!(left.iter().all(|run| !sweep.has(run.number, run.repeat)));
             // In the order of the whole.
-            let order: Vec<CellRun> = all.into_iter().filter(|turn| left.contains(turn)).collect();
+            let order: Vec<CellRun> = all.into_iter().filter(|run| left.contains(run)).collect();
             prop_assert_eq!(order, left);
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn rounds_can_be_added_without_changing_those_that_are_there() {
         let two = sweep(7, 2, 11).plan;
-        let four = with_order(Plan { repeats: 4, ..two.clone() });
+        let four = with_order(SweepPlan { repeats: 4, ..two.clone() });
         assert_eq!(four.order[..2], two.order[..]);
         assert_eq!(four.order.len(), 4);
     }

@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::limits::check_admission;
 use super::super::series::{UsedData, draw_seed, setup_command};
-use super::super::{Context, RunError, load};
-use super::Request;
+use super::super::{RunError, WorkContext, load};
+use super::SweepRequest;
 use crate::analysis::break_point;
 use crate::engine::{self, Engine, Stop};
 use crate::record::replay::ReplayOf;
-use crate::record::sweep::{Axis, Plan};
+use crate::record::sweep::{Axis, SweepPlan};
 use crate::report::numbers::bytes;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
@@ -28,17 +28,17 @@ use crate::workload::plan::seats;
 /// A sweep that may begin.
 pub struct Planned {
     /// Without an order; its seed is that which was given, or one drawn for a new sweep.
-    pub plan: Plan,
+    pub plan: SweepPlan,
     pub seed_is_given: bool,
     /// Settings of cell n at n - 1; their seed is not set yet.
     pub cells: Vec<Settings>,
     pub engine: String,
     pub dir: PathBuf,
-    /// See [`Request::os_data`].
+    /// See [`SweepRequest::os_data`].
     pub os_data: Option<PathBuf>,
     pub replay: Option<ReplayOf>,
     pub objective: Option<Objective>,
-    pub targets: Vec<Target>,
+    pub targets: Vec<SweepTarget>,
     pub notes: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Planned {
 }
 
 /// One target of the sweep.
-pub struct Target {
+pub struct SweepTarget {
     pub url: String,
     /// The settings of its first cell.
     settings: Settings,
@@ -59,7 +59,7 @@ pub struct Target {
     pub data: Option<UsedData>,
 }
 
-pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, RunError> {
+pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Planned, RunError> {
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
     cells.iter_mut().for_each(|cell| cell.is_shared = context.hosts.is_some());
     show_notes(&cells, context);
@@ -92,7 +92,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
     same_bytes_per_block_size(&axes, &targets)?;
     let first = cells.first().cloned().unwrap_or_default();
     let seed_is_given = first.seed.is_some();
-    let plan = Plan {
+    let plan = SweepPlan {
         settings: settings_of(&axes, &cells, &targets, schemas),
         axes: axes.into_iter().map(|(key, values)| Axis { key, values }).collect(),
         repeats: first.repeats,
@@ -122,7 +122,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
 }
 
 /// The folder that the same command finds again: its name tells a plan from all others.
-fn dir_named_after(plan: &Plan, kind: &str, settings: &Settings) -> PathBuf {
+fn dir_named_after(plan: &SweepPlan, kind: &str, settings: &Settings) -> PathBuf {
     let name = format!("{kind}-{}-{:08x}", settings.db.scheme, plan.fingerprint() >> 32);
     settings.out.join(name)
 }
@@ -135,12 +135,12 @@ pub fn steps_dir(settings: &Settings, load: &ReplayOf, scales: &[f64]) -> PathBu
     let mut asked = settings.record_map();
     ["out", "repeats", "seed"].iter().for_each(|key| drop(asked.remove(*key)));
     asked.insert("load".to_owned(), format!("{load:?}").into());
-    let plan = Plan { axes, settings: asked, ..Plan::default() };
+    let plan = SweepPlan { axes, settings: asked, ..SweepPlan::default() };
     dir_named_after(&plan, "replay", settings)
 }
 
 /// Refuses a cell of which some host would have no session.
-fn check_shares(sessions: u32, context: &Context<'_>) -> Result<(), RunError> {
+fn check_shares(sessions: u32, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(of) = context.hosts.map(|hosts| hosts.share().of).filter(|&of| sessions < of) else {
         return Ok(());
     };
@@ -151,7 +151,7 @@ fn check_shares(sessions: u32, context: &Context<'_>) -> Result<(), RunError> {
 }
 
 /// Each note once, whichever cells it is of.
-fn show_notes(cells: &[Settings], context: &Context<'_>) {
+fn show_notes(cells: &[Settings], context: &WorkContext<'_>) {
     let mut shown: Vec<String> = Vec::new();
     for cell in cells {
         let file = cell.conf_file.iter().map(|file| format!("settings from {}", file.display()));
@@ -211,19 +211,19 @@ fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [Stri
 }
 
 /// Every target once.
-fn open(cells: &[Settings], context: &Context<'_>) -> Result<Vec<Target>, RunError> {
-    let mut targets: Vec<Target> = Vec::new();
+fn open(cells: &[Settings], context: &WorkContext<'_>) -> Result<Vec<SweepTarget>, RunError> {
+    let mut targets: Vec<SweepTarget> = Vec::new();
     for cell in cells {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
             let (settings, engine) = (cell.clone(), context.open(cell)?);
-            targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
+            targets.push(SweepTarget { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }
     Ok(targets)
 }
 
-fn of<'a>(targets: &'a [Target], cell: &Settings) -> Result<&'a Target, RunError> {
+fn of<'a>(targets: &'a [SweepTarget], cell: &Settings) -> Result<&'a SweepTarget, RunError> {
     let url = cell.db.redacted();
     targets
         .iter()
@@ -232,11 +232,11 @@ fn of<'a>(targets: &'a [Target], cell: &Settings) -> Result<&'a Target, RunError
 }
 
 fn load_unless_there(
-    target: &Target,
+    target: &SweepTarget,
     may_load: bool,
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
 ) -> Result<(), RunError> {
-    let Target { settings, engine, url, .. } = target;
+    let SweepTarget { settings, engine, url, .. } = target;
     let loaded = engine.loaded()?;
     let wanted = settings.schemas.unwrap_or(1);
     if (1..=wanted).all(|number| loaded.iter().any(|there| there.number == number)) {
@@ -297,7 +297,7 @@ pub fn main_bytes(data: &UsedData) -> u64 {
 /// Bytes of data stay constant over block sizes, not blocks.
 fn same_bytes_per_block_size(
     axes: &[(String, Vec<String>)],
-    targets: &[Target],
+    targets: &[SweepTarget],
 ) -> Result<(), RunError> {
     if several(axes, "block_sz").is_none() {
         return Ok(());
@@ -319,7 +319,7 @@ fn same_bytes_per_block_size(
 fn settings_of(
     axes: &[(String, Vec<String>)],
     cells: &[Settings],
-    targets: &[Target],
+    targets: &[SweepTarget],
     schemas: u32,
 ) -> Map<String, Value> {
     let maps: Vec<Map<String, Value>> = cells.iter().map(Settings::record_map).collect();
@@ -381,7 +381,7 @@ fn nodes_share(cells: &[Settings], schemas: u32, endpoints: u32) -> Option<Strin
     })
 }
 
-fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
+fn active_bytes_vary(cells: &[Settings], targets: &[SweepTarget]) -> Option<String> {
     let mut sizes: Vec<u64> = cells
         .iter()
         .filter_map(|cell| {
@@ -403,7 +403,7 @@ fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
 }
 
 /// A default cache that is sized by the index shrinks as blocks grow.
-fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
+fn cache_per_block_size(plan: &SweepPlan, first: &Settings) -> Option<String> {
     let varies = plan.axes.iter().any(|axis| axis.key == "block_sz" && axis.values.len() > 1);
     let option = support::of(&first.db.scheme)?.index_cache_option?;
     (varies && !first.db.options.contains_key(option)).then(|| {

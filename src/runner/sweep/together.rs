@@ -4,43 +4,43 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::peers::Together;
-use super::super::{Context, RunError};
+use super::super::{RunError, WorkContext};
 use super::order::{CellRun, left};
-use crate::record::sweep::{Plan, Sweep};
+use crate::record::sweep::{Sweep, SweepPlan};
 
 /// A message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Next {
-    Plan { petal_version: String, plan: Box<Plan> },
+    Plan { petal_version: String, plan: Box<SweepPlan> },
     Cell(CellRun),
     End,
 }
 
 /// Tells the other hosts what the sweep is. One that would do another one calls it off.
-pub(super) fn tell_plan(sweep: &Sweep, context: &Context<'_>) -> Result<(), RunError> {
+pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(hosts) = context.hosts.filter(|_| !left(sweep).is_empty()) else { return Ok(()) };
     let (petal_version, plan) = (sweep.petal_version.clone(), Box::new(sweep.plan.clone()));
-    hosts.tell_next(&Next::Plan { petal_version, plan })?;
+    hosts.send_next(&Next::Plan { petal_version, plan })?;
     Ok(hosts.agree(Ok(()))?)
 }
 
 /// Tells the other hosts which cell comes.
-pub(super) fn tell_cell(cell: CellRun, context: &Context<'_>) -> Result<(), RunError> {
-    Ok(context.hosts.map_or(Ok(()), |hosts| hosts.tell_next(&Next::Cell(cell)))?)
+pub(super) fn send_cell(cell: CellRun, context: &WorkContext<'_>) -> Result<(), RunError> {
+    Ok(context.hosts.map_or(Ok(()), |hosts| hosts.send_next(&Next::Cell(cell)))?)
 }
 
 /// Tells the other hosts that there are no more cells, or that there were none.
-pub(super) fn end(context: &Context<'_>) {
+pub(super) fn end(context: &WorkContext<'_>) {
     if let Some(hosts) = context.hosts {
         // One that does not hear it waits in vain, and says so.
-        let _ = hosts.tell_next(&Next::End);
+        let _ = hosts.send_next(&Next::End);
         hosts.is_over();
     }
 }
 
 /// Where a host cannot go on, the others learn why, if they wait for it.
 pub(super) fn or_call_off<T>(
-    context: &Context<'_>,
+    context: &WorkContext<'_>,
     done: Result<T, RunError>,
 ) -> Result<T, RunError> {
     if let (Some(hosts), Err(error)) = (context.hosts, &done) {
@@ -51,7 +51,7 @@ pub(super) fn or_call_off<T>(
 
 /// An error when a host has not answered: what it does next is not known, and it is not waited for
 /// in every further cell.
-pub(super) fn check_hosts(context: &Context<'_>) -> Result<(), RunError> {
+pub(super) fn check_hosts(context: &WorkContext<'_>) -> Result<(), RunError> {
     match context.hosts.is_some_and(Together::is_lost) {
         false => Ok(()),
         true => Err(RunError::Environment(

@@ -10,8 +10,8 @@ fn url(text: &str) -> TargetUrl {
     TargetUrl::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 
-fn host(host: &str, port: Option<u16>) -> Host {
-    Host { host: host.to_owned(), port }
+fn host(host: &str, port: Option<u16>) -> UrlHost {
+    UrlHost { host: host.to_owned(), port }
 }
 
 #[test]

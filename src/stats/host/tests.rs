@@ -35,8 +35,8 @@ impl Tree {
         Roots { proc: self.0.path().join("proc"), sys: self.0.path().join("sys") }
     }
 
-    fn host(&self) -> Host {
-        Host::collect_under(&self.roots(), None)
+    fn host(&self) -> HostFacts {
+        HostFacts::collect_under(&self.roots(), None)
     }
 
     fn devices(&self, name: &str, minor: u32, lies_on: &[&str]) -> Vec<Device> {
@@ -51,7 +51,7 @@ impl Tree {
         };
         let counted = vec![block];
         let found = DataDevices { roots: self.roots(), counted, ..DataDevices::default() };
-        Host::collect(Some(&found)).devices
+        HostFacts::collect(Some(&found)).devices
     }
 
     fn disk(&self, folder: &str, queue: &[(&str, &str)]) {
@@ -83,7 +83,7 @@ fn a_host_is_read_from_its_trees() {
         ("sys/devices/system/cpu/cpufreq/scaling_governor", "no processor\n"),
     ])
     .host();
-    let expected = Host {
+    let expected = HostFacts {
         name: host.name.clone(),
         kernel: host.kernel.clone(),
         cpus: host.cpus,
@@ -99,7 +99,7 @@ fn a_host_is_read_from_its_trees() {
         product: Some("QEMU Standard PC".into()),
         dirty_ratio: Some(20),
         dirty_background_ratio: Some(10),
-        ..Host::default()
+        ..HostFacts::default()
     };
     assert_eq!(host, expected);
     assert!(host.cpus >= 1 && !host.kernel.is_empty());
@@ -109,7 +109,7 @@ fn a_host_is_read_from_its_trees() {
 fn what_is_not_there_is_not_known() {
     let host = Tree::new(&[]).host();
     let (name, kernel) = (host.name.clone(), host.kernel.clone());
-    assert_eq!(host, Host { name, kernel, cpus: host.cpus, ..Host::default() });
+    assert_eq!(host, HostFacts { name, kernel, cpus: host.cpus, ..HostFacts::default() });
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_record_of_before_these_facts_is_still_read() {
     let old = r#"{"name":"a","kernel":"6","cpus":2,"cpu_model":null,"memory_bytes":1,
         "devices":[{"name":"vda","model":null,"file_system":"ext4","scheduler":null,
         "rotational":null,"write_cache":null,"size_bytes":null}]}"#;
-    let host: Host = serde_json::from_str(old).unwrap();
+    let host: HostFacts = serde_json::from_str(old).unwrap();
     assert_eq!((host.cpus, host.devices[0].name.as_str()), (2, "vda"));
     assert_eq!((host.cpu_quota, host.devices[0].read_ahead_bytes), (None, None));
 }
@@ -307,7 +307,7 @@ fn a_record_of_before_these_facts_is_still_read() {
 #[test]
 fn this_machine_is_understood() {
     let devices = super::super::devices::find(&[std::env::current_dir().unwrap()]);
-    let host = Host::collect(Some(&devices));
+    let host = HostFacts::collect(Some(&devices));
     assert!(host.memory_bytes.unwrap() > 0 && host.load_average.is_some());
     assert!(host.devices.len() >= devices.counted.len());
     assert!(host.devices.iter().all(|device| device.size_bytes.is_some()), "{host:?}");
@@ -375,7 +375,7 @@ proptest! {
         // The exact value of a float may move by a last digit in text.
         host.load_average = None;
         host.cpu_quota = None;
-        let mut back: Host = serde_json::from_str(&text).unwrap();
+        let mut back: HostFacts = serde_json::from_str(&text).unwrap();
         back.load_average = None;
         back.cpu_quota = None;
         prop_assert_eq!(back, host.clone());
@@ -383,7 +383,7 @@ proptest! {
     }
 }
 
-fn sizes_are_sane(host: &Host) -> bool {
+fn sizes_are_sane(host: &HostFacts) -> bool {
     host.memory_limit_bytes.is_none_or(|limit| limit < UNLIMITED_BYTES)
         && host.devices.iter().all(|device| device.size_bytes.is_none_or(|n| n % 512 == 0))
         && host.governor.as_deref() != Some("")

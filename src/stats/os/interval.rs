@@ -9,7 +9,7 @@ use super::figures::{Counts, GaugeRanges, Gauges};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Interval {
+pub struct OsInterval {
     pub seconds: f64,
     pub cpus: Cpus,
     /// The busiest of the processors that the database may use, and how busy it was in per cent.
@@ -23,7 +23,7 @@ pub struct Interval {
     pub devices: Option<Vec<DeviceUse>>,
 }
 
-impl Interval {
+impl OsInterval {
     /// The sum over the data's devices; None if one of them cannot be read.
     pub fn device(&self) -> Option<DeviceCounts> {
         let data = self.devices.as_ref()?.iter().filter(|device| device.data);
@@ -124,14 +124,14 @@ fn seconds(us: u64) -> f64 {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Whole {
-    pub sum: Interval,
+    pub sum: OsInterval,
     pub ranges: GaugeRanges,
     /// How many intervals it is made of.
     pub intervals: u64,
 }
 
 impl Whole {
-    pub fn add(&mut self, interval: &Interval) {
+    pub fn add(&mut self, interval: &OsInterval) {
         self.sum = if self.intervals == 0 { interval.clone() } else { self.sum.then(interval) };
         self.ranges.add(&interval.gauges);
         self.intervals += 1;
@@ -149,7 +149,7 @@ mod tests {
     use crate::stats::os::CpuTicks;
     use proptest::prelude::*;
 
-    fn interval(seconds: f64, ticks: u64, bytes: u64) -> Interval {
+    fn interval(seconds: f64, ticks: u64, bytes: u64) -> OsInterval {
         let ticks = CpuTicks::from([ticks, 0, 0, 100, 0, 0, 0, 0]);
         let counts = DeviceCounts { read_bytes: bytes, ..DeviceCounts::default() };
         let device = |name: &str, data| DeviceUse {
@@ -159,29 +159,29 @@ mod tests {
             in_flight: bytes,
             ..DeviceUse::default()
         };
-        Interval {
+        OsInterval {
             seconds,
             cpus: Cpus::new(Some(ticks), Some(ticks), vec![(0, ticks)]),
             counts: Counts { interrupts: Some(bytes), ..Counts::default() },
             gauges: Gauges { running: Some(bytes), ..Gauges::default() },
             devices: Some(vec![device("sda1", true), device("sda", false)]),
-            ..Interval::default()
+            ..OsInterval::default()
         }
     }
 
     #[test]
     fn only_the_datas_devices_are_added_up() {
         assert_eq!(interval(1.0, 1, 7).device().unwrap().read_bytes, 7);
-        assert_eq!(Interval::default().device(), None);
+        assert_eq!(OsInterval::default().device(), None);
         let below = vec![DeviceUse { name: "sda".into(), ..DeviceUse::default() }];
-        assert_eq!(Interval { devices: Some(below), ..Interval::default() }.device(), None);
+        assert_eq!(OsInterval { devices: Some(below), ..OsInterval::default() }.device(), None);
     }
 
     #[test]
     fn what_one_interval_does_not_know_the_whole_does_not() {
         let mut whole = Whole::default();
         whole.add(&interval(1.0, 1, 1));
-        whole.add(&Interval { seconds: 1.0, ..Interval::default() });
+        whole.add(&OsInterval { seconds: 1.0, ..OsInterval::default() });
         assert_eq!((whole.sum.device(), whole.sum.cpus.host), (None, None));
         assert_eq!(whole.sum.counts.interrupts, None);
         assert_eq!(whole.ranges.running.unwrap().moments, 1);
@@ -207,14 +207,14 @@ mod tests {
 
     #[test]
     fn an_interval_is_read_back_from_its_line() {
-        let whole = Interval {
+        let whole = OsInterval {
             busiest_cpu: Some((1, 97.5)),
             log_writer_on: vec![(1, 1.0)],
             ..interval(1.5, 3, 9)
         };
         let line = serde_json::to_string(&whole).unwrap();
-        assert_eq!(serde_json::from_str::<Interval>(&line).unwrap(), whole);
-        assert_eq!(serde_json::from_str::<Interval>("{}").unwrap(), Interval::default());
+        assert_eq!(serde_json::from_str::<OsInterval>(&line).unwrap(), whole);
+        assert_eq!(serde_json::from_str::<OsInterval>("{}").unwrap(), OsInterval::default());
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Runs of several driver hosts.
 
 use super::{gains, message};
-use crate::record::hosts::{CommonStart, HostRun, HostShare, StartedBy};
+use crate::record::driver_hosts::{CommonStart, HostRun, HostShare, StartedBy};
 use crate::record::{Run, Status, fixture};
 use crate::workload::share::Share;
 

@@ -1,6 +1,6 @@
 //! Events over time: a lane for each kind of event that the record knows the time of.
 
-use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
+use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::distinct;
 use super::super::super::numbers::decimal;
 use super::{Piece, TimeAxis};
@@ -100,7 +100,7 @@ fn moments(finding: &Finding) -> Vec<(f64, f64)> {
 }
 
 /// All lanes below each other; None without any.
-pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
     let lanes = &axis.lanes;
     let count = lanes.len() as f64;
     if lanes.is_empty() {
@@ -109,7 +109,8 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Figure> {
     let middle = |at: usize| count - at as f64 - 0.5;
     let names = distinct(lanes.iter().map(|lane| lane.name.as_str()));
     let words = lanes.iter().enumerate().map(|(at, lane)| (middle(at), lane.name.clone()));
-    let y = Axis { words: Some(words.collect()), ..Axis::new(Scale::between(0.0, count), "") };
+    let y =
+        PlotAxis { words: Some(words.collect()), ..PlotAxis::new(Scale::between(0.0, count), "") };
     let (id, title) = ("events", "Events of the run");
     let said = lanes.iter().map(|lane| match lane.spans.as_slice() {
         [(from, to)] => format!("{}: from {from:.0} to {to:.0} s.", lane.name),
@@ -134,7 +135,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Figure> {
         });
         std::iter::once(decimal(piece.begin_s(), 0)).chain(counted).collect()
     };
-    Some(Figure {
+    Some(Chart {
         id: id.to_owned(),
         title: title.to_owned(),
         note: format!(
@@ -143,7 +144,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Figure> {
         ),
         is_wide: true,
         variants: vec![Variant { name: "linear", svg }],
-        series: Vec::<Series>::new(),
+        series: Vec::<ChartSeries>::new(),
         head: std::iter::once("from s").chain(names.iter().copied()).map(str::to_owned).collect(),
         rows: axis.pieces.iter().map(row).collect(),
     })

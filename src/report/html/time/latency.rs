@@ -1,7 +1,7 @@
 //! Latency over time, of one kind of operation: as a heat map where the record has its histograms,
 //! and as percentiles.
 
-use super::super::super::charts::{Axis, Color, Figure, Plot, Scale, Series, Variant};
+use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
 use super::{PERCENTILES, Piece, TimeAxis, known_runs};
@@ -39,7 +39,7 @@ pub(super) fn of_kind(
     kind: &str,
     spreads: &[Spread],
     number: usize,
-) -> Option<Figure> {
+) -> Option<Chart> {
     let pieces = &axis.pieces;
     let values: Vec<Option<Percentiles>> =
         pieces.iter().map(|piece| percentiles(piece, kind)).collect();
@@ -51,7 +51,7 @@ pub(super) fn of_kind(
     let heat = Heat::of(axis, spreads);
     let runs = known_runs(pieces, &values);
     let variant = |name: &'static str, y: Scale, heat: Option<&Heat>| -> Variant {
-        let y = Axis::new(y, "operation latency, us (petal's clock)");
+        let y = PlotAxis::new(y, "operation latency, us (petal's clock)");
         let id = format!("{id}-{name}");
         let svg = axis.drawing((&id, &title, description), HEIGHT, y, |plot| {
             if let Some(heat) = heat {
@@ -85,7 +85,7 @@ pub(super) fn of_kind(
         }
         None => "",
     };
-    Some(Figure {
+    Some(Chart {
         note: format!(
             "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 \
              and to p99.{}",
@@ -94,10 +94,10 @@ pub(super) fn of_kind(
         is_wide: true,
         variants,
         series: vec![
-            Series::line(0, "p50", PERCENTILES, "", None),
-            Series::line(1, "p90", PERCENTILES, "7 3", None),
-            Series::line(2, "p99", PERCENTILES, "3 3", None),
-            Series::line(3, "slowest", Color::Muted, "1 3", None),
+            ChartSeries::line(0, "p50", PERCENTILES, "", None),
+            ChartSeries::line(1, "p90", PERCENTILES, "7 3", None),
+            ChartSeries::line(2, "p99", PERCENTILES, "3 3", None),
+            ChartSeries::line(3, "slowest", Color::Muted, "1 3", None),
         ],
         head: ["from s", "p50 us", "p90 us", "p99 us", "slowest us", "operations"]
             .map(str::to_owned)

@@ -9,7 +9,7 @@ mod latency;
 mod processors;
 mod rates;
 
-use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Use};
+use super::super::charts::{Chart, Color, Frame, Plot, PlotAxis, Scale, Use};
 use super::super::run::seconds::SECOND_S_MIN;
 use crate::record::latency_log::Spreads;
 use crate::record::{Run, Second};
@@ -88,7 +88,7 @@ fn length(second: &Second) -> Option<f64> {
 }
 
 /// All charts over time; those without a known value are left out. `spreads` are by kind.
-pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Figure> {
+pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
     let mut figures = Vec::new();
     let mut axis = TimeAxis { run, pieces: pieces(&run.details.timeline), lanes: Vec::new() };
     if axis.pieces.len() < 2 {
@@ -132,12 +132,14 @@ impl TimeAxis<'_> {
         &self,
         (id, title, description): (&str, &str, &str),
         height: f64,
-        y: Axis,
+        y: PlotAxis,
         draw: impl FnOnce(&mut Plot),
     ) -> String {
         let is_of_events = y.words.is_some();
-        let x =
-            Axis::new(Scale::between(self.begin_s(), self.end_s()), "seconds since the trigger");
+        let x = PlotAxis::new(
+            Scale::between(self.begin_s(), self.end_s()),
+            "seconds since the trigger",
+        );
         let (low, high) = (y.scale.from(), y.scale.to());
         let (y, width, shown) = (y.with_room(ROOM), WIDTH, Use::Page);
         let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });

@@ -1,12 +1,12 @@
 //! The processors over time.
 
-use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
+use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, or_dash};
 use super::{HEIGHT, Piece, TimeAxis, known_runs, length, level};
 use crate::record::Second;
 
 /// The parts of the processors' time, one upon the other.
-pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
     type Pick = fn(&crate::stats::os::CpuShare) -> f64;
     let parts: [(&str, Color, Pick); 4] = [
         ("user", Color::Series(0), |cpu| cpu.user),
@@ -30,7 +30,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Figure> {
     let (id, title) = ("processors", "Processors over time");
     let description = "User, system, steal and waiting for I/O, one upon the other, in per cent.";
     let percent = Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]);
-    let y = Axis::new(percent, "per cent of the processors (the operating system)");
+    let y = PlotAxis::new(percent, "per cent of the processors (the operating system)");
     let svg = axis.drawing((id, title, description), HEIGHT, y, |plot| {
         for (number, (_, color, _)) in parts.iter().enumerate() {
             let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
@@ -52,7 +52,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Figure> {
         cells
     };
     let names = parts.iter().enumerate();
-    Some(Figure {
+    Some(Chart {
         id: id.to_owned(),
         title: title.to_owned(),
         note: format!(
@@ -63,7 +63,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Figure> {
         is_wide: true,
         variants: vec![Variant { name: "linear", svg }],
         series: names
-            .map(|(number, (name, color, _))| Series::area(number, name, *color))
+            .map(|(number, (name, color, _))| ChartSeries::area(number, name, *color))
             .collect(),
         head: ["from s", "user %", "system %", "steal %", "waiting for I/O %", "idle %"]
             .map(str::to_owned)

@@ -1,6 +1,6 @@
 //! Rates and means over time: a line for each, with a band where several seconds are one piece.
 
-use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
+use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
 use super::super::super::sources;
 use super::{HEIGHT, Level, Piece, TimeAxis, dashed, known_runs, length, level};
@@ -33,7 +33,7 @@ struct Titles<'a> {
 const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block each. Lines that \
     part are blocks that a cache served, requests that somebody else made, or writes that come later.";
 
-pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let block = axis.run.summary.target.block_size as f64 / 1e6;
     let above = sources::of(axis.run).name;
     let rates = vec![
@@ -51,7 +51,7 @@ pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
     chart_of_rates(axis, &titles, rates)
 }
 
-pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let block = axis.run.summary.target.block_size as f64 / 1e6;
     let above = sources::of(axis.run).name;
     let rates = vec![
@@ -82,7 +82,7 @@ fn device_name(axis: &TimeAxis<'_>) -> String {
     format!("device {}", axis.run.details.devices.join(", "))
 }
 
-pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Chart> {
     let rates = vec![
         Rate::each_second("reads", |s| Some(s.io?.physical_read_requests? as f64)),
         Rate::each_second("writes", |s| Some(s.io?.physical_write_requests? as f64)),
@@ -94,7 +94,7 @@ pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Figure> {
     chart_of_rates(axis, &titles, rates)
 }
 
-pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Chart> {
     let titles = Titles {
         id: "operations",
         title: "Operations over time",
@@ -106,7 +106,7 @@ pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Figure> {
     chart_of_rates(axis, &titles, vec![rate])
 }
 
-pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Figure> {
+pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Chart> {
     let rates = vec![
         Rate {
             name: "read".to_owned(),
@@ -130,11 +130,7 @@ pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Figure> {
 }
 
 /// None where nobody knows any of them; a line that nobody knows is left out.
-fn chart_of_rates(
-    axis: &TimeAxis<'_>,
-    titles: &Titles<'_>,
-    rates: Vec<Rate<'_>>,
-) -> Option<Figure> {
+fn chart_of_rates(axis: &TimeAxis<'_>, titles: &Titles<'_>, rates: Vec<Rate<'_>>) -> Option<Chart> {
     let pieces = &axis.pieces;
     let levels = |rate: Rate<'_>| {
         let levels = pieces.iter().map(|piece| level(piece, &rate.amount, rate.per));
@@ -149,7 +145,7 @@ fn chart_of_rates(
     let color = |number: usize| Color::Series(titles.color + number);
     let names = || all_names.iter().map(String::as_str);
     let description = described(titles.y, names().zip(&levels));
-    let y = Axis::new(Scale::linear(known().map(|level| level.most)), titles.y);
+    let y = PlotAxis::new(Scale::linear(known().map(|level| level.most)), titles.y);
     let reported = (titles.id, titles.title, description.as_str());
     let svg = axis.drawing(reported, HEIGHT, y, |plot| {
         for (number, levels) in levels.iter().enumerate() {
@@ -188,8 +184,9 @@ fn chart_of_rates(
         cells
     };
     let what = "the line is the mean, the band its slowest and fastest second";
-    let line = |(number, name)| Series::line(number, name, color(number), dashed(number), None);
-    Some(Figure {
+    let line =
+        |(number, name)| ChartSeries::line(number, name, color(number), dashed(number), None);
+    Some(Chart {
         id: titles.id.to_owned(),
         title: titles.title.to_owned(),
         note: format!("{}{}", titles.note, axis.note(what)),

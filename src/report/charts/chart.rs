@@ -21,7 +21,7 @@ impl Variant {
 
 /// One of its series: `data-series` of its marks, and how it looks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct ChartSeries {
     pub number: usize,
     pub name: String,
     /// A drawing of its line or area.
@@ -29,7 +29,7 @@ pub struct Series {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Figure {
+pub struct Chart {
     /// Unique in its page.
     pub id: String,
     pub title: String,
@@ -37,12 +37,12 @@ pub struct Figure {
     pub note: String,
     pub is_wide: bool,
     pub variants: Vec<Variant>,
-    pub series: Vec<Series>,
+    pub series: Vec<ChartSeries>,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
-impl Series {
+impl ChartSeries {
     /// A line with its dash and marker.
     pub fn line(
         number: usize,

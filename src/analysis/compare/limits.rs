@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Comparison;
-use crate::settings::gate::{Gate, Past};
+use crate::settings::limit::{ChangeLimit, Past};
 
 /// What a limit came to. In their order the worse one stands for several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,7 +20,7 @@ pub enum Outcome {
 
 /// One limit, with what decided it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Held {
+pub struct LimitResult {
     pub limit: String,
     pub outcome: Outcome,
     /// The cells that failed; of an inconclusive one those that could not be judged.
@@ -31,38 +31,38 @@ pub struct Held {
 pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 
 /// Holds a limit against every cell and side.
-pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
+pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
     let several = comparison.sides.len() > 2;
     let outcomes: Vec<(Outcome, String)> = comparison
-        .changes(&gate.metric)
+        .changes(&limit.metric)
         .map(|(cell, side, change)| {
             let changed =
                 change.map(|change| (change.difference.share, change.difference.interval));
             let side = if several { format!("{side}, ") } else { String::new() };
             let place = format!("{side}{}", super::cells::label(&cell.factors));
-            (outcome(gate, changed), format!("{place}: {}", words(changed)))
+            (outcome(limit, changed), format!("{place}: {}", words(changed)))
         })
         .collect();
-    worst(gate, outcomes)
+    worst(limit, outcomes)
 }
 
 /// Judges a limit by the gravest of these outcomes; without any it is open.
-pub(super) fn worst(gate: &Gate, outcomes: Vec<(Outcome, String)>) -> Held {
+pub(super) fn worst(limit: &ChangeLimit, outcomes: Vec<(Outcome, String)>) -> LimitResult {
     let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
     let worst = worst.unwrap_or(Outcome::Inconclusive);
     let because = outcomes.into_iter().filter(|(outcome, _)| *outcome == worst).map(|(_, why)| why);
-    Held {
-        limit: gate.to_string(),
+    LimitResult {
+        limit: limit.to_string(),
         outcome: worst,
         because: if worst == Outcome::Passed { Vec::new() } else { because.collect() },
     }
 }
 
-pub(super) fn outcome(gate: &Gate, changed: Option<ChangedShare>) -> Outcome {
+pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> Outcome {
     let Some((_, Some((low, high)))) = changed else { return Outcome::Inconclusive };
-    let (is_past, is_good) = match gate.side {
-        Past::Below => (high < gate.share, low >= gate.share),
-        Past::Above => (low > gate.share, high <= gate.share),
+    let (is_past, is_good) = match limit.side {
+        Past::Below => (high < limit.share, low >= limit.share),
+        Past::Above => (low > limit.share, high <= limit.share),
     };
     match (is_past, is_good) {
         (true, _) => Outcome::Failed,

@@ -21,11 +21,11 @@ const RETRY: Duration = Duration::from_millis(1);
 /// that passing the lock on (a wake-up each) costs little; far below what a user calls a stall.
 const STARVED: Duration = Duration::from_millis(100);
 /// After this long the operation ends as busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One database file's gate, shared by all its connections.
+/// The wait for one database file's writer lock, shared by all its connections.
 #[derive(Default)]
-pub struct Gate {
+pub struct WriterQueue {
     /// Ends of transactions and checkpoints so far.
     ends: AtomicU64,
     waiting: AtomicUsize,
@@ -39,7 +39,7 @@ pub struct Gate {
     starved: AtomicUsize,
 }
 
-impl Gate {
+impl WriterQueue {
     pub fn ends(&self) -> u64 {
         self.ends.load(Ordering::SeqCst)
     }
@@ -76,7 +76,7 @@ impl Gate {
 
 /// One connection's waiting: SQLite's busy handler on one side, its session on the other.
 pub struct Waiter {
-    gate: Arc<Gate>,
+    writers: Arc<WriterQueue>,
     seen: AtomicU64,
     /// The time at which the operation first met the lock; None if it did not.
     since: Mutex<Option<Instant>>,
@@ -87,9 +87,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    pub fn new(gate: Arc<Gate>, cancelled: Arc<AtomicBool>) -> Self {
+    pub fn new(writers: Arc<WriterQueue>, cancelled: Arc<AtomicBool>) -> Self {
         Self {
-            gate,
+            writers,
             seen: AtomicU64::new(0),
             since: Mutex::default(),
             met: AtomicBool::new(false),
@@ -106,8 +106,8 @@ impl Waiter {
 
     /// Lets a checkpoint and starving sessions go first. SQLite's own error if it is cut meanwhile.
     pub fn let_others_pass(&self) -> rusqlite::Result<()> {
-        self.seen.store(self.gate.ends(), Ordering::Relaxed);
-        while self.gate.must_let_pass() && !self.is_starved.load(Ordering::Relaxed) {
+        self.seen.store(self.writers.ends(), Ordering::Relaxed);
+        while self.writers.must_let_pass() && !self.is_starved.load(Ordering::Relaxed) {
             if !self.busy() {
                 let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(busy, None));
@@ -122,7 +122,7 @@ impl Waiter {
             return None;
         }
         if self.is_starved.swap(false, Ordering::Relaxed) {
-            self.gate.starved.fetch_sub(1, Ordering::AcqRel);
+            self.writers.starved.fetch_sub(1, Ordering::AcqRel);
         }
         self.since.lock().take().map(|since| since.elapsed())
     }
@@ -133,13 +133,13 @@ impl Waiter {
         self.met.store(true, Ordering::Relaxed);
         let is_cut = self.cancelled.load(Ordering::Relaxed)
             || self.stop.lock().as_ref().is_some_and(Stop::is_cutting);
-        if is_cut || since.elapsed() >= PATIENCE {
+        if is_cut || since.elapsed() >= BUSY_TIMEOUT {
             return false;
         }
         if since.elapsed() >= STARVED && !self.is_starved.swap(true, Ordering::Relaxed) {
-            self.gate.starved.fetch_add(1, Ordering::AcqRel);
+            self.writers.starved.fetch_add(1, Ordering::AcqRel);
         }
-        let seen = self.gate.wait(self.seen.load(Ordering::Relaxed));
+        let seen = self.writers.wait(self.seen.load(Ordering::Relaxed));
         self.seen.store(seen, Ordering::Relaxed);
         true
     }
@@ -157,12 +157,12 @@ mod tests {
 
     #[test]
     fn an_end_between_the_attempt_and_the_wait_is_not_missed() {
-        let gate = Gate::default();
+        let writers = WriterQueue::default();
         let took = || {
-            let seen = gate.ends();
-            gate.ended();
+            let seen = writers.ends();
+            writers.ended();
             let begin = Instant::now();
-            assert_eq!(gate.wait(seen), seen + 1);
+            assert_eq!(writers.wait(seen), seen + 1);
             begin.elapsed()
         };
         // A busy machine may hold some of them up, not all.
@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn who_starves_goes_first_and_is_counted_out_again() {
-        let gate = Arc::<Gate>::default();
-        let waiter = || Waiter::new(Arc::clone(&gate), Arc::default());
+        let writers = Arc::<WriterQueue>::default();
+        let waiter = || Waiter::new(Arc::clone(&writers), Arc::default());
         let (starving, newcomer) = (waiter(), waiter());
         let begin = Instant::now();
         while begin.elapsed() < STARVED + RETRY {
             assert!(starving.busy());
         }
-        assert!(starving.busy() && gate.must_let_pass());
+        assert!(starving.busy() && writers.must_let_pass());
         // It does not wait for itself.
         starving.let_others_pass().unwrap();
         std::thread::scope(|scope| {
@@ -186,15 +186,15 @@ mod tests {
                 newcomer.let_others_pass().unwrap();
                 newcomer.take_wait()
             });
-            while gate.waiting.load(Ordering::Acquire) == 0 {
+            while writers.waiting.load(Ordering::Acquire) == 0 {
                 std::thread::yield_now();
             }
             std::thread::sleep(RETRY * 2);
             assert!(starving.take_wait().unwrap() >= STARVED);
-            gate.ended();
+            writers.ended();
             assert!(passing.join().unwrap().unwrap() >= RETRY);
         });
-        assert!(!gate.must_let_pass());
+        assert!(!writers.must_let_pass());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::judgement::{Judgement, error, info, unknown, warning};
 use super::trust::ENDPOINT_SHARE_MAX;
 use crate::record::Run;
-use crate::record::hosts::{HostRun, StartedBy};
+use crate::record::driver_hosts::{HostRun, StartedBy};
 
 /// Hosts that begin further apart drive other seconds of the run than their own.
 const START_APART_MAX_S: f64 = 0.1;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A change that is not to be: of a metric, past a share of the baseline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gate {
+pub struct ChangeLimit {
     text: String,
     pub metric: String,
     pub side: Past,
@@ -21,13 +21,13 @@ pub enum Past {
     Above,
 }
 
-impl fmt::Display for Gate {
+impl fmt::Display for ChangeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Gate {
+impl FromStr for ChangeLimit {
     /// Why a text is no limit.
     type Err = String;
 
@@ -63,16 +63,19 @@ mod tests {
 
     #[test]
     fn what_people_write() {
-        let gate: Gate = " piops < -5% ".parse().unwrap();
-        assert_eq!((gate.metric.as_str(), gate.side), ("piops", Past::Below));
-        assert_eq!((gate.share, gate.to_string()), (-0.05, "piops < -5%".to_owned()));
-        let gate: Gate = "READ_US>+12.5 %".parse().unwrap();
-        assert_eq!((gate.metric.as_str(), gate.side, gate.share), ("read_us", Past::Above, 0.125));
+        let limit: ChangeLimit = " piops < -5% ".parse().unwrap();
+        assert_eq!((limit.metric.as_str(), limit.side), ("piops", Past::Below));
+        assert_eq!((limit.share, limit.to_string()), (-0.05, "piops < -5%".to_owned()));
+        let limit: ChangeLimit = "READ_US>+12.5 %".parse().unwrap();
+        assert_eq!(
+            (limit.metric.as_str(), limit.side, limit.share),
+            ("read_us", Past::Above, 0.125)
+        );
     }
 
     #[test]
     fn what_is_none_says_what_would_be() {
-        let why = |text: &str| text.parse::<Gate>().unwrap_err().to_string();
+        let why = |text: &str| text.parse::<ChangeLimit>().unwrap_err().to_string();
         insta::assert_snapshot!(why("piops -5%"), @r#""piops -5%" holds neither < nor >; write METRIC < N% or METRIC > N%, such as 'piops < -5%' or 'read_us > 10%'"#);
         assert!(why("< -5%").contains("names no metric"));
         assert!(why("piops < -5").contains("does not end in %"));
