@@ -202,6 +202,30 @@ fn every_key_that_a_rule_names_is_in_the_table() {
     }
 }
 
+/// Nor would one that is written wrongly where code asks whether it was given.
+#[test]
+fn every_key_that_code_asks_for_is_in_the_table() {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut found = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let calls = text.split("is_given(").skip(1);
+                let arguments = calls.filter_map(|call| call.split(')').next());
+                for key in arguments.filter_map(|all| all.split('"').nth(1)) {
+                    assert!(key.is_empty() || find(key).is_some(), "{}: {key}", path.display());
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 10, "{found}");
+}
+
 /// Each setter fills the field that its entry reads: what is in force is what was set.
 #[test]
 fn every_parameter_sets_what_its_record_shows() {
