@@ -10,15 +10,13 @@ use mysql_async::prelude::{FromRow, Queryable as _, StatementLike};
 use mysql_async::{Conn, DriverError, Opts, Params, ServerError, Statement};
 use tokio::time::timeout;
 
+use crate::engine::server::endpoint::CLOSE_LIMIT;
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 pub const LOCK_TIMEOUT: u16 = 1205;
 pub const QUERY_INTERRUPTED: u16 = 1317;
-
-/// How long closing a connection may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

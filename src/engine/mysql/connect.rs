@@ -2,8 +2,7 @@
 //! from another connection.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
@@ -12,22 +11,15 @@ use super::client::{Client, Error};
 use super::errors::{engine_error, words};
 use super::options::{Address, Options, SslMode, TlsOptions};
 use super::storage::Storage;
+use crate::engine::server::endpoint::{
+    BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
+};
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
 
-const KEEPALIVE: Duration = Duration::from_secs(10);
-/// A server that did not answer is not waited for as long again.
-const BRIEF: Duration = Duration::from_secs(3);
 /// The longest answer that petal takes.
 const PACKET_BYTES_MAX: usize = 1 << 30;
-
-/// How long work outside of a run's operations waits for one lock.
-pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
-/// How long a load that is complete waits for the tables that it replaces.
-pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
-/// How long a look waits whose figure may stay unknown.
-const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Settings by which a session of Galera or Group Replication sees what all nodes have committed.
 const SEE_ALL_NODES: [&str; 2] =
@@ -41,13 +33,9 @@ pub struct Endpoint {
     pub name: String,
     /// How to connect; the second way where the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
-    connect_timeout: Duration,
     /// The one that a load makes its tables with.
     pub storage: Storage,
-    /// The server was found to be silent, and has not answered since.
-    is_silent: Arc<AtomicBool>,
-    /// Whose signals end waiting, once that is known.
-    caller: Arc<OnceLock<Caller>>,
+    pub state: EndpointState,
 }
 
 impl Endpoint {
@@ -59,10 +47,8 @@ impl Endpoint {
             name: address.name(),
             address: address.clone(),
             ways: ways(options, address),
-            connect_timeout: options.connect_timeout,
             storage: options.storage,
-            is_silent: Arc::default(),
-            caller: Arc::default(),
+            state: EndpointState::new(options.connect_timeout),
         });
         endpoints.collect()
     }
@@ -70,9 +56,9 @@ impl Endpoint {
     /// Connects for work that may be long: it is waited for as long as the server lives. A signal of
     /// the caller's ends the waiting; the caller is told whose locks hold it up.
     pub fn connect(&self) -> Result<Client> {
-        let caller = self.caller.get();
+        let caller = self.state.caller();
         let mut client = self
-            .reach(self.connect_limit(), LOCK_LIMIT, caller)
+            .reach(self.state.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         // On a node of a cluster: what another node has committed is seen. Others have no such
         // variables.
@@ -97,7 +83,7 @@ impl Endpoint {
     /// Connects to read what the server reports. These questions are short, so no signal ends them:
     /// a run that is interrupted still has its closing figures.
     pub fn connect_to_look(&self) -> Result<Client> {
-        self.reach(self.connect_limit(), LOOK_LOCK_LIMIT, None)
+        self.reach(self.state.connect_limit(), LOOK_LOCK_LIMIT, None)
             .map_err(|error| self.refusal(&error))
     }
 
@@ -107,22 +93,10 @@ impl Endpoint {
         self.reach(BRIEF, LOOK_LOCK_LIMIT, None).map_err(|error| self.refusal(&error))
     }
 
-    /// Signals of the caller's end waiting from now on.
-    pub fn serve(&self, caller: &Caller) {
-        let _ = self.caller.set(caller.clone());
-    }
-
     /// Asks the server, on another connection, to cancel what a connection does.
     pub fn kill_query(&self, id: u32) {
         // One that is not reached is asked again as long as it is needed.
         let _ = self.ask(|client| client.run(&format!("KILL QUERY {id}")));
-    }
-
-    fn connect_limit(&self) -> Duration {
-        match self.is_silent.load(Ordering::Relaxed) {
-            true => BRIEF,
-            false => self.connect_timeout,
-        }
     }
 
     fn reach(
@@ -137,8 +111,7 @@ impl Endpoint {
             Ok(client)
         });
         if !matches!(opened, Err(Error::Interrupted)) {
-            let is_silent = opened.as_ref().is_err_and(|error| error.code().is_none());
-            self.is_silent.store(is_silent, Ordering::Relaxed);
+            self.state.note_silence(opened.as_ref().is_err_and(|error| error.code().is_none()));
         }
         opened
     }

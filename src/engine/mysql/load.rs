@@ -5,11 +5,12 @@
 use std::time::Instant;
 
 use super::client::{Client, Error};
-use super::connect::{Endpoint, REPLACE_LOCK_LIMIT};
+use super::connect::Endpoint;
 use super::errors::engine_error;
 use super::filling::Filling;
 use super::session_server::make_routine;
 use super::{in_use, schema};
+use crate::engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use crate::engine::server::liveness;
 use crate::engine::server::loader::{
     self, Load, LoadState, ProvedSchema, already_loaded, without_mark,

@@ -176,7 +176,7 @@ impl Engine for Mysql {
     }
 
     fn serve(&self, caller: &Caller) -> bool {
-        self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
+        self.servers.iter().for_each(|endpoint| endpoint.state.serve(caller));
         true
     }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::option_files;
 use super::storage::Storage;
 use super::storage_engines;
+use crate::engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Secret, TargetUrl, UrlHost};
 
 const PORT_DEFAULT: u16 = 3306;
-const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// Where packages put the socket, most usual first.
 const SOCKETS: [&str; 3] =
     ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];

@@ -9,13 +9,12 @@ use std::time::Duration;
 use super::link::{Connector, Link, LinkError, Row, Value};
 use super::sql;
 use crate::engine::server::detached_worker::{DetachedWorker, Unanswered, within};
+use crate::engine::server::endpoint::CLOSE_LIMIT;
 use crate::engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
 };
 
 const LIMITS: Limits = Limits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
-/// How long the end of a connection may take, which a silent peer does not answer.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]

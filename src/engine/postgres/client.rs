@@ -24,16 +24,14 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::locks::{LOCK_LIMIT, LOCK_TIMEOUT};
+use super::locks::LOCK_TIMEOUT;
+use crate::engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 /// The SQLSTATE of a statement that was cancelled.
 pub const CANCELLED: &str = "57014";
-
-/// How long closing a connection may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;

@@ -1,8 +1,7 @@
 //! Connections; errors, which name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
@@ -14,6 +13,9 @@ use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
 use super::options::{Options, SslMode, Wanted};
 use super::{locks, tls};
+use crate::engine::server::endpoint::{
+    BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
+};
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
@@ -23,9 +25,6 @@ const VERSION_MIN: u32 = 120_000;
 /// The first server whose sessions report their statistics when asked.
 pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
-const KEEPALIVE: Duration = Duration::from_secs(10);
-/// A server that did not answer is not waited for as long again.
-const BRIEF: Duration = Duration::from_secs(3);
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
 
@@ -54,10 +53,7 @@ pub struct Endpoint {
     /// The name of all connections in the server's views; None: each is named for its use.
     application_name: Option<String>,
     connect_timeout: Duration,
-    /// The server was found to be silent, and has not answered since.
-    is_silent: Arc<AtomicBool>,
-    /// Whose signals end waiting, once that is known.
-    caller: Arc<OnceLock<Caller>>,
+    pub state: EndpointState,
     tls: MakeRustlsConnect,
 }
 
@@ -113,8 +109,7 @@ impl Endpoint {
                 wanted: options.wanted,
                 application_name: options.application_name.clone(),
                 connect_timeout: options.connect_timeout,
-                is_silent: Arc::default(),
-                caller: Arc::default(),
+                state: EndpointState::new(options.connect_timeout * ADDRESSES),
                 tls: tls.clone(),
             }
         });
@@ -128,7 +123,7 @@ impl Endpoint {
 
     /// Connects for short questions, which no signal ends: closing figures are read after one.
     pub fn connect_to_look(&self, application: &str) -> Result<Client> {
-        let opened = self.reach(application, self.connect_limit(), locks::LOOK_LOCK_LIMIT, None);
+        let opened = self.reach(application, self.state.connect_limit(), LOOK_LOCK_LIMIT, None);
         let mut client = opened.map_err(|error| self.refusal(&error))?.client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
@@ -136,16 +131,16 @@ impl Endpoint {
 
     /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
-        let opened = self.reach(application, BRIEF, locks::LOOK_LOCK_LIMIT, None);
+        let opened = self.reach(application, BRIEF, LOOK_LOCK_LIMIT, None);
         opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
     /// the caller is told whose locks hold it up.
     pub fn open(&self, application: &str) -> Result<Opened> {
-        let caller = self.caller.get();
+        let caller = self.state.caller();
         let mut opened = self
-            .reach(application, self.connect_limit(), locks::LOCK_LIMIT, caller)
+            .reach(application, self.state.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
         let token = self.cancel_token(&opened.client);
@@ -159,18 +154,6 @@ impl Endpoint {
             state: Default::default(),
         });
         Ok(opened)
-    }
-
-    /// Signals of the caller's end waiting from now on.
-    pub fn serve(&self, caller: &Caller) {
-        let _ = self.caller.set(caller.clone());
-    }
-
-    fn connect_limit(&self) -> Duration {
-        match self.is_silent.load(Ordering::Relaxed) {
-            true => BRIEF,
-            false => self.connect_timeout * ADDRESSES,
-        }
     }
 
     fn reach(
@@ -205,8 +188,7 @@ impl Endpoint {
             Ok(Opened { client, process, lock_limit })
         });
         if !matches!(opened, Err(Error::Interrupted)) {
-            let is_silent = opened.as_ref().is_err_and(|error| !error.is_answer());
-            self.is_silent.store(is_silent, Ordering::Relaxed);
+            self.state.note_silence(opened.as_ref().is_err_and(|error| !error.is_answer()));
         }
         opened
     }
@@ -236,7 +218,7 @@ impl Endpoint {
         limit: Duration,
         question: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut opened = self.reach("petal check", limit, locks::LOOK_LOCK_LIMIT, None)?;
+        let mut opened = self.reach("petal check", limit, LOOK_LOCK_LIMIT, None)?;
         opened.client.set_policy(TimeoutPolicy::AnswerSoon);
         question(&mut opened.client)
     }

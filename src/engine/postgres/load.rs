@@ -13,7 +13,8 @@ use super::connect::{Endpoint, Opened};
 use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
-use super::{in_use, locks, long_work, placement, schema, servers};
+use super::{in_use, long_work, placement, schema, servers};
+use crate::engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use crate::engine::server::loader::{
     self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
@@ -152,7 +153,7 @@ impl Loader<'_> {
         sql.push_str("COMMIT");
         // All is loaded: it would be lost.
         let doing = "naming the schemas";
-        let raised = client.raise_lock_limit(locks::REPLACE_LOCK_LIMIT);
+        let raised = client.raise_lock_limit(REPLACE_LOCK_LIMIT);
         raised.map_err(|error| client.error(doing, &error))?;
         client.run(doing, &sql)
     }

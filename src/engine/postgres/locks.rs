@@ -1,7 +1,6 @@
 //! Locks that others hold: how long petal waits for one, and who holds it, as the server reports it.
 
 use std::fmt;
-use std::time::Duration;
 
 use tokio_postgres::Row;
 
@@ -9,13 +8,6 @@ use crate::engine::server::wait_monitor::LockWait;
 
 /// The SQLSTATE of a statement that waited for a lock for too long.
 pub const LOCK_TIMEOUT: &str = "55P03";
-
-/// How long work beside a run's operations waits for a lock; a shorter `lock_timeout` holds.
-pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
-/// How long a load that is complete waits for the schemas that it replaces.
-pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
-/// How long a look waits whose figure may stay unknown.
-pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// The processes that hold the lock for which a server process waits; no row when it waits for
 /// none. A prepared transaction is process 0.

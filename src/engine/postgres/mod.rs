@@ -218,7 +218,7 @@ impl Engine for Postgres {
     }
 
     fn serve(&self, caller: &Caller) -> bool {
-        self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
+        self.servers.iter().for_each(|endpoint| endpoint.state.serve(caller));
         true
     }
 

@@ -8,11 +8,10 @@ use std::time::Duration;
 use tokio_postgres::config::ChannelBinding;
 
 use super::libpq::{self, Address, refused};
+use crate::engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use crate::engine::url_option::{self, Environment, process_environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Secret, Server, TargetUrl, UrlHost};
-
-const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
 /// How a connection is protected, by libpq's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 //! - `failure`: what errors mean to a session and to a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
 //!   what then
+//! - `endpoint`: what connections to one server share, and how long they wait
 //! - `per_schema`: what a session prepared for each schema
 //! - `clock`: how a server's clock differs
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
@@ -19,6 +20,7 @@
 pub mod batch_loop;
 pub mod clock;
 pub mod detached_worker;
+pub mod endpoint;
 pub mod failure;
 #[cfg(feature = "driver-futures")]
 pub mod future_wait;
