@@ -25,8 +25,8 @@ use super::metrics::Metrics;
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// On a terminal the bar's clock goes on so often.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
-/// A phase shorter than this shows no progress.
-const RATE_AFTER: Duration = Duration::from_millis(500);
+/// The shortest time that a rate of progress is made over.
+const RATE_TIME_MIN: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
 pub struct Console {
@@ -269,7 +269,7 @@ impl Progress for Console {
 
 impl Phase {
     fn plain(&self) -> String {
-        let seconds = self.began.elapsed().as_secs_f64().max(RATE_AFTER.as_secs_f64());
+        let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
         let left_s = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
         let amount = |units: u64| match self.unit {

@@ -231,7 +231,7 @@ pub fn run_once(
     Ok(WrittenCalibration { calibrated, saved, drawn, kept })
 }
 
-/// The target is there no longer than it is measured.
+/// Measures a target that is gone again afterwards, unless it is to be kept.
 fn measure(
     device: &Device,
     wanted: &Wanted,

@@ -34,7 +34,7 @@ pub struct EndpointState {
 }
 
 impl EndpointState {
-    /// The state of a server that may take so long to connect.
+    /// A server of which nothing is known yet; connecting to it may take so long.
     pub fn new(connect_limit: Duration) -> Self {
         Self { connect_limit, is_silent: Arc::default(), caller: Arc::default() }
     }
@@ -55,7 +55,7 @@ impl EndpointState {
         }
     }
 
-    /// Notes whether the server answered the last attempt to connect.
+    /// Notes whether the last attempt to connect found the server silent.
     pub fn note_silence(&self, is_silent: bool) {
         self.is_silent.store(is_silent, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ const STARVED: Duration = Duration::from_millis(100);
 /// After this long the operation ends as busy.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The wait for one database file's writer lock, shared by all its connections.
+/// The queue for one database file's writer lock, shared by all its connections.
 #[derive(Default)]
 pub struct WriterQueue {
     /// Ends of transactions and checkpoints so far.
