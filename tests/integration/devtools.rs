@@ -183,18 +183,20 @@ impl Browser {
     }
 
     fn middle(&mut self, element: &str) -> (f64, f64) {
-        // A page hears that it was scrolled a frame later.
-        let scroll = format!(
-            "new Promise(done => {{ {element}.scrollIntoView({{block: 'center', behavior: \
-             'instant'}}); requestAnimationFrame(() => requestAnimationFrame(() => done(0))); }})"
+        // A page hears that it was scrolled a frame later, and may move what it shows in answer.
+        let place = format!(
+            "new Promise(done => {{ const element = {element}; \
+             element.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
+             const look = before => requestAnimationFrame(() => {{ \
+                 const b = element.getBoundingClientRect(); \
+                 const now = [b.left + b.width / 2, b.top + b.height / 2]; \
+                 String(now) === String(before) ? done(now) : look(now); }}); \
+             requestAnimationFrame(() => look(null)); }})"
         );
-        let waited = json!({"expression": scroll, "awaitPromise": true});
-        let scrolled = self.call("Runtime.evaluate", waited);
-        assert!(scrolled["exceptionDetails"].is_null(), "{element}: {scrolled}");
-        let place = self.value(&format!(
-            "(() => {{ const b = {element}.getBoundingClientRect(); \
-             return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
-        ));
+        let waited = json!({"expression": place, "awaitPromise": true, "returnByValue": true});
+        let looked = self.call("Runtime.evaluate", waited);
+        assert!(looked["exceptionDetails"].is_null(), "{element}: {looked}");
+        let place = &looked["result"]["value"];
         (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
     }
 

@@ -1,6 +1,7 @@
 //! Ranks of an MPI launcher: several petals that load a library with the standard ABI of MPI and do one
 //! run, or one sweep, together. The library is a small one of these tests' own, built from `mpi_abi.c`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, Running, Workplace, count, findings, record};
+use crate::support::{Ended, Running, Workplace, count, findings, number, record};
 
 const DEVICE: [&str; 2] = ["--db", "device:shared.dat"];
 
@@ -196,12 +197,17 @@ fn a_sweep_that_one_rank_understands_otherwise_is_refused() {
 #[test]
 fn a_rank_that_is_signalled_ends_all_of_them() {
     let ranks = Ranks::on_a_device(2);
-    let mut started = ranks.start(&["run", "--run-time", "2", "--json"], |_| Vec::new());
-    let share = || ranks.work.runs().into_iter().find(|run| run.join("journal.ndjson").is_file());
-    started[1].until("its journal", || share().is_some());
+    let mut started = ranks.start(&["run", "--run-time", "60", "--json"], |_| Vec::new());
+    // Whoever is signalled before the trigger calls the run off.
+    let has_begun = |run: &PathBuf| {
+        fs::read_to_string(run.join("journal.ndjson")).is_ok_and(|text| text.lines().count() > 1)
+    };
+    started[1].until("a second of the run", || ranks.work.runs().iter().any(has_begun));
     started[1].signal(Signal::INT);
     let run = ended(started).remove(0).exited(130).json();
     assert_eq!(run["status"], "interrupted");
+    // The others did not go on alone.
+    assert!(number(&run, "/elapsed_s") < 40.0, "{run}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Messages between the hosts of a run: the plan, whether all are ready, seconds as they pass,
-//! and at the end the records.
+//! that one was signalled, and at the end the records.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -331,12 +331,16 @@ impl Together {
             true => self.limits.part,
             false => self.limits.ready,
         };
-        !self.is_lost() && self.wait(limit, 2, |wait| self.peers.barrier(wait)).is_ok()
+        let met = !self.is_lost() && self.wait(limit, 2, |wait| self.peers.barrier(wait)).is_ok();
+        // No message is left on its way.
+        self.look_for_stop();
+        met
     }
 
     /// Tells the first host that this one's sessions have ended. On the first host: waits for the
     /// others, which are to end at `deadline`; true when all of them have ended.
     pub fn ended(&self, deadline: Instant) -> bool {
+        self.send_stop();
         if !self.is_first() {
             let send = |wait: &Wait<'_>| self.send(0, Tag::Ended, &[], wait);
             return Self::wait_on(WORD_LIMIT, send).is_ok();
@@ -354,8 +358,35 @@ impl Together {
         all_ended
     }
 
+    /// A signal stopped this host's sessions: tells the first host, and from there all others.
+    fn send_stop(&self) {
+        if self.signals() == 0 {
+            return;
+        }
+        let round = self.round.load(Ordering::Relaxed).to_le_bytes();
+        let to = if self.is_first() { 1..self.peers.size() } else { 0..1 };
+        for rank in to {
+            // Who cannot hear it runs to its end, and is waited for.
+            let _ = Self::wait_on(PROGRESS_LIMIT, |wait| {
+                self.peers.send(rank, Tag::Stop, &round, wait)
+            });
+        }
+    }
+
+    /// Stops this host's sessions, as its own signal would, where another host was signalled.
+    fn look_for_stop(&self) {
+        while let Ok(Some(rank)) = self.peers.arrived(Tag::Stop) {
+            let receive = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Stop, wait);
+            let Ok(round) = Self::wait_on(PROGRESS_LIMIT, receive) else { break };
+            if round == self.round.load(Ordering::Relaxed).to_le_bytes() {
+                self.caller.signals.fetch_max(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Tells the first host of a second that has passed.
     pub fn send_second(&self, second: &Second) {
+        self.look_for_stop();
         let text = serde_json::to_vec(second).unwrap_or_default();
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let text = [&round[..], &text].concat();
@@ -365,6 +396,7 @@ impl Together {
 
     /// Seconds of other hosts that have come since the last call.
     pub fn seconds(&self) -> Vec<(Share, Second)> {
+        self.look_for_stop();
         let mut come = Vec::new();
         while let Ok(Some(rank)) = self.peers.arrived(Tag::Second) {
             let receive = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Second, wait);

@@ -51,6 +51,8 @@ pub enum Tag {
     Verdict,
     /// A second of progress.
     Second,
+    /// A rank was signalled in the run: all of them stop.
+    Stop,
     /// A rank's sessions have ended.
     Ended,
     /// Files of a rank's record.
@@ -58,12 +60,13 @@ pub enum Tag {
 }
 
 impl Tag {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Next,
         Self::Plan,
         Self::Ready,
         Self::Verdict,
         Self::Second,
+        Self::Stop,
         Self::Ended,
         Self::Record,
     ];

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -284,6 +284,32 @@ fn seconds_of_all_hosts_are_shown_as_one() {
         .collect();
     assert_eq!(come, [(2, 10), (3, 200), (3, 300)]);
     assert!(hosts[0].seconds().is_empty());
+}
+
+#[test]
+fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
+    use crate::record::Second;
+    let signals: Vec<Arc<AtomicU8>> = (0..3).map(|_| Arc::default()).collect();
+    let hosts: Vec<Together> = Threads::ranks(3)
+        .iter()
+        .zip(&signals)
+        .map(|(rank, own)| Together::new(rank.clone(), caller(own.clone())).with_limits(LIMITS))
+        .collect();
+    let stopped = || signals.iter().map(|own| own.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    signals[2].store(1, Ordering::Relaxed);
+    assert!(hosts[2].ended(Instant::now()));
+    hosts[1].send_second(&Second::default());
+    assert_eq!(stopped(), [0, 0, 1]);
+    hosts[0].seconds();
+    assert_eq!(stopped(), [1, 0, 1]);
+    // The first one tells the others when its own sessions have ended, and waits for them.
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(hosts[0].ended(Instant::now())));
+        while stopped() != [1, 1, 1] {
+            hosts[1].send_second(&Second::default());
+        }
+        assert!(hosts[1].ended(Instant::now()));
+    });
 }
 
 #[test]
