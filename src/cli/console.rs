@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::{Finding, Second};
+use crate::report::numbers::span;
 use crate::report::table;
 use crate::runner::{Subject, Watch};
 use crate::settings::printable::{printable, printable_line};
@@ -276,12 +277,16 @@ impl Phase {
             ProgressUnit::Bytes => format!("{} MiB", units >> 20),
             ProgressUnit::Items => units.to_string(),
         };
+        let per_time = match self.unit {
+            ProgressUnit::Items if rate < 10.0 => format!("{:.1}/min", rate * 60.0),
+            _ => format!("{}/s", amount(rate as u64)),
+        };
         format!(
-            "petal: {}: {} of {}, {}/s, {left_s:.0} s left",
+            "petal: {}: {} of {}, {per_time}, {} left",
             self.what,
             amount(self.done),
             amount(self.total),
-            amount(rate as u64),
+            span(Duration::from_secs_f64(left_s.min(1e9))),
         )
     }
 }
@@ -357,4 +362,22 @@ fn second_line(second: &Second, left_s: f64) -> String {
         "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{errors}",
         per_second(second.ops.total),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_work_has_its_rate_by_the_minute() {
+        let began = Instant::now() - Duration::from_secs(60);
+        let phase = |done, total, unit| {
+            Phase { what: "cutting".into(), total, done, unit, began, shown: began }.plain()
+        };
+        let slow = phase(3, 30, ProgressUnit::Items);
+        assert_eq!(slow, "petal: cutting: 3 of 30, 3.0/min, 9 min 0 s left");
+        let fast = phase(1200, 1230, ProgressUnit::Items);
+        assert!(fast.ends_with("/s, 2 s left") || fast.ends_with("/s, 1 s left"), "{fast}");
+        assert!(phase(60 << 20, 90 << 20, ProgressUnit::Bytes).contains(" MiB/s, 30 s left"));
+    }
 }
