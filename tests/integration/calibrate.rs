@@ -249,7 +249,7 @@ fn a_later_run_tells_its_share_of_the_device() {
     let Some(disk) = Loop::new(256) else { return };
     let work = Workplace::new();
     let data_home = work.path("data-home");
-    let more = ["--size", "128M", "--seconds", "8", "--depths", "1,2,4,8", "--json"];
+    let more = ["--size", "128M", "--seconds", "8", "--depths", "1,4,16,64", "--json"];
     let found = calibrate(&work, disk.device(), &more).env("XDG_DATA_HOME", &data_home);
     let found = found.exits(0).json();
     assert!(found["device"]["drives"][0].is_string(), "{}", found["device"]);
