@@ -28,7 +28,7 @@ rate() {
         awk '{print $1 * 1e6 / $2, ($3 + $4 - $5) * 1e6 / $1}'
 }
 petal_load() {
-    "$petal" -q drop --yes --db "$target" >/dev/null 2>&1 || true
+    "$petal" -q drop --db "$target" >/dev/null 2>&1 || true
     rate "$petal" -q setup -s "$schemas" --scale $((gib * 1024 / schemas))M --scan-table-sz 0 \
         --db "$target"
 }
@@ -42,11 +42,11 @@ fio_write() {
 for schemas in 1 4; do
     target=sqlite:$folder/data.db
     in_turn "load: SQLite, $schemas schemas" fio petal_load fio_write
-    "$petal" -q drop --yes --db "$target" >/dev/null
+    "$petal" -q drop --db "$target" >/dev/null
 done
 schemas=1 target="device:$folder/data.dat?log=1M"
 in_turn "load: device" fio petal_load fio_write
-"$petal" -q drop --yes --db "$target" >/dev/null
+"$petal" -q drop --db "$target" >/dev/null
 
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
 target="postgres://petal@/postgres?host=$folder"
