@@ -67,6 +67,9 @@ fn lost(path: &Path, rows: &HashMap<u64, String>) -> u64 {
     commits.iter().filter(is_lost).count() as u64
 }
 
+/// The rows that the guest loads.
+const ROWS: usize = 1024;
+
 /// The first 13 bytes of each row's first column, read without petal from a folder of the disk.
 fn sqlite_rows(disk: &Path) -> HashMap<u64, String> {
     let connection = rusqlite::Connection::open(disk.join("petal/petal1.db")).unwrap();
@@ -86,10 +89,14 @@ fn postgres_rows(disk: &Path) -> HashMap<u64, String> {
     let mut server = server.spawn().unwrap();
     let select = "SELECT custid, left(c2, 13) FROM petal1.cf1";
     writeln!(server.stdin.take().unwrap(), "COPY ({select}) TO '{}'", out.display()).unwrap();
-    assert!(server.wait().unwrap().success());
+    let ended = server.wait().unwrap();
     let text = fs::read_to_string(out).unwrap();
     let rows = text.lines().map(|line| line.split_once('\t').unwrap());
-    rows.map(|(key, stamp)| (key.parse().unwrap(), stamp.to_owned())).collect()
+    let rows: HashMap<u64, String> =
+        rows.map(|(key, stamp)| (key.parse().unwrap(), stamp.to_owned())).collect();
+    // Blocks newer than the log, on a disk that lost writes, are read and cannot be written again.
+    assert!(ended.success() || rows.len() == ROWS, "{ended}: {} rows", rows.len());
+    rows
 }
 
 /// Copies the files out of a disk's image.
