@@ -55,6 +55,9 @@ used() {
     sleep 0.5
     spent=$(echo "$client $(processor_s "${servers[0]}") $before" | awk '{print $1 + $2 - $3}')
 }
+# idle COMMAND...: what it spends, the least of three: the first after a start pays for what later ones
+# find done.
+idle() { for _ in 1 2 3; do used "$@"; echo "$spent"; done | sort -g | head -1; }
 # cost OPERATIONS IDLE: operations a second, processor microseconds an operation, less what IDLE spent,
 # which is the same program with one operation: starting, connecting, settling, reporting.
 cost() {

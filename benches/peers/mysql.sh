@@ -104,10 +104,8 @@ schemas=1 threads=1 unit=64 loop=server
 petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
 for unit in ${UNITS:-1 8 64 255}; do
     for loop in server set client; do
-        used petal_select --work-loop 1
-        petal_idle=$spent
-        used sysbench_select --time=0 --events=1
-        sysbench_idle=$spent
+        petal_idle=$(idle petal_select --work-loop 1)
+        sysbench_idle=$(idle sysbench_select --time=0 --events=1)
         in_turn "MariaDB cached: LOOP=$loop WORK_UNIT=$unit" sysbench petal_cached sysbench_cached
     done
 done
@@ -117,8 +115,7 @@ start --innodb-buffer-pool-size=256M --innodb-log-file-size=2G --innodb-adaptive
 in_turn "load: MariaDB 2 schemas" fio petal_load fio_write
 schemas=2 unit=64 loop=server
 for threads in 2 8; do
-    used petal_select --work-loop 1
-    petal_idle=$spent
+    petal_idle=$(idle petal_select --work-loop 1)
     in_turn "MariaDB physical: $((2 * threads)) sessions" fio petal_read fio_read
 done
 shown

@@ -59,8 +59,6 @@ SQL
         timed "$programs/pgbench" -n -M prepared -c "$sessions" -j 1 "${jobs[@]}" "$@"
 }
 
-# The least of three: the first after a start pays for what later ones find done.
-idle() { for _ in 1 2 3; do used "$@"; echo "$spent"; done | sort -g | head -1; }
 idle_costs() {
     petal_idle=$(idle petal_select --work-loop 1)
     pgbench_idle=$(idle pgbench_select -t 1)

@@ -10,7 +10,7 @@ use crate::settings::table::support;
 struct Entry {
     support: &'static support::EngineSupport,
     open: fn(&Settings) -> Result<Arc<dyn Engine>>,
-    /// What an administrator grants petal beforehand, as statements to read and to send.
+    /// The GRANT statements that an administrator sends before petal's first run.
     grants: Option<&'static str>,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 pub const FORMAT: &str = "petal-powercut/1";
 
 /// Cuts of one engine, in a virtual machine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct PowerCuts {
     pub format: &'static str,
     pub petal_version: &'static str,

@@ -29,13 +29,22 @@ pub fn cut(trial: &Trial, cut: &Cut) -> String {
 
 fn answer(found: &PowerCuts, asked: &Trial) -> String {
     let (lost, all) = (whole(asked.lost_commits), whole(asked.acknowledged_commits));
-    let cuts = asked.cuts.len() as u64;
     format!(
-        "{lost} of {all} acknowledged commits lost over {} cuts ({}, {})",
-        whole(cuts),
+        "{lost} of {all} acknowledged commits lost over {} ({}, {})",
+        counted(asked.cuts.len()),
         found.engine,
         asked.name()
     )
+}
+
+fn counted(cuts: usize) -> String {
+    format!("{} {}", whole(cuts as u64), if cuts == 1 { "cut" } else { "cuts" })
+}
+
+/// The share of cuts that lose something, in per cent, with which so many cuts without a loss would
+/// still come in 5 % of all tries: (1 - share)^cuts = 0.05, the exact binomial bound.
+fn most_losses_pct(cuts: usize) -> f64 {
+    100.0 * (1.0 - 0.05_f64.powf(1.0 / cuts as f64))
 }
 
 fn table(found: &PowerCuts) -> Table {
@@ -71,11 +80,18 @@ fn notes(found: &PowerCuts) -> Vec<String> {
     );
     if asked.is_kept() && cuts > 0 {
         notes.push(format!(
-            "{} cuts without a loss: losses come in fewer than about {} % of cuts, with 95 % \
-             confidence. The disk's cache lost {} KB of writes that were not flushed.",
-            whole(cuts as u64),
-            decimal((300.0 / cuts as f64).min(100.0), 1),
-            whole(dropped / 1000)
+            "No loss in {}: losses come in fewer than {} % of such cuts, with 95 % confidence. {}",
+            counted(cuts),
+            decimal(most_losses_pct(cuts), 1),
+            match dropped {
+                0 =>
+                    "The disk's cache held nothing that was not flushed: there was nothing to lose."
+                        .to_owned(),
+                _ => format!(
+                    "The disk's cache lost {} KB of writes that were not flushed.",
+                    whole(dropped.div_ceil(1000))
+                ),
+            }
         ));
     }
     if !controls.is_empty() && controls.iter().all(|control| control.is_kept()) {
@@ -91,12 +107,12 @@ fn notes(found: &PowerCuts) -> Vec<String> {
             continue;
         };
         notes.push(format!(
-            "{}: {} times as many commits per second as {}; {} of {} cuts lost commits.",
+            "{}: {} times as many commits per second as {}; commits lost in {} of {}.",
             control.name(),
             decimal(control_rate / asked_rate, 1),
             asked.name(),
             whole(control.cuts_with_loss),
-            whole(control.cuts.len() as u64)
+            counted(control.cuts.len())
         ));
     }
     if found.accelerator == "tcg" {
@@ -108,4 +124,28 @@ fn notes(found: &PowerCuts) -> Vec<String> {
     }
     notes.extend(found.stopped.iter().map(|why| format!("Not all cuts were done: {why}")));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_without_a_loss_bound_the_share_of_losses() {
+        let shown = [1, 20, 200].map(|cuts| decimal(most_losses_pct(cuts), 1));
+        assert_eq!(shown, ["95.0", "13.9", "1.5"]);
+    }
+
+    #[test]
+    fn cuts_that_had_nothing_to_lose_say_so() {
+        let found = |dropped_bytes| {
+            let mut trial = Trial { disk: "honest", planned_cuts: 1, ..Trial::default() };
+            trial.add(Cut { acknowledged_commits: 7, dropped_bytes, ..Cut::default() });
+            PowerCuts { trials: vec![trial], ..PowerCuts::default() }
+        };
+        let text = text(&found(0)).replace('\n', " ");
+        assert!(text.starts_with("0 of 7 acknowledged commits lost over 1 cut ("), "{text}");
+        assert!(text.contains("No loss in 1 cut:") && text.contains("nothing to lose"), "{text}");
+        assert!(super::text(&found(4096)).contains("lost 5 KB"));
+    }
 }

@@ -59,7 +59,7 @@ enum Measurement {
     Log,
 }
 
-/// What all rounds of a measurement come to.
+/// The totals of a measurement over its rounds.
 #[derive(Default)]
 struct Sum {
     rounds: u32,
@@ -195,12 +195,12 @@ pub struct Calibrated {
     pub failure: Option<EngineError>,
 }
 
-/// A calibration, and what became of its files.
+/// A calibration and the files that were written of it.
 pub struct WrittenCalibration {
     pub calibrated: Calibrated,
-    /// Its file.
+    /// The file of the calibration itself.
     pub saved: Result<PathBuf, RecordError>,
-    /// Its reports. Once it is saved, `petal report` draws them again.
+    /// The files of the reports. Once the calibration is saved, `petal report` draws them again.
     pub drawn: Result<Vec<PathBuf>, RecordError>,
     /// The copy that later runs on this device are compared with; None where there is none.
     pub kept: Result<Option<PathBuf>, RecordError>,

@@ -1,5 +1,5 @@
-//! What all connections to one server of a run share, and how long petal waits for a server, or for
-//! a lock that others hold there.
+//! The state that all connections of a run to one server share, and the limits of waiting for a
+//! server and for locks that others hold there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,8 @@ pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// What connections to one server know of each other.
+/// The state that connections to one server share: whether it is silent, and whose signals end
+/// waits.
 #[derive(Clone)]
 pub struct EndpointState {
     connect_limit: Duration,

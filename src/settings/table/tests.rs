@@ -202,7 +202,7 @@ fn every_key_that_a_rule_names_is_in_the_table() {
     }
 }
 
-/// Nor would one that is written wrongly where code asks whether it was given.
+/// A key that code asks for and the table lacks would never be given.
 #[test]
 fn every_key_that_code_asks_for_is_in_the_table() {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

@@ -203,7 +203,7 @@ fn delete_half_of_cluster(kind: Replication, work: &Workplace) {
     cluster_nodes(kind)[0].sql(&own_database(work), sql);
 }
 
-/// What background writers have still to write takes them a moment: looked at until it stays.
+/// Reads the blocks again and again until two looks agree: background writers may still be at work.
 fn device_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
     let mut last = device_rows(work, schema);
     for _ in 0..50 {
