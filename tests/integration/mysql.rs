@@ -45,17 +45,19 @@ fn one_row_a_page_holds_through_updates_by_the_servers_own_view() {
     if !is_there() {
         return;
     }
+    // All pages must stay cached to be seen.
+    let server = Server::start(&["innodb-buffer-pool-size=512M"]);
     for (number, redo_stress, side, filler) in [
         (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
         (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
         (3, RedoStress::Heavy, LoopSide::Client, Filler::Ratio(2.0)),
     ] {
         let database = format!("pages{number}");
-        let url = shared().url(&database);
+        let url = server.url(&database);
         let plan = LoadPlan { filler, block_size: PAGE_BYTES, ..plan(1) };
         load_with(&url, &plan);
-        until_purged(shared(), &database);
-        assert_eq!(leaf_pages(shared(), &database), (ROWS, 1));
+        until_purged(&server, &database);
+        assert_eq!(leaf_pages(&server, &database), (ROWS, 1));
         let settings = Settings { redo_stress, loop_side: Some(side), ..Settings::default() };
         let engine = open_with(&url, settings);
         let before = engine.data_bytes().unwrap();
@@ -65,7 +67,7 @@ fn one_row_a_page_holds_through_updates_by_the_servers_own_view() {
         let mut done = Outcomes::default();
         session.execute(Batch::new(&updates, &unlimited(), &mut done)).unwrap();
         assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
-        assert_eq!(leaf_pages(shared(), &database), (ROWS, 1));
+        assert_eq!(leaf_pages(&server, &database), (ROWS, 1));
         assert_eq!(engine.data_bytes().unwrap(), before);
         assert!(engine.placement(1).unwrap().is_one_row_per_block());
         // As many columns as asked hold the text that the filler has for them.
@@ -73,7 +75,7 @@ fn one_row_a_page_holds_through_updates_by_the_servers_own_view() {
         filler.fill(&mut texts[0], 400, 3);
         filler.fill(&mut texts[1], 400, 20);
         let sql = format!("SELECT c3, c20 FROM petal1_cf1 WHERE custid = {}", updates[399].first);
-        let row = shared().sql(&database, &sql).remove(0);
+        let row = server.sql(&database, &sql).remove(0);
         assert_eq!(row[0].as_bytes(), texts[0]);
         let is_heavy = redo_stress == RedoStress::Heavy;
         assert_eq!(row[1].as_bytes() == texts[1], is_heavy);
@@ -174,7 +176,7 @@ fn a_deadlock_is_counted_and_the_session_goes_on() {
         let other = shared().session(
             "deadlocks",
             "BEGIN; UPDATE petal1_cf1 SET c2 = 'x' WHERE custid BETWEEN 100 AND 900; \
-             DO SLEEP(1); UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK",
+             DO SLEEP(3); UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK",
         );
         let locks = "SELECT 1 FROM information_schema.processlist WHERE state = 'User sleep' \
                      AND db = 'deadlocks'";
