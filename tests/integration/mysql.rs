@@ -163,6 +163,34 @@ fn an_error_costs_one_operation_and_not_the_batch() {
 }
 
 #[test]
+fn rows_that_are_missing_are_visited_by_none_of_many_selects_in_one_statement() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("holes");
+    load(&url, 1);
+    let side = Some(LoopSide::Set);
+    let engine = open_with(&url, Settings { loop_side: side, ..Settings::default() });
+    let mut session = engine.connect(SEAT).unwrap();
+    let batch: Vec<Operation> = [900, 1, 20, 40].map(|first| select(first, 8)).to_vec();
+    let mut visited = || {
+        let mut done = Outcomes::default();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
+        done.ended.iter().map(|outcome| outcome.rows).collect::<Vec<_>>()
+    };
+    assert_eq!(visited(), [8; 4]);
+    // One in the middle; the last and the first of ranges; the last ones of all.
+    for (missing, rows) in
+        [("3", [8, 7, 8, 8]), ("27, 41", [8, 7, 7, 7]), ("905, 906, 907", [5, 7, 7, 7])]
+    {
+        let sql = format!("DELETE FROM petal1_cf1 WHERE custid IN ({missing})");
+        shared().sql("holes", &sql);
+        assert_eq!(visited(), rows, "{missing}");
+        assert_eq!(visited(), rows, "{missing}");
+    }
+}
+
+#[test]
 fn a_deadlock_is_counted_and_the_session_goes_on() {
     if !is_there() {
         return;

@@ -5,7 +5,7 @@ use mysql_async::Row;
 
 use super::client::Client;
 use super::errors::engine_error;
-use super::schema;
+use super::schema::{self, SET_RANGES};
 use crate::engine::Result;
 use crate::settings::LoopSide;
 use crate::stats::target::PlanCheck;
@@ -17,13 +17,14 @@ pub fn check(
     loop_side: LoopSide,
 ) -> Result<PlanCheck> {
     let name = schema::name(number);
-    let mut sql = match loop_side {
-        LoopSide::Set => schema::select_set(&name),
-        _ => schema::select(&name),
+    let ranges: Vec<(i64, i64)> =
+        (0..SET_RANGES as i64).map(|at| (3 * at + 1, 3 * at + 2)).collect();
+    let (mut sql, values) = match loop_side {
+        LoopSide::Set => (schema::select_set(&name), schema::set_parameters(&ranges)),
+        _ => (schema::select(&name), vec![ranges[0].0, ranges[0].1]),
     };
-    // Ranges apart from each other.
-    for bound in 1..=sql.matches('?').count() {
-        sql = sql.replacen('?', &(bound + bound.div_ceil(2)).to_string(), 1);
+    for value in values {
+        sql = sql.replacen('?', &value.to_string(), 1);
     }
     let rows: Vec<Row> = client
         .query(&format!("EXPLAIN {sql}"))

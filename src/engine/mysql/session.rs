@@ -44,6 +44,7 @@ impl MysqlSession {
             schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
             control,
             is_node,
+            visited: None,
         };
         work.meta(seat.schema)?;
         let side = Side::new(&mut work, shared.loop_side)?;

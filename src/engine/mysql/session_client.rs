@@ -1,9 +1,11 @@
 //! Prepared statements of LOOP=client and LOOP=set. A set is one statement with a range for each
-//! operation, which the server visits in the order of their keys, with a clock read at each row.
+//! operation, which the server visits in the order of their keys, with a clock read at the last row of each.
 
 use mysql_async::{Params, Statement, Value};
 
-use super::schema::{self, SET_RANGES};
+use super::client::Error;
+use super::errors::engine_error;
+use super::schema::{self, SET_RANGES, VISITED};
 use super::session_server::{ServerLoop, check_clock};
 use super::work::Work;
 use crate::engine::Result;
@@ -56,6 +58,9 @@ impl LoopWork for Work {
 
     fn prepare_set(&mut self, number: u32) -> Result<Statement> {
         check_clock(self)?;
+        // Its type becomes that of the statement's column.
+        let began = self.begin_visited();
+        began.map_err(|error| engine_error(&self.server, "preparing statements", &error))?;
         self.prepare(&schema::select_set(&schema::name(number)))
     }
 
@@ -84,19 +89,56 @@ impl LoopWork for Work {
         statement: &Statement,
         part: &BatchPart<'_>,
     ) -> Result<Vec<Executed>, Failure> {
+        let before = match self.visited.take() {
+            Some(before) => before,
+            None => self.begin_visited().map_err(|error| self.failure(&error))?,
+        };
         let by_key = by_key(part.operations);
-        let mut bounds: Vec<Value> = by_key
-            .iter()
-            .map(|&at| keys(&part.operations[at]))
-            .flat_map(|(first, last)| [Value::Int(first), Value::Int(last)])
-            .collect();
-        let nothing = [Value::Int(1), Value::Int(0)];
-        bounds.extend(nothing.into_iter().cycle().take(2 * SET_RANGES - bounds.len()));
-        let visited = self.client.rows(statement, Params::Positional(bounds));
-        let visited = visited.map_err(|error| self.failure(&error))?;
-        Ok(executed(part.operations, &by_key, &visited))
+        let ranges: Vec<_> = by_key.iter().map(|&at| keys(&part.operations[at])).collect();
+        let values = schema::set_parameters(&ranges).into_iter().map(Value::Int).collect();
+        let sent = self.client.rows(statement, Params::Positional(values));
+        let sent: Vec<LastRow> = sent.map_err(|error| self.failure(&error))?;
+        let asked: u64 = part.operations.iter().map(|one| u64::from(one.rows)).sum();
+        self.visited = sent.last().map(|row| row.1).filter(|&now| now == before + asked);
+        let mut executed = executed(part.operations, &by_key, &sent);
+        if self.visited.is_none() {
+            self.count_rows(part, &mut executed)?;
+        }
+        Ok(executed)
     }
 }
+
+impl Work {
+    /// Begins to count the rows that the session's statements for many SELECTs visit.
+    fn begin_visited(&mut self) -> Result<u64, Error> {
+        self.client.run(&format!("SET {VISITED} = 0"))?;
+        self.visited = Some(0);
+        Ok(0)
+    }
+
+    /// Counts the rows of each operation again: not all of them are there.
+    fn count_rows(
+        &mut self,
+        part: &BatchPart<'_>,
+        executed: &mut [Executed],
+    ) -> Result<(), Failure> {
+        let ranges = part.operations.iter().map(keys);
+        let ranges = ranges.map(|(first, last)| format!("custid BETWEEN {first} AND {last}"));
+        let ranges = ranges.collect::<Vec<_>>().join(" OR ");
+        let table = schema::main_table(&schema::name(part.home));
+        let sql = format!("SELECT custid FROM {table} WHERE c2 IS NOT NULL AND ({ranges})");
+        let there: Vec<u64> = self.client.query(&sql).map_err(|error| self.failure(&error))?;
+        for (operation, executed) in part.operations.iter().zip(executed) {
+            let is_its = |key: &&u64| (operation.first..=operation.last()).contains(key);
+            executed.rows = there.iter().filter(is_its).count() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// What the server sends of the last row of a range: its key, the rows visited until then, and the
+/// microseconds since the statement began; then whether it counts as visited.
+type LastRow = (u64, u64, u64, bool);
 
 /// Positions of operations in the order of their keys, in which the server visits them.
 fn by_key(operations: &[Operation]) -> Vec<usize> {
@@ -105,25 +147,20 @@ fn by_key(operations: &[Operation]) -> Vec<usize> {
     order
 }
 
-/// The outcome of each operation, from the rows visited: key, and microseconds since the statement began.
-/// An operation begins when the one before it in the order of keys has ended.
-fn executed(operations: &[Operation], by_key: &[usize], visited: &[(u64, u64)]) -> Vec<Executed> {
-    let nothing = || Executed { latency_ns: 0, rows: 0, failure: None };
-    let mut all: Vec<Executed> = operations.iter().map(|_| nothing()).collect();
-    let mut visited = visited.iter().peekable();
-    let mut begin_us = 0;
+/// The outcome of each operation, if it visited all of its rows. It begins when the one before it in the
+/// order of keys has ended, and takes no time where its last row is missing.
+fn executed(operations: &[Operation], by_key: &[usize], sent: &[LastRow]) -> Vec<Executed> {
+    let all = |one: &Operation| Executed { latency_ns: 0, rows: one.rows.into(), failure: None };
+    let mut executed: Vec<Executed> = operations.iter().map(all).collect();
+    let (mut sent, mut begin_us) = (sent.iter().peekable(), 0);
     for &at in by_key {
-        let (operation, executed) = (&operations[at], &mut all[at]);
-        let mut end_us = begin_us;
-        while let Some((_, visited_us)) = visited.next_if(|row| row.0 <= operation.last()) {
-            executed.rows += 1;
-            end_us = *visited_us;
+        if let Some(&(_, _, end_us, _)) = sent.next_if(|row| row.0 == operations[at].last()) {
+            // A clock that was set back gives 0.
+            executed[at].latency_ns = end_us.saturating_sub(begin_us) * 1000;
+            begin_us = end_us.max(begin_us);
         }
-        // A clock that was set back gives 0.
-        executed.latency_ns = end_us.saturating_sub(begin_us) * 1000;
-        begin_us = end_us.max(begin_us);
     }
-    all
+    executed
 }
 
 #[cfg(test)]
@@ -152,11 +189,10 @@ mod tests {
     #[test]
     fn rows_in_the_order_of_keys_go_to_their_operations() {
         let all = selects(&[(20, 2), (1, 2), (40, 2), (30, 2)]);
-        let visited = [(1, 100), (2, 130), (20, 150), (21, 190), (40, 200)];
-        let executed = executed(&all, &by_key(&all), &visited);
-        let of = |one: &Executed| (one.rows, one.latency_ns / 1000);
-        // Of the last one nothing is there, and of the one before it half.
-        let expected = [(2, 60), (2, 130), (1, 10), (0, 0)];
-        assert_eq!(executed.iter().map(of).collect::<Vec<_>>(), expected);
+        let sent = [(2, 2, 130, true), (21, 4, 190, true), (41, 8, 200, true)];
+        let executed = executed(&all, &by_key(&all), &sent);
+        // The last row of one is missing.
+        let us: Vec<_> = executed.iter().map(|one| one.latency_ns / 1000).collect();
+        assert_eq!(us, [60, 130, 10, 0]);
     }
 }

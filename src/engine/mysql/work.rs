@@ -42,6 +42,9 @@ pub struct Work {
     pub control: Arc<SessionControl>,
     /// The server is a node of a Galera cluster, which ends statements that lose a conflict.
     pub is_node: bool,
+    /// Rows that statements for many SELECTs have visited, as the server counts them; None before the
+    /// first one and after an error.
+    pub visited: Option<u64>,
 }
 
 impl SchemaWork for Work {
