@@ -327,3 +327,22 @@ fn whatever_call_fails_petal_ends_with_a_word() {
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {made} cases:\n{}", failed.len(), failed.join("\n\n"));
 }
+
+/// SQLite passes over an unlock that fails; another session then waits for that lock for ever.
+#[test]
+fn a_lock_that_could_not_be_given_back_shuts_no_session_out() {
+    if let Err(why) = run("strace", &["-qq", "-o", "/dev/null", "true"]) {
+        return skip(&format!("system calls cannot be traced here: {why}"));
+    }
+    let loaded = Workplace::loaded(1, "8M");
+    for at in 48..60 {
+        let work = Workplace::copy_of(&loaded);
+        let inject = format!("inject=fcntl:error=ENOLCK:when={at}");
+        let strace = ["60", "strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"];
+        let args = [&strace[..], &["trace=fcntl", "-e", &inject, "--"]].concat();
+        let run = ["run", "-t", "4", "--work-loop", "30", "--update-pct", "100", "--json"];
+        let ended = work.petal(run).under("timeout", &args).ends();
+        assert!(matches!(ended.code, Some(0 | 1)), "when={at}: {ended:?}");
+        assert!(ended.stdout.contains("io-errors"), "when={at}: {ended:?}");
+    }
+}

@@ -397,8 +397,30 @@ forwarded! {
     device_characteristics xDeviceCharacteristics() else 0;
     shm_map xShmMap(page: c_int, bytes: c_int, extend: c_int, at: *mut *mut c_void)
         else ffi::SQLITE_IOERR_SHMMAP;
-    shm_lock xShmLock(first: c_int, count: c_int, flags: c_int) else ffi::SQLITE_IOERR_SHMLOCK;
+    shm_lock_once xShmLock(first: c_int, count: c_int, flags: c_int) else ffi::SQLITE_IOERR_SHMLOCK;
     shm_unmap xShmUnmap(remove: c_int) else ffi::SQLITE_OK;
+}
+
+/// SQLite passes over a lock that could not be given back, and it would shut out every session of this
+/// process until the end: it is given back again.
+unsafe extern "C" fn shm_lock(
+    file: *mut ffi::sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    const MORE_TRIES: usize = 2;
+    // SAFETY: `file` is open, and arguments pass unchanged.
+    let call = || unsafe { shm_lock_once(file, first, count, flags) };
+    let mut code = call();
+    if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+        for _ in 0..MORE_TRIES {
+            if code != ffi::SQLITE_OK {
+                code = call();
+            }
+        }
+    }
+    code
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
