@@ -37,6 +37,7 @@ run() {
     rm -f target/peers/$name.new
     ROWS=$PWD/target/peers/$name.new "$@"
     mv target/peers/$name.new target/peers/$name.csv
+    echo "$(date -u +%F) ($(git rev-parse --short HEAD))" >target/peers/$name.when
 }
 run device benches/peers/device.sh
 run tmpfs env PLACE=/dev/shm benches/peers/device.sh
@@ -77,7 +78,11 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     echo
     memory=$(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo)
     processor=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)
-    echo "Measured on $(date -u +%F) with $("$PETAL" --version) ($(git rev-parse --short HEAD)):"
+    echo "Measured with $("$PETAL" --version), each part on its day (at its commit):"
+    for part in target/peers/*.csv; do
+        part=$(basename "$part" .csv)
+        echo "$part $(cat target/peers/$part.when 2>/dev/null || echo "on an unknown day"),"
+    done
     echo "$(nproc) processors ($processor), $memory GiB, Linux $(uname -r),"
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
     echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."

@@ -139,9 +139,9 @@ const SET_GROUP: usize = 8;
 /// Rows visited by statements for many SELECTs, as the session counts them.
 pub const VISITED: &str = "@petal_visited";
 
-/// Many SELECTs in one statement, a range of the index each, visited in the order of the keys. Only the
-/// last row of each range is sent, by its key: with [`VISITED`] when it was visited, and the microseconds
-/// since the statement began. Its parameters are [`set_parameters`].
+/// Many SELECTs in one statement, a range of the index each, visited in the order of the keys. Of each
+/// range only the last row is sent: its key, [`VISITED`] so far, the microseconds since the statement
+/// began, and whether it counts. Its parameters are [`set_parameters`].
 pub fn select_set(schema: &str) -> String {
     let group = ["custid BETWEEN ? AND ?"; SET_GROUP].join(" OR ");
     let group = format!("(custid BETWEEN ? AND ? AND ({group}))");

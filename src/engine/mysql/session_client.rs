@@ -136,8 +136,7 @@ impl Work {
     }
 }
 
-/// What the server sends of the last row of a range: its key, the rows visited until then, and the
-/// microseconds since the statement began; then whether it counts as visited.
+/// What the server sends of the last row of a range, as [`schema::select_set`] has it.
 type LastRow = (u64, u64, u64, bool);
 
 /// Positions of operations in the order of their keys, in which the server visits them.
