@@ -174,24 +174,41 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", moved);
     }
 
+    /// Clicks on an element until it has heard of it: a busy browser may build a chart above it between
+    /// the look where it is and the click.
     pub fn click(&mut self, element: &str) {
-        let (x, y) = self.middle(element);
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", event);
+        const TRIES: usize = 5;
+        self.value(&format!(
+            "heard = false; \
+             {element}.addEventListener('click', () => heard = true, {{once: true, capture: true}})"
+        ));
+        let heard = "new Promise(done => { const look = left => heard || !left ? done(heard) \
+                     : setTimeout(look, 50, left - 1); look(20); })";
+        for _ in 0..TRIES {
+            let (x, y) = self.middle(element);
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event =
+                    json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
+                self.call("Input.dispatchMouseEvent", event);
+            }
+            if self.value(heard) == true {
+                return;
+            }
         }
+        panic!("{element} has heard of none of {TRIES} clicks");
     }
 
     fn middle(&mut self, element: &str) -> (f64, f64) {
-        // A page hears that it was scrolled a frame later, and may move what it shows in answer.
+        // A page hears that it was scrolled some frames later, and may move what it shows in answer: it
+        // stands still when twice nothing was left to do and the element is where it was.
         let place = format!(
             "new Promise(done => {{ const element = {element}; \
              element.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
-             const look = before => requestAnimationFrame(() => {{ \
+             const look = before => requestAnimationFrame(() => requestIdleCallback(() => {{ \
                  const b = element.getBoundingClientRect(); \
                  const now = [b.left + b.width / 2, b.top + b.height / 2]; \
-                 String(now) === String(before) ? done(now) : look(now); }}); \
-             requestAnimationFrame(() => look(null)); }})"
+                 String(now) === String(before) ? done(now) : look(now); }}, {{timeout: 1000}})); \
+             look(null); }})"
         );
         let waited = json!({"expression": place, "awaitPromise": true, "returnByValue": true});
         let looked = self.call("Runtime.evaluate", waited);

@@ -13,12 +13,12 @@ use crate::support::{Workplace, count, number, record};
 /// Shares by which rates may differ.
 const NEAR: f64 = 0.05;
 
-fn is_near(found: f64, wanted: f64) -> bool {
-    wanted > 0.0 && (found / wanted - 1.0).abs() <= NEAR
+fn is_within(found: f64, wanted: f64, share: f64) -> bool {
+    wanted > 0.0 && (found / wanted - 1.0).abs() <= share
 }
 
 fn near(what: &str, found: f64, wanted: f64) {
-    assert!(is_near(found, wanted), "{what}: {found} of {wanted}");
+    assert!(is_within(found, wanted, NEAR), "{what}: {found} of {wanted}");
 }
 
 fn read(path: &Path) -> Value {
@@ -86,21 +86,24 @@ fn a_server_at_work_is_profiled_and_replayed() {
     near("commits of the profile", number(&made, "/intervals/0/per_second/commits"), 100.0);
     let args = ["replay", output, "--db", &url, "--run-time", "8", "--warm-up", "2"];
     let figures = [
-        ("single_block_reads", "physical_read_blocks"),
-        ("block_writes", "physical_write_blocks"),
-        ("commits", "commits"),
-        ("redo_bytes", "redo_bytes"),
+        ("single_block_reads", "physical_read_blocks", NEAR),
+        // Of some 4,500 the server may count a hundred late at either end of either interval.
+        ("block_writes", "physical_write_blocks", 2.0 * NEAR),
+        ("commits", "commits", NEAR),
+        ("redo_bytes", "redo_bytes", NEAR),
     ];
-    // The trials size the redo within seconds: on a busy machine once more.
+    // The trials size the redo within seconds: on a busy machine again.
     let mut far = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let replay =
             work.petal(args.iter().chain(&["--trial", "4", "-t", "8", "--json"])).exits(0).json();
-        let compared = figures.map(|(figure, done)| {
+        let compared = figures.map(|(figure, done, share)| {
             let profiled = number(&made, &format!("/intervals/0/per_second/{figure}"));
-            (figure, number(&replay, &format!("/steady/per_second/{done}")), profiled)
+            (figure, number(&replay, &format!("/steady/per_second/{done}")), profiled, share)
         });
-        far = compared.into_iter().filter(|&(_, done, wanted)| !is_near(done, wanted)).collect();
+        let is_far =
+            |&(_, done, wanted, share): &(_, f64, f64, f64)| !is_within(done, wanted, share);
+        far = compared.into_iter().filter(is_far).collect();
         if far.is_empty() {
             break;
         }
@@ -138,7 +141,8 @@ fn a_mysql_server_at_work_gives_a_profile() {
 #[test]
 fn the_same_profile_on_a_file_and_on_a_bare_device() {
     let work = Workplace::new();
-    let rates = json!({"single_block_reads": 600.0, "block_writes": 160.0, "commits": 40.0});
+    // One session keeps so much up on a busy machine, whose syncs take some 30 ms each.
+    let rates = json!({"single_block_reads": 225.0, "block_writes": 60.0, "commits": 15.0});
     let file = work.write("prod.json", profile(rates));
     let image = work.write("device.img", vec![0u8; 48 << 20]);
     let device = format!("device:{}", image.display());
@@ -157,8 +161,8 @@ fn the_same_profile_on_a_file_and_on_a_bare_device() {
             ["commits", "physical_read_blocks"]
                 .map(|name| number(&replay, &format!("/steady/per_second/{name}")))
         };
-        let is_near = |[commits, reads]: &[f64; 2]| {
-            (commits / 40.0 - 1.0).abs() <= NEAR && (reads / 600.0 - 1.0).abs() <= NEAR
+        let is_near = |&[commits, reads]: &[f64; 2]| {
+            is_within(commits, 15.0, NEAR) && is_within(reads, 225.0, NEAR)
         };
         // What other tests disturb is done again.
         let mut found = replay();
@@ -167,7 +171,7 @@ fn the_same_profile_on_a_file_and_on_a_bare_device() {
                 found = replay();
             }
         }
-        assert!(is_near(&found), "{url}: {found:?} of 40 commits and 600 reads a second");
+        assert!(is_near(&found), "{url}: {found:?} of 15 commits and 225 reads a second");
     };
     std::thread::scope(|scope| {
         scope.spawn(|| replayed(&sqlite));
