@@ -24,6 +24,9 @@ sh scripts/install-test-servers.sh
 if [ ${#packages[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}"
 fi
+# The commit of what is built here; of another build it is not known.
+built=${PETAL:+another build}
+built=${built:-$(git rev-parse --short HEAD)}
 [ -n "${PETAL:-}" ] || cargo build --release --locked -q
 export PETAL=${PETAL:-$PWD/target/release/petal}
 mkdir -p target/peers
@@ -37,7 +40,7 @@ run() {
     rm -f target/peers/$name.new
     ROWS=$PWD/target/peers/$name.new "$@"
     mv target/peers/$name.new target/peers/$name.csv
-    echo "$(date -u +%F) ($(git rev-parse --short HEAD))" >target/peers/$name.when
+    echo "$(date -u +%F) ($built)" >target/peers/$name.when
 }
 run device benches/peers/device.sh
 run tmpfs env PLACE=/dev/shm benches/peers/device.sh

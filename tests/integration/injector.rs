@@ -149,6 +149,23 @@ fn run_is_whole(work: &Workplace, ended: &Ended) -> Result<(), String> {
     if record(&folder)["ops"] == run["ops"] { Ok(()) } else { Err("run.json differs".to_owned()) }
 }
 
+/// Runs petal with a call that fails at its n-th time in each thread.
+fn injected(petal: Petal, call: &str, error: &str, when: &str) -> Ended {
+    let trace = format!("trace={call}");
+    let what = format!("inject={call}:error={error}:when={when}");
+    let strace = [LIMIT_S, "strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"];
+    petal.under("timeout", &[&strace[..], &[&trace, "-e", &what, "--"]].concat()).ends()
+}
+
+/// Whether calls can be traced here; tells the skip where not.
+fn can_trace() -> bool {
+    let tried = run("strace", &["-qq", "-o", "/dev/null", "true"]);
+    if let Err(why) = &tried {
+        skip(&format!("system calls cannot be traced here: {why}"));
+    }
+    tried.is_ok()
+}
+
 /// One call, one error, once at its n-th time in each thread, or always from then on.
 #[derive(Clone, Debug)]
 struct Case {
@@ -173,11 +190,8 @@ impl Case {
     fn run(&self, loaded: &Workplace) -> Result<(), String> {
         let work = Workplace::copy_of(loaded);
         let from = if self.always { "+" } else { "" };
-        let what = format!("inject={}:error={}:when={}{from}", self.call, self.error, self.at);
-        let trace = format!("trace={}", self.call);
-        let strace = [LIMIT_S, "strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"];
-        let args = [&strace[..], &[&trace, "-e", &what, "--"]].concat();
-        let ended = self.command.call(&work).under("timeout", &args).ends();
+        let when = format!("{}{from}", self.at);
+        let ended = injected(self.command.call(&work), &self.call, self.error, &when);
         self.judge(&work, &ended).map_err(|why| format!("{self}: {why}\n{ended:?}"))
     }
 
@@ -289,8 +303,8 @@ fn is_in_the_short_form(case: &Case) -> bool {
 
 #[test]
 fn whatever_call_fails_petal_ends_with_a_word() {
-    if let Err(why) = run("strace", &["-qq", "-o", "/dev/null", "true"]) {
-        return skip(&format!("system calls cannot be traced here: {why}"));
+    if !can_trace() {
+        return;
     }
     let loaded = Workplace::loaded(1, "8M");
     loaded.petal(["setup", "--scale", "8M", "--db", "device:petal.dat"]).exits(0);
@@ -328,20 +342,17 @@ fn whatever_call_fails_petal_ends_with_a_word() {
     assert!(failed.is_empty(), "{} of {made} cases:\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// SQLite passes over an unlock that fails; another session then waits for that lock for ever.
+/// SQLite ignores an unlock that fails; another session then waits for that lock for ever.
 #[test]
 fn a_lock_that_could_not_be_given_back_shuts_no_session_out() {
-    if let Err(why) = run("strace", &["-qq", "-o", "/dev/null", "true"]) {
-        return skip(&format!("system calls cannot be traced here: {why}"));
+    if !can_trace() {
+        return;
     }
     let loaded = Workplace::loaded(1, "8M");
     for at in 48..60 {
         let work = Workplace::copy_of(&loaded);
-        let inject = format!("inject=fcntl:error=ENOLCK:when={at}");
-        let strace = ["60", "strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"];
-        let args = [&strace[..], &["trace=fcntl", "-e", &inject, "--"]].concat();
         let run = ["run", "-t", "4", "--work-loop", "30", "--update-pct", "100", "--json"];
-        let ended = work.petal(run).under("timeout", &args).ends();
+        let ended = injected(work.petal(run), "fcntl", "ENOLCK", &at.to_string());
         assert!(matches!(ended.code, Some(0 | 1)), "when={at}: {ended:?}");
         assert!(ended.stdout.contains("io-errors"), "when={at}: {ended:?}");
     }

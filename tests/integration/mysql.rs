@@ -163,7 +163,7 @@ fn an_error_costs_one_operation_and_not_the_batch() {
 }
 
 #[test]
-fn rows_that_are_missing_are_visited_by_none_of_many_selects_in_one_statement() {
+fn a_set_counts_the_rows_of_each_select_where_some_are_missing() {
     if !is_there() {
         return;
     }

@@ -131,7 +131,7 @@ pub fn update(schema: &str, changed: usize) -> String {
     format!("UPDATE {} SET {} WHERE custid BETWEEN ? AND ?", main_table(schema), set.join(", "))
 }
 
-/// Ranges of the statement for many SELECTs: twice as many saved nothing more.
+/// Ranges of the statement for many SELECTs: twice as many saved nothing that could be seen.
 pub const SET_RANGES: usize = 64;
 /// Ranges behind one condition that spans them: the server looks at those of one group for a row.
 const SET_GROUP: usize = 8;

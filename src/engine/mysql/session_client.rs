@@ -59,8 +59,8 @@ impl LoopWork for Work {
     fn prepare_set(&mut self, number: u32) -> Result<Statement> {
         check_clock(self)?;
         // Its type becomes that of the statement's column.
-        let began = self.begin_visited();
-        began.map_err(|error| engine_error(&self.server, "preparing statements", &error))?;
+        self.begin_visited()
+            .map_err(|error| engine_error(&self.server, "preparing statements", &error))?;
         self.prepare(&schema::select_set(&schema::name(number)))
     }
 
@@ -89,10 +89,11 @@ impl LoopWork for Work {
         statement: &Statement,
         part: &BatchPart<'_>,
     ) -> Result<Vec<Executed>, Failure> {
-        let before = match self.visited.take() {
-            Some(before) => before,
-            None => self.begin_visited().map_err(|error| self.failure(&error))?,
-        };
+        if self.visited.is_none() {
+            self.begin_visited().map_err(|error| self.failure(&error))?;
+        }
+        // Unknown again until the statement has ended well.
+        let before = self.visited.take().unwrap_or_default();
         let by_key = by_key(part.operations);
         let ranges: Vec<_> = by_key.iter().map(|&at| keys(&part.operations[at])).collect();
         let values = schema::set_parameters(&ranges).into_iter().map(Value::Int).collect();
@@ -110,10 +111,10 @@ impl LoopWork for Work {
 
 impl Work {
     /// Begins to count the rows that the session's statements for many SELECTs visit.
-    fn begin_visited(&mut self) -> Result<u64, Error> {
+    fn begin_visited(&mut self) -> Result<(), Error> {
         self.client.run(&format!("SET {VISITED} = 0"))?;
         self.visited = Some(0);
-        Ok(0)
+        Ok(())
     }
 
     /// Counts the rows of each operation again: not all of them are there.
@@ -136,7 +137,8 @@ impl Work {
     }
 }
 
-/// What the server sends of the last row of a range, as [`schema::select_set`] has it.
+/// The last row of a range: its key, the rows visited until then, the microseconds since the statement
+/// began, and whether the row itself counts as visited.
 type LastRow = (u64, u64, u64, bool);
 
 /// Positions of operations in the order of their keys, in which the server visits them.

@@ -42,8 +42,8 @@ pub struct Work {
     pub control: Arc<SessionControl>,
     /// The server is a node of a Galera cluster, which ends statements that lose a conflict.
     pub is_node: bool,
-    /// Rows that statements for many SELECTs have visited, as the server counts them; None before the
-    /// first one and after an error.
+    /// Rows that statements for many SELECTs have visited, as the server counts them; None where that is
+    /// not known: before the first one, after an error, and after rows were missing.
     pub visited: Option<u64>,
 }
 

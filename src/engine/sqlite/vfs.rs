@@ -401,24 +401,21 @@ forwarded! {
     shm_unmap xShmUnmap(remove: c_int) else ffi::SQLITE_OK;
 }
 
-/// SQLite passes over a lock that could not be given back, and it would shut out every session of this
-/// process until the end: it is given back again.
+/// Tries an unlock again that failed: SQLite ignores that it did, and the lock would shut out every
+/// session of this process until it ends.
 unsafe extern "C" fn shm_lock(
     file: *mut ffi::sqlite3_file,
     first: c_int,
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    const MORE_TRIES: usize = 2;
     // SAFETY: `file` is open, and arguments pass unchanged.
     let call = || unsafe { shm_lock_once(file, first, count, flags) };
+    let mut more_tries = if flags & ffi::SQLITE_SHM_UNLOCK == 0 { 0 } else { 2 };
     let mut code = call();
-    if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
-        for _ in 0..MORE_TRIES {
-            if code != ffi::SQLITE_OK {
-                code = call();
-            }
-        }
+    while code != ffi::SQLITE_OK && more_tries > 0 {
+        code = call();
+        more_tries -= 1;
     }
     code
 }
