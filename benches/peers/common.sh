@@ -1,4 +1,4 @@
-# What the scripts beside it share: a folder that is removed, petal's release build, two programs
+# What the scripts beside it share: a folder that is removed, petal built as packages hold it, two programs
 # measured in turn, rows of one table, and what petal's own `compare` makes of them.
 #
 # A row is one measurement of one program: test, peer, program (petal or peer), operations a second,
@@ -10,8 +10,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} place=${PLACE:-/var/tmp}
-petal=$(realpath -m "${PETAL:-target/release/petal}")
-[ -n "${PETAL:-}" ] || cargo build --release --locked -q
+petal=$(realpath -m "${PETAL:-target/dist/petal}")
+[ -n "${PETAL:-}" ] || cargo build --profile dist --locked -q
 folder=$(mktemp -d "$place/petal-peers-XXXXXX")
 chmod 755 "$folder"
 header=test,peer,program,operations_s,cpu_us,p99_us

@@ -27,8 +27,8 @@ fi
 # The commit of what is built here; of another build it is not known.
 built=${PETAL:+another build}
 built=${built:-$(git rev-parse --short HEAD)}
-[ -n "${PETAL:-}" ] || cargo build --release --locked -q
-export PETAL=${PETAL:-$PWD/target/release/petal}
+[ -n "${PETAL:-}" ] || cargo build --profile dist --locked -q
+export PETAL=${PETAL:-$PWD/target/dist/petal}
 mkdir -p target/peers
 
 # run NAME COMMAND...: rows of the comparison go to target/peers/NAME.csv once it is through.

@@ -10,10 +10,11 @@
 # physical: 8 GiB, shared_buffers of 64 MiB, 4 and 32 sessions, no prefetch, and the memory of the server
 #   with its page cache held to 512 MiB by a control group (skipped where none can be made: root, and the
 #   memory controller); operations are the blocks that the server says it read.
-# pgio: its own tables of the same size beside petal's; operations are the blocks that the server
-#   counted for its database, hits and reads, which are the same for petal's runs beside it.
+# pgio: its own tables of the same size and number beside petal's, after a VACUUM ANALYZE, so that its runs write
+#   no hint bits. Cached, operations are the blocks that the server counted, hits and reads, which are the
+#   same for petal's runs beside it; physical, the blocks it read.
 #
-# Needs root or an ordinary user, PostgreSQL's programs, jq, and room for 20 GiB.
+# Needs root or an ordinary user, PostgreSQL's programs, jq, and room for 20 GiB (30 with pgio).
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 pgio=${1:-}
@@ -62,6 +63,7 @@ SQL
 idle_costs() {
     petal_idle=$(idle petal_select --work-loop 1)
     pgbench_idle=$(idle pgbench_select -t 1)
+    [ -z "$pgio" ] || pgio_idle=$(idle runit 0)
 }
 
 # Rows visited, as each program counts its own operations.
@@ -88,31 +90,43 @@ pgbench_physical() {
 
 # pgio, for a reader who has it: its own tables, its own loop, measured as blocks that the server visited.
 visited() { sleep 1.2; query "SELECT sum(blks_hit + blks_read) FROM pg_stat_database"; }
-pgio_conf() {
+pgio_conf() { # seconds
     cat >"$folder/pgio/pgio.conf" <<CONF
 UPDATE_PCT=0
-RUN_TIME=$seconds
-NUM_SCHEMAS=1
+RUN_TIME=$1
+NUM_SCHEMAS=$sessions
 NUM_THREADS=1
 WORK_UNIT=$unit
 UPDATE_WORK_UNIT=8
-SCALE=1G
+SCALE=$scale
 DBNAME=$PGDATABASE
 CONNECT_STRING="$PGDATABASE"
 CREATE_BASE_TABLE=TRUE
 CONF
+}
+pgio_setup() {
+    pgio_conf 0
+    (cd "$folder/pgio" && bash ./setup.sh >"$folder/pgio.log" 2>&1)
+    query "VACUUM ANALYZE"
 }
 petal_visited() {
     local before=$(visited)
     used petal_select --run-time "$seconds"
     cost $(($(visited) - before)) "$petal_idle"
 }
-runit() { (cd "$folder/pgio" && timed bash ./runit.sh); }
+runit() { # seconds
+    pgio_conf "$1"
+    (cd "$folder/pgio" && timed bash ./runit.sh)
+}
 pgio_visited() {
     local before=$(visited)
-    pgio_conf
-    used runit
-    cost $(($(visited) - before)) 0
+    used runit "$seconds"
+    cost $(($(visited) - before)) "$pgio_idle"
+}
+pgio_physical() {
+    local before=$(blocks_read)
+    used runit "$seconds"
+    cost $(($(blocks_read) - before)) "$pgio_idle"
 }
 
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
@@ -121,14 +135,14 @@ start -c shared_buffers=1500MB
 "$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
 if [ -n "$pgio" ]; then
     cp -r "$pgio" "$folder/pgio"
-    unit=8 pgio_conf
-    (cd "$folder/pgio" && bash ./setup.sh >"$folder/pgio.log" 2>&1)
+    unit=8 pgio_setup
 fi
 stop
 for _ in $(seq "${STARTS:-2}"); do
     start -c shared_buffers=3GB
     loop=server unit=255
     petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
+    [ -z "$pgio" ] || runit 5 >/dev/null
     for unit in ${UNITS:-8 64 255}; do
         for loop in server set client; do
             idle_costs
@@ -156,17 +170,21 @@ if held 600; then
     start -c shared_buffers=64MB -c wal_level=minimal -c max_wal_senders=0
     "$petal" -q drop --db "$url" >/dev/null
     "$petal" -q setup -s 32 --scale 256M --db "$url" >/dev/null
+    scale=32768 unit=64
+    [ -z "$pgio" ] || sessions=32 pgio_setup
     stop
     # What the load left in the page cache is charged to nobody in the group.
     find "$folder/data" -type f -size +1M -exec dd if={} iflag=nocache count=0 status=none \;
     start_held
     servers=("$(head -1 "$folder/data/postmaster.pid")")
-    scale=32768 unit=64
     for sessions in 4 32; do
         for loop in server client; do
             idle_costs
             in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgbench \
                 petal_physical pgbench_physical
+            [ -z "$pgio" ] ||
+                in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgio \
+                    petal_physical pgio_physical
         done
     done
     stop

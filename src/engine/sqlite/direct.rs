@@ -37,11 +37,12 @@ pub fn opened(file: FileId) {
     FILES.lock().entry(file).or_default().connections += 1;
 }
 
-/// A connection closed the file. Its descriptors stay.
-pub fn closed(file: FileId) {
-    if let Some(entry) = FILES.lock().get_mut(&file) {
+/// A connection closed the file. Its descriptors stay. Returns how many connections are left.
+pub fn closed(file: FileId) -> usize {
+    FILES.lock().get_mut(&file).map_or(0, |entry| {
         entry.connections = entry.connections.saturating_sub(1);
-    }
+        entry.connections
+    })
 }
 
 /// Gives up the descriptors of a file that is being removed, if no connection has it open.

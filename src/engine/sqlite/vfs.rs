@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ffi};
 
 use super::direct::{self, DirectFile, FileId};
@@ -132,11 +133,17 @@ impl FileState {
 
 impl Drop for FileState {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            direct::closed(id);
+        if let Some(id) = self.id
+            && direct::closed(id) == 0
+        {
+            KEPT_LOCKS.lock().retain(|&kept| kept != id);
         }
     }
 }
+
+/// Files with a lock that could not be given back. SQLite believes that a session of this process
+/// holds it, until the last of them closes the file.
+static KEPT_LOCKS: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 
 /// The object behind SQLite's file pointer.
 ///
@@ -402,7 +409,7 @@ forwarded! {
 }
 
 /// Tries an unlock again that failed: SQLite ignores that it did, and the lock would shut out every
-/// session of this process until it ends.
+/// session of this process until it ends. Where it fails again, whoever is shut out gets an error.
 unsafe extern "C" fn shm_lock(
     file: *mut ffi::sqlite3_file,
     first: c_int,
@@ -410,12 +417,23 @@ unsafe extern "C" fn shm_lock(
     flags: c_int,
 ) -> c_int {
     // SAFETY: `file` is open, and arguments pass unchanged.
-    let call = || unsafe { shm_lock_once(file, first, count, flags) };
-    let mut more_tries = if flags & ffi::SQLITE_SHM_UNLOCK == 0 { 0 } else { 2 };
+    let (state, call) = unsafe { (state(file), || shm_lock_once(file, first, count, flags)) };
+    let is_unlock = flags & ffi::SQLITE_SHM_UNLOCK != 0;
+    let mut more_tries = if is_unlock { 2 } else { 0 };
     let mut code = call();
     while code != ffi::SQLITE_OK && more_tries > 0 {
         code = call();
         more_tries -= 1;
+    }
+    let Some(id) = state.id.filter(|_| code != ffi::SQLITE_OK) else { return code };
+    let mut kept = KEPT_LOCKS.lock();
+    let is_kept = kept.contains(&id);
+    if is_unlock && !is_kept {
+        kept.push(id);
+    } else if code == ffi::SQLITE_BUSY && is_kept {
+        let error = std::io::Error::other("a session could not give it back");
+        state.failed("a lock on", &error);
+        return ffi::SQLITE_IOERR_SHMLOCK;
     }
     code
 }
