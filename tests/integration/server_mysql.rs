@@ -196,7 +196,8 @@ impl Server {
 
     fn wait_until_up(&self) {
         let began = Instant::now();
-        let answers = || self.client("").arg("-e").arg("SELECT 1").output().unwrap().status.success();
+        let answers =
+            || self.client("").arg("-e").arg("SELECT 1").output().unwrap().status.success();
         while !(Path::new(&self.socket()).exists() && answers()) {
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(began.elapsed() < LIMIT, "{log}");
