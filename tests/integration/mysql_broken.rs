@@ -151,7 +151,11 @@ fn a_full_disk_ends_the_load_in_words_and_leaves_nothing() {
     let mut setup = work.petal(args).start();
     let loads = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'INSERT%'";
     setup.until("a loader", || !server.sql("", loads).is_empty());
+    // The load is quick: it stands still until the disk is full.
+    let process = Pid::from_raw(server.process()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
     let _ = std::fs::write(disk.path("others"), vec![1; 400 << 20]);
+    kill_process(process, Signal::CONT).unwrap();
     setup.ends().exited(3).telling(&["make room on the server's disk"]);
     std::fs::remove_file(disk.path("others")).unwrap();
     // The load before is still there, and whole.
