@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test package release-notes test-oracle servers grammar check check-features build docs bench bench-peers clean
+.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -11,13 +11,20 @@ demo: build
 build:
 	$(CARGO) build --release --locked
 
-# Everything, the fast first. All of it is built at once, so that no processor waits for a compiler.
-# Most integration tests wait for servers and clocks: six at once keep two processors busy.
+# Everything. While the unit tests are compiled, which keeps one processor busy, integration tests begin:
+# most of them wait for servers and clocks, so that seven at once keep two processors busy.
 test:
 	$(MAKE) -j2 --output-sync check servers
-	$(CARGO) test --locked --lib --test integration --no-run
-	$(CARGO) test --locked --lib -- --test-threads=3
-	$(CARGO) test --locked --test integration -- --test-threads=6
+	$(CARGO) test --locked --test integration --no-run
+	$(MAKE) -j2 integration unit
+
+# The quick ones, which need no server. They leave cargo's lock to the integration tests beside them first.
+unit:
+	@sleep 1
+	$(CARGO) test --locked --lib -- --test-threads=6
+
+integration:
+	$(CARGO) test --locked --test integration -- --test-threads=7
 
 # The check list and then the conformance suite, against a live Oracle Database, which drops the user's
 # petal schemas; what each has proved is printed, and a text to send back is left:

@@ -39,8 +39,11 @@ fn main() {
     load(folder.path());
     let file = folder.path().join("petal1.db");
     let statistics = Arc::new(Statistics::default());
-    let counted =
-        |direct| IoContext { recorder: Some(statistics.recorder(IoSource::Session)), direct };
+    let counted = |direct| IoContext {
+        recorder: Some(statistics.recorder(IoSource::Session)),
+        direct,
+        gathers: false,
+    };
     let variant = |name, shim, context, reads| Variant {
         name,
         shim,

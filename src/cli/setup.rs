@@ -197,7 +197,7 @@ fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
     let afterwards: Vec<String> =
         loaded.afterwards.iter().map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
     format!(
-        "rows and indexes durable after {seconds:.2} s, {:.1} MB/s; then {}\n",
+        "rows and indexes durable after {seconds:.3} s, {:.1} MB/s; then {}\n",
         bytes as f64 / 1e6 / seconds.max(1e-9),
         afterwards.join(", "),
     )

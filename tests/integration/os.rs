@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{ALONE, Mount, Running, Workplace, number, record};
+use crate::support::{Mount, Running, Workplace, number, record};
 
 /// The columns of a run's timeline.csv, by name.
 fn columns(folder: &Path) -> BTreeMap<String, Vec<String>> {
@@ -70,7 +70,6 @@ const RUN: [&str; 5] = ["run", "--update-pct", "20", "--run-time", "3"];
 
 #[test]
 fn a_run_has_each_second_of_the_processors_memory_and_devices() {
-    let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     let work = Workplace::new();
     let url = disk.url("data");

@@ -27,7 +27,6 @@ fn ratio(run: &Value, over: &str, under: &str) -> f64 {
 
 #[test]
 fn a_row_is_one_block_read_from_the_device() {
-    let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     assert!(disk.is_on_loop());
     let run = run_on(&disk, &["--update-pct", "0", "--run-time", "4"]);
@@ -47,7 +46,6 @@ fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
     if !server_mysql::is_there() {
         return;
     }
-    let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(700) else { return };
     // Data that are many times its cache.
     let small = ["innodb-buffer-pool-size=16M", "innodb-log-file-size=64M"];
@@ -66,7 +64,6 @@ fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
 
 #[test]
 fn updates_reach_the_device_as_log_and_as_checkpoints() {
-    let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(300) else { return };
     let run = run_on(&disk, &["--update-pct", "50", "--work-loop", "100"]);
     // Log and checkpointed blocks are written; ext4's own journal comes on top.
@@ -82,7 +79,6 @@ fn updates_reach_the_device_as_log_and_as_checkpoints() {
 
 #[test]
 fn reads_that_the_page_cache_served_are_reported() {
-    let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     let work = Workplace::new();
     let url = disk.url("data");

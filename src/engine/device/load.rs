@@ -12,8 +12,9 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, SchemaArea, TargetHeader};
+use super::placement::Proof;
 use super::target::{OpenTarget, TargetKind};
-use super::{Shared, block, placement, safety, target};
+use super::{Shared, block, safety, target};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -74,8 +75,13 @@ impl Loader<'_> {
             // What petal has just made and not finished serves nobody.
             let _ = std::fs::remove_file(path);
         }
-        let (schemas, seconds) = (loaded?, begin.elapsed().as_secs_f64());
-        Ok(LoadSummary { schemas, seconds, ..LoadSummary::default() })
+        let (schemas, durable) = loaded?;
+        Ok(LoadSummary {
+            schemas,
+            seconds: begin.elapsed().as_secs_f64(),
+            durable_seconds: Some((durable - begin).as_secs_f64()),
+            afterwards: vec![("proof", durable.elapsed().as_secs_f64())],
+        })
     }
 
     /// The header to which schemas are added, after all refusals.
@@ -146,7 +152,7 @@ impl Loader<'_> {
         before: &TargetHeader,
         after: &TargetHeader,
         new: &[SchemaArea],
-    ) -> Result<Vec<LoadedSchemaSummary>> {
+    ) -> Result<(Vec<LoadedSchemaSummary>, Instant)> {
         let begin = Instant::now();
         let target = self.shared.target()?;
         make_room(&target, after.end())?;
@@ -161,14 +167,17 @@ impl Loader<'_> {
         self.write_all(&target, &data, &chunks)?;
         self.precondition(&target, &data, new)?;
         target.file.sync_all().on(&target.path)?;
-        let seconds = begin.elapsed().as_secs_f64() / new.len().max(1) as f64;
+        let durable = Instant::now();
+        let seconds = (durable - begin).as_secs_f64() / new.len().max(1) as f64;
         let mut schemas = Vec::new();
         self.progress.phase("proving", new.len() as u64 * self.main_bytes(), ProgressUnit::Bytes);
         for about in new {
             let Some(area) = data.position(about.number).map(|at| &data.areas[at]) else {
                 continue;
             };
-            let placement = placement::prove(&target, &data, area, self.progress, self.stop)?;
+            let (progress, stop) = (self.progress, self.stop);
+            let proof = Proof { target: &target, data: &data, area, progress, stop };
+            let placement = proof.count(self.plan.degree)?;
             let (place, what) = (target.path.display(), format!("schema {}", about.number));
             let otherwise = "the device does not keep what it is given";
             let placement = loader::prove(place, &what, placement, about.rows, otherwise)?;
@@ -180,7 +189,7 @@ impl Loader<'_> {
             });
         }
         target::write_header(&target.path, after)?;
-        Ok(schemas)
+        Ok((schemas, durable))
     }
 
     fn main_bytes(&self) -> u64 {

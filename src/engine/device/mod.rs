@@ -367,7 +367,8 @@ impl Engine for Device {
         let position =
             data.position(schema).ok_or_else(|| not_loaded(self.shared.path.display(), schema))?;
         let stop = Stop::unlimited(Arc::default());
-        placement::prove(&target, &data, &data.areas[position], &Silent, &stop)
+        let (area, progress) = (&data.areas[position], &Silent);
+        placement::Proof { target: &target, data: &data, area, progress, stop: &stop }.count(1)
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {

@@ -1,46 +1,74 @@
 //! The proof that each row has a block of its own: every main block is read and must say so.
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::AtomicBool;
 
 use super::block;
 use super::data::{Area, Data};
 use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::on_path::OnPath;
+use crate::engine::server::loader::each_at_once;
 use crate::engine::{EngineError, Placement, Progress, Result, Stop};
 use crate::settings::Verify;
 
+/// Bytes of each read.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// What a thread takes at a time.
+const PART_BYTES: u64 = 64 << 20;
 
-/// Counts the blocks of a schema that hold the row that belongs there.
-pub fn prove(
-    target: &OpenTarget,
-    data: &Data,
-    area: &Area,
-    progress: &dyn Progress,
-    stop: &Stop,
-) -> Result<Placement> {
-    let block_bytes = u64::from(data.header.block_bytes);
-    let bytes = area.about.rows * block_bytes;
-    let mut buffer = AlignedBuffer::new(CHUNK_BYTES as usize);
-    let mut rows = 0;
-    for from in (0..bytes).step_by(CHUNK_BYTES as usize) {
-        if stop.is_requested() {
-            return Err(EngineError::Interrupted);
-        }
-        let part = &mut buffer.bytes_mut()[..CHUNK_BYTES.min(bytes - from) as usize];
-        let read = target.file.read_exact_at(part, area.about.main_offset + from);
-        read.on(&target.path)?;
-        for (bytes, number) in part.chunks_exact(block_bytes as usize).zip(from / block_bytes..) {
-            let identity = area.main_identity(number);
-            rows += u64::from(block::check(bytes, &identity, Verify::Checksum).is_ok());
-        }
-        progress.advance(part.len() as u64);
+/// The main blocks of a schema, to be read.
+pub struct Proof<'a> {
+    pub target: &'a OpenTarget,
+    pub data: &'a Data,
+    pub area: &'a Area,
+    pub progress: &'a dyn Progress,
+    pub stop: &'a Stop,
+}
+
+impl Proof<'_> {
+    /// Counts the blocks that hold the row that belongs there, in so many threads.
+    pub fn count(&self, threads: u32) -> Result<Placement> {
+        let rows = self.area.about.rows;
+        let bytes = rows * self.block_bytes();
+        let parts: Vec<_> = (0..bytes)
+            .step_by(PART_BYTES as usize)
+            .map(|from| from..bytes.min(from + PART_BYTES))
+            .collect();
+        let failed = AtomicBool::new(false);
+        let sound = each_at_once(threads as usize, &parts, &failed, |part| self.sound(part))?;
+        Ok(Placement {
+            rows: sound.into_iter().sum(),
+            blocks: rows,
+            rows_per_block_max: 1,
+            overflow_blocks: Some(0),
+            source: "the blocks' own headers",
+        })
     }
-    Ok(Placement {
-        rows,
-        blocks: area.about.rows,
-        rows_per_block_max: 1,
-        overflow_blocks: Some(0),
-        source: "the blocks' own headers",
-    })
+
+    fn block_bytes(&self) -> u64 {
+        u64::from(self.data.header.block_bytes)
+    }
+
+    /// Blocks of these bytes that are what they should be.
+    fn sound(&self, part: &Range<u64>) -> Result<u64> {
+        let block_bytes = self.block_bytes();
+        let mut buffer = AlignedBuffer::new(CHUNK_BYTES as usize);
+        let mut rows = 0;
+        for from in part.clone().step_by(CHUNK_BYTES as usize) {
+            if self.stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            let read = &mut buffer.bytes_mut()[..CHUNK_BYTES.min(part.end - from) as usize];
+            let at = self.area.about.main_offset + from;
+            self.target.file.read_exact_at(read, at).on(&self.target.path)?;
+            let blocks = read.chunks_exact(block_bytes as usize).zip(from / block_bytes..);
+            for (bytes, number) in blocks {
+                let identity = self.area.main_identity(number);
+                rows += u64::from(block::check(bytes, &identity, Verify::Checksum).is_ok());
+            }
+            self.progress.advance(read.len() as u64);
+        }
+        Ok(rows)
+    }
 }

@@ -26,7 +26,6 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
-        let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
         in_use::hold_alone(&mut client, &self.endpoint.name)?;
         self.check_names(&mut client)?;
@@ -42,18 +41,7 @@ impl Loader<'_> {
                 self.load.progress.note(&error.to_string());
             }
         }
-        let durable = loaded.durable.unwrap_or(begin);
-        let naming =
-            if self.load.plan.replace { "dropping what was there" } else { "giving names" };
-        Ok(LoadSummary {
-            schemas: loaded.schemas,
-            seconds: begin.elapsed().as_secs_f64(),
-            durable_seconds: Some((durable - begin).as_secs_f64()),
-            afterwards: vec![
-                ("proof", (loaded.proved - durable).as_secs_f64()),
-                (naming, (loaded.named - loaded.proved).as_secs_f64()),
-            ],
-        })
+        Ok(loaded.summary(self.load.plan))
     }
 
     /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is

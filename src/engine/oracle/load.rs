@@ -67,7 +67,7 @@ impl Loader<'_> {
             || self.clean_up(),
         )?;
         // Schemas are indexed while others load: phases have no times of their own.
-        Ok(loaded.summary())
+        Ok(loaded.summary(self.load.plan))
     }
 
     fn connect(&self, purpose: &str) -> Result<Database> {

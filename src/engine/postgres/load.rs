@@ -33,7 +33,6 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
-        let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         in_use::hold_alone(&mut client)?;
         let (endpoint, plan, tablespace) = (self.endpoint, self.load.plan, self.tablespace);
@@ -51,18 +50,10 @@ impl Loader<'_> {
             || self.clean_up(),
         )?;
         self.finish(&mut client)?;
-        let durable = loaded.durable.unwrap_or(begin);
-        let naming = if plan.replace { "dropping what was there" } else { "giving names" };
-        Ok(LoadSummary {
-            schemas: loaded.schemas,
-            seconds: begin.elapsed().as_secs_f64(),
-            durable_seconds: Some((durable - begin).as_secs_f64()),
-            afterwards: vec![
-                ("proof", (loaded.proved - durable).as_secs_f64()),
-                (naming, (loaded.named - loaded.proved).as_secs_f64()),
-                ("vacuum", loaded.named.elapsed().as_secs_f64()),
-            ],
-        })
+        let named = loaded.named;
+        let mut summary = loaded.summary(plan);
+        summary.afterwards.push(("vacuum", named.elapsed().as_secs_f64()));
+        Ok(summary)
     }
 
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it

@@ -223,7 +223,7 @@ impl Engine for Scripted {
             || folder.name(&plan.schemas),
             || folder.clean_up(),
         )?;
-        Ok(loaded.summary())
+        Ok(loaded.summary(plan))
     }
 
     /// A session opens the file of its own schema and of the hot one.

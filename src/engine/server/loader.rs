@@ -134,16 +134,24 @@ impl LoadState<'_> {
 }
 
 impl Loaded {
-    /// The summary where the load has no phases of its own to name.
-    pub fn summary(self) -> LoadSummary {
-        let seconds = self.begin.elapsed().as_secs_f64();
-        LoadSummary { schemas: self.schemas, seconds, ..LoadSummary::default() }
+    /// The summary, with what came after the data were durable, where that is known.
+    pub fn summary(self, plan: &LoadPlan) -> LoadSummary {
+        let naming = if plan.replace { "dropping what was there" } else { "giving names" };
+        let afterwards = self.durable.into_iter().flat_map(|durable| {
+            [("proof", self.proved - durable), (naming, self.named - self.proved)]
+        });
+        LoadSummary {
+            afterwards: afterwards.map(|(what, took)| (what, took.as_secs_f64())).collect(),
+            durable_seconds: self.durable.map(|durable| (durable - self.begin).as_secs_f64()),
+            seconds: self.begin.elapsed().as_secs_f64(),
+            schemas: self.schemas,
+        }
     }
 }
 
 /// Works on all items, so many at once; results are in the items' order. One that fails sets the
 /// flag; the first real reason is the error.
-fn each_at_once<I: Sync, T: Send>(
+pub fn each_at_once<I: Sync, T: Send>(
     at_once: usize,
     items: &[I],
     failed: &AtomicBool,
@@ -286,9 +294,8 @@ mod tests {
         let clean_up = || done.lock().push("cleaned up");
         let load = Load { plan: &plan, progress: &Silent, stop: &stop };
         let result = load.run(&load_schema, give_names, clean_up);
-        let numbers = result.map(|loaded| {
-            loaded.summary().schemas.iter().map(|summary| summary.schema.number).collect()
-        });
+        let numbers = result
+            .map(|loaded| loaded.schemas.iter().map(|summary| summary.schema.number).collect());
         (done.into_inner(), numbers.map_err(|error| error.to_string()))
     }
 

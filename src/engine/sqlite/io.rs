@@ -15,7 +15,6 @@ use crate::stats::event_stats::{self, EventStats, Totals, plain_counts, timed_ev
 pub enum IoSource {
     Session,
     Checkpoint,
-    Loader,
 }
 
 /// The kind of a file, by the flags SQLite opened it with.
@@ -190,7 +189,7 @@ impl Statistics {
     }
 }
 
-/// I/O by kind of file: what sessions, checkpoints and loaders did to it together. A checkpoint
+/// I/O by kind of file: what sessions and checkpoints did to it together. A checkpoint
 /// reads the WAL and writes the main file; its syncs of both stand with the main file.
 fn files(totals: &[Totals]) -> Vec<FileCounts> {
     let sum = |events: &[Event]| {
@@ -249,10 +248,12 @@ impl Recorder {
 /// The settings by which files that SQLite opens on this thread are served.
 #[derive(Clone, Default)]
 pub struct IoContext {
-    /// None: not counted (describing, proving, settling).
+    /// None: not counted (loading, describing, settling).
     pub recorder: Option<Arc<Recorder>>,
     /// Pages of main files pass the page cache where the file system can.
     pub direct: bool,
+    /// Pages of main files are written many at once, and go to disk meanwhile: for a load.
+    pub gathers: bool,
 }
 
 thread_local! {

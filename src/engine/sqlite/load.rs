@@ -2,7 +2,6 @@
 //! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -10,7 +9,7 @@ use rusqlite::Connection;
 use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
 use super::files::{self, FileHeader, Folder};
-use super::io::{IoContext, IoSource, Statistics};
+use super::io::IoContext;
 use super::layout;
 use super::meta::Meta;
 use super::placement::count_pages;
@@ -28,7 +27,8 @@ use crate::workload::scatter::Permutation;
 const ROWS_PER_STEP: u64 = 256;
 /// A commit writes what the cache still holds; without a journal its size is of no matter else.
 const ROWS_PER_COMMIT: u64 = 4096;
-const CACHE_KIB: i64 = 16 << 10;
+/// Rows go through it once: a small one stays in the processor's own.
+const CACHE_KIB: i64 = 1 << 10;
 /// While the index is made: entries sorted in memory before SQLite uses a temporary file.
 const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
@@ -37,7 +37,6 @@ const STEPS_PER_LOOK: i32 = 100_000;
 /// One load under way.
 pub struct Loader<'a> {
     pub folder: &'a Folder,
-    pub statistics: &'a Arc<Statistics>,
     /// Runs will go past the page cache: loaded pages need not stay in it.
     pub direct: bool,
     pub load: Load<'a>,
@@ -61,7 +60,7 @@ impl Loader<'_> {
             || self.give_final_names(),
             || self.clean_up(),
         )?;
-        Ok(loaded.summary())
+        Ok(loaded.summary(self.load.plan))
     }
 
     /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
@@ -108,37 +107,30 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let path = self.folder.loading(schema);
-        let context =
-            IoContext { recorder: Some(self.statistics.recorder(IoSource::Loader)), direct: false };
-        let (meta, placement) = context.during(|| {
+        let context = IoContext { gathers: true, ..IoContext::default() };
+        let (meta, placement, durable) = context.during(|| {
             let mut connection = open(&path, Access::Create, &context)?;
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
                 .at(&path, "setting up the load")?;
             let filling =
                 Filling { loader: self, schema, path: &path, connection: &connection, state };
-            let (meta, placement) = filling.run()?;
+            let filled = filling.run()?;
             drop(connection);
             set_wal_mode(&path, &context)?;
-            Ok::<_, EngineError>((meta, placement))
+            Ok::<_, EngineError>(filled)
         })?;
-        self.make_durable(&path)?;
+        sync(&path)?;
+        if self.direct {
+            files::leave_page_cache(&path);
+        }
         let summary = LoadedSchemaSummary {
             schema: meta.loaded(),
             scan_bytes: meta.scan_pages * u64::from(meta.block_bytes),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };
-        Ok(ProvedSchema { summary, durable: None })
-    }
-
-    fn make_durable(&self, path: &Path) -> Result<()> {
-        let file = direct::buffered(path).on(path)?;
-        file.sync_all().on(path)?;
-        if self.direct {
-            files::leave_page_cache(path);
-        }
-        Ok(())
+        Ok(ProvedSchema { summary, durable: Some(durable) })
     }
 
     /// Gives each schema its name, over the one it replaces. All are proved by now.
@@ -161,6 +153,10 @@ impl Loader<'_> {
             let _ = files::remove(&self.folder.loading(schema));
         }
     }
+}
+
+fn sync(path: &Path) -> Result<()> {
+    direct::buffered(path).on(path)?.sync_all().on(path)
 }
 
 fn foreign_file(path: &Path) -> EngineError {
@@ -211,7 +207,8 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    fn run(&self) -> Result<(Meta, Placement)> {
+    /// Rows and index, when they were durable, and the proof.
+    fn run(&self) -> Result<(Meta, Placement, Instant)> {
         let plan = self.loader.load.plan;
         self.batch("creating the tables", &self.set_up())?;
         let permutation = Permutation::new(plan.rows.max(1), plan.seed);
@@ -221,6 +218,8 @@ impl Filling<'_> {
         }
         let index = layout::create_index(plan.unique_index);
         self.batch("creating the index", &format!("PRAGMA cache_size = -{SORT_KIB}; {index}"))?;
+        sync(self.path)?;
+        let durable = Instant::now();
         let main = count_pages(self.connection, self.path, "cf1")?;
         let otherwise = "please report this with the SQLite version";
         let place = self.path.display();
@@ -239,7 +238,7 @@ impl Filling<'_> {
             scan_pages: count_pages(self.connection, self.path, "cf2")?.all(),
         };
         meta.write(self.connection).map_err(|error| self.error("writing petal_meta", &error))?;
-        Ok((meta, placement))
+        Ok((meta, placement, durable))
     }
 
     /// The mark is in the file with the first commit.

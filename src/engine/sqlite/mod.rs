@@ -145,7 +145,7 @@ impl Sqlite {
     /// Empties one WAL. Returns a line if there was something to do.
     fn settle_schema(&self, meta: &Meta) -> Result<Option<String>> {
         let path = self.shared.folder.database(meta.schema);
-        let context = IoContext { recorder: None, direct: self.shared.direct };
+        let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
         let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
         let mut line = None;
         if wal_bytes > 0 {
@@ -195,9 +195,9 @@ impl Engine for Sqlite {
     }
 
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
-        let Shared { folder, statistics, direct, .. } = &*self.shared;
+        let Shared { folder, direct, .. } = &*self.shared;
         let load = Load { plan, progress, stop };
-        load::Loader { folder, statistics, direct: *direct, load }.run()
+        load::Loader { folder, direct: *direct, load }.run()
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {

@@ -141,7 +141,11 @@ impl Attached {
             return Err(not_loaded(shared.folder.path().display(), schema));
         }
         let recorder = shared.statistics.recorder(IoSource::Session);
-        let context = IoContext { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
+        let context = IoContext {
+            recorder: Some(Arc::clone(&recorder)),
+            direct: shared.direct,
+            gathers: false,
+        };
         let mut connection = open(&path, access, &context)?;
         let writers = shared.writer_queue(schema);
         let waiter = Arc::new(Waiter::new(Arc::clone(&writers), Arc::clone(cancelled)));
