@@ -183,11 +183,12 @@ fn an_operation_in_flight_is_cut() {
     let url = shared().url("cut");
     load(&url, 1);
     let engine = open(&url);
-    let mut client = shared().client("cut");
-    client.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
-    // The server signals the process and then its group. Where the second signal comes late, it
-    // ends the call with what it had done, so that one attempt in three has to keep the SELECT.
-    let attempts = (0..3).map(|_| {
+    let (mut holder, mut client) = (shared().client("cut"), shared().client("cut"));
+    holder.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
+    // The server signals the process and then its group. Where the second signal comes late, as one
+    // in four does on a busy machine, it ends the call with what it had done: of twenty attempts one
+    // has to keep the SELECT.
+    let attempts = (0..20).map(|_| {
         let mut session = engine.connect(SEAT).unwrap();
         let cancel = session.canceller();
         let signals = Arc::new(AtomicU8::new(0));
@@ -207,7 +208,7 @@ fn an_operation_in_flight_is_cut() {
         done.ended.iter().map(|outcome| outcome.error.is_none()).collect::<Vec<_>>()
     });
     let kept: Vec<_> = attempts.take_while(|kept| *kept != [true, false]).collect();
-    assert!(kept.len() < 3, "{kept:?}");
+    assert!(kept.len() < 20, "{kept:?}");
 }
 
 #[test]
