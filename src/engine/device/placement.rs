@@ -14,7 +14,7 @@ use crate::settings::Verify;
 
 /// Bytes of each read.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// What a thread takes at a time.
+/// Bytes that a thread takes at a time.
 const PART_BYTES: u64 = 64 << 20;
 
 /// The main blocks of a schema, to be read.

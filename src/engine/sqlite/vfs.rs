@@ -320,19 +320,29 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 /// # Safety
 /// `file` was opened by [`open`] and is not closed.
 unsafe fn flush(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: the caller's promise; the bytes live until the call has returned.
+    // SAFETY: the caller's promise.
     unsafe {
         let state = state(file);
-        let Some(gathered) = &state.gathered else { return ffi::SQLITE_OK };
-        let mut gathered = gathered.lock();
-        if gathered.bytes.is_empty() {
-            return ffi::SQLITE_OK;
-        }
-        let (bytes, offset) = (&gathered.bytes, gathered.offset.cast_signed());
-        let code = write_below(state, file, bytes.as_ptr().cast(), bytes.len() as c_int, offset);
-        gathered.flushed();
-        code
+        let gathered = state.gathered.as_ref();
+        gathered
+            .map_or(ffi::SQLITE_OK, |gathered| write_gathered(state, file, &mut gathered.lock()))
     }
+}
+
+/// # Safety
+/// `file`, which was opened by [`open`] and is not closed, is that of `state`.
+unsafe fn write_gathered(
+    state: &FileState,
+    file: *mut ffi::sqlite3_file,
+    gathered: &mut Gathered,
+) -> c_int {
+    if gathered.bytes.is_empty() {
+        return ffi::SQLITE_OK;
+    }
+    // SAFETY: the caller's promise.
+    let code = unsafe { write_below(state, file, &gathered.bytes, gathered.offset) };
+    gathered.flushed();
+    code
 }
 
 unsafe extern "C" fn read(
@@ -392,7 +402,8 @@ unsafe extern "C" fn write(
     unsafe {
         let state = state(file);
         let begin = Instant::now();
-        let code = write_now(state, file, buffer, bytes, offset);
+        let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
+        let code = write_now(state, file, page, offset.cast_unsigned());
         if code == ffi::SQLITE_OK {
             state.record(Call::Write, begin, bytes as u64);
             if state.kind == FileKind::Wal
@@ -409,62 +420,60 @@ unsafe extern "C" fn write(
 /// what the system said of a failure.
 ///
 /// # Safety
-/// The conditions of xWrite: `file` is open, `buffer` holds `bytes` bytes.
+/// `file`, which was opened by [`open`] and is not closed, is that of `state`.
 unsafe fn write_now(
     state: &FileState,
     file: *mut ffi::sqlite3_file,
-    buffer: *const c_void,
-    bytes: c_int,
-    offset: i64,
+    page: &[u8],
+    offset: u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
-        if let Some(gathered) = &state.gathered {
-            if !gathered.lock().takes(offset.cast_unsigned(), page.len()) {
-                let code = flush(file);
-                if code != ffi::SQLITE_OK {
-                    return code;
-                }
+    if let Some(gathered) = &state.gathered {
+        let mut gathered = gathered.lock();
+        if !gathered.takes(offset, page.len()) {
+            // SAFETY: the caller's promise.
+            let code = unsafe { write_gathered(state, file, &mut gathered) };
+            if code != ffi::SQLITE_OK {
+                return code;
             }
-            gathered.lock().add(page, offset.cast_unsigned());
-            return ffi::SQLITE_OK;
         }
-        if let Some(direct) = &state.direct
-            && direct.takes(offset.cast_unsigned(), page.len())
-        {
-            let Err(error) = direct.write(page, offset.cast_unsigned()) else {
-                return ffi::SQLITE_OK;
-            };
-            state.failed(&format!("writing at byte {offset} of"), &error);
-            return match error.kind() {
-                std::io::ErrorKind::StorageFull => ffi::SQLITE_FULL,
-                _ => ffi::SQLITE_IOERR_WRITE,
-            };
-        }
-        write_below(state, file, buffer, bytes, offset)
+        gathered.add(page, offset);
+        return ffi::SQLITE_OK;
     }
+    if let Some(direct) = &state.direct
+        && direct.takes(offset, page.len())
+    {
+        let Err(error) = direct.write(page, offset) else {
+            return ffi::SQLITE_OK;
+        };
+        state.failed(&format!("writing at byte {offset} of"), &error);
+        return match error.kind() {
+            std::io::ErrorKind::StorageFull => ffi::SQLITE_FULL,
+            _ => ffi::SQLITE_IOERR_WRITE,
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_below(state, file, page, offset) }
 }
 
 /// Writes as the real VFS.
 ///
 /// # Safety
-/// The conditions of xWrite.
+/// `file`, which was opened by [`open`] and is not closed, is that of `state`.
 unsafe fn write_below(
     state: &FileState,
     file: *mut ffi::sqlite3_file,
-    buffer: *const c_void,
-    bytes: c_int,
-    offset: i64,
+    page: &[u8],
+    offset: u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let code = call_real!(file, xWrite(buffer, bytes, offset) else ffi::SQLITE_IOERR_WRITE);
-        if code != ffi::SQLITE_OK {
-            state.failed_below(&format!("writing at byte {offset} of"));
-        }
-        code
+    let (bytes, from) = (page.len() as c_int, offset.cast_signed());
+    // SAFETY: the caller's promise; the page lives until the call has returned.
+    let code = unsafe {
+        call_real!(file, xWrite(page.as_ptr().cast(), bytes, from) else ffi::SQLITE_IOERR_WRITE)
+    };
+    if code != ffi::SQLITE_OK {
+        state.failed_below(&format!("writing at byte {offset} of"));
     }
+    code
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
