@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::session::SESSION_SETTINGS;
 use super::session_server::CLOCK_RESOLUTION_NS;
 use super::storage::{ServerSettings, Storage};
@@ -49,9 +49,7 @@ pub fn describe(
         )));
     };
     let mut client = endpoint.connect()?;
-    client
-        .run(SESSION_SETTINGS)
-        .map_err(|error| engine_error(server, "setting up a session", &error))?;
+    client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
     let storage = storage_engines::of_data(&mut client, server)?;
     let mut settings = settings(&mut client, server, storage)?;
     let more = storage.more_settings(&mut client);
@@ -122,9 +120,7 @@ fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<Serve
     let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
-    let rows: Vec<(String, String)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, "asking for its settings", &error))?;
+    let rows: Vec<(String, String)> = client.query(&sql).at(server, "asking for its settings")?;
     Ok(rows.into_iter().collect())
 }
 

@@ -9,11 +9,11 @@ use mysql_async::{Params, Statement, Value};
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::row_group::RowGroup;
 use super::schema;
 use crate::engine::server::loader::LoadState;
-use crate::engine::{EngineError, LoadPlan, Progress, Result};
+use crate::engine::{LoadPlan, Progress, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -36,34 +36,32 @@ pub struct Filling<'a> {
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
         let (plan, name) = (self.plan, schema::loading_name(self.schema));
-        let storage = self.endpoint.storage;
+        let Endpoint { name: server, storage, .. } = self.endpoint;
         let group = storage.row_group(plan.block_size)?;
-        for sql in schema::create_tables(&name, storage, &group) {
-            client.run(&sql).map_err(|error| self.error("creating the tables", &error))?;
+        for sql in schema::create_tables(&name, *storage, &group) {
+            client.run(&sql).at(server, "creating the tables")?;
         }
         self.fill(client, &format!("{name}_cf1"), plan.rows, &group)?;
         self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &group)?;
-        client
-            .run(&schema::create_index(&name, storage, plan.unique_index))
-            .map_err(|error| self.error("creating the index", &error))?;
-        schema::write_meta(client, plan, self.schema)
-            .map_err(|error| self.error("writing petal_meta", &error))
+        let index = schema::create_index(&name, *storage, plan.unique_index);
+        client.run(&index).at(server, "creating the index")?;
+        schema::write_meta(client, plan, self.schema).at(server, "writing petal_meta")
     }
 
     /// Rows in the order of their pages, keys scattered.
     fn fill(&self, client: &mut Client, table: &str, rows: u64, group: &RowGroup) -> Result<()> {
-        let failed = |error| self.error(&format!("writing rows of {table}"), &error);
+        let (server, doing) = (&self.endpoint.name, &format!("writing rows of {table}"));
         let keys = Permutation::new(rows.max(1), self.plan.seed);
-        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).map_err(failed)?;
-        let single = Insert::prepare(client, table, group, 1).map_err(failed)?;
+        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).at(server, doing)?;
+        let single = Insert::prepare(client, table, group, 1).at(server, doing)?;
         let no_fillers = RowGroup { fillers: 0, ..*group };
-        let last = Insert::prepare(client, table, &no_fillers, 1).map_err(failed)?;
+        let last = Insert::prepare(client, table, &no_fillers, 1).at(server, doing)?;
         let stride = u64::from(group.fillers) + 1;
         let commit_rows = COMMIT_BYTES / u64::from(self.plan.block_size);
         let (mut from, mut kept_from) = (0, 0);
         while from < rows {
             let upto = rows.min(from + commit_rows);
-            client.run("START TRANSACTION").map_err(failed)?;
+            client.run("START TRANSACTION").at(server, doing)?;
             let mut row = from;
             while row < upto {
                 self.state.go_on()?;
@@ -75,7 +73,7 @@ impl Filling<'_> {
                 };
                 let texts = (self.schema, self.plan.filler);
                 let values = insert.values(row, stride, &keys, texts);
-                client.execute(&insert.statement, values).map_err(failed)?;
+                client.execute(&insert.statement, values).at(server, doing)?;
                 row += insert.rows;
                 self.progress.advance(insert.rows * u64::from(self.plan.block_size));
             }
@@ -86,16 +84,12 @@ impl Filling<'_> {
                     "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
                      AND custid IS NULL"
                 );
-                client.run(&sql).map_err(failed)?;
+                client.run(&sql).at(server, doing)?;
             }
-            client.run("COMMIT").map_err(failed)?;
+            client.run("COMMIT").at(server, doing)?;
             (from, kept_from) = (upto, keep_from);
         }
         Ok(())
-    }
-
-    fn error(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.endpoint.name, doing, error)
     }
 }
 

@@ -4,8 +4,8 @@
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
 //!   mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `storage`: all in which storage engines differ; `status`, `settling`: what they work with;
-//!   `innodb`, `rocksdb`: each of them; `storage_engines`: which there are
+//! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
+//!   `rocksdb`: each of them; `storage_engines`: which there are
 //! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
 //! - `before_run`, `plan`: what is asked and paid before a run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
@@ -38,7 +38,6 @@ mod session;
 mod session_client;
 mod session_server;
 mod settling;
-mod status;
 mod storage;
 mod storage_engines;
 mod work;
@@ -50,7 +49,6 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::row_layout;
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -65,7 +63,7 @@ use crate::workload::seat::Seat;
 use client::Client;
 use connect::Endpoint;
 use counters::CounterReader;
-use errors::engine_error;
+use errors::AtServer as _;
 use in_use::TablesInUse;
 use session::MysqlSession;
 use work::Shared;
@@ -145,9 +143,8 @@ impl Mysql {
         }
         let (mut client, server) = self.connect_first()?;
         let (setting, _) = self.first()?.storage.texts().block_setting;
-        let bytes: u32 = client
-            .query_one(&format!("SELECT @@{setting}"))
-            .map_err(|error| engine_error(server, &format!("asking for {setting}"), &error))?;
+        let asked = client.query_one(&format!("SELECT @@{setting}"));
+        let bytes: u32 = asked.at(server, &format!("asking for {setting}"))?;
         Ok(*self.page_bytes.get_or_init(|| bytes))
     }
 }
@@ -169,10 +166,6 @@ impl Engine for Mysql {
             ))),
             _ => Ok(there),
         }
-    }
-
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
     }
 
     fn serve(&self, caller: &Caller) -> bool {

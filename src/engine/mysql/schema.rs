@@ -4,7 +4,7 @@
 use std::iter;
 
 use super::client::{Client, Error};
-use super::errors::{NO_SUCH_TABLE, engine_error};
+use super::errors::{AtServer as _, NO_SUCH_TABLE, engine_error};
 use super::row_group::RowGroup;
 use super::storage::Storage;
 use crate::engine::server::failure::not_loaded;
@@ -222,9 +222,8 @@ pub fn table_bytes(client: &mut Client, server: &str, table: &str) -> Result<(u6
         "SELECT data_length, index_length FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = '{table}'"
     );
-    let found: Vec<(Option<u64>, Option<u64>)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, &format!("asking the size of {table}"), &error))?;
+    let found: Vec<(Option<u64>, Option<u64>)> =
+        client.query(&sql).at(server, &format!("asking the size of {table}"))?;
     match found.first() {
         Some((Some(data), index)) => Ok((*data, index.unwrap_or(0))),
         _ => Err(EngineError::Data(format!(
@@ -241,9 +240,7 @@ pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>> 
          AND table_name REGEXP '^petal[1-9][0-9]*_((loading|replaced)_)?(meta|cf1|cf2)$' \
          ORDER BY LENGTH(table_name), table_name"
     );
-    let rows: Vec<(String, i64)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, "looking for petal's tables", &error))?;
+    let rows: Vec<(String, i64)> = client.query(&sql).at(server, "looking for petal's tables")?;
     Ok(rows.into_iter().map(|(name, is_marked)| (name, is_marked != 0)).collect())
 }
 
@@ -254,9 +251,9 @@ pub fn number_of(table: &str) -> Option<u32> {
 
 /// Takes the table's statistics anew.
 pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
-    let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
     let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
-    let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
+    let lines: Vec<(String, String, String, String)> =
+        client.query(&sql).at(server, &format!("analyzing {table}"))?;
     match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
         None => Ok(()),
         Some(line) => Err(EngineError::Database(format!(

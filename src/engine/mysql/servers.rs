@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::options::Options;
 use crate::engine::Result;
 use crate::engine::server::clock;
@@ -47,11 +47,11 @@ pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize)> {
 
 /// Connections that are left for this user, petal's own aside.
 pub fn free_connections(client: &mut Client, server: &str) -> Result<u32> {
-    let failed = |error| engine_error(server, "asking how many sessions it admits", &error);
+    let doing = "asking how many sessions it admits";
     let (limit, own_limit): (i64, i64) =
-        client.query_one("SELECT @@max_connections, @@max_user_connections").map_err(failed)?;
+        client.query_one("SELECT @@max_connections, @@max_user_connections").at(server, doing)?;
     let (_, taken): (String, i64) =
-        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").map_err(failed)?;
+        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").at(server, doing)?;
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
     let free = if own_limit > 0 { free.min(own_limit) } else { free };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use crate::engine::server::liveness;
 use crate::engine::{EngineError, Progress, Result, Stop};
 
@@ -30,7 +30,7 @@ impl Settling<'_> {
         let cancel = || (self.kill_query)(id);
         let is_over = || self.stop.is_requested();
         liveness::until_over(&connection, &cancel, &is_over, &|| (), || {
-            work(client).map_err(|error| engine_error(self.server, doing, &error))
+            work(client).at(self.server, doing)
         })
     }
 

@@ -34,6 +34,13 @@ pub trait StorageCounters: Send {
     fn read(&mut self, client: &mut Client) -> Result<Counted, Error>;
 }
 
+/// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.
+pub fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, Error> {
+    let status: Vec<(String, String)> = client.query(sql)?;
+    let number = |(name, value): (String, String)| Some((name, value.parse().ok()?));
+    Ok(status.into_iter().filter_map(number).collect())
+}
+
 /// Properties of a storage engine, of the server's settings.
 pub struct StorageFacts {
     pub cache_bytes: Option<u64>,

@@ -50,7 +50,6 @@ use parking_lot::Mutex;
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::loader::Load;
-use crate::engine::server::row_layout;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
     ServerReport, Session, Stop,
@@ -217,10 +216,6 @@ impl Engine for Oracle {
             ))),
             _ => Ok(there),
         }
-    }
-
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {

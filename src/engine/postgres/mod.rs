@@ -47,7 +47,6 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::row_layout;
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -211,10 +210,6 @@ impl Engine for Postgres {
             ))),
             _ => Ok(there),
         }
-    }
-
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
     }
 
     fn serve(&self, caller: &Caller) -> bool {

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::status::{counted, counted_wait, status};
-use super::super::storage::{Counted, StorageCounters};
+use super::super::storage::{Counted, StorageCounters, status};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
@@ -98,7 +97,7 @@ fn waits(raw: &BTreeMap<String, u64>, is_timed: bool) -> Vec<Wait> {
     let get = |name: &str| raw.get(name).copied();
     let timed = |name: &str, class, count: &str, time: &str| {
         let both = get(count).zip(get(time)).filter(|_| is_timed);
-        both.map(|(count, time_ns)| counted_wait(name, class, count, time_ns))
+        both.map(|(count, time_ns)| Wait::counted(name, class, Some(count), time_ns))
     };
     let read = timed(
         READ_EVENT,
@@ -114,7 +113,8 @@ fn waits(raw: &BTreeMap<String, u64>, is_timed: bool) -> Vec<Wait> {
     );
     let stalls = get("Rocksdb_stall_total_slowdowns").zip(get("Rocksdb_stall_total_stops"));
     let stall = stalls.zip(get("Rocksdb_stall_micros")).map(|((slow, stopped), time_us)| {
-        counted_wait(STALL_EVENT, WaitClass::Configuration, slow + stopped, time_us * NS_PER_US)
+        let time_ns = time_us * NS_PER_US;
+        Wait::counted(STALL_EVENT, WaitClass::Configuration, Some(slow + stopped), time_ns)
     });
     [read, lock, stall].into_iter().flatten().collect()
 }
@@ -132,7 +132,7 @@ pub fn server_work(counters: &Counters) -> ServerWork {
     work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
     work.gap(WorkCount::Commits, "transactions that only read are in it");
     work.count(WorkCount::RedoBytes, counters.io.redo_bytes, "Rocksdb_wal_bytes");
-    let read = counters.wait(READ_EVENT).and_then(counted);
+    let read = counters.count_and_time(READ_EVENT);
     work.time(WorkTime::SingleBlockRead, read, "rocksdb_perf_context_global: time over count");
     if read.is_none() {
         work.time_gap(WorkTime::SingleBlockRead, "rocksdb_perf_context_level is below 3");
