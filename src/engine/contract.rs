@@ -95,12 +95,18 @@ pub trait Engine: Send + Sync {
         self.connect(seat)
     }
 
-    /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
-    fn snapshot(&self) -> Result<Vec<Counters>>;
+    /// Cumulative counters and waits, per endpoint. In full they are complete for all work that
+    /// sessions flushed; else they may be without histograms, and are cheap enough for once a second.
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
 
-    /// Cumulative counters without histograms, cheap enough for once a second.
+    /// Cumulative counters and waits in full, per endpoint.
+    fn snapshot(&self) -> Result<Vec<Counters>> {
+        self.read_counters(true)
+    }
+
+    /// Cumulative counters as they are read every second, per endpoint.
     fn sample(&self) -> Result<Vec<Counters>> {
-        self.snapshot()
+        self.read_counters(false)
     }
 
     /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
@@ -326,13 +332,7 @@ pub struct Stop {
 impl Stop {
     /// Counted from now; no deadline. For loads.
     pub fn unlimited(level: Arc<AtomicU8>) -> Self {
-        Self {
-            trigger: Instant::now(),
-            deadline: None,
-            level,
-            cutting: Arc::default(),
-            enough: Arc::default(),
-        }
+        Self::until(Instant::now(), None, level, Arc::default())
     }
 
     pub fn until(

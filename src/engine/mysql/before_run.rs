@@ -85,8 +85,7 @@ pub fn settle(
     let mut client = endpoint.connect()?;
     let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
-    let kill_query = |id| endpoint.kill_query(id);
-    let settling = Settling { server: &endpoint.name, kill_query: &kill_query, progress, stop };
-    let done = storage.settle(&settling, &mut client, schemas)?;
+    let settling = Settling { endpoint, schemas, progress, stop };
+    let done = storage.settle(&settling, &mut client)?;
     Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }

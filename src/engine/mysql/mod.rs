@@ -228,7 +228,7 @@ impl Engine for Mysql {
         Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         self.counters.iter().map(CounterReader::read).collect()
     }
 

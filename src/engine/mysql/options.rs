@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::option_files;
 use super::storage::Storage;
 use super::storage_engines;
-use crate::engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
+use crate::engine::server::endpoint::{CONNECT_TIMEOUT_DEFAULT, host_and_port, is_this_host};
 use crate::engine::url_option::{Environment, UrlOptions};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Secret, TargetUrl, UrlHost};
@@ -30,8 +30,7 @@ impl Address {
     /// As a person names it.
     pub fn name(&self) -> String {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-            Self::Tcp { host, port } => format!("{host}:{port}"),
+            Self::Tcp { host, port } => host_and_port(host, *port),
             Self::Socket(path) => path.clone(),
         }
     }
@@ -40,10 +39,7 @@ impl Address {
     pub fn is_on_this_host(&self) -> bool {
         match self {
             Self::Socket(_) => true,
-            Self::Tcp { host, .. } => {
-                host == "localhost"
-                    || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-            }
+            Self::Tcp { host, .. } => is_this_host(host),
         }
     }
 }

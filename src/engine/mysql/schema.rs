@@ -9,7 +9,7 @@ use super::row_group::RowGroup;
 use super::storage::Storage;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
-use crate::engine::server::row_layout::row_columns;
+use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
@@ -37,10 +37,11 @@ pub fn replaced_name(schema: u32) -> String {
 
 /// The statements that make the empty tables.
 pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<String> {
-    let mut columns = columns(|column| {
+    let column = |column| {
         let width = if column == COLUMNS + 1 { group.last_column_bytes() } else { group.column };
         format!("c{column} VARCHAR({width})")
-    });
+    };
+    let mut columns = each_column(ALL_COLUMNS, column, ", ");
     if group.padding > 0 {
         columns.push_str(&format!(", padding VARCHAR({})", group.padding));
     }
@@ -61,9 +62,6 @@ pub fn create_index(schema: &str, storage: Storage, unique: bool) -> String {
 }
 
 pub fn routine(schema: &str) -> String {
-    let each = |from: usize, text: &dyn Fn(usize) -> String, between: &str| {
-        (from..COLUMNS + 2).map(text).collect::<Vec<_>>().join(between)
-    };
     let part = |column: usize| {
         format!("SET v{column} = SUBSTR(fillers, filled + 1 + {} * step, width);", column - 2)
     };
@@ -72,7 +70,7 @@ pub fn routine(schema: &str) -> String {
          ELSE SET filled = filled + width + step; END IF;",
         part(2),
         part(3),
-        each(4, &part, " "),
+        each_column(4..COLUMNS + 2, part, " "),
         COLUMNS - 1
     );
     let select = |schema: &str| {
@@ -82,18 +80,14 @@ pub fn routine(schema: &str) -> String {
         )
     };
     let update = |schema: &str, columns: usize| {
-        let set: Vec<String> = (2..columns + 2).map(|at| format!("c{at} = v{at}")).collect();
-        format!(
-            "UPDATE {} SET {} WHERE custid BETWEEN low AND low + reach",
-            main_table(schema),
-            set.join(", ")
-        )
+        let set = each_column(2..columns + 2, |column| format!("c{column} = v{column}"), ", ");
+        format!("UPDATE {} SET {set} WHERE custid BETWEEN low AND low + reach", main_table(schema))
     };
     let ended = "TIMESTAMPDIFF(MICROSECOND, started, moment), \
                  IF(touched = expected, ' ', CONCAT('/', touched, ' '))";
     let declare = |column: usize| format!("DECLARE v{column} TEXT CHARACTER SET latin1;");
     include_str!("sql/routine.sql")
-        .replace("{declarations}", &each(2, &declare, " "))
+        .replace("{declarations}", &each_column(ALL_COLUMNS, declare, " "))
         .replace("{select_own}", &select(schema))
         .replace("{select_first}", &select("petal1"))
         .replace("{assign}", &assign)
@@ -167,10 +161,6 @@ pub fn set_parameters(ranges: &[(i64, i64)]) -> Vec<i64> {
     });
     let last = ranges.iter().map(|range| range.1);
     bounds.flat_map(|(first, last)| [first, last]).chain(last).collect()
-}
-
-fn columns(each: impl Fn(usize) -> String) -> String {
-    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes what a load of this plan leaves about itself.

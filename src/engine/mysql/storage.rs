@@ -96,12 +96,7 @@ pub trait StorageEngine: Sync {
     }
 
     /// Pays the debts of what ran before; a line each of what was done.
-    fn settle(
-        &self,
-        settling: &Settling<'_>,
-        client: &mut Client,
-        schemas: &[u32],
-    ) -> Result<Vec<String>>;
+    fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>>;
 
     /// Writes what a run left in memory, of a schema's main table at least.
     fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error>;

@@ -184,11 +184,6 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
-        let counters = self.counters.read(in_full)?;
-        Ok(counters::by_endpoint(counters, &self.served.lock()))
-    }
-
     fn refuse_slobs(&self, doing: &str) -> Result<()> {
         match self.use_slob_schemas {
             false => Ok(()),
@@ -300,12 +295,9 @@ impl Engine for Oracle {
         Ok(Box::new(session))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
-        self.read_counters(true)
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        self.read_counters(false)
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        let counters = self.counters.read(in_full)?;
+        Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
+use crate::engine::server::endpoint::host_and_port;
 use crate::engine::url_option::{Environment, UrlOptions, process_environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::printable::printable_line;
@@ -260,10 +261,7 @@ impl Way<'_> {
             "tcps" => PORT_TLS_DEFAULT,
             _ => PORT_DEFAULT,
         });
-        match host.host.contains(':') {
-            true => format!("[{}]:{port}", host.host),
-            false => format!("{}:{port}", host.host),
-        }
+        host_and_port(&host.host, port)
     }
 
     fn at(&self, addresses: &str, service: &str) -> Place {

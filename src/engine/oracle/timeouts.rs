@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::link::{Connector, Link, LinkError, Row, Value};
+use super::link::{Connector, Link, LinkError, NamedValue, Result, Row, Value};
 use super::sql;
 use crate::engine::server::detached_worker::{DetachedWorker, Unanswered, within};
 use crate::engine::server::endpoint::CLOSE_LIMIT;
@@ -47,7 +47,7 @@ impl TimedConnector {
         (of(TimeoutPolicy::AnswerSoon), of(TimeoutPolicy::WhileServerLives))
     }
 
-    fn connect(&self, login: Login, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn connect(&self, login: Login, purpose: &str) -> Result<Box<dyn Link>> {
         let link = match self.is_silent.load(Ordering::Relaxed) {
             false => login.connect(self.inner.as_ref(), purpose),
             true => {
@@ -60,7 +60,7 @@ impl TimedConnector {
         self.timed(link, login)
     }
 
-    fn timed(&self, link: Box<dyn Link>, login: Login) -> Result<Box<dyn Link>, LinkError> {
+    fn timed(&self, link: Box<dyn Link>, login: Login) -> Result<Box<dyn Link>> {
         let identity = link.identity();
         let connection = AbortHandle::new();
         let worker = DetachedWorker::new("oracle", link, Arc::clone(&connection), CLOSE_LIMIT)
@@ -75,11 +75,11 @@ impl TimedConnector {
 }
 
 impl Connector for TimedConnector {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>> {
         self.connect(Login::Session(endpoint), purpose)
     }
 
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>> {
         self.connect(Login::Admin, purpose)
     }
 }
@@ -92,7 +92,7 @@ enum Login {
 }
 
 impl Login {
-    fn connect(self, to: &dyn Connector, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn connect(self, to: &dyn Connector, purpose: &str) -> Result<Box<dyn Link>> {
         match self {
             Self::Session(endpoint) => to.session(endpoint, purpose),
             Self::Admin => to.admin(purpose),
@@ -127,8 +127,8 @@ impl Login {
 /// The result of `job`, from a thread that is left behind if it takes longer.
 fn answered<R: Send + 'static>(
     limit: Duration,
-    job: impl FnOnce() -> Result<R, LinkError> + Send + 'static,
-) -> Result<R, LinkError> {
+    job: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
     within("oracle asks", limit, job).unwrap_or_else(|unanswered| {
         Err(LinkError::connection(match unanswered {
             Unanswered::NoThread(error) => error.to_string(),
@@ -149,8 +149,8 @@ struct TimedLink {
 impl TimedLink {
     fn wait_for<R: Send + 'static>(
         &mut self,
-        job: impl FnOnce(&mut dyn Link) -> Result<R, LinkError> + Send + 'static,
-    ) -> Result<R, LinkError> {
+        job: impl FnOnce(&mut dyn Link) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
         let (watch, silence) = (&self.watch, self.watch.silence);
         watch.begin_wait();
         let mut next = silence;
@@ -169,39 +169,34 @@ impl TimedLink {
 }
 
 impl Link for TimedLink {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
         let (sql, binds) = (sql.to_owned(), Value::owned(binds));
         self.wait_for(move |link| link.execute(&sql, &binds))
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
         let (sql, binds) = (sql.to_owned(), Value::owned(binds));
         self.wait_for(move |link| link.query(&sql, &binds))
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         let sql = sql.to_owned();
         let rows: Vec<_> = rows.iter().map(|row| Value::owned(row)).collect();
         self.wait_for(move |link| link.execute_many(&sql, &rows))
     }
 
-    fn call(
-        &mut self,
-        block: &str,
-        ins: &[(&'static str, Value<'_>)],
-        outs: &[&'static str],
-    ) -> Result<Row, LinkError> {
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         let (block, outs) = (block.to_owned(), outs.to_vec());
         let (names, values): (Vec<_>, Vec<_>) = ins.iter().cloned().unzip();
         let ins: Vec<_> = names.into_iter().zip(Value::owned(&values)).collect();
         self.wait_for(move |link| link.call(&block, &ins, &outs))
     }
 
-    fn commit(&mut self) -> Result<(), LinkError> {
+    fn commit(&mut self) -> Result<()> {
         self.wait_for(|link| link.commit())
     }
 
-    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
         self.wait_for(move |link| link.limit(longest))
     }
 

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::engine::server::endpoint::host_and_port;
 use crate::engine::url_option::{Environment, UrlOptions};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::UrlHost;
@@ -31,10 +32,7 @@ impl Address {
 
     /// As a person names it.
     pub fn name(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
+        host_and_port(&self.host, self.port)
     }
 }
 

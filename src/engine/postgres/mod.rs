@@ -281,20 +281,18 @@ impl Engine for Postgres {
         Ok(Box::new(PostgresSession::connect(&self.shared, &self.servers.all[at], primary, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let block_bytes = self.block_bytes()?;
-        let readers = self.counters.iter().take(self.counted()?);
-        readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        let mut counters = self.snapshot()?;
-        let readers = counters.iter_mut().zip(&self.counters);
-        for (counters, _) in readers.filter(|(_, reader)| reader.lags()) {
-            // Only the log's position is of this second.
-            counters.io = IoCounts { redo_bytes: counters.io.redo_bytes, ..IoCounts::default() };
-        }
-        Ok(counters)
+        let read = |reader: &CounterReader| {
+            let mut counters = reader.read(block_bytes.into(), &self.shared.waits)?;
+            if !in_full && reader.lags() {
+                // Only the log's position is of this second.
+                let redo_bytes = counters.io.redo_bytes;
+                counters.io = IoCounts { redo_bytes, ..IoCounts::default() };
+            }
+            Ok(counters)
+        };
+        self.counters.iter().take(self.counted()?).map(read).collect()
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

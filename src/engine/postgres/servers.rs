@@ -24,8 +24,8 @@ use crate::stats::target::{Privilege, Settled};
 /// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let (url, environment) = (&settings.db, &process_environment);
-    let by_url = || Endpoint::all(&Options::new(url, environment)?);
-    let by_service = |name: &str| Endpoint::all(&Options::of_service(url, name, environment)?);
+    let by_url = || Endpoint::all(Options::new(url, environment)?);
+    let by_service = |name: &str| Endpoint::all(Options::of_service(url, name, environment)?);
     let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
         || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
     Servers::new(settings, by_url, by_service, names_host, |server| &server.name)

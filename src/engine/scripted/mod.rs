@@ -243,7 +243,7 @@ impl Engine for Scripted {
         Ok(Box::new(ScriptedSession::new(seat, script, data, Arc::clone(&self.totals))))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
         if self.script.snapshot_fails && earlier > 0 {
             return Err(EngineError::Database("scripted: snapshot failed".into()));

@@ -241,12 +241,8 @@ impl Engine for Sqlite {
         Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, access)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
-        Ok(vec![self.shared.statistics.collect(&self.shared.url, true)])
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        Ok(vec![self.shared.statistics.collect(&self.shared.url, false)])
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, in_full)])
     }
 
     fn quiesce(&self) -> Result<()> {

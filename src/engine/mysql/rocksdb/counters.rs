@@ -42,19 +42,14 @@ FROM information_schema.rocksdb_perf_context_global WHERE stat_type IN
 const BLOCK_READ_BYTES: &str = "rocksdb_perf_block_read_byte";
 /// Levels of `rocksdb_perf_context_level`.
 const COUNTS: u64 = 2;
-const TIMES: u64 = 3;
+pub const TIMES: u64 = 3;
 
 const NS_PER_US: u64 = 1000;
 
 pub struct RocksdbCounters;
 
-fn perf_context_level(client: &mut Client) -> u64 {
+pub fn perf_context_level(client: &mut Client) -> u64 {
     client.query_one("SELECT @@GLOBAL.rocksdb_perf_context_level").unwrap_or_default()
-}
-
-/// True where the server times the blocks that statements read.
-pub fn is_timed(client: &mut Client) -> bool {
-    perf_context_level(client) >= TIMES
 }
 
 impl StorageCounters for RocksdbCounters {
