@@ -49,7 +49,7 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::servers::Servers;
+use crate::engine::server::servers::{Servers, known};
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -126,14 +126,13 @@ impl Mysql {
 
     /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
-        if let Some(bytes) = self.page_bytes.get() {
-            return Ok(*bytes);
-        }
-        let (mut client, server) = self.connect_first()?;
-        let (setting, _) = self.first().storage.texts().block_setting;
-        let asked = client.query_one(&format!("SELECT @@{setting}"));
-        let bytes: u32 = asked.at(server, &format!("asking for {setting}"))?;
-        Ok(*self.page_bytes.get_or_init(|| bytes))
+        let ask = || {
+            let (mut client, server) = self.connect_first()?;
+            let (setting, _) = self.first().storage.texts().block_setting;
+            let asked = client.query_one(&format!("SELECT @@{setting}"));
+            asked.at(server, &format!("asking for {setting}"))
+        };
+        known(&self.page_bytes, ask).copied()
     }
 }
 

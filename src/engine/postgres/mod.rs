@@ -47,7 +47,7 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::servers::Servers;
+use crate::engine::server::servers::{Servers, known};
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -141,14 +141,11 @@ impl Postgres {
 
     /// Which servers only read. One that stands alone need not be asked.
     fn standbys(&self) -> Result<&[bool]> {
-        if let Some(known) = self.standbys.get() {
-            return Ok(known);
-        }
-        let asked = match self.servers.all.as_slice() {
-            [_] => vec![false],
-            several => several.iter().map(is_standby).collect::<Result<_, _>>()?,
+        let ask = || match self.servers.all.as_slice() {
+            [_] => Ok(vec![false]),
+            several => several.iter().map(is_standby).collect(),
         };
-        Ok(self.standbys.get_or_init(|| asked))
+        known(&self.standbys, ask).map(Vec::as_slice)
     }
 
     fn connect_first(&self) -> Result<Client> {
@@ -173,12 +170,7 @@ impl Postgres {
 
     /// The server's, fixed when it was built.
     fn block_bytes(&self) -> Result<u32> {
-        if let Some(bytes) = self.block_bytes.get() {
-            return Ok(*bytes);
-        }
-        let mut client = self.connect_first()?;
-        let bytes = load::block_bytes(&mut client)?;
-        Ok(*self.block_bytes.get_or_init(|| bytes))
+        known(&self.block_bytes, || load::block_bytes(&mut self.connect_first()?)).copied()
     }
 }
 

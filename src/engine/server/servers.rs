@@ -1,4 +1,7 @@
-//! Which servers serve a run: those of its sessions, and the one for setup.
+//! Which servers serve a run: those of its sessions, and the one for setup; and facts about them
+//! that are asked for once.
+
+use std::sync::OnceLock;
 
 use crate::engine::{EngineError, Result};
 use crate::settings::Settings;
@@ -56,5 +59,13 @@ impl<E: Clone> Servers<E> {
     /// The place of the server of a session at this endpoint of the run.
     pub fn place(&self, endpoint: u32) -> usize {
         endpoint as usize % self.sessions
+    }
+}
+
+/// A fact about servers that does not change: asked for when it is first needed.
+pub fn known<T>(cell: &OnceLock<T>, ask: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match cell.get() {
+        Some(known) => Ok(known),
+        None => ask().map(|asked| cell.get_or_init(|| asked)),
     }
 }

@@ -185,13 +185,13 @@ fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
 /// The WAL of the file that is replaced must not be taken for the new one's.
 fn empty_wal(path: &Path) -> Result<()> {
     // A damaged file is replaced all the same: its WAL goes with it.
-    if let Ok(connection) = open(path, Access::Write, &IoContext::default()) {
-        if checkpoint(&connection, "TRUNCATE").is_ok_and(|answer| answer.busy) {
-            return Err(EngineError::Environment(format!(
-                "{}: another process uses it, so it is not replaced; stop that one first",
-                path.display()
-            )));
-        }
+    if let Ok(connection) = open(path, Access::Write, &IoContext::default())
+        && checkpoint(&connection, "TRUNCATE").is_ok_and(|answer| answer.busy)
+    {
+        return Err(EngineError::Environment(format!(
+            "{}: another process uses it, so it is not replaced; stop that one first",
+            path.display()
+        )));
     }
     files::remove_sides(path)
 }
