@@ -31,6 +31,7 @@ impl Default for Options {
 }
 
 const OPTIONS: UrlOptions = UrlOptions("device");
+/// Sizes of the log area, and of the changed blocks that wait.
 const AREA_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const WRITE_DEPTH_MAX: u32 = 1024;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::database::Database;
-use super::errors::{AtPlace, is_missing};
-use super::link::{Connector, Row};
+use super::errors::is_missing;
+use super::link::{Connector, Destination, Row};
 use super::meta::{cell, number};
 use super::sql;
 use crate::engine::Result;
@@ -80,9 +80,8 @@ impl CounterReader {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let link = self.connector.admin("petal counters");
-        let link = link.at(&self.place, "connecting for statistics")?;
-        let mut database = Database { link, place: self.place.clone() };
+        let link = self.connector.connect(Destination::Admin, "petal counters");
+        let mut database = Database::connected(link, &self.place, "connecting for statistics")?;
         let container = database.look("asking for its container", "container")?;
         let is_pluggable = container.first().is_some_and(is_pluggable);
         Ok(Connection { database, is_pluggable })

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
 
-use super::link::{Connector, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value};
+use super::link::{
+    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+};
 use super::options::{Login, Options, Place};
 use crate::engine::server::detached_worker::{Unanswered, within};
 
@@ -32,7 +34,7 @@ impl Driver {
         Self { options }
     }
 
-    fn connect(&self, login: &Login, place: &Place, purpose: &str) -> Result<Box<dyn Link>> {
+    fn log_on(&self, login: &Login, place: &Place, purpose: &str) -> Result<Box<dyn Link>> {
         let limit = self.options.connect_timeout;
         let mut config = Config::default();
         if let Some(folder) = &self.options.tns_admin {
@@ -76,16 +78,15 @@ impl Driver {
 }
 
 impl Connector for Driver {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>> {
-        let endpoints = &self.options.endpoints;
-        match endpoints.get(endpoint % endpoints.len().max(1)) {
-            Some(place) => self.connect(&self.options.user, place, purpose),
-            None => Err(LinkError::connection("no service is named")),
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        let Options { endpoints, user, admin, admin_place, .. } = &self.options;
+        match to {
+            Destination::Admin => self.log_on(admin, admin_place, purpose),
+            Destination::Endpoint(at) => match endpoints.get(at % endpoints.len().max(1)) {
+                Some(place) => self.log_on(user, place, purpose),
+                None => Err(LinkError::connection("no service is named")),
+            },
         }
-    }
-
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>> {
-        self.connect(&self.options.admin, &self.options.admin_place, purpose)
     }
 }
 

@@ -66,14 +66,19 @@ pub trait Link: Send {
     }
 }
 
+/// Where a connection goes, and as whom.
+#[derive(Debug, Clone, Copy)]
+pub enum Destination {
+    /// An endpoint of the run, from 0, as the URL's user.
+    Endpoint(usize),
+    /// The service of who administers and reads statistics: DBA_PRIV_USER, or else the URL's user.
+    Admin,
+}
+
 /// Makes links.
 pub trait Connector: Send + Sync {
-    /// `endpoint`: from 0; in the name that the database's views show, `purpose`.
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>>;
-
-    /// Connects as the user who administers and reads statistics: DBA_PRIV_USER, or else the URL's
-    /// user.
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>>;
+    /// Connects under a name that the database's views show, `purpose`.
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>>;
 }
 
 /// A result whose error is a link's, unless another is named.

@@ -64,7 +64,7 @@ use counters::{CounterReader, Served};
 use database::Database;
 use driver::Driver;
 use errors::AtPlace;
-use link::Connector;
+use link::{Connector, Destination};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place, Storage};
 use session::OracleSession;
@@ -144,14 +144,13 @@ impl Oracle {
     }
 
     fn connect_first(&self) -> Result<Database> {
-        let link = self.timed.session(0, "petal").at(self.place(), "connecting")?;
-        Ok(Database { link, place: self.place().to_owned() })
+        let link = self.timed.connect(Destination::Endpoint(0), "petal");
+        Database::connected(link, self.place(), "connecting")
     }
 
     fn connect_admin(&self) -> Result<Database> {
-        let place = self.admin_place.name.clone();
-        let link = self.timed.admin("petal").at(&place, "connecting as administrator")?;
-        Ok(Database { link, place })
+        let link = self.timed.connect(Destination::Admin, "petal");
+        Database::connected(link, &self.admin_place.name, "connecting as administrator")
     }
 
     /// Every complete schema.
@@ -288,7 +287,8 @@ impl Engine for Oracle {
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
         let purpose = format!("petal session {}", seat.session);
-        let link = self.connector.session(at, &purpose).at(place, "connecting")?;
+        let link =
+            self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());

@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
-use super::link::{Connector, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value};
+use super::link::{
+    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+};
 use super::session_server::OPERATION_CHARACTERS;
 use crate::engine::server::scripted::{Answer, Script, cells};
 
@@ -77,13 +79,14 @@ pub fn error(code: u32, message: &str) -> LinkError {
 }
 
 impl Connector for Scripted {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>> {
-        self.0.lock().endpoints.push(endpoint);
-        self.clone().link(purpose)
-    }
-
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>> {
-        self.clone().link(&format!("admin: {purpose}"))
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        match to {
+            Destination::Endpoint(endpoint) => {
+                self.0.lock().endpoints.push(endpoint);
+                self.clone().link(purpose)
+            }
+            Destination::Admin => self.clone().link(&format!("admin: {purpose}")),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub const CHECKPOINT_BYTES_DEFAULT: u64 = 16 << 20;
 const CHECKPOINT_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 30;
 const CACHE_BYTES: RangeInclusive<u64> = 0..=1 << 40;
 const OPTIONS: UrlOptions = UrlOptions("sqlite");
-const SIZES: &str = "give a size such as 512K, 16M or 1G";
+const SIZE_HINT: &str = "give a size such as 512K, 16M or 1G";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -65,10 +65,11 @@ impl Options {
         for (key, value) in given {
             match key.as_str() {
                 "cache" => {
-                    options.cache_bytes = Some(OPTIONS.size(key, value, CACHE_BYTES, SIZES)?);
+                    options.cache_bytes = Some(OPTIONS.size(key, value, CACHE_BYTES, SIZE_HINT)?);
                 }
                 "checkpoint" => {
-                    options.checkpoint_bytes = OPTIONS.size(key, value, CHECKPOINT_BYTES, SIZES)?;
+                    options.checkpoint_bytes =
+                        OPTIONS.size(key, value, CHECKPOINT_BYTES, SIZE_HINT)?;
                 }
                 "synchronous" => options.synchronous = synchronous(value)?,
                 "journal" | "journal_mode" => {
