@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 }
 
 fn print_grants(console: &Console) -> Result<Exit, CommandError> {
-    let Some(grants) = engine::grants() else {
+    let Some(grants) = engine::GRANTS else {
         return Err(CommandError::usage("--print-grants: this petal has no engine for oracle:"));
     };
     console.result(grants);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use super::caller::Caller;
 use super::in_use::{DataUse, Unshared};
+use super::server::row_layout;
 use crate::settings::table::EngineSupport;
 use crate::stats::counters::Counters;
 use crate::stats::database_interval::DatabaseInterval;
@@ -29,7 +29,9 @@ pub trait Engine: Send + Sync {
     }
 
     /// Bytes of each filler column of a row that fills a block of this size.
-    fn column_bytes(&self, block_bytes: u32) -> usize;
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        row_layout::column_bytes(block_bytes)
+    }
 
     /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
     /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
@@ -93,12 +95,18 @@ pub trait Engine: Send + Sync {
         self.connect(seat)
     }
 
-    /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
-    fn snapshot(&self) -> Result<Vec<Counters>>;
+    /// Cumulative counters and waits, per endpoint. In full they are complete for all work that
+    /// sessions flushed; else they may be without histograms, and are cheap enough for once a second.
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
 
-    /// Cumulative counters without histograms, cheap enough for once a second.
+    /// Cumulative counters and waits in full, per endpoint.
+    fn snapshot(&self) -> Result<Vec<Counters>> {
+        self.read_counters(true)
+    }
+
+    /// Cumulative counters as they are read every second, per endpoint.
     fn sample(&self) -> Result<Vec<Counters>> {
-        self.snapshot()
+        self.read_counters(false)
     }
 
     /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
@@ -158,6 +166,22 @@ pub trait Engine: Send + Sync {
 
     /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
     fn drop_data(&self) -> Result<Vec<String>>;
+}
+
+/// The signals that an engine obeys before and after a run, and where it tells what it waits for.
+#[derive(Clone)]
+pub struct Caller {
+    /// The number of signals that asked to stop.
+    pub signals: Arc<AtomicU8>,
+    /// Takes a line that a person should see.
+    pub note: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Caller {
+    /// True when a signal asked to stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// Resources of petal's own process that a run or a load needs, beside those of every run.
@@ -308,13 +332,7 @@ pub struct Stop {
 impl Stop {
     /// Counted from now; no deadline. For loads.
     pub fn unlimited(level: Arc<AtomicU8>) -> Self {
-        Self {
-            trigger: Instant::now(),
-            deadline: None,
-            level,
-            cutting: Arc::default(),
-            enough: Arc::default(),
-        }
+        Self::until(Instant::now(), None, level, Arc::default())
     }
 
     pub fn until(

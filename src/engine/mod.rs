@@ -4,7 +4,6 @@
 //! settings; never another engine, never runner, record or report. It does not choose operations
 //! and does not judge results: it executes what it is handed and tells what the database saw.
 
-mod caller;
 mod contract;
 #[cfg(feature = "device")]
 pub mod device;
@@ -27,9 +26,8 @@ pub mod sqlite;
 pub mod threads;
 pub mod url_option;
 
-pub use caller::Caller;
 pub use contract::*;
-pub use registry::{grants, open};
+pub use registry::{GRANTS, open};
 
 #[cfg(test)]
 mod names_tests;

@@ -10,48 +10,35 @@ use crate::settings::table::support;
 struct Entry {
     support: &'static support::EngineSupport,
     open: fn(&Settings) -> Result<Arc<dyn Engine>>,
-    /// The GRANT statements that an administrator sends before petal's first run.
-    grants: Option<&'static str>,
 }
 
 static ENTRIES: &[Entry] = &[
     #[cfg(feature = "sqlite")]
-    Entry {
-        support: &support::SQLITE,
-        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
-        grants: None,
-    },
+    Entry { support: &support::SQLITE, open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)) },
     #[cfg(feature = "postgres")]
     Entry {
         support: &support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
-        grants: None,
     },
     #[cfg(feature = "mysql")]
-    Entry {
-        support: &support::MYSQL,
-        open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)),
-        grants: None,
-    },
+    Entry { support: &support::MYSQL, open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)) },
     #[cfg(feature = "oracle")]
-    Entry {
-        support: &support::ORACLE,
-        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
-        grants: Some(super::oracle::GRANTS),
-    },
+    Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
     #[cfg(feature = "device")]
-    Entry {
-        support: &support::DEVICE,
-        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
-        grants: None,
-    },
+    Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
     #[cfg(any(test, feature = "scripted"))]
     Entry {
         support: &support::SCRIPTED,
         open: |s| Ok(Arc::new(super::scripted::Scripted::open(s)?)),
-        grants: None,
     },
 ];
+
+/// The GRANT statements that an administrator sends before petal's first run; None where no engine
+/// of this build needs any.
+#[cfg(feature = "oracle")]
+pub const GRANTS: Option<&str> = Some(super::oracle::GRANTS);
+#[cfg(not(feature = "oracle"))]
+pub const GRANTS: Option<&str> = None;
 
 /// Opens the engine that the URL names.
 pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
@@ -65,11 +52,6 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
         )));
     };
     (entry.open)(settings)
-}
-
-/// The grants that an engine of this build needs; None where none of them needs any.
-pub fn grants() -> Option<&'static str> {
-    ENTRIES.iter().find_map(|entry| entry.grants)
 }
 
 #[cfg(test)]

@@ -84,6 +84,12 @@ impl Counters {
     pub fn wait(&self, name: &str) -> Option<&Wait> {
         self.waits.iter().find(|wait| wait.name == name)
     }
+
+    /// The count and time of a wait, where both are known.
+    pub fn count_and_time(&self, name: &str) -> Option<(u64, u64)> {
+        let wait = self.wait(name)?;
+        Some((wait.waits?, wait.time_ns))
+    }
 }
 
 macro_rules! io_counts {
@@ -229,6 +235,12 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// A wait that the database counts and times in all.
+    pub fn counted(name: &str, class: WaitClass, waits: Option<u64>, time_ns: u64) -> Self {
+        let (name, source) = (name.to_owned(), WaitSource::Counted);
+        Self { name, class, source, waits, time_ns, latencies: None }
+    }
+
     fn since(&self, old: &Self) -> Self {
         Self {
             waits: self.waits.zip(old.waits).map(|(now, then)| now.saturating_sub(then)),

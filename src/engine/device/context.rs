@@ -3,14 +3,14 @@
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::Shared;
 use super::block::{self, Flaw, Identity};
-use super::data::{Area, Cancelled, Data};
+use super::data::{Area, Data};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, OpenTarget};
-use crate::engine::server::failure::not_loaded;
 use crate::engine::{Result, SessionError, Stop};
 use crate::settings::Verify;
 use crate::stats::event_stats::Recorder;
@@ -26,7 +26,8 @@ pub struct SessionContext {
     pub shared: Arc<Shared>,
     pub data: Arc<Data>,
     pub target: OpenTarget,
-    pub cancelled: Arc<Cancelled>,
+    /// A canceller asked to end the operation under way.
+    pub is_cancelled: Arc<AtomicBool>,
     recorder: Arc<Recorder>,
     /// Counts since the last flush.
     pub visited: u64,
@@ -42,7 +43,7 @@ impl SessionContext {
             shared: Arc::clone(shared),
             data: shared.data()?,
             target: shared.target()?,
-            cancelled: Arc::default(),
+            is_cancelled: Arc::default(),
             recorder: shared.statistics.recorder(),
             visited: 0,
             dirty_hits: 0,
@@ -53,13 +54,12 @@ impl SessionContext {
 
     /// The place of a schema among the areas.
     pub fn area(&self, schema: u32) -> Result<usize, SessionError> {
-        let position = self.data.position(schema);
-        Ok(position.ok_or_else(|| not_loaded(self.target.path.display(), schema))?)
+        Ok(self.data.position(schema, &self.target.path)?)
     }
 
     /// The operation under way should end now, whatever it waits for.
     pub fn is_cut(&self, stop: &Stop) -> bool {
-        self.cancelled.is_set() || stop.is_cutting()
+        self.is_cancelled.load(Ordering::Relaxed) || stop.is_cutting()
     }
 
     pub fn record(&self, event: Event, begin: Instant, end: Instant, bytes: u64) {

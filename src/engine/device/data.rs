@@ -1,12 +1,15 @@
 //! The loaded data in use: where each key lies, versions that were seen, keys that UPDATEs hold.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::block::Identity;
 use super::layout::{SchemaArea, TargetHeader};
 use super::log::{Log, wait_until};
+use crate::engine::Result;
+use crate::engine::server::failure::not_loaded;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 
@@ -43,8 +46,10 @@ impl Data {
         Self { areas: areas.collect(), log, header }
     }
 
-    pub fn position(&self, schema: u32) -> Option<usize> {
-        self.areas.iter().position(|area| area.about.number == schema)
+    /// The place of a schema among the areas of the target at `path`; refuses one that is not there.
+    pub fn position(&self, schema: u32, path: &Path) -> Result<usize> {
+        let position = self.areas.iter().position(|area| area.about.number == schema);
+        position.ok_or_else(|| not_loaded(path.display(), schema))
     }
 }
 
@@ -177,20 +182,6 @@ fn take_free(ranges: &mut Vec<(u64, u64)>, first: u64, last: u64) -> bool {
         ranges.push((first, last));
     }
     is_free
-}
-
-/// A flag that a canceller sets.
-#[derive(Default)]
-pub struct Cancelled(AtomicBool);
-
-impl Cancelled {
-    pub fn set(&self, to: bool) {
-        self.0.store(to, Ordering::Relaxed);
-    }
-
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 #[cfg(test)]

@@ -41,17 +41,16 @@ pub struct Loader<'a> {
 }
 
 /// A piece of an area to be written at once.
-struct Chunk {
+struct Chunk<'a> {
     offset: u64,
     bytes: u64,
-    what: What,
+    what: What<'a>,
 }
 
-enum What {
+enum What<'a> {
     Log,
-    /// Main or scan blocks from this number on, of the area at this place.
-    Main(usize, u64),
-    Scan(usize, u64),
+    /// Blocks of an area from this number on, made one by one.
+    Blocks(fn(&mut [u8], &Area, u64) -> Identity, &'a Area, u64),
 }
 
 impl Loader<'_> {
@@ -161,7 +160,7 @@ impl Loader<'_> {
             target::write_header(&target.path, before)?;
         }
         let data = Data::new(after.clone(), false);
-        let chunks = self.chunks(before, new, &data);
+        let chunks = self.chunks(before, new, &data)?;
         let bytes: u64 = chunks.iter().map(|chunk| chunk.bytes).sum();
         self.progress.phase("loading", bytes, ProgressUnit::Bytes);
         self.write_all(&target, &data, &chunks)?;
@@ -172,9 +171,7 @@ impl Loader<'_> {
         let mut schemas = Vec::new();
         self.progress.phase("proving", new.len() as u64 * self.main_bytes(), ProgressUnit::Bytes);
         for about in new {
-            let Some(area) = data.position(about.number).map(|at| &data.areas[at]) else {
-                continue;
-            };
+            let area = self.area(&data, about)?;
             let (progress, stop) = (self.progress, self.stop);
             let proof = Proof { target: &target, data: &data, area, progress, stop };
             let placement = proof.count(self.plan.degree)?;
@@ -196,10 +193,19 @@ impl Loader<'_> {
         self.plan.rows * u64::from(self.plan.block_size)
     }
 
-    fn chunks(&self, before: &TargetHeader, new: &[SchemaArea], data: &Data) -> Vec<Chunk> {
+    fn area<'a>(&self, data: &'a Data, about: &SchemaArea) -> Result<&'a Area> {
+        Ok(&data.areas[data.position(about.number, &self.shared.path)?])
+    }
+
+    fn chunks<'a>(
+        &self,
+        before: &TargetHeader,
+        new: &[SchemaArea],
+        data: &'a Data,
+    ) -> Result<Vec<Chunk<'a>>> {
         let mut chunks = Vec::new();
         let block_bytes = u64::from(data.header.block_bytes);
-        let mut add = |offset: u64, bytes: u64, what: &dyn Fn(u64) -> What| {
+        let mut add = |offset: u64, bytes: u64, what: &dyn Fn(u64) -> What<'a>| {
             for from in (0..bytes).step_by(CHUNK_BYTES as usize) {
                 let bytes = CHUNK_BYTES.min(bytes - from);
                 chunks.push(Chunk { offset: offset + from, bytes, what: what(from / block_bytes) });
@@ -209,14 +215,16 @@ impl Loader<'_> {
             add(before.log_offset(), before.log_bytes, &|_| What::Log);
         }
         for about in new {
-            let Some(at) = data.position(about.number) else { continue };
-            add(about.main_offset, about.rows * block_bytes, &|from| What::Main(at, from));
-            add(about.scan_offset, about.scan_rows * block_bytes, &|from| What::Scan(at, from));
+            let area = self.area(data, about)?;
+            let main = |from| What::Blocks(make_main, area, from);
+            add(about.main_offset, about.rows * block_bytes, &main);
+            let scan = |from| What::Blocks(make_scan, area, from);
+            add(about.scan_offset, about.scan_rows * block_bytes, &scan);
         }
-        chunks
+        Ok(chunks)
     }
 
-    fn write_all(&self, target: &OpenTarget, data: &Data, chunks: &[Chunk]) -> Result<()> {
+    fn write_all(&self, target: &OpenTarget, data: &Data, chunks: &[Chunk<'_>]) -> Result<()> {
         let block_bytes = data.header.block_bytes as usize;
         let filling =
             self.filling(target, self.plan.degree, CHUNKS_IN_FLIGHT, CHUNK_BYTES as usize)?;
@@ -225,14 +233,9 @@ impl Loader<'_> {
             let bytes = &mut memory[..chunk.bytes as usize];
             match chunk.what {
                 What::Log => block::noise(bytes, chunk.offset, self.plan.seed ^ chunk.offset),
-                What::Main(at, from) => {
+                What::Blocks(make, area, from) => {
                     for (block, number) in bytes.chunks_exact_mut(block_bytes).zip(from..) {
-                        make_main(block, &data.areas[at], number);
-                    }
-                }
-                What::Scan(at, from) => {
-                    for (block, number) in bytes.chunks_exact_mut(block_bytes).zip(from..) {
-                        make_scan(block, &data.areas[at], number);
+                        make(block, area, number);
                     }
                 }
             }
@@ -245,10 +248,8 @@ impl Loader<'_> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
         let block_bytes = data.header.block_bytes;
-        let areas: Vec<&Area> = new
-            .iter()
-            .filter_map(|about| data.position(about.number).map(|at| &data.areas[at]))
-            .collect();
+        let areas: Vec<&Area> =
+            new.iter().map(|about| self.area(data, about)).collect::<Result<_>>()?;
         let threads = self.plan.degree.clamp(1, PRECONDITION_DEPTH);
         let depth = PRECONDITION_DEPTH.div_ceil(threads);
         for pass in 1..self.shared.precondition {
@@ -287,10 +288,11 @@ fn make_main(bytes: &mut [u8], area: &Area, number: u64) -> Identity {
     identity
 }
 
-fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
+fn make_scan(bytes: &mut [u8], area: &Area, number: u64) -> Identity {
     let identity = area.scan_identity(number);
     let stamp = load_stamp(identity.schema, identity.key | SCAN_STAMP);
     block::make(bytes, &identity, area.filler, stamp);
+    identity
 }
 
 /// Makes an empty file where none is.

@@ -48,7 +48,6 @@ use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::on_path::OnPath;
-use crate::engine::server::failure::not_loaded;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
     RowReader, Session, Silent, Stop,
@@ -327,20 +326,13 @@ impl Engine for Device {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        if self.shared.data()?.position(seat.schema).is_none() {
-            return Err(not_loaded(self.shared.path.display(), seat.schema));
-        }
+        self.shared.data()?.position(seat.schema, &self.shared.path)?;
         Ok(Box::new(DeviceSession::connect(&self.shared)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let shared = &self.shared;
-        Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), true)])
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        let shared = &self.shared;
-        Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), false)])
+        Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), in_full)])
     }
 
     fn quiesce(&self) -> Result<()> {
@@ -364,10 +356,8 @@ impl Engine for Device {
 
     fn placement(&self, schema: u32) -> Result<Placement> {
         let (data, target) = (self.shared.data()?, self.shared.target()?);
-        let position =
-            data.position(schema).ok_or_else(|| not_loaded(self.shared.path.display(), schema))?;
-        let stop = Stop::unlimited(Arc::default());
-        let (area, progress) = (&data.areas[position], &Silent);
+        let area = &data.areas[data.position(schema, &self.shared.path)?];
+        let (stop, progress) = (Stop::unlimited(Arc::default()), &Silent);
         placement::Proof { target: &target, data: &data, area, progress, stop: &stop }.count(1)
     }
 

@@ -1,10 +1,12 @@
 //! The options of a `device:` URL.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::layout::ALIGNMENT;
 use super::queue::BackendChoice;
-use crate::engine::{EngineError, Result, url_option};
+use crate::engine::Result;
+use crate::engine::url_option::UrlOptions;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -28,6 +30,9 @@ impl Default for Options {
     }
 }
 
+const OPTIONS: UrlOptions = UrlOptions("device");
+/// Sizes of the log area, and of the changed blocks that wait.
+const AREA_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const WRITE_DEPTH_MAX: u32 = 1024;
 
 impl Options {
@@ -37,18 +42,13 @@ impl Options {
             match key.as_str() {
                 "io" => options.io = choice(value)?,
                 "log" => {
-                    let bytes = size(key, value, 1 << 20, 1 << 40)?;
-                    options.log_bytes = bytes.next_multiple_of(ALIGNMENT);
+                    options.log_bytes = size(key, value)?.next_multiple_of(ALIGNMENT);
                 }
-                "dirty" => options.dirty_bytes = size(key, value, 1 << 20, 1 << 40)?,
+                "dirty" => options.dirty_bytes = size(key, value)?,
                 "write_depth" => options.write_depth = count(key, value, WRITE_DEPTH_MAX)?,
                 _ => {
-                    return Err(refused(
-                        key,
-                        url_option::HIDDEN,
-                        "is no option of device:",
-                        "it has io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N",
-                    ));
+                    let there_are = "io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N";
+                    return Err(OPTIONS.unknown(key, there_are));
                 }
             }
         }
@@ -60,7 +60,7 @@ fn choice(value: &str) -> Result<BackendChoice> {
     match value.to_ascii_lowercase().as_str() {
         "uring" | "io_uring" => Ok(BackendChoice::Uring),
         "pread" => Ok(BackendChoice::Calls),
-        _ => Err(refused(
+        _ => Err(OPTIONS.refused(
             "io",
             value,
             "is not known",
@@ -71,16 +71,12 @@ fn choice(value: &str) -> Result<BackendChoice> {
 
 fn count(key: &str, value: &str, max: u32) -> Result<u32> {
     value.parse().ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
-        refused(key, value, &format!("is not from 1 to {max}"), "give a whole number")
+        OPTIONS.refused(key, value, &format!("is not from 1 to {max}"), "give a whole number")
     })
 }
 
-fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64> {
-    url_option::size("device", key, value, min..=max, "give a size such as 4M, 64M or 1G")
-}
-
-fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    url_option::refused("device", key, value, rule, hint)
+fn size(key: &str, value: &str) -> Result<u64> {
+    OPTIONS.size(key, value, AREA_BYTES, "give a size such as 4M, 64M or 1G")
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use super::log::{self, LOG_BLOCK_BYTES};
 use super::target::{AlignedBuffer, OpenTarget};
 use super::{Shared, block};
 use crate::engine::on_path::OnPath;
-use crate::engine::server::failure::not_loaded;
 use crate::engine::{FoundRow, LoggedUpdate, Result, RowReader};
 use crate::settings::{RedoStress, Verify};
 use crate::workload::version::RowStamps;
@@ -29,8 +28,7 @@ pub struct DeviceRows {
 impl DeviceRows {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let (data, target) = (shared.data()?, shared.target()?);
-        let area = data.position(schema);
-        let area = area.ok_or_else(|| not_loaded(shared.path.display(), schema))?;
+        let area = data.position(schema, &shared.path)?;
         let generation = data.areas[area].about.generation.to_string();
         let buffer = AlignedBuffer::new(data.header.block_bytes as usize);
         let redo_stress = shared.redo_stress;

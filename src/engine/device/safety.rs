@@ -2,7 +2,7 @@
 //! unless
 //! `--destroy-data` repeats the exact path; and never what is in use.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,9 @@ type Number = (u32, u32);
 /// the whole disk that it is part of. No flag changes that.
 pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<()> {
     let about = fs::metadata(path).on(path)?;
-    let reason = if about.file_type().is_block_device() {
-        let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
-        device_in_use(number, roots)
-    } else {
-        file_in_use(path, roots)
+    let reason = match number_of_device(&about) {
+        Some(number) => device_in_use(number, roots),
+        None => file_in_use(path, roots),
     };
     match reason {
         None => Ok(()),
@@ -52,11 +50,7 @@ fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Option<String> {
         return Some(format!("{name} is mounted on {}", point.display()));
     }
     let is_it = |swap: &PathBuf| {
-        fs::metadata(swap).is_ok_and(|about| {
-            let rdev = about.rdev();
-            about.file_type().is_block_device()
-                && (rustix::fs::major(rdev), rustix::fs::minor(rdev)) == number
-        })
+        fs::metadata(swap).is_ok_and(|about| number_of_device(&about) == Some(number))
     };
     swaps.iter().any(is_it).then(|| format!("{name} is swap"))
 }
@@ -112,6 +106,12 @@ fn swaps(roots: &Roots) -> Vec<PathBuf> {
 fn partitions(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists()).collect()
+}
+
+/// The number of a block device; None of anything else.
+fn number_of_device(about: &Metadata) -> Option<Number> {
+    let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
+    about.file_type().is_block_device().then_some(number)
 }
 
 fn number(folder: &Path) -> Option<Number> {

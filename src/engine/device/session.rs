@@ -7,11 +7,11 @@
 //! background writer. A scan begins when all before it ended, and nothing flows beside it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::Shared;
 use super::context::{BAD_BLOCK, SessionContext};
-use super::data::Cancelled;
 use super::flow::{Flow, Pending, Use};
 use super::request::{Call, Completion};
 use super::scan::scan;
@@ -236,7 +236,7 @@ impl DeviceSession {
 
 impl Session for DeviceSession {
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
-        self.context.cancelled.set(false);
+        self.context.is_cancelled.store(false, Ordering::Relaxed);
         if !self.context.shared.only_reads {
             let started = self.context.shared.dirty.start(&self.context.shared, &self.context.data);
             started
@@ -270,7 +270,7 @@ impl Session for DeviceSession {
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {
-        Box::new(Canceller(Arc::clone(&self.context.cancelled)))
+        Box::new(Canceller(Arc::clone(&self.context.is_cancelled)))
     }
 }
 
@@ -281,10 +281,10 @@ impl Drop for DeviceSession {
     }
 }
 
-struct Canceller(Arc<Cancelled>);
+struct Canceller(Arc<AtomicBool>);
 
 impl Cancel for Canceller {
     fn cancel(&self) {
-        self.0.set(true);
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::settling::Settling;
 use super::{schema, storage_engines};
 use crate::engine::{Progress, ProgressUnit, Result, Stop};
@@ -20,13 +20,11 @@ fn try_update(schema: u32) -> String {
 pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<()> {
     let mut client = endpoint.connect()?;
     for schema in 1..=schemas {
-        client.run(&try_update(schema)).map_err(|error| {
-            let doing = format!(
-                "an UPDATE of {}_cf1, which this run makes (UPDATE_PCT=0 makes none)",
-                schema::name(schema)
-            );
-            engine_error(&endpoint.name, &doing, &error)
-        })?;
+        let doing = format!(
+            "an UPDATE of {}_cf1, which this run makes (UPDATE_PCT=0 makes none)",
+            schema::name(schema)
+        );
+        client.run(&try_update(schema)).at(&endpoint.name, &doing)?;
     }
     Ok(())
 }
@@ -87,8 +85,7 @@ pub fn settle(
     let mut client = endpoint.connect()?;
     let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
-    let kill_query = |id| endpoint.kill_query(id);
-    let settling = Settling { server: &endpoint.name, kill_query: &kill_query, progress, stop };
-    let done = storage.settle(&settling, &mut client, schemas)?;
+    let settling = Settling { endpoint, schemas, progress, stop };
+    let done = storage.settle(&settling, &mut client)?;
     Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }

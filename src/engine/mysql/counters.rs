@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::storage::StorageCounters;
 use super::storage_engines;
 use crate::engine::Result;
@@ -31,7 +31,7 @@ impl CounterReader {
     /// Everything. Connects again if the connection was lost.
     pub fn read(&self) -> Result<Counters> {
         let server = self.endpoint.name.as_str();
-        let failed = |error| engine_error(server, "reading counters", &error);
+        let doing = "reading counters";
         let State { client, counters } = &mut *self.state.lock();
         let client = match client.take().filter(|client| !client.is_closed()) {
             Some(connected) => client.insert(connected),
@@ -41,10 +41,10 @@ impl CounterReader {
             Some(counters) => counters,
             None => {
                 let storage = storage_engines::of_data(client, server)?;
-                counters.insert(storage.counters(client).map_err(failed)?)
+                counters.insert(storage.counters(client).at(server, doing)?)
             }
         };
-        let counted = counters.read(client).map_err(failed)?;
+        let counted = counters.read(client).at(server, doing)?;
         Ok(Counters {
             endpoint: server.to_owned(),
             io: counted.io,

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::session::SESSION_SETTINGS;
-use super::session_server::CLOCK_RESOLUTION_NS;
 use super::storage::{ServerSettings, Storage};
 use super::work::Shared;
 use super::{plan, servers, storage_engines};
+use crate::engine::Result;
+use crate::engine::server::batch_loop::clock_resolution_ns;
+use crate::engine::server::failure::none_loaded;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
-use crate::stats::compression;
 use crate::stats::target::{DirectIo, Target, TargetDetails};
 use crate::workload::row::COLUMNS;
 
@@ -42,16 +42,10 @@ pub fn describe(
     metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails)> {
     let server = endpoint.name.as_str();
-    let Some(first) = metas.first() else {
-        return Err(EngineError::Data(format!(
-            "{server}: no petal schema is loaded there; load one (petal setup) or name the \
-             database that has some"
-        )));
-    };
+    let none = || none_loaded(server, " or name the database that has some");
+    let first = metas.first().ok_or_else(none)?;
     let mut client = endpoint.connect()?;
-    client
-        .run(SESSION_SETTINGS)
-        .map_err(|error| engine_error(server, "setting up a session", &error))?;
+    client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
     let storage = storage_engines::of_data(&mut client, server)?;
     let mut settings = settings(&mut client, server, storage)?;
     let more = storage.more_settings(&mut client);
@@ -86,33 +80,22 @@ pub fn describe(
         local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
         host_unseen,
         io_untimed: (!storage.is_timed(&mut client)).then(|| storage.texts().untimed.to_owned()),
-        in_process: false,
-        session_cache_bytes: None,
         settings: listed(shared, first, &settings, storage, more),
         data_files,
-        clock_resolution_ns: match shared.loop_side {
-            LoopSide::Client => 1,
-            _ => CLOCK_RESOLUTION_NS,
-        },
+        clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: Some(plan::check(&mut client, server, first.schema, shared.loop_side)?),
-        compression_ratio: compression::ratio(&compression::sampled(
-            (first.schema, first.rows),
-            first.filler,
-            first.block_bytes as usize,
-            match group.padding {
-                0 => first.column_bytes(),
-                // The padding is filler text, too.
-                _ => first.block_bytes as usize / COLUMNS,
-            },
-        )),
+        compression_ratio: first.compression_ratio(match group.padding {
+            0 => first.column_bytes(),
+            // The padding is filler text, too.
+            _ => first.block_bytes as usize / COLUMNS,
+        }),
         direct_io: passes_page_cache.then_some(DirectIo { asked: true, used: true, reason: None }),
         durability: Some(facts.durability),
         io_events: facts.io_events,
-        sync_per_commit: false,
-        data_file_kind: None,
         notable_settings: facts.notable_settings,
         advice: facts.advice,
         checkpoint: Some(facts.checkpoint),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }
@@ -122,9 +105,7 @@ fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<Serve
     let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
-    let rows: Vec<(String, String)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, "asking for its settings", &error))?;
+    let rows: Vec<(String, String)> = client.query(&sql).at(server, "asking for its settings")?;
     Ok(rows.into_iter().collect())
 }
 

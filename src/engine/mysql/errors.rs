@@ -3,8 +3,8 @@
 use std::error::Error as _;
 
 use super::client::{Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
-use crate::engine::EngineError;
 use crate::engine::server::failure::StatementErrorKind;
+use crate::engine::{EngineError, Result};
 
 pub const NO_SUCH_TABLE: u16 = 1146;
 const DEADLOCK: u16 = 1213;
@@ -19,6 +19,17 @@ pub fn kind_of(code: u16) -> StatementErrorKind {
         QUERY_INTERRUPTED => StatementErrorKind::Cancelled,
         LOCK_TIMEOUT | DEADLOCK | RECORD_CHANGED | COMMIT_REFUSED => StatementErrorKind::Transient,
         _ => StatementErrorKind::Other,
+    }
+}
+
+/// Turns an [`Error`] into the kind on which a caller acts.
+pub trait AtServer<T> {
+    fn at(self, server: &str, doing: &str) -> Result<T>;
+}
+
+impl<T> AtServer<T> for Result<T, Error> {
+    fn at(self, server: &str, doing: &str) -> Result<T> {
+        self.map_err(|error| engine_error(server, doing, &error))
     }
 }
 

@@ -9,11 +9,12 @@ use mysql_async::{Params, Statement, Value};
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
+use super::load::Loader;
 use super::row_group::RowGroup;
 use super::schema;
-use crate::engine::server::loader::LoadState;
-use crate::engine::{EngineError, LoadPlan, Progress, Result};
+use crate::engine::Result;
+use crate::engine::server::loader::{Load, LoadState};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -26,44 +27,41 @@ const COMMIT_BYTES: u64 = 64 << 20;
 const FILLER_PIECE_BYTES: usize = 64;
 
 pub struct Filling<'a> {
-    pub endpoint: &'a Endpoint,
-    pub plan: &'a LoadPlan,
+    pub loader: &'a Loader<'a>,
     pub schema: u32,
-    pub progress: &'a dyn Progress,
     pub state: &'a LoadState<'a>,
 }
 
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
-        let (plan, name) = (self.plan, schema::loading_name(self.schema));
-        let storage = self.endpoint.storage;
+        let (plan, name) = (self.loader.load.plan, schema::loading_name(self.schema));
+        let Endpoint { name: server, storage, .. } = self.loader.endpoint;
         let group = storage.row_group(plan.block_size)?;
-        for sql in schema::create_tables(&name, storage, &group) {
-            client.run(&sql).map_err(|error| self.error("creating the tables", &error))?;
+        for sql in schema::create_tables(&name, *storage, &group) {
+            client.run(&sql).at(server, "creating the tables")?;
         }
         self.fill(client, &format!("{name}_cf1"), plan.rows, &group)?;
         self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &group)?;
-        client
-            .run(&schema::create_index(&name, storage, plan.unique_index))
-            .map_err(|error| self.error("creating the index", &error))?;
-        schema::write_meta(client, plan, self.schema)
-            .map_err(|error| self.error("writing petal_meta", &error))
+        let index = schema::create_index(&name, *storage, plan.unique_index);
+        client.run(&index).at(server, "creating the index")?;
+        schema::write_meta(client, plan, self.schema).at(server, "writing petal_meta")
     }
 
     /// Rows in the order of their pages, keys scattered.
     fn fill(&self, client: &mut Client, table: &str, rows: u64, group: &RowGroup) -> Result<()> {
-        let failed = |error| self.error(&format!("writing rows of {table}"), &error);
-        let keys = Permutation::new(rows.max(1), self.plan.seed);
-        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).map_err(failed)?;
-        let single = Insert::prepare(client, table, group, 1).map_err(failed)?;
+        let Load { plan, progress, .. } = self.loader.load;
+        let (server, doing) = (&self.loader.endpoint.name, &format!("writing rows of {table}"));
+        let keys = Permutation::new(rows.max(1), plan.seed);
+        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).at(server, doing)?;
+        let single = Insert::prepare(client, table, group, 1).at(server, doing)?;
         let no_fillers = RowGroup { fillers: 0, ..*group };
-        let last = Insert::prepare(client, table, &no_fillers, 1).map_err(failed)?;
+        let last = Insert::prepare(client, table, &no_fillers, 1).at(server, doing)?;
         let stride = u64::from(group.fillers) + 1;
-        let commit_rows = COMMIT_BYTES / u64::from(self.plan.block_size);
+        let commit_rows = COMMIT_BYTES / u64::from(plan.block_size);
         let (mut from, mut kept_from) = (0, 0);
         while from < rows {
             let upto = rows.min(from + commit_rows);
-            client.run("START TRANSACTION").map_err(failed)?;
+            client.run("START TRANSACTION").at(server, doing)?;
             let mut row = from;
             while row < upto {
                 self.state.go_on()?;
@@ -73,11 +71,11 @@ impl Filling<'_> {
                     (left, all) if left >= STATEMENT_ROWS && all > STATEMENT_ROWS => &whole,
                     _ => &single,
                 };
-                let texts = (self.schema, self.plan.filler);
+                let texts = (self.schema, plan.filler);
                 let values = insert.values(row, stride, &keys, texts);
-                client.execute(&insert.statement, values).map_err(failed)?;
+                client.execute(&insert.statement, values).at(server, doing)?;
                 row += insert.rows;
-                self.progress.advance(insert.rows * u64::from(self.plan.block_size));
+                progress.advance(insert.rows * u64::from(plan.block_size));
             }
             // The last row's fillers keep the next row out of its page, until that row is there.
             let keep_from = if upto == rows { rows * stride } else { (upto - 1) * stride };
@@ -86,16 +84,12 @@ impl Filling<'_> {
                     "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
                      AND custid IS NULL"
                 );
-                client.run(&sql).map_err(failed)?;
+                client.run(&sql).at(server, doing)?;
             }
-            client.run("COMMIT").map_err(failed)?;
+            client.run("COMMIT").at(server, doing)?;
             (from, kept_from) = (upto, keep_from);
         }
         Ok(())
-    }
-
-    fn error(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.endpoint.name, doing, error)
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::schema;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::liveness::TimeoutPolicy;
@@ -18,6 +18,7 @@ use crate::engine::{EngineError, Result};
 const RUNS_MAX: u32 = 32;
 /// How long the lock of a petal that ended may still be held, in seconds.
 const RELEASE_LIMIT_S: u32 = 2;
+const LOCKING: &str = "locking petal's data";
 
 /// A lock's name; the database's own may be too long for it.
 fn lock(of: &str) -> String {
@@ -27,13 +28,9 @@ fn lock(of: &str) -> String {
 /// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
 /// long as the connection lives.
 pub fn hold_alone(client: &mut Client, server: &str) -> Result<()> {
-    let failed = |error| engine_error(server, "locking petal's data", &error);
-    if !take(client, "setup", RELEASE_LIMIT_S).map_err(failed)? {
-        let who = holder(client, "setup").map_err(failed)?;
-        return Err(refusal(server, "another petal setup or drop", who));
-    }
+    take_setup(client, server)?;
     for attempt in 0.. {
-        let Some((_, id)) = runs(client).map_err(failed)?.into_iter().next() else { break };
+        let Some((_, id)) = runs(client).at(server, LOCKING)?.into_iter().next() else { break };
         if attempt < RELEASE_LIMIT_S * 10 {
             std::thread::sleep(std::time::Duration::from_millis(100));
             continue;
@@ -41,6 +38,15 @@ pub fn hold_alone(client: &mut Client, server: &str) -> Result<()> {
         return Err(refusal(server, "another petal run", Some(id)));
     }
     Ok(())
+}
+
+/// Takes the lock of setup and drop, or refuses while another holds it.
+fn take_setup(client: &mut Client, server: &str) -> Result<()> {
+    if take(client, "setup", RELEASE_LIMIT_S).at(server, LOCKING)? {
+        return Ok(());
+    }
+    let who = holder(client, "setup").at(server, LOCKING)?;
+    Err(refusal(server, "another petal setup or drop", who))
 }
 
 fn take(client: &mut Client, of: &str, wait_s: u32) -> Result<bool, Error> {
@@ -85,24 +91,20 @@ impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.as_str();
-        let failed = |error| engine_error(server, "locking petal's data", &error);
         // It is asked twice in a run, and idle in between.
-        client.run("SET SESSION wait_timeout = 31536000").map_err(failed)?;
-        if !take(&mut client, "setup", RELEASE_LIMIT_S).map_err(failed)? {
-            let who = holder(&mut client, "setup").map_err(failed)?;
-            return Err(refusal(server, "another petal setup or drop", who));
-        }
+        client.run("SET SESSION wait_timeout = 31536000").at(server, LOCKING)?;
+        take_setup(&mut client, server)?;
         let taken: Vec<u32> =
-            runs(&mut client).map_err(failed)?.into_iter().map(|(run, _)| run).collect();
+            runs(&mut client).at(server, LOCKING)?.into_iter().map(|(run, _)| run).collect();
         let own = (1..=RUNS_MAX).find(|run| !taken.contains(run)).ok_or_else(|| {
             EngineError::Environment(format!(
                 "{server}: {RUNS_MAX} petal runs work on this database; wait until one is done"
             ))
         })?;
-        take(&mut client, &own.to_string(), RELEASE_LIMIT_S).map_err(failed)?;
+        take(&mut client, &own.to_string(), RELEASE_LIMIT_S).at(server, LOCKING)?;
         let sql = format!("DO RELEASE_LOCK({})", lock("setup"));
-        client.run(&sql).map_err(failed)?;
-        let tables = tables(&mut client, schemas).map_err(failed)?;
+        client.run(&sql).at(server, LOCKING)?;
+        let tables = tables(&mut client, schemas).at(server, LOCKING)?;
         // Looks from now on, also those of a run that a signal has ended.
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), own, schemas, tables })
@@ -111,11 +113,9 @@ impl TablesInUse {
 
 impl DataUse for TablesInUse {
     fn other_runs(&self) -> Result<Vec<String>> {
-        let runs = runs(&mut self.client.lock()).map_err(|error| {
-            let doing =
-                "looking for other petal runs (the lock that keeps setup and drop away is lost)";
-            engine_error(&self.endpoint.name, doing, &error)
-        })?;
+        let doing =
+            "looking for other petal runs (the lock that keeps setup and drop away is lost)";
+        let runs = runs(&mut self.client.lock()).at(&self.endpoint.name, doing)?;
         let others = runs.into_iter().filter(|(run, _)| *run != self.own);
         Ok(others.map(|(_, id)| format!("another petal run (connection {id})")).collect())
     }
@@ -126,10 +126,8 @@ impl DataUse for TablesInUse {
             Ok(now) => now,
             // The lock's connection may be gone, and the data still there.
             Err(_) => {
-                let mut client = self.endpoint.connect_to_look()?;
-                tables(&mut client, self.schemas).map_err(|error| {
-                    engine_error(&self.endpoint.name, "looking for petal's tables", &error)
-                })?
+                let now = tables(&mut self.endpoint.connect_to_look()?, self.schemas);
+                now.at(&self.endpoint.name, "looking for petal's tables")?
             }
         };
         Ok(self.tables.iter().find_map(|(name, made)| match now.get(name) {

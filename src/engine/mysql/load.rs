@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
-use super::client::{Client, Error};
+use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::filling::Filling;
 use super::session_server::make_routine;
 use super::{in_use, schema};
@@ -74,8 +74,7 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
-        let (plan, progress) = (self.load.plan, self.load.progress);
-        let filling = Filling { endpoint: self.endpoint, plan, schema, progress, state };
+        let filling = Filling { loader: self, schema, state };
         // Making an index takes its time, and ends only when cancelled.
         let (id, connection) = (client.id(), client.abort_handle());
         let cancel = || self.endpoint.kill_query(id);
@@ -154,7 +153,7 @@ impl Loader<'_> {
     }
 
     fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<()> {
-        client.run(sql).map_err(|error: Error| engine_error(&self.endpoint.name, doing, &error))
+        client.run(sql).at(&self.endpoint.name, doing)
     }
 }
 
@@ -162,13 +161,11 @@ impl Loader<'_> {
 /// schema once.
 pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
     let mut dropped: Vec<String> = Vec::new();
-    let failed = |doing: &str, error: Error| engine_error(server, doing, &error);
     for (table, is_marked) in schema::tables(client, server)? {
         if !is_marked {
             continue;
         }
-        let doing = format!("dropping {table}");
-        client.run(&format!("DROP TABLE {table}")).map_err(|error| failed(&doing, error))?;
+        client.run(&format!("DROP TABLE {table}")).at(server, &format!("dropping {table}"))?;
         let name = table.rsplit_once('_').map_or(table.as_str(), |(name, _)| name);
         let line = format!("schema {name} in {server}");
         if !dropped.contains(&line) {
@@ -179,11 +176,10 @@ pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
                WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
                AND routine_name REGEXP '^petal[1-9][0-9]*_run$' \
                AND routine_comment LIKE 'loop of petal%'";
-    let routines: Vec<String> =
-        client.query(sql).map_err(|error| failed("looking for routines", error))?;
+    let routines: Vec<String> = client.query(sql).at(server, "looking for routines")?;
     for routine in routines {
-        let doing = format!("dropping {routine}");
-        client.run(&format!("DROP PROCEDURE {routine}")).map_err(|error| failed(&doing, error))?;
+        let sql = format!("DROP PROCEDURE {routine}");
+        client.run(&sql).at(server, &format!("dropping {routine}"))?;
     }
     Ok(dropped)
 }

@@ -4,8 +4,8 @@
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
 //!   mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `storage`: all in which storage engines differ; `status`, `settling`: what they work with;
-//!   `innodb`, `rocksdb`: each of them; `storage_engines`: which there are
+//! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
+//!   `rocksdb`: each of them; `storage_engines`: which there are
 //! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
 //! - `before_run`, `plan`: what is asked and paid before a run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
@@ -38,7 +38,6 @@ mod session;
 mod session_client;
 mod session_server;
 mod settling;
-mod status;
 mod storage;
 mod storage_engines;
 mod work;
@@ -50,7 +49,7 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::row_layout;
+use crate::engine::server::servers::{Servers, known};
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -65,21 +64,16 @@ use crate::workload::seat::Seat;
 use client::Client;
 use connect::Endpoint;
 use counters::CounterReader;
-use errors::engine_error;
+use errors::AtServer as _;
 use in_use::TablesInUse;
 use session::MysqlSession;
 use work::Shared;
 
 /// One database, on one server or on the nodes of a cluster that hold the same.
 pub struct Mysql {
-    /// The sessions', in order; after them the one for setup where it is another.
-    servers: Vec<Endpoint>,
+    servers: Servers<Endpoint>,
     /// Of the sessions' servers.
     counters: Vec<CounterReader>,
-    /// How many of them are the sessions'.
-    endpoints: usize,
-    /// The one for setup.
-    admin: usize,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     page_bytes: OnceLock<u32>,
@@ -90,12 +84,10 @@ pub struct Mysql {
 
 impl Mysql {
     pub fn open(settings: &Settings) -> Result<Self> {
-        let (servers, endpoints, admin) = servers::endpoints(settings)?;
+        let servers = servers::of_run(settings)?;
         Ok(Self {
-            counters: servers.iter().take(endpoints).map(CounterReader::new).collect(),
+            counters: servers.of_sessions().iter().map(CounterReader::new).collect(),
             servers,
-            endpoints,
-            admin,
             schemas: settings.schemas,
             page_bytes: OnceLock::new(),
             writes: !settings.only_reads(),
@@ -108,19 +100,13 @@ impl Mysql {
         })
     }
 
-    fn server(&self, at: usize) -> Result<&Endpoint> {
-        self.servers
-            .get(at)
-            .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
-    }
-
     /// Where data are loaded, described and settled.
-    fn first(&self) -> Result<&Endpoint> {
-        self.server(self.admin)
+    fn first(&self) -> &Endpoint {
+        &self.servers.all[self.servers.admin.unwrap_or(0)]
     }
 
     fn connect_first(&self) -> Result<(Client, &str)> {
-        let endpoint = self.first()?;
+        let endpoint = self.first();
         Ok((endpoint.connect()?, &endpoint.name))
     }
 
@@ -140,15 +126,13 @@ impl Mysql {
 
     /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
-        if let Some(bytes) = self.page_bytes.get() {
-            return Ok(*bytes);
-        }
-        let (mut client, server) = self.connect_first()?;
-        let (setting, _) = self.first()?.storage.texts().block_setting;
-        let bytes: u32 = client
-            .query_one(&format!("SELECT @@{setting}"))
-            .map_err(|error| engine_error(server, &format!("asking for {setting}"), &error))?;
-        Ok(*self.page_bytes.get_or_init(|| bytes))
+        let ask = || {
+            let (mut client, server) = self.connect_first()?;
+            let (setting, _) = self.first().storage.texts().block_setting;
+            let asked = client.query_one(&format!("SELECT @@{setting}"));
+            asked.at(server, &format!("asking for {setting}"))
+        };
+        known(&self.page_bytes, ask).copied()
     }
 }
 
@@ -159,7 +143,7 @@ impl Engine for Mysql {
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.page_bytes()?;
-        let storage = self.first()?.storage;
+        let storage = self.first().storage;
         let (setting, fixed) = storage.texts().block_setting;
         storage.row_group(there)?;
         match asked {
@@ -171,12 +155,8 @@ impl Engine for Mysql {
         }
     }
 
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
-    }
-
     fn serve(&self, caller: &Caller) -> bool {
-        self.servers.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
         true
     }
 
@@ -193,66 +173,61 @@ impl Engine for Mysql {
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
-        describe::describe(&self.shared, self.first()?, &metas)
+        describe::describe(&self.shared, self.first(), &metas)
     }
 
     fn server_processes(&self) -> Vec<ServerProcesses> {
-        servers::processes_of_all(self.servers.get(..self.endpoints).unwrap_or_default())
+        servers::processes_of_all(self.servers.of_sessions())
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
-        servers::clock_ahead_s(self.first().ok()?)
+        servers::clock_ahead_s(self.first())
     }
 
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.block_size(Some(plan.block_size))?;
         self.counters.iter().for_each(CounterReader::disconnect);
-        load::Loader { endpoint: self.first()?, load: Load { plan, progress, stop } }.run()
+        load::Loader { endpoint: self.first(), load: Load { plan, progress, stop } }.run()
     }
 
     fn endpoints(&self) -> u32 {
-        self.endpoints as u32
+        self.servers.sessions as u32
     }
 
     fn check_run(&self, schemas: u32) -> Result<()> {
         if !self.writes {
             return Ok(());
         }
-        let mut sessions = self.servers.iter().take(self.endpoints);
+        let mut sessions = self.servers.of_sessions().iter();
         sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>> {
         let (mut client, server) = self.connect_first()?;
         let numbers = self.numbers(&mut client, server)?;
-        before_run::privileges(self.first()?, &numbers)
+        before_run::privileges(self.first(), &numbers)
     }
 
     fn sessions_max(&self) -> Result<Option<u32>> {
-        let mut least = None;
-        for endpoint in self.servers.iter().take(self.endpoints) {
-            let mut client = endpoint.connect()?;
-            let free = servers::free_connections(&mut client, &endpoint.name)?;
-            least = Some(least.map_or(free, |least: u32| least.min(free)));
-        }
-        Ok(least)
+        let free = self.servers.of_sessions().iter().map(servers::free_connections);
+        Ok(free.collect::<Result<Vec<_>>>()?.into_iter().min())
     }
 
     fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
-        Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
+        Ok(Box::new(TablesInUse::begin(self.first(), schemas)?))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        before_run::settle(self.first()?, &numbers, progress, stop)
+        before_run::settle(self.first(), &numbers, progress, stop)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let endpoint = self.server(seat.endpoint as usize % self.endpoints.max(1))?;
+        let endpoint = &self.servers.all[self.servers.place(seat.endpoint)];
         Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         self.counters.iter().map(CounterReader::read).collect()
     }
 
@@ -261,7 +236,7 @@ impl Engine for Mysql {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {
-        let endpoint = self.first()?;
+        let endpoint = self.first();
         let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
         let storage = storage_engines::of_data(&mut client, server)?;
         let mut bytes = Some(0);
@@ -279,7 +254,7 @@ impl Engine for Mysql {
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
-        Ok(Box::new(rows::MysqlRows::open(self.first()?, schema)?))
+        Ok(Box::new(rows::MysqlRows::open(self.first(), schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

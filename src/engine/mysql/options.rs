@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::option_files;
 use super::storage::Storage;
 use super::storage_engines;
-use crate::engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
-use crate::engine::url_option::{self, Environment};
+use crate::engine::server::endpoint::{CONNECT_TIMEOUT_DEFAULT, host_and_port, is_this_host};
+use crate::engine::url_option::{Environment, UrlOptions};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Secret, TargetUrl, UrlHost};
 
+const OPTIONS: UrlOptions = UrlOptions("mysql");
 const PORT_DEFAULT: u16 = 3306;
 /// Where packages put the socket, most usual first.
 const SOCKETS: [&str; 3] =
@@ -29,8 +30,7 @@ impl Address {
     /// As a person names it.
     pub fn name(&self) -> String {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-            Self::Tcp { host, port } => format!("{host}:{port}"),
+            Self::Tcp { host, port } => host_and_port(host, *port),
             Self::Socket(path) => path.clone(),
         }
     }
@@ -39,10 +39,7 @@ impl Address {
     pub fn is_on_this_host(&self) -> bool {
         match self {
             Self::Socket(_) => true,
-            Self::Tcp { host, .. } => {
-                host == "localhost"
-                    || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-            }
+            Self::Tcp { host, .. } => is_this_host(host),
         }
     }
 }
@@ -118,7 +115,7 @@ impl Options {
             .iter()
             .map(|(name, value)| (name.replace('-', "_"), value.clone()))
             .collect();
-        url_option::check_names("mysql", &named, &NAMES, |name, _| NAMES.contains(&name))?;
+        OPTIONS.check_names(&named, &NAMES, |name, _| NAMES.contains(&name))?;
         let files = option_files::read(
             named.get("defaults_file").map(String::as_str),
             environment("HOME").as_deref(),
@@ -149,8 +146,7 @@ impl Options {
             database,
             tls: given.tls()?,
             storage: storage_asked(&named)?,
-            connect_timeout: url_option::connect_timeout(
-                "mysql",
+            connect_timeout: OPTIONS.connect_timeout(
                 given.get("connect_timeout", "").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,
             )?,
@@ -179,7 +175,7 @@ impl Given<'_> {
             None => PORT_DEFAULT,
             Some(text) => match text.parse() {
                 Ok(port) if port > 0 => port,
-                _ => return Err(refused("port", text, "is no port", "give 1 to 65535")),
+                _ => return Err(OPTIONS.refused("port", text, "is no port", "give 1 to 65535")),
             },
         };
         let hosts = match (hosts, self.get("host", "MYSQL_HOST")) {
@@ -201,17 +197,7 @@ impl Given<'_> {
 
     fn tls(&self) -> Result<TlsOptions> {
         let mode = self.get("ssl_mode", "").map(|text| text.to_ascii_uppercase());
-        let known = |text: &String| SslMode::ALL.iter().find(|(name, _)| name == text);
-        let mode = match &mode {
-            None => SslMode::Preferred,
-            Some(text) => match known(text) {
-                Some((_, mode)) => *mode,
-                None => {
-                    let names = SslMode::ALL.map(|(name, _)| name).join(", ");
-                    return Err(refused("ssl_mode", text, "is not known", &format!("use {names}")));
-                }
-            },
-        };
+        let mode = OPTIONS.one_of("ssl_mode", mode.as_deref(), &SslMode::ALL)?;
         let file = |option: &str| self.get(option, "").map(PathBuf::from);
         let (ca, certificate, key) = (file("ssl_ca"), file("ssl_cert"), file("ssl_key"));
         if certificate.is_some() != key.is_some() {
@@ -221,7 +207,7 @@ impl Given<'_> {
         }
         if ca.is_none() && matches!(mode, SslMode::VerifyCa | SslMode::VerifyIdentity) {
             let rule = "has no authority to verify by";
-            return Err(refused("ssl_mode", "...", rule, "name its file with ssl_ca"));
+            return Err(OPTIONS.refused("ssl_mode", "...", rule, "name its file with ssl_ca"));
         }
         Ok(TlsOptions { mode, ca, certificate, key })
     }
@@ -231,7 +217,7 @@ fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
     let name = named.get("storage_engine").map_or("innodb", String::as_str);
     storage_engines::by_name(name).ok_or_else(|| {
         let hint = format!("give one of {}", storage_engines::names());
-        refused("storage_engine", name, "is none that petal can load", &hint)
+        OPTIONS.refused("storage_engine", name, "is none that petal can load", &hint)
     })
 }
 
@@ -246,11 +232,6 @@ fn host_of(name: &str) -> UrlHost {
 
 fn found_socket() -> Option<String> {
     SOCKETS.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
-}
-
-/// Refuses an option: names its value, the rule and what to do.
-fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    url_option::refused("mysql", key, value, rule, hint)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use mysql_async::Row;
 
 use super::client::Client;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::schema::{self, SET_RANGES};
 use crate::engine::Result;
 use crate::settings::LoopSide;
@@ -26,9 +26,8 @@ pub fn check(
     for value in values {
         sql = sql.replacen('?', &value.to_string(), 1);
     }
-    let rows: Vec<Row> = client
-        .query(&format!("EXPLAIN {sql}"))
-        .map_err(|error| engine_error(server, "explaining the SELECT", &error))?;
+    let rows: Vec<Row> =
+        client.query(&format!("EXPLAIN {sql}")).at(server, "explaining the SELECT")?;
     let text = |row: &Row, column: &str| {
         row.get::<Option<String>, _>(column).flatten().unwrap_or_default()
     };

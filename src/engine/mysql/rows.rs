@@ -4,7 +4,7 @@ use mysql_async::{Row, Statement};
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::schema;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::found_row;
@@ -23,8 +23,7 @@ impl MysqlRows {
         let (mut client, server) = (endpoint.connect()?, endpoint.name.clone());
         let meta = schema::read_meta(&mut client, &server, number)?;
         let statement = client.prepare(&schema::rows(number));
-        let failed = |error| engine_error(&server, "preparing to read rows", &error);
-        let statement = statement.map_err(failed)?;
+        let statement = statement.at(&server, "preparing to read rows")?;
         Ok(Self { client, server, meta, statement })
     }
 }
@@ -35,10 +34,8 @@ impl RowReader for MysqlRows {
     }
 
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
-        let rows: Vec<Row> = self
-            .client
-            .rows(&self.statement, (first, last))
-            .map_err(|error| engine_error(&self.server, "reading rows", &error))?;
+        let rows = self.client.rows(&self.statement, (first, last));
+        let rows: Vec<Row> = rows.at(&self.server, "reading rows")?;
         let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
         found.extend(rows.into_iter().map(|mut row| {
             let key = row.take_opt(0).and_then(Result::ok).unwrap_or_default();

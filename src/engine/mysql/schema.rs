@@ -4,12 +4,12 @@
 use std::iter;
 
 use super::client::{Client, Error};
-use super::errors::{NO_SUCH_TABLE, engine_error};
+use super::errors::{AtServer as _, NO_SUCH_TABLE, engine_error};
 use super::row_group::RowGroup;
 use super::storage::Storage;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
-use crate::engine::server::row_layout::row_columns;
+use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
@@ -37,10 +37,11 @@ pub fn replaced_name(schema: u32) -> String {
 
 /// The statements that make the empty tables.
 pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<String> {
-    let mut columns = columns(|column| {
+    let column = |column| {
         let width = if column == COLUMNS + 1 { group.last_column_bytes() } else { group.column };
         format!("c{column} VARCHAR({width})")
-    });
+    };
+    let mut columns = each_column(ALL_COLUMNS, column, ", ");
     if group.padding > 0 {
         columns.push_str(&format!(", padding VARCHAR({})", group.padding));
     }
@@ -61,9 +62,6 @@ pub fn create_index(schema: &str, storage: Storage, unique: bool) -> String {
 }
 
 pub fn routine(schema: &str) -> String {
-    let each = |from: usize, text: &dyn Fn(usize) -> String, between: &str| {
-        (from..COLUMNS + 2).map(text).collect::<Vec<_>>().join(between)
-    };
     let part = |column: usize| {
         format!("SET v{column} = SUBSTR(fillers, filled + 1 + {} * step, width);", column - 2)
     };
@@ -72,7 +70,7 @@ pub fn routine(schema: &str) -> String {
          ELSE SET filled = filled + width + step; END IF;",
         part(2),
         part(3),
-        each(4, &part, " "),
+        each_column(4..COLUMNS + 2, part, " "),
         COLUMNS - 1
     );
     let select = |schema: &str| {
@@ -82,18 +80,14 @@ pub fn routine(schema: &str) -> String {
         )
     };
     let update = |schema: &str, columns: usize| {
-        let set: Vec<String> = (2..columns + 2).map(|at| format!("c{at} = v{at}")).collect();
-        format!(
-            "UPDATE {} SET {} WHERE custid BETWEEN low AND low + reach",
-            main_table(schema),
-            set.join(", ")
-        )
+        let set = each_column(2..columns + 2, |column| format!("c{column} = v{column}"), ", ");
+        format!("UPDATE {} SET {set} WHERE custid BETWEEN low AND low + reach", main_table(schema))
     };
     let ended = "TIMESTAMPDIFF(MICROSECOND, started, moment), \
                  IF(touched = expected, ' ', CONCAT('/', touched, ' '))";
     let declare = |column: usize| format!("DECLARE v{column} TEXT CHARACTER SET latin1;");
     include_str!("sql/routine.sql")
-        .replace("{declarations}", &each(2, &declare, " "))
+        .replace("{declarations}", &each_column(ALL_COLUMNS, declare, " "))
         .replace("{select_own}", &select(schema))
         .replace("{select_first}", &select("petal1"))
         .replace("{assign}", &assign)
@@ -169,10 +163,6 @@ pub fn set_parameters(ranges: &[(i64, i64)]) -> Vec<i64> {
     bounds.flat_map(|(first, last)| [first, last]).chain(last).collect()
 }
 
-fn columns(each: impl Fn(usize) -> String) -> String {
-    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(", ")
-}
-
 /// Writes what a load of this plan leaves about itself.
 pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), Error> {
     let sql = format!("INSERT INTO {}_meta VALUES (?, ?)", loading_name(schema));
@@ -222,9 +212,8 @@ pub fn table_bytes(client: &mut Client, server: &str, table: &str) -> Result<(u6
         "SELECT data_length, index_length FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = '{table}'"
     );
-    let found: Vec<(Option<u64>, Option<u64>)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, &format!("asking the size of {table}"), &error))?;
+    let found: Vec<(Option<u64>, Option<u64>)> =
+        client.query(&sql).at(server, &format!("asking the size of {table}"))?;
     match found.first() {
         Some((Some(data), index)) => Ok((*data, index.unwrap_or(0))),
         _ => Err(EngineError::Data(format!(
@@ -241,9 +230,7 @@ pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>> 
          AND table_name REGEXP '^petal[1-9][0-9]*_((loading|replaced)_)?(meta|cf1|cf2)$' \
          ORDER BY LENGTH(table_name), table_name"
     );
-    let rows: Vec<(String, i64)> = client
-        .query(&sql)
-        .map_err(|error| engine_error(server, "looking for petal's tables", &error))?;
+    let rows: Vec<(String, i64)> = client.query(&sql).at(server, "looking for petal's tables")?;
     Ok(rows.into_iter().map(|(name, is_marked)| (name, is_marked != 0)).collect())
 }
 
@@ -254,9 +241,9 @@ pub fn number_of(table: &str) -> Option<u32> {
 
 /// Takes the table's statistics anew.
 pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
-    let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
     let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
-    let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
+    let lines: Vec<(String, String, String, String)> =
+        client.query(&sql).at(server, &format!("analyzing {table}"))?;
     match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
         None => Ok(()),
         Some(line) => Err(EngineError::Database(format!(

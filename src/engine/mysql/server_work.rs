@@ -6,7 +6,6 @@ use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::innodb::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::rocksdb;
-use super::status::counted;
 
 const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
 
@@ -40,15 +39,15 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
     );
     let source = "the log's sequence number, else Innodb_os_log_written";
     work.count(WorkCount::RedoBytes, counters.io.redo_bytes, source);
-    let timed = |name: &str| counters.wait(name).and_then(counted);
     let source = "performance_schema.file_summary_by_event_name: time over count";
     for (figure, event) in [
         (WorkTime::SingleBlockRead, READ_EVENT),
         (WorkTime::BlockWrite, WRITE_EVENT),
         (WorkTime::LogWrite, LOG_EVENT),
     ] {
-        work.time(figure, timed(event), source);
-        if timed(event).is_none() {
+        let time = counters.count_and_time(event);
+        work.time(figure, time, source);
+        if time.is_none() {
             work.time_gap(figure, "performance_schema does not time files on this server");
         }
     }

@@ -1,14 +1,14 @@
-//! Questions to each server before a run: how many sessions it admits, which process it is on this
+//! The servers of a run, and questions to each before it: how many sessions it admits, which process it is on this
 //! host, and how its clock differs.
 
 use std::path::Path;
 
-use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::options::Options;
 use crate::engine::Result;
 use crate::engine::server::clock;
+use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
@@ -16,42 +16,23 @@ use crate::stats::os::ServerProcesses;
 /// Counters, the lock of a run, and whoever connects between two steps.
 const PETALS_OWN: i64 = 4;
 
-/// The servers of the sessions in order, and after them the one for setup where it is another; how
-/// many are the sessions', and which one setup uses.
-pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize)> {
+/// The servers that the URL and SLOB's parameters name.
+pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let of = |service: Option<&str>| {
         Options::new(&settings.db, service, &process_environment)
             .map(|options| Endpoint::all(&options))
     };
-    let services = settings.endpoints.services();
-    let mut servers = match services.is_empty() {
-        true => of(None)?,
-        false => {
-            let each = services.iter().map(|name| of(Some(name.as_str())));
-            each.collect::<Result<Vec<_>, _>>()?.concat()
-        }
-    };
-    let sessions = servers.len();
-    let admin = match &settings.endpoints.admin_service {
-        Some(name) => of(Some(name.as_str()))?.into_iter().next(),
-        None => None,
-    };
-    let admin = admin.map_or(0, |admin| {
-        servers.iter().position(|server| server.name == admin.name).unwrap_or_else(|| {
-            servers.push(admin);
-            servers.len() - 1
-        })
-    });
-    Ok((servers, sessions, admin))
+    Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
 }
 
 /// Connections that are left for this user, petal's own aside.
-pub fn free_connections(client: &mut Client, server: &str) -> Result<u32> {
-    let failed = |error| engine_error(server, "asking how many sessions it admits", &error);
+pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
+    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let doing = "asking how many sessions it admits";
     let (limit, own_limit): (i64, i64) =
-        client.query_one("SELECT @@max_connections, @@max_user_connections").map_err(failed)?;
+        client.query_one("SELECT @@max_connections, @@max_user_connections").at(server, doing)?;
     let (_, taken): (String, i64) =
-        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").map_err(failed)?;
+        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").at(server, doing)?;
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
     let free = if own_limit > 0 { free.min(own_limit) } else { free };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::connect::Endpoint;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
@@ -26,13 +26,11 @@ impl MysqlSession {
         let server = endpoint.name.clone();
         // A run without a deadline of its own may leave it idle for long.
         for sql in [SESSION_SETTINGS, "SET SESSION wait_timeout = 31536000"] {
-            client
-                .run(sql)
-                .map_err(|error| engine_error(&server, "preparing a session", &error))?;
+            client.run(sql).at(&server, "preparing a session")?;
         }
         let is_node = client
             .query::<(String, String)>("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
-            .map_err(|error| engine_error(&server, "asking for its cluster", &error))?
+            .at(&server, "asking for its cluster")?
             .first()
             .is_some_and(|(_, value)| value == "ON");
         let (id, killer) = (client.id(), endpoint.clone());
@@ -51,9 +49,8 @@ impl MysqlSession {
         // In a run a node answers as it is configured to. Others have no such variable.
         let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {
-            let sql = "SET SESSION wsrep_sync_wait = DEFAULT";
-            let set = work.client.run(sql);
-            set.map_err(|error| engine_error(&work.server, "preparing a session", &error))?;
+            let set = work.client.run("SET SESSION wsrep_sync_wait = DEFAULT");
+            set.at(&work.server, "preparing a session")?;
         }
         Ok(Self { work, side })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mysql_async::Statement;
 
 use super::client::{Client, Error, QUERY_INTERRUPTED};
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::schema::{self, ROUTINE_COMMENT};
 use super::work::{CLUSTER_CONFLICT, Work};
 use crate::engine::server::batch_loop::{
@@ -20,8 +20,6 @@ use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
-/// The clock of the server's timestamps.
-pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 /// Kinds of operations in schema 1 are so much higher in the routine.
 const HOT: u32 = 10;
 /// The most operations of one call: the routine's texts stay short.
@@ -189,10 +187,8 @@ impl Arguments {
 /// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
 /// take no time.
 pub fn check_clock(work: &mut Work) -> Result<()> {
-    let goes: u64 = work
-        .client
-        .query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))")
-        .map_err(|error| engine_error(&work.server, "reading its clock", &error))?;
+    let goes = work.client.query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))");
+    let goes: u64 = goes.at(&work.server, "reading its clock")?;
     match goes {
         0 => Err(EngineError::Setting(format!(
             "LOOP: {} takes SYSDATE() for NOW() (sysdate_is_now), so operations inside it cannot be \
@@ -222,15 +218,14 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
 pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
     let name = schema::name(number);
     let doing = format!("making {name}_run (LOOP=client needs none)");
-    let failed = |error| engine_error(server, &doing, &error);
     let sql = format!(
         "SELECT routine_comment FROM information_schema.routines \
          WHERE routine_schema = DATABASE() AND routine_name = '{name}_run'"
     );
-    let there: Vec<String> = client.query(&sql).map_err(failed)?;
+    let there: Vec<String> = client.query(&sql).at(server, &doing)?;
     if there.iter().any(|comment| comment == ROUTINE_COMMENT) {
         return Ok(());
     }
-    client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).map_err(failed)?;
-    client.run(&schema::routine(&name)).map_err(failed)
+    client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).at(server, &doing)?;
+    client.run(&schema::routine(&name)).at(server, &doing)
 }

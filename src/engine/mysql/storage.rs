@@ -34,6 +34,13 @@ pub trait StorageCounters: Send {
     fn read(&mut self, client: &mut Client) -> Result<Counted, Error>;
 }
 
+/// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.
+pub fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, Error> {
+    let status: Vec<(String, String)> = client.query(sql)?;
+    let number = |(name, value): (String, String)| Some((name, value.parse().ok()?));
+    Ok(status.into_iter().filter_map(number).collect())
+}
+
 /// Properties of a storage engine, of the server's settings.
 pub struct StorageFacts {
     pub cache_bytes: Option<u64>,
@@ -89,12 +96,7 @@ pub trait StorageEngine: Sync {
     }
 
     /// Pays the debts of what ran before; a line each of what was done.
-    fn settle(
-        &self,
-        settling: &Settling<'_>,
-        client: &mut Client,
-        schemas: &[u32],
-    ) -> Result<Vec<String>>;
+    fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>>;
 
     /// Writes what a run left in memory, of a schema's main table at least.
     fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error>;

@@ -1,7 +1,7 @@
 //! The storage engines that petal knows, by name and by the tables that are there.
 
 use super::client::Client;
-use super::errors::engine_error;
+use super::errors::AtServer as _;
 use super::innodb::Innodb;
 use super::rocksdb::Rocksdb;
 use super::storage::Storage;
@@ -22,9 +22,8 @@ pub fn names() -> String {
 pub fn of_data(client: &mut Client, server: &str) -> Result<Storage> {
     let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() \
                AND table_name REGEXP '^petal[1-9][0-9]*_cf1$' LIMIT 1";
-    let found: Vec<Option<String>> = client
-        .query(sql)
-        .map_err(|error| engine_error(server, "asking for the storage engine", &error))?;
+    let found: Vec<Option<String>> =
+        client.query(sql).at(server, "asking for the storage engine")?;
     let name = found.into_iter().flatten().next();
     Ok(name.and_then(|name| by_name(&name)).unwrap_or(&Innodb))
 }

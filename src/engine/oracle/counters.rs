@@ -7,12 +7,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::database::Database;
-use super::errors::{AtPlace, is_missing};
-use super::link::{Connector, Row};
+use super::errors::is_missing;
+use super::link::{Connector, Destination, Row};
 use super::meta::{cell, number};
 use super::sql;
 use crate::engine::Result;
-use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 
 /// The waits that every engine has, by Oracle's names.
 pub const READ_EVENT: &str = "db file sequential read";
@@ -26,6 +26,8 @@ const COMMON: [(&str, CommonCounter); 4] = [
     ("physical reads cache", CommonCounter::BlocksCached),
     ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
 ];
+
+const NS_PER_US: u64 = 1000;
 
 type AddRow = fn(&mut Instance, &Row);
 
@@ -78,9 +80,8 @@ impl CounterReader {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let link = self.connector.admin("petal counters");
-        let link = link.at(&self.place, "connecting for statistics")?;
-        let mut database = Database { link, place: self.place.clone() };
+        let link = self.connector.connect(Destination::Admin, "petal counters");
+        let mut database = Database::connected(link, &self.place, "connecting for statistics")?;
         let container = database.look("asking for its container", "container")?;
         let is_pluggable = container.first().is_some_and(is_pluggable);
         Ok(Connection { database, is_pluggable })
@@ -172,7 +173,8 @@ impl Instance {
         let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
         let waits = number(row, waits_at);
         if waits > 0 {
-            self.waits.push(counted(cell(row, 1), class, Some(waits), number(row, time_at)));
+            let time_ns = number(row, time_at).saturating_mul(NS_PER_US);
+            self.waits.push(Wait::counted(cell(row, 1), class, Some(waits), time_ns));
         }
     }
 
@@ -181,7 +183,8 @@ impl Instance {
         let (name, micros) = (cell(row, 1), number(row, 2));
         self.raw.insert(format!("time_model.{name}"), micros);
         if name == "DB CPU" {
-            self.waits.push(counted(name, WaitClass::Cpu, None, micros));
+            let time_ns = micros.saturating_mul(NS_PER_US);
+            self.waits.push(Wait::counted(name, WaitClass::Cpu, None, time_ns));
         }
     }
 
@@ -238,17 +241,6 @@ impl Instance {
             log_syncs: get("redo synch writes"),
         };
         Counters { endpoint, io, waits: self.waits, raw: self.raw, ..Counters::default() }
-    }
-}
-
-fn counted(name: &str, class: WaitClass, waits: Option<u64>, micros: u64) -> Wait {
-    Wait {
-        name: name.to_owned(),
-        class,
-        source: WaitSource::Counted,
-        waits,
-        time_ns: micros.saturating_mul(1000),
-        latencies: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A link for petal's own work around a run. Its errors name the place and say what petal was doing.
 
-use super::errors::engine_error;
+use super::errors::{AtPlace as _, engine_error};
 use super::link::{Link, LinkError, Row, Value};
 use super::sql;
 use crate::engine::{EngineError, Result};
@@ -12,6 +12,15 @@ pub struct Database {
 }
 
 impl Database {
+    /// A link that was just made, or the reason why it was not.
+    pub fn connected(
+        link: Result<Box<dyn Link>, LinkError>,
+        place: &str,
+        doing: &str,
+    ) -> Result<Self> {
+        Ok(Self { link: link.at(place, doing)?, place: place.to_owned() })
+    }
+
     /// The rows of a section of `look.sql`.
     pub fn look(&mut self, doing: &str, section: &str) -> Result<Vec<Row>> {
         self.query(doing, &sql::section(sql::LOOK, section), &[])

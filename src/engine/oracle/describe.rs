@@ -9,13 +9,13 @@ use super::link::{LinkError, Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
 use super::session::use_hints;
-use super::session_server::CLOCK_RESOLUTION_NS;
 use super::work::SessionConfig;
 use super::{advice, sql};
-use crate::engine::{EngineError, Result};
+use crate::engine::Result;
+use crate::engine::server::batch_loop::clock_resolution_ns;
+use crate::engine::server::failure::none_loaded;
 use crate::settings::LoopSide;
 use crate::settings::table::support;
-use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
 use crate::workload::row::changed_columns;
 
@@ -31,13 +31,8 @@ pub fn describe(
     database: &mut Database,
     admin: &mut Database,
 ) -> Result<(Target, TargetDetails)> {
-    let Some(first) = metas.first() else {
-        return Err(EngineError::Data(format!(
-            "{}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
-             --use-slob-schemas",
-            database.place
-        )));
-    };
+    let none = || none_loaded(&database.place, ", or use SLOB's with --use-slob-schemas");
+    let first = metas.first().ok_or_else(none)?;
     let parameters = parameters(admin);
     let pool = buffer_pool(database, first);
     let hints = use_hints(database.link.as_mut());
@@ -66,12 +61,10 @@ pub fn describe(
         ]
         .concat(),
         data_files: local,
-        clock_resolution_ns: match config.loop_side {
-            LoopSide::Client => 1,
-            _ => CLOCK_RESOLUTION_NS,
-        },
+        clock_resolution_ns: clock_resolution_ns(config.loop_side),
         plan: plan(database, metas, config),
-        compression_ratio: compression_ratio(first),
+        // SLOB's filler is not petal's.
+        compression_ratio: first.about.compression_ratio(first.width).filter(|_| !first.is_slobs),
         durability: durability(config, parameters.as_deref()),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
@@ -301,15 +294,4 @@ fn is_as_meant(kind: &str, steps: &[String]) -> bool {
     has("INDEX RANGE SCAN")
         && !has("BATCHED")
         && (kind == "UPDATE" || has("TABLE ACCESS BY INDEX ROWID"))
-}
-
-/// None of SLOB's schemas, whose filler is not petal's.
-fn compression_ratio(meta: &Meta) -> Option<f64> {
-    let blocks = compression::sampled(
-        (meta.about.schema, meta.about.rows),
-        meta.about.filler,
-        meta.about.block_bytes as usize,
-        meta.width,
-    );
-    compression::ratio(&blocks).filter(|_| !meta.is_slobs)
 }

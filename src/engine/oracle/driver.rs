@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
 
-use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
+use super::link::{
+    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+};
 use super::options::{Login, Options, Place};
 use crate::engine::server::detached_worker::{Unanswered, within};
 
@@ -32,12 +34,7 @@ impl Driver {
         Self { options }
     }
 
-    fn connect(
-        &self,
-        login: &Login,
-        place: &Place,
-        purpose: &str,
-    ) -> Result<Box<dyn Link>, LinkError> {
+    fn log_on(&self, login: &Login, place: &Place, purpose: &str) -> Result<Box<dyn Link>> {
         let limit = self.options.connect_timeout;
         let mut config = Config::default();
         if let Some(folder) = &self.options.tns_admin {
@@ -81,16 +78,15 @@ impl Driver {
 }
 
 impl Connector for Driver {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        let endpoints = &self.options.endpoints;
-        match endpoints.get(endpoint % endpoints.len().max(1)) {
-            Some(place) => self.connect(&self.options.user, place, purpose),
-            None => Err(LinkError::connection("no service is named")),
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        let Options { endpoints, user, admin, admin_place, .. } = &self.options;
+        match to {
+            Destination::Admin => self.log_on(admin, admin_place, purpose),
+            Destination::Endpoint(at) => match endpoints.get(at % endpoints.len().max(1)) {
+                Some(place) => self.log_on(user, place, purpose),
+                None => Err(LinkError::connection("no service is named")),
+            },
         }
-    }
-
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.connect(&self.options.admin, &self.options.admin_place, purpose)
     }
 }
 
@@ -137,7 +133,7 @@ impl Session {
     fn with_binds<T>(
         binds: &[Value<'_>],
         run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
-    ) -> Result<T, LinkError> {
+    ) -> Result<T> {
         let bound: Vec<&dyn ToDbValue> = binds.iter().map(as_db_value).collect();
         run(&bound).map_err(link_error)
     }
@@ -153,12 +149,12 @@ fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
 }
 
 impl Link for Session {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
         Self::with_binds(binds, |binds| self.connection.execute(sql, binds))
             .map(|result| result.rows_affected())
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
         Self::with_binds(binds, |binds| {
             let statement = self.connection.statement(sql)?.fetch_array_size(FETCH_ROWS).build()?;
             statement
@@ -171,7 +167,7 @@ impl Link for Session {
         })
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         let bound: Vec<Vec<&dyn ToDbValue>> =
             rows.iter().map(|row| row.iter().map(as_db_value).collect()).collect();
         let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();
@@ -181,12 +177,7 @@ impl Link for Session {
             .map_err(link_error)
     }
 
-    fn call(
-        &mut self,
-        block: &str,
-        ins: &[(&'static str, Value<'_>)],
-        outs: &[&'static str],
-    ) -> Result<Row, LinkError> {
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         let mut named: Vec<(&str, &dyn ToDbValue)> =
             ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();
         named.extend(outs.iter().map(|name| (*name, &oracledb::DB_TYPE_VARCHAR as &dyn ToDbValue)));
@@ -195,11 +186,11 @@ impl Link for Session {
         outs.iter().map(|name| row.get::<Option<String>>(*name).map_err(link_error)).collect()
     }
 
-    fn commit(&mut self) -> Result<(), LinkError> {
+    fn commit(&mut self) -> Result<()> {
         self.connection.commit().map_err(link_error)
     }
 
-    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
         self.connection.set_call_timeout(longest).map_err(link_error)
     }
 

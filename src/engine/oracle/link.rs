@@ -32,32 +32,30 @@ impl Value<'_> {
     }
 }
 
+/// A value that a PL/SQL block binds by name.
+pub type NamedValue<'a> = (&'static str, Value<'a>);
+
 /// A row of a result, each column as text; NULL is None.
 pub type Row = Vec<Option<String>>;
 
 /// One session of the database.
 pub trait Link: Send {
     /// A statement without a result; rows that it touched.
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError>;
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64>;
 
     /// Every row of a query.
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError>;
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>>;
 
     /// One statement for many rows of binds, in one round trip.
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError>;
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64>;
 
     /// A PL/SQL block with named binds: texts of up to 32,767 characters in, of up to 4,000 out.
-    fn call(
-        &mut self,
-        block: &str,
-        ins: &[(&'static str, Value<'_>)],
-        outs: &[&'static str],
-    ) -> Result<Row, LinkError>;
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row>;
 
-    fn commit(&mut self) -> Result<(), LinkError>;
+    fn commit(&mut self) -> Result<()>;
 
     /// How long a call may take before the driver breaks it off; None: for ever.
-    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError>;
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()>;
 
     /// The session's number and serial number, as V$SESSION has them.
     fn identity(&self) -> (u64, u64);
@@ -68,15 +66,23 @@ pub trait Link: Send {
     }
 }
 
+/// Where a connection goes, and as whom.
+#[derive(Debug, Clone, Copy)]
+pub enum Destination {
+    /// An endpoint of the run, from 0, as the URL's user.
+    Endpoint(usize),
+    /// The service of who administers and reads statistics: DBA_PRIV_USER, or else the URL's user.
+    Admin,
+}
+
 /// Makes links.
 pub trait Connector: Send + Sync {
-    /// `endpoint`: from 0; in the name that the database's views show, `purpose`.
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
-
-    /// Connects as the user who administers and reads statistics: DBA_PRIV_USER, or else the URL's
-    /// user.
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
+    /// Connects under a name that the database's views show, `purpose`.
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>>;
 }
+
+/// A result whose error is a link's, unless another is named.
+pub type Result<T, E = LinkError> = std::result::Result<T, E>;
 
 /// What went wrong, in the driver's or the database's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +104,11 @@ pub enum LinkErrorKind {
 }
 
 impl LinkError {
+    /// The database answered, and not as it should.
+    pub fn odd(message: String) -> Self {
+        Self { code: None, message, kind: LinkErrorKind::Database }
+    }
+
     pub fn connection(message: impl Into<String>) -> Self {
         Self { code: None, message: message.into(), kind: LinkErrorKind::Connection }
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::database::Database;
 use super::errors::AtPlace;
-use super::link::{Connector, Value};
+use super::link::{Connector, Destination, Value};
 use super::meta::{self, Tables, cell, number};
 use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
@@ -71,8 +71,8 @@ impl Loader<'_> {
     }
 
     fn connect(&self, purpose: &str) -> Result<Database> {
-        let link = self.connector.session(0, purpose).at(self.place, "connecting")?;
-        Ok(Database { link, place: self.place.to_owned() })
+        let link = self.connector.connect(Destination::Endpoint(0), purpose);
+        Database::connected(link, self.place, "connecting")
     }
 
     /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.

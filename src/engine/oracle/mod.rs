@@ -50,7 +50,6 @@ use parking_lot::Mutex;
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::loader::Load;
-use crate::engine::server::row_layout;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
     ServerReport, Session, Stop,
@@ -65,7 +64,7 @@ use counters::{CounterReader, Served};
 use database::Database;
 use driver::Driver;
 use errors::AtPlace;
-use link::Connector;
+use link::{Connector, Destination};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place, Storage};
 use session::OracleSession;
@@ -145,14 +144,13 @@ impl Oracle {
     }
 
     fn connect_first(&self) -> Result<Database> {
-        let link = self.timed.session(0, "petal").at(self.place(), "connecting")?;
-        Ok(Database { link, place: self.place().to_owned() })
+        let link = self.timed.connect(Destination::Endpoint(0), "petal");
+        Database::connected(link, self.place(), "connecting")
     }
 
     fn connect_admin(&self) -> Result<Database> {
-        let place = self.admin_place.name.clone();
-        let link = self.timed.admin("petal").at(&place, "connecting as administrator")?;
-        Ok(Database { link, place })
+        let link = self.timed.connect(Destination::Admin, "petal");
+        Database::connected(link, &self.admin_place.name, "connecting as administrator")
     }
 
     /// Every complete schema.
@@ -185,11 +183,6 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
-        let counters = self.counters.read(in_full)?;
-        Ok(counters::by_endpoint(counters, &self.served.lock()))
-    }
-
     fn refuse_slobs(&self, doing: &str) -> Result<()> {
         match self.use_slob_schemas {
             false => Ok(()),
@@ -217,10 +210,6 @@ impl Engine for Oracle {
             ))),
             _ => Ok(there),
         }
-    }
-
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
@@ -298,19 +287,17 @@ impl Engine for Oracle {
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
         let purpose = format!("petal session {}", seat.session);
-        let link = self.connector.session(at, &purpose).at(place, "connecting")?;
+        let link =
+            self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
-        self.read_counters(true)
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        self.read_counters(false)
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        let counters = self.counters.read(in_full)?;
+        Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

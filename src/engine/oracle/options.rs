@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use crate::engine::url_option;
+use crate::engine::server::endpoint::host_and_port;
+use crate::engine::url_option::{Environment, UrlOptions, process_environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::printable::printable_line;
 use crate::settings::url::{Secret, Server, UrlHost};
@@ -20,7 +21,8 @@ pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
 /// The password of the wallet's key, or `@FILE`.
 const WALLET_PASSWORD_VARIABLE: &str = "ORACLE_WALLET_PASSWORD";
 const WALLET_FILE: &str = "ewallet.pem";
-const OPTIONS: [&str; 6] =
+const OPTIONS: UrlOptions = UrlOptions("oracle");
+const NAMES: [&str; 6] =
     ["buffer_pool", "connect_timeout", "further_schemas", "protocol", "tablespace", "wallet"];
 const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
 
@@ -73,15 +75,14 @@ pub struct Storage {
 
 /// What options come from beside the settings, so that tests have their own.
 pub struct Outside<'a> {
-    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    pub environment: Environment<'a>,
     /// Asks a person for the password of somebody.
     pub ask: &'a dyn Fn(&str) -> Option<Secret>,
 }
 
 impl Options {
     pub fn of(settings: &Settings) -> Result<Self> {
-        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self::new(settings, &Outside { environment: &environment, ask: &ask_password })
+        Self::new(settings, &Outside { environment: &process_environment, ask: &ask_password })
     }
 
     pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self> {
@@ -90,8 +91,8 @@ impl Options {
         let refuse =
             |rule: &str, hint: &str| EngineError::Setting(format!("DB={shown}: {rule}; {hint}"));
         let server = url.server().ok_or_else(|| refuse("names no server", EXAMPLE))?;
-        let is_known = |name: &str, _: &str| OPTIONS.contains(&name);
-        url_option::check_names("oracle", &url.options, &OPTIONS, is_known)?;
+        let is_known = |name: &str, _: &str| NAMES.contains(&name);
+        OPTIONS.check_names(&url.options, &NAMES, is_known)?;
         let option = |key: &str| url.options.get(key).cloned();
         let protocol = protocol(option("protocol").as_deref())?;
         let way = Way { server: &server, protocol };
@@ -116,11 +117,8 @@ impl Options {
             endpoints,
             admin_place,
             user,
-            connect_timeout: url_option::connect_timeout(
-                "oracle",
-                option("connect_timeout").as_deref(),
-                CONNECT_TIMEOUT_DEFAULT,
-            )?,
+            connect_timeout: OPTIONS
+                .connect_timeout(option("connect_timeout").as_deref(), CONNECT_TIMEOUT_DEFAULT)?,
             tns_admin: (outside.environment)("TNS_ADMIN").or_else(|| {
                 let home = (outside.environment)("ORACLE_HOME")?;
                 Some(format!("{home}/network/admin"))
@@ -138,15 +136,11 @@ impl Options {
 const EXAMPLE: &str =
     "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
 
-fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    url_option::refused("oracle", key, value, rule, hint)
-}
-
 fn protocol(given: Option<&str>) -> Result<&'static str> {
     match given {
         None | Some("tcp") => Ok("tcp"),
         Some("tcps") => Ok("tcps"),
-        Some(other) => Err(refused("protocol", other, "is not known", "use tcp or tcps")),
+        Some(other) => Err(OPTIONS.refused("protocol", other, "is not known", "use tcp or tcps")),
     }
 }
 
@@ -154,9 +148,12 @@ fn buffer_pool(given: &str) -> Result<String> {
     let name = given.to_ascii_uppercase();
     match POOLS.contains(&name.as_str()) {
         true => Ok(name),
-        false => {
-            Err(refused("buffer_pool", given, "is no buffer pool", "use keep, recycle or default"))
-        }
+        false => Err(OPTIONS.refused(
+            "buffer_pool",
+            given,
+            "is no buffer pool",
+            "use keep, recycle or default",
+        )),
     }
 }
 
@@ -164,7 +161,9 @@ fn copies_schemas(given: Option<&str>) -> Result<bool> {
     match given {
         None | Some("load") => Ok(false),
         Some("copy") => Ok(true),
-        Some(other) => Err(refused("further_schemas", other, "is not known", "use load or copy")),
+        Some(other) => {
+            Err(OPTIONS.refused("further_schemas", other, "is not known", "use load or copy"))
+        }
     }
 }
 
@@ -262,10 +261,7 @@ impl Way<'_> {
             "tcps" => PORT_TLS_DEFAULT,
             _ => PORT_DEFAULT,
         });
-        match host.host.contains(':') {
-            true => format!("[{}]:{port}", host.host),
-            false => format!("{}:{port}", host.host),
-        }
+        host_and_port(&host.host, port)
     }
 
     fn at(&self, addresses: &str, service: &str) -> Place {

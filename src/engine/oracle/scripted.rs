@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
-use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
+use super::link::{
+    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+};
 use super::session_server::OPERATION_CHARACTERS;
 use crate::engine::server::scripted::{Answer, Script, cells};
 
@@ -77,18 +79,19 @@ pub fn error(code: u32, message: &str) -> LinkError {
 }
 
 impl Connector for Scripted {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.0.lock().endpoints.push(endpoint);
-        self.clone().link(purpose)
-    }
-
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.clone().link(&format!("admin: {purpose}"))
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        match to {
+            Destination::Endpoint(endpoint) => {
+                self.0.lock().endpoints.push(endpoint);
+                self.clone().link(purpose)
+            }
+            Destination::Admin => self.clone().link(&format!("admin: {purpose}")),
+        }
     }
 }
 
 impl Scripted {
-    fn link(self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn link(self, purpose: &str) -> Result<Box<dyn Link>> {
         match self.1.find(&format!("CONNECT {purpose}")) {
             Some(Answer::Fails(error)) => Err(error),
             _ => Ok(Box::new(self)),
@@ -113,7 +116,7 @@ impl Scripted {
 }
 
 impl Link for Scripted {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
         self.keep("execute", sql, binds);
         match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
@@ -122,7 +125,7 @@ impl Link for Scripted {
         }
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
         self.keep("query", sql, binds);
         match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
@@ -131,7 +134,7 @@ impl Link for Scripted {
         }
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         self.keep(&format!("execute {} rows", rows.len()), sql, &[]);
         match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
@@ -139,12 +142,7 @@ impl Link for Scripted {
         }
     }
 
-    fn call(
-        &mut self,
-        block: &str,
-        ins: &[(&'static str, Value<'_>)],
-        outs: &[&'static str],
-    ) -> Result<Row, LinkError> {
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         match self.1.find(block) {
             Some(Answer::Rows(rows)) => {
                 self.keep("call", block, &[]);
@@ -164,12 +162,12 @@ impl Link for Scripted {
         Ok(execute_loop(&mut state, block, &binds))
     }
 
-    fn commit(&mut self) -> Result<(), LinkError> {
+    fn commit(&mut self) -> Result<()> {
         self.keep("commit", "", &[]);
         Ok(())
     }
 
-    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
         self.0.lock().limits.push(longest);
         Ok(())
     }

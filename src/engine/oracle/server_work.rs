@@ -10,10 +10,7 @@ const MULTI: &str = "physical read total multi block requests";
 
 pub fn of_counters(counters: &Counters) -> ServerWork {
     let raw = |name: &str| counters.raw.get(name).copied();
-    let timed = |event: &str| {
-        let wait = counters.wait(event)?;
-        Some((wait.waits?, wait.time_ns))
-    };
+    let timed = |event: &str| counters.count_and_time(event);
     let block_bytes = counters.io.physical_read_bytes.zip(counters.io.physical_read_blocks);
     let block_bytes = block_bytes.filter(|(_, blocks)| *blocks > 0);
     let mut work = ServerWork {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
-use super::link::{Connector, Link, LinkError};
+use super::link::{Connector, Destination, Link, LinkError};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
@@ -136,7 +136,7 @@ impl CancelStatements {
 
     /// Cancels the statement, as whoever may. Where that fails, kills the session.
     pub fn send(&self, connector: &dyn Connector, before_kill: impl FnOnce()) {
-        let Ok(mut admin) = connector.admin("petal cancel") else { return };
+        let Ok(mut admin) = connector.connect(Destination::Admin, "petal cancel") else { return };
         // 12.2 has no CANCEL SQL.
         if admin.execute(&self.cancel, &[]).is_err() {
             before_kill();
@@ -243,7 +243,7 @@ mod tests {
             sizes_from: "",
             is_slobs: false,
         };
-        let link = connector.session(0, "petal").unwrap();
+        let link = connector.connect(Destination::Endpoint(0), "petal").unwrap();
         let mut session =
             OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
         session.abort_after = Duration::ZERO;

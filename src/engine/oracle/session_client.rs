@@ -10,20 +10,15 @@ use super::sql;
 use super::work::Work;
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
+use crate::engine::server::sides::Statements;
 use crate::engine::server::statement_loop;
 use crate::engine::{Batch, CUT, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
-    statements: BTreeMap<u32, Statements>,
+    statements: BTreeMap<u32, Statements<String>>,
     /// The statement of COMMIT_WAIT=TRUE; else the driver's commit, which waits by default.
     commit: Option<String>,
-}
-
-struct Statements {
-    select: String,
-    scan: String,
-    update: String,
 }
 
 impl ClientLoop {
@@ -52,7 +47,7 @@ impl ClientLoop {
         })
     }
 
-    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements> {
+    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements<String>> {
         self.statements.get(&schema).ok_or_else(|| work.not_loaded(schema))
     }
 
@@ -60,7 +55,7 @@ impl ClientLoop {
     fn run(
         &self,
         work: &mut Work,
-        statements: &Statements,
+        statements: &Statements<String>,
         operation: &Operation,
     ) -> Result<u64, LinkError> {
         let (first, last) = keys(operation);

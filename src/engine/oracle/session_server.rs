@@ -18,8 +18,6 @@ use crate::engine::server::row_layout::{STAMP_BYTES, split_stamp};
 use crate::engine::{Batch, Result, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
-/// The clock of SYSTIMESTAMP, where the platform has microseconds.
-pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 /// Characters of one operation in the block's text.
 pub const OPERATION_CHARACTERS: usize = 25;
 /// PL/SQL's text holds 32,767.
@@ -137,11 +135,8 @@ struct Answer {
 
 impl Answer {
     fn read(row: &Row, total: usize) -> Result<Self, LinkError> {
-        let odd = || LinkError {
-            code: None,
-            message: format!("the loop in the database answered oddly: {}", cell(row, 0)),
-            kind: LinkErrorKind::Database,
-        };
+        let odd =
+            || LinkError::odd(format!("the loop in the database answered oddly: {}", cell(row, 0)));
         let ended: Option<Vec<(u64, u64)>> = cell(row, 0)
             .split_terminator(';')
             .map(|one| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Tables;
 use super::errors::TRANSIENT;
-use crate::engine::server::row_layout::row_columns;
+use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use crate::workload::row::{COLUMNS, STAMP_BYTES};
 
 pub const LOAD: &str = include_str!("sql/load.sql");
@@ -58,7 +58,8 @@ pub fn create_meta(tablespace: &str) -> String {
 }
 
 pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
-    let columns = columns(|column| format!("c{column} VARCHAR2({width})"));
+    let column = |column| format!("c{column} VARCHAR2({width})");
+    let columns = each_column(ALL_COLUMNS, column, ", ");
     let (tablespace, storage) = place.words();
     let with = [
         ("table", table),
@@ -117,18 +118,12 @@ pub fn explain(id: &str, statement: &str) -> String {
 
 /// Texts of the changed columns come first, then the keys.
 pub fn update(tables: &Tables, changed: usize) -> String {
-    let set: Vec<String> = (0..changed).map(|at| format!("c{} = :{}", at + 2, at + 1)).collect();
+    let set = each_column(2..changed + 2, |column| format!("c{column} = :{}", column - 1), ", ");
     let (low, high) = ((changed + 1).to_string(), (changed + 2).to_string());
     filled(
         OPERATIONS,
         "update",
-        &[
-            ("hint", HINT),
-            ("main", &tables.main),
-            ("set", &set.join(", ")),
-            ("low", &low),
-            ("high", &high),
-        ],
+        &[("hint", HINT), ("main", &tables.main), ("set", &set), ("low", &low), ("high", &high)],
     )
 }
 
@@ -141,9 +136,7 @@ pub fn run_batch(
     changed: usize,
     commit_wait: bool,
 ) -> String {
-    let set: Vec<String> =
-        (2..changed + 2).map(|column| format!("c{column} = v{column}")).collect();
-    let (set, transient) = (set.join(", "), sqlcodes(&TRANSIENT));
+    let set = each_column(2..changed + 2, |column| format!("c{column} = v{column}"), ", ");
     let commit = match commit_wait {
         true => section(OPERATIONS, "commit_and_wait"),
         false => "COMMIT".to_owned(),
@@ -169,7 +162,7 @@ pub fn run_batch(
         LOOP,
         "run_batch",
         &[
-            ("transient", &transient),
+            ("transient", &sqlcodes(&TRANSIENT)),
             ("declarations", &declarations),
             ("branches", &branches.replace('\n', "\n                ")),
             ("set", &set),
@@ -183,10 +176,8 @@ pub fn run_batch(
 
 /// The variables of an UPDATE's columns, and the procedure that takes their texts.
 fn take_texts(changed: usize) -> String {
-    let of = |each: &dyn Fn(usize) -> String, between: &str| {
-        (2..changed + 2).map(each).collect::<Vec<_>>().join(between)
-    };
-    let variables = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
+    let columns = 2..changed + 2;
+    let declare = |column| format!("v{column} VARCHAR2(4000);");
     let assign_one = |column| match column {
         2 => format!("v2 := SUBSTRB(fillers, filler_at, {STAMP_BYTES}) || tail;"),
         _ => format!("v{column} := v2;"),
@@ -198,9 +189,9 @@ fn take_texts(changed: usize) -> String {
         LOOP,
         "take_texts",
         &[
-            ("variables", &variables),
-            ("assign_all", &of(&assign_all, "\n            ")),
-            ("assign_one", &of(&assign_one, "\n            ")),
+            ("variables", &each_column(columns.clone(), declare, "\n    ")),
+            ("assign_all", &each_column(columns.clone(), assign_all, "\n            ")),
+            ("assign_one", &each_column(columns, assign_one, "\n            ")),
             ("changed", &changed.to_string()),
             ("stamp_bytes", &STAMP_BYTES.to_string()),
         ],
@@ -212,10 +203,6 @@ fn sqlcodes(codes: &[&str]) -> String {
     let numbers =
         codes.iter().map(|code| code.trim_start_matches(|sign: char| !('1'..='9').contains(&sign)));
     numbers.map(|number| format!("-{number}")).collect::<Vec<_>>().join(", ")
-}
-
-fn columns(each: impl Fn(usize) -> String) -> String {
-    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::link::{Link, LinkError, LinkErrorKind, Row, Value};
+use super::link::{Link, LinkError, Row, Value};
 use super::meta::cell;
 use super::sql;
 use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
@@ -22,7 +22,7 @@ pub fn interval(
     let mut query = |name: &str| link.query(&sql::section(sql::REPORTS, name), &ids);
     let bounds = query("statspack_bounds")?;
     let [begin, end] = &bounds[..] else {
-        return Err(odd(format!(
+        return Err(LinkError::odd(format!(
             "PERFSTAT has {} of the snapshots {first} and {last}",
             bounds.len()
         )));
@@ -57,14 +57,14 @@ pub fn interval(
 fn same_start(begin: &Row, end: &Row, first: &str, last: &str) -> Result<(), LinkError> {
     let (instance, startup) = (cell(end, 4), cell(end, 8));
     if cell(begin, 2) != cell(end, 2) {
-        return Err(odd(format!(
+        return Err(LinkError::odd(format!(
             "snapshot {first} is of instance {}, {last} of instance {instance}: name a service of \
              one instance (ADMIN_SQLNET_SERVICE)",
             cell(begin, 4)
         )));
     }
     if cell(begin, 8) != startup {
-        return Err(odd(format!(
+        return Err(LinkError::odd(format!(
             "instance {instance} was started at {startup}, between snapshots {first} and {last}: its \
              counters began anew"
         )));
@@ -81,8 +81,4 @@ fn waits(row: &Row) -> WaitDelta {
         time_us: all.time_us - foreground.time_us,
     };
     WaitDelta { event: cell(row, 0).to_owned(), foreground, background }
-}
-
-fn odd(message: String) -> LinkError {
-    LinkError { code: None, message, kind: LinkErrorKind::Database }
 }

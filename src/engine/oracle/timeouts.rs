@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::link::{Connector, Link, LinkError, Row, Value};
+use super::link::{Connector, Destination, Link, LinkError, NamedValue, Result, Row, Value};
 use super::sql;
 use crate::engine::server::detached_worker::{DetachedWorker, Unanswered, within};
 use crate::engine::server::endpoint::CLOSE_LIMIT;
@@ -47,20 +47,7 @@ impl TimedConnector {
         (of(TimeoutPolicy::AnswerSoon), of(TimeoutPolicy::WhileServerLives))
     }
 
-    fn connect(&self, login: Login, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        let link = match self.is_silent.load(Ordering::Relaxed) {
-            false => login.connect(self.inner.as_ref(), purpose),
-            true => {
-                let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
-                answered(self.limits.again, move || login.connect(inner.as_ref(), &purpose))
-            }
-        };
-        let link = link?;
-        self.is_silent.store(false, Ordering::Relaxed);
-        self.timed(link, login)
-    }
-
-    fn timed(&self, link: Box<dyn Link>, login: Login) -> Result<Box<dyn Link>, LinkError> {
+    fn timed(&self, link: Box<dyn Link>, to: Destination) -> Result<Box<dyn Link>> {
         let identity = link.identity();
         let connection = AbortHandle::new();
         let worker = DetachedWorker::new("oracle", link, Arc::clone(&connection), CLOSE_LIMIT)
@@ -68,67 +55,56 @@ impl TimedConnector {
         let mut watch =
             ConnectionWatch::new(Arc::clone(&connection), self.policy, self.limits.silence);
         let (inner, limit) = (Arc::clone(&self.inner), self.limits.answer);
-        watch.ask_with(move || login.state_of(identity, &inner, limit));
+        watch.ask_with(move || state_of(identity, &inner, to, limit));
         let is_silent = Arc::clone(&self.is_silent);
         Ok(Box::new(TimedLink { worker, watch, connection, identity, is_silent }))
     }
 }
 
 impl Connector for TimedConnector {
-    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.connect(Login::Session(endpoint), purpose)
-    }
-
-    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.connect(Login::Admin, purpose)
-    }
-}
-
-/// Where a connection goes, and as whom.
-#[derive(Debug, Clone, Copy)]
-enum Login {
-    Session(usize),
-    Admin,
-}
-
-impl Login {
-    fn connect(self, to: &dyn Connector, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        match self {
-            Self::Session(endpoint) => to.session(endpoint, purpose),
-            Self::Admin => to.admin(purpose),
-        }
-    }
-
-    /// Asks the database what it does for a session of petal's that is silent. Where its view of
-    /// sessions may not be read, an answer of any kind is all that can be had.
-    fn state_of(
-        self,
-        (sid, serial): (u64, u64),
-        to: &Arc<dyn Connector>,
-        limit: Duration,
-    ) -> ServerState {
-        let to = Arc::clone(to);
-        let asked = answered(limit, move || {
-            let mut link = self.connect(to.as_ref(), "petal asks")?;
-            let of = [Value::Number(sid as i64), Value::Number(serial as i64)];
-            if sid > 0
-                && let Ok(rows) = link.query(&sql::section(sql::LOOK, "session_at_work"), &of)
-            {
-                let is_at_work = !rows.is_empty();
-                return Ok(if is_at_work { ServerState::Working } else { ServerState::Idle });
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        let link = match self.is_silent.load(Ordering::Relaxed) {
+            false => self.inner.connect(to, purpose),
+            true => {
+                let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
+                answered(self.limits.again, move || inner.connect(to, &purpose))
             }
-            link.query(&sql::section(sql::LOOK, "alive"), &[])?;
-            Ok(ServerState::Working)
-        });
-        asked.unwrap_or_else(|error| ServerState::Silent(error.to_string()))
+        };
+        let link = link?;
+        self.is_silent.store(false, Ordering::Relaxed);
+        self.timed(link, to)
     }
+}
+
+/// Asks the database what it does for a session of petal's that is silent. Where its view of
+/// sessions may not be read, an answer of any kind is all that can be had.
+fn state_of(
+    (sid, serial): (u64, u64),
+    connector: &Arc<dyn Connector>,
+    to: Destination,
+    limit: Duration,
+) -> ServerState {
+    let connector = Arc::clone(connector);
+    let asked = answered(limit, move || {
+        let mut link = connector.connect(to, "petal asks")?;
+        let of = [Value::Number(sid as i64), Value::Number(serial as i64)];
+        if sid > 0
+            && let Ok(rows) = link.query(&sql::section(sql::LOOK, "session_at_work"), &of)
+        {
+            let is_at_work = !rows.is_empty();
+            return Ok(if is_at_work { ServerState::Working } else { ServerState::Idle });
+        }
+        link.query(&sql::section(sql::LOOK, "alive"), &[])?;
+        Ok(ServerState::Working)
+    });
+    asked.unwrap_or_else(|error| ServerState::Silent(error.to_string()))
 }
 
 /// The result of `job`, from a thread that is left behind if it takes longer.
 fn answered<R: Send + 'static>(
     limit: Duration,
-    job: impl FnOnce() -> Result<R, LinkError> + Send + 'static,
-) -> Result<R, LinkError> {
+    job: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
     within("oracle asks", limit, job).unwrap_or_else(|unanswered| {
         Err(LinkError::connection(match unanswered {
             Unanswered::NoThread(error) => error.to_string(),
@@ -149,8 +125,8 @@ struct TimedLink {
 impl TimedLink {
     fn wait_for<R: Send + 'static>(
         &mut self,
-        job: impl FnOnce(&mut dyn Link) -> Result<R, LinkError> + Send + 'static,
-    ) -> Result<R, LinkError> {
+        job: impl FnOnce(&mut dyn Link) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
         let (watch, silence) = (&self.watch, self.watch.silence);
         watch.begin_wait();
         let mut next = silence;
@@ -169,39 +145,34 @@ impl TimedLink {
 }
 
 impl Link for TimedLink {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
         let (sql, binds) = (sql.to_owned(), Value::owned(binds));
         self.wait_for(move |link| link.execute(&sql, &binds))
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
         let (sql, binds) = (sql.to_owned(), Value::owned(binds));
         self.wait_for(move |link| link.query(&sql, &binds))
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
         let sql = sql.to_owned();
         let rows: Vec<_> = rows.iter().map(|row| Value::owned(row)).collect();
         self.wait_for(move |link| link.execute_many(&sql, &rows))
     }
 
-    fn call(
-        &mut self,
-        block: &str,
-        ins: &[(&'static str, Value<'_>)],
-        outs: &[&'static str],
-    ) -> Result<Row, LinkError> {
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         let (block, outs) = (block.to_owned(), outs.to_vec());
         let (names, values): (Vec<_>, Vec<_>) = ins.iter().cloned().unzip();
         let ins: Vec<_> = names.into_iter().zip(Value::owned(&values)).collect();
         self.wait_for(move |link| link.call(&block, &ins, &outs))
     }
 
-    fn commit(&mut self) -> Result<(), LinkError> {
+    fn commit(&mut self) -> Result<()> {
         self.wait_for(|link| link.commit())
     }
 
-    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
         self.wait_for(move |link| link.limit(longest))
     }
 
@@ -227,7 +198,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     fn link(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> Box<dyn Link> {
-        timed(scripted, policy, limits).session(0, "petal").unwrap()
+        timed(scripted, policy, limits).connect(Destination::Endpoint(0), "petal").unwrap()
     }
 
     fn timed(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> TimedConnector {
@@ -247,12 +218,12 @@ mod tests {
             .hangs("gv$sysstat")
             .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
         let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
-        let mut link = timed.session(0, "petal").unwrap();
+        let mut link = timed.connect(Destination::Endpoint(0), "petal").unwrap();
         assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
         // Without the limit this would hang.
-        assert!(timed.admin("petal").is_err());
+        assert!(timed.connect(Destination::Admin, "petal").is_err());
         is_back.store(true, Ordering::Relaxed);
-        while timed.session(0, "petal").is_err() {}
+        while timed.connect(Destination::Endpoint(0), "petal").is_err() {}
         assert!(!timed.is_silent.load(Ordering::Relaxed));
     }
 

@@ -11,10 +11,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
-use super::options::{Options, SslMode, Wanted};
+use super::options::{Options, SslMode};
 use super::{locks, tls};
 use crate::engine::server::endpoint::{
-    BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
+    BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
 };
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
@@ -47,12 +47,7 @@ pub struct Endpoint {
     /// `host:port`.
     pub name: String,
     config: Config,
-    /// Why a password file was left alone, if one was.
-    notes: Vec<String>,
-    wanted: Wanted,
-    /// The name of all connections in the server's views; None: each is named for its use.
-    application_name: Option<String>,
-    connect_timeout: Duration,
+    options: Arc<Options>,
     pub state: EndpointState,
     tls: MakeRustlsConnect,
 }
@@ -67,7 +62,8 @@ pub struct Opened {
 }
 
 impl Endpoint {
-    pub fn all(options: &Options) -> Result<Vec<Self>> {
+    pub fn all(options: Options) -> Result<Vec<Self>> {
+        let options = Arc::new(options);
         let tls = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
         let endpoints = addresses.map(|(address, password)| {
@@ -105,10 +101,7 @@ impl Endpoint {
                 address: address.clone(),
                 name: address.name(),
                 config,
-                notes: options.notes.clone(),
-                wanted: options.wanted,
-                application_name: options.application_name.clone(),
-                connect_timeout: options.connect_timeout,
+                options: Arc::clone(&options),
                 state: EndpointState::new(options.connect_timeout * ADDRESSES),
                 tls: tls.clone(),
             }
@@ -164,8 +157,10 @@ impl Endpoint {
         caller: Option<&Caller>,
     ) -> Result<Opened, Error> {
         let mut config = self.config.clone();
-        let application = self.application_name.as_deref().unwrap_or(application);
-        config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
+        let application = self.options.application_name.as_deref().unwrap_or(application);
+        config
+            .application_name(application)
+            .connect_timeout(limit.min(self.options.connect_timeout));
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
         let opened = Client::open(&self.name, &config, self.tls.clone(), limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
@@ -177,7 +172,7 @@ impl Endpoint {
             });
             let says = |column: usize| row.and_then(|row| row.get(column)).unwrap_or_default();
             let (is_standby, is_read_only) = (says(1) == "t", says(2) == "on");
-            if !self.wanted.fits(is_standby, is_read_only) {
+            if !self.options.wanted.fits(is_standby, is_read_only) {
                 let is = if is_standby { "a standby" } else { "a primary" };
                 let writes = if is_read_only { "read-only" } else { "read-write" };
                 return Err(Error::Unwanted(format!("it is {is}, {writes}")));
@@ -225,11 +220,11 @@ impl Endpoint {
 
     /// With this another thread cancels what a connection does.
     pub fn cancel_token(&self, client: &Client) -> CancelToken {
-        client.cancel_token(&self.tls, self.connect_timeout)
+        client.cancel_token(&self.tls, self.options.connect_timeout)
     }
 
     fn refusal(&self, error: &Error) -> EngineError {
-        match (engine_error(&self.name, "connecting", error), self.notes.as_slice()) {
+        match (engine_error(&self.name, "connecting", error), self.options.notes.as_slice()) {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
@@ -244,10 +239,7 @@ impl Endpoint {
         if let Some(ip) = self.address.ip {
             return ip.is_loopback();
         }
-        let host = self.address.host.as_str();
-        self.address.is_socket()
-            || host == "localhost"
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.address.is_socket() || is_this_host(&self.address.host)
     }
 }
 

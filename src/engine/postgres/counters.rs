@@ -13,7 +13,7 @@ use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
 use super::waits::Waits;
 use crate::engine::{EngineError, Result};
-use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 
 /// How long the statistics collector of 14 and before may take to show what sessions reported.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
@@ -357,14 +357,7 @@ impl Facts<'_> {
     fn waits(&self) -> Vec<Wait> {
         let timed = |is_timed: bool, name: &str, class, waits: Option<u64>, time: &str| {
             let time_us = self.get(time).filter(|_| is_timed)?;
-            Some(Wait {
-                name: name.to_owned(),
-                class,
-                source: WaitSource::Counted,
-                waits: Some(waits?),
-                time_ns: time_us * 1000,
-                latencies: None,
-            })
+            Some(Wait::counted(name, class, Some(waits?), time_us * 1000))
         };
         let Timing { io, log, .. } = self.timing;
         // Until 15 the time of each read is cut to whole microseconds. 17 counts blocks, not reads.

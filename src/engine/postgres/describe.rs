@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
-use super::session_server::CLOCK_RESOLUTION_NS;
 use super::work::Shared;
 use super::{advice, plan};
+use crate::engine::Result;
+use crate::engine::server::batch_loop::clock_resolution_ns;
+use crate::engine::server::failure::none_loaded;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
-use crate::stats::compression;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
 
@@ -62,13 +62,8 @@ pub fn describe(
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails)> {
-    let Some(first) = metas.first() else {
-        return Err(EngineError::Data(format!(
-            "{}: no petal schema is loaded there; load one (petal setup) or name the database that \
-             has some",
-            endpoint.name
-        )));
-    };
+    let none = || none_loaded(&endpoint.name, " or name the database that has some");
+    let first = metas.first().ok_or_else(none)?;
     let mut client = endpoint.connect("petal describe")?;
     // As a session has them.
     plan::apply(&mut client, shared.prefetch)?;
@@ -103,17 +98,9 @@ pub fn describe(
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
         settings: listed(shared, first, &settings),
         data_files,
-        clock_resolution_ns: match shared.loop_side {
-            LoopSide::Client => 1,
-            _ => CLOCK_RESOLUTION_NS,
-        },
+        clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: Some(plan::check(&mut client, first.schema, shared.prefetch)?),
-        compression_ratio: compression::ratio(&compression::sampled(
-            (first.schema, first.rows),
-            first.filler,
-            first.block_bytes as usize,
-            first.column_bytes(),
-        )),
+        compression_ratio: first.compression_ratio(first.column_bytes()),
         durability: Some(Durability {
             durable: get("fsync") == "on" && !asynchronous,
             setting: format!(

@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
+use super::load::Loader;
 use super::schema;
 use crate::engine::server::loader::LoadState;
 use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{EngineError, LoadPlan, Progress, ProgressUnit, Result};
+use crate::engine::{EngineError, Progress, ProgressUnit, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -26,9 +27,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 pub struct Filling<'a> {
-    pub endpoint: &'a Endpoint,
-    pub plan: &'a LoadPlan,
-    pub tablespace: Option<&'a str>,
+    pub loader: &'a Loader<'a>,
     pub schema: u32,
     pub progress: &'a LoadProgress<'a>,
     pub index: &'a IndexWatch<'a>,
@@ -37,9 +36,8 @@ pub struct Filling<'a> {
 
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
-        let plan = self.plan;
+        let (plan, tablespace) = (self.loader.load.plan, self.loader.tablespace);
         let name = schema::loading_name(self.schema);
-        let tablespace = self.tablespace;
         // One that fails ends with its connection.
         client.run("beginning", "BEGIN")?;
         let sql = "SELECT current_setting('wal_level')";
@@ -62,7 +60,7 @@ impl Filling<'_> {
         if rows == 0 {
             return Ok(());
         }
-        let plan = self.plan;
+        let plan = self.loader.load.plan;
         let name = schema::loading_name(self.schema);
         let doing = format!("writing rows of {name}.{table}");
         let sql = format!("COPY {name}.{table} FROM STDIN (FORMAT binary, FREEZE)");
@@ -96,14 +94,14 @@ impl Filling<'_> {
         if written != rows {
             return Err(EngineError::Database(format!(
                 "{}: {doing}: {written} of {rows} rows arrived; please report this",
-                self.endpoint.name
+                self.loader.endpoint.name
             )));
         }
         Ok(())
     }
 
     fn error(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.endpoint.name, doing, error)
+        engine_error(&self.loader.endpoint.name, doing, error)
     }
 }
 

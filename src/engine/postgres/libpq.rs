@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::engine::url_option::{self, Environment};
+use crate::engine::server::endpoint::host_and_port;
+use crate::engine::url_option::{Environment, UrlOptions};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::UrlHost;
 
@@ -31,13 +32,11 @@ impl Address {
 
     /// As a person names it.
     pub fn name(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
+        host_and_port(&self.host, self.port)
     }
 }
 
+pub const OPTIONS: UrlOptions = UrlOptions("postgres");
 const PORT_DEFAULT: u16 = 5432;
 /// Where packages put the socket, most usual first.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -62,7 +61,12 @@ pub fn addresses(
     };
     if !ips.is_empty() && ips.len() != hosts.len() {
         let many = format!("names {} addresses for {} hosts", ips.len(), hosts.len());
-        return Err(refused("hostaddr", "...", &many, "give one for each (also in PGHOSTADDR)"));
+        return Err(OPTIONS.refused(
+            "hostaddr",
+            "...",
+            &many,
+            "give one for each (also in PGHOSTADDR)",
+        ));
     }
     let address = |(at, host): (usize, UrlHost)| Address {
         port: host.port.unwrap_or_else(|| port_at(at)),
@@ -83,7 +87,7 @@ fn ips(text: Option<&str>) -> Result<Vec<Option<IpAddr>>> {
         .map(|address| match address.trim() {
             "" => Ok(None),
             address => address.parse().map(Some).map_err(|_| {
-                refused(
+                OPTIONS.refused(
                     "hostaddr",
                     text,
                     "is no IP address",
@@ -99,7 +103,9 @@ fn ports(text: Option<&str>) -> Result<Vec<u16>> {
     text.split(',')
         .map(|port| match port.trim().parse::<u16>() {
             Ok(port) if port > 0 => Ok(port),
-            _ => Err(refused("port", text, "is no port", "give 1 to 65535 (also in PGPORT)")),
+            _ => {
+                Err(OPTIONS.refused("port", text, "is no port", "give 1 to 65535 (also in PGPORT)"))
+            }
         })
         .collect()
 }
@@ -129,11 +135,6 @@ const LEFT: [(&str, &str, &[&str]); 16] = [
     ("sslnegotiation", "PGSSLNEGOTIATION", &["postgres"]),
     ("sslsni", "PGSSLSNI", &["1"]),
 ];
-
-/// Refuses an option: names its value, the rule and what to do.
-pub fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    url_option::refused("postgres", key, value, rule, hint)
-}
 
 /// Whether an option of libpq's asks for nothing but its default.
 pub fn is_default(option: &str, value: &str) -> bool {

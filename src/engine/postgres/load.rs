@@ -35,8 +35,8 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         in_use::hold_alone(&mut client)?;
-        let (endpoint, plan, tablespace) = (self.endpoint, self.load.plan, self.tablespace);
-        BeforeLoad { endpoint, plan, tablespace }.check(&mut client)?;
+        self.check(&mut client)?;
+        let plan = self.load.plan;
         self.check_names(&mut client)?;
         let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
         let progress = LoadProgress::open(
@@ -94,9 +94,7 @@ impl Loader<'_> {
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
         let plan = self.load.plan;
         let index = IndexWatch::new(progress, self.endpoint, process, plan.block_size);
-        let (endpoint, tablespace) = (self.endpoint, self.tablespace);
-        let filling =
-            Filling { endpoint, plan, tablespace, schema, progress, index: &index, state };
+        let filling = Filling { loader: self, schema, progress, index: &index, state };
         // Making an index and counting pages take their time, and end only when cancelled.
         let (is_over, look) = (|| state.is_over(), || index.look());
         long_work::until_over(self.endpoint, &mut client, &is_over, &look, |client| {
@@ -211,21 +209,15 @@ pub fn block_bytes(client: &mut Client) -> Result<u32> {
 /// The index has about so much of its table's bytes, at the smallest block size that servers have.
 const INDEX_SHARE: f64 = 0.01;
 
-/// A load that is about to begin.
-pub struct BeforeLoad<'a> {
-    pub endpoint: &'a Endpoint,
-    pub plan: &'a LoadPlan,
-    pub tablespace: Option<&'a str>,
-}
-
-impl BeforeLoad<'_> {
+/// Before the first row.
+impl Loader<'_> {
     /// Refuses a load that is sure to fail.
-    pub fn check(&self, client: &mut Client) -> Result<()> {
+    fn check(&self, client: &mut Client) -> Result<()> {
         self.check_writable(client)?;
         let folder = self.check_tablespace(client)?;
         self.check_owner(client)?;
         self.check_room(client, &folder)?;
-        if self.plan.replace { self.check_locks(client) } else { Ok(()) }
+        if self.load.plan.replace { self.check_locks(client) } else { Ok(()) }
     }
 
     fn check_writable(&self, client: &mut Client) -> Result<()> {
@@ -302,8 +294,9 @@ impl BeforeLoad<'_> {
     fn to_drop(&self, client: &mut Client) -> Result<Vec<String>> {
         let marked = marked_schemas(client)?;
         let replaced = |name: &str| {
-            self.plan.replace
-                && schema::number(name).is_some_and(|number| self.plan.schemas.contains(&number))
+            self.load.plan.replace
+                && schema::number(name)
+                    .is_some_and(|number| self.load.plan.schemas.contains(&number))
         };
         let dropped = |name: &str| name.ends_with("_loading") || replaced(name);
         let names = marked.into_iter().filter(|(name, petals)| *petals && dropped(name));
@@ -320,7 +313,7 @@ impl BeforeLoad<'_> {
             folder => PathBuf::from(folder),
         };
         let Some(free_bytes) = free_bytes(&folder) else { return Ok(()) };
-        let needed_bytes = needed_bytes(self.plan);
+        let needed_bytes = needed_bytes(self.load.plan);
         if free_bytes >= needed_bytes {
             return Ok(());
         }

@@ -47,7 +47,7 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::row_layout;
+use crate::engine::server::servers::{Servers, known};
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -64,7 +64,7 @@ use connect::{Endpoint, check_version};
 use counters::CounterReader;
 use in_use::TablesInUse;
 use schema::relation_bytes;
-use servers::{Servers, free_connections, is_standby};
+use servers::is_standby;
 use session::PostgresSession;
 use waits::Waits;
 use work::Shared;
@@ -74,14 +74,9 @@ const PREFETCH_MAX: u32 = 1000;
 
 /// One database, on one server or on several that hold the same.
 pub struct Postgres {
-    /// The sessions', in order; after them the one for setup where it is another.
-    servers: Vec<Endpoint>,
+    servers: Servers<Endpoint>,
     /// Of every server.
     counters: Vec<CounterReader>,
-    /// How many of them are the sessions'.
-    endpoints: usize,
-    /// The one for setup, where it was named.
-    admin: Option<usize>,
     tablespace: Option<String>,
     /// Autovacuum is to work on the tables that are updated.
     autovacuum: bool,
@@ -104,12 +99,10 @@ impl Postgres {
                 settings.prefetch
             )));
         }
-        let Servers { servers, endpoints, admin } = Servers::new(settings)?;
+        let servers = servers::of_run(settings)?;
         Ok(Self {
-            counters: servers.iter().map(CounterReader::new).collect(),
+            counters: servers.all.iter().map(CounterReader::new).collect(),
             servers,
-            endpoints,
-            admin,
             tablespace: settings.db.options.get("tablespace").cloned(),
             autovacuum: options::autovacuum(&settings.db)?,
             schemas: settings.schemas,
@@ -129,10 +122,8 @@ impl Postgres {
 
     /// Where data are loaded, described and settled.
     fn first(&self) -> Result<&Endpoint> {
-        match self.admin {
-            Some(at) => self.server(at),
-            None => self.server(self.primary()?),
-        }
+        let at = self.servers.admin.map_or_else(|| self.primary(), Ok)?;
+        Ok(&self.servers.all[at])
     }
 
     /// Where UPDATEs go: the first that is no standby, or else the first.
@@ -140,30 +131,21 @@ impl Postgres {
         Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
     }
 
-    fn server(&self, at: usize) -> Result<&Endpoint> {
-        self.servers
-            .get(at)
-            .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
-    }
-
     /// The servers of the sessions, and the primary where it is none of them and is written to.
     fn counted(&self) -> Result<usize> {
-        match self.writes && self.primary()? >= self.endpoints {
-            true => Ok(self.servers.len()),
-            false => Ok(self.endpoints),
+        match self.writes && self.primary()? >= self.servers.sessions {
+            true => Ok(self.servers.all.len()),
+            false => Ok(self.servers.sessions),
         }
     }
 
     /// Which servers only read. One that stands alone need not be asked.
     fn standbys(&self) -> Result<&[bool]> {
-        if let Some(known) = self.standbys.get() {
-            return Ok(known);
-        }
-        let asked = match self.servers.as_slice() {
-            [_] => vec![false],
-            several => several.iter().map(is_standby).collect::<Result<_, _>>()?,
+        let ask = || match self.servers.all.as_slice() {
+            [_] => Ok(vec![false]),
+            several => several.iter().map(is_standby).collect(),
         };
-        Ok(self.standbys.get_or_init(|| asked))
+        known(&self.standbys, ask).map(Vec::as_slice)
     }
 
     fn connect_first(&self) -> Result<Client> {
@@ -188,12 +170,7 @@ impl Postgres {
 
     /// The server's, fixed when it was built.
     fn block_bytes(&self) -> Result<u32> {
-        if let Some(bytes) = self.block_bytes.get() {
-            return Ok(*bytes);
-        }
-        let mut client = self.connect_first()?;
-        let bytes = load::block_bytes(&mut client)?;
-        Ok(*self.block_bytes.get_or_init(|| bytes))
+        known(&self.block_bytes, || load::block_bytes(&mut self.connect_first()?)).copied()
     }
 }
 
@@ -213,12 +190,8 @@ impl Engine for Postgres {
         }
     }
 
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        row_layout::column_bytes(block_bytes)
-    }
-
     fn serve(&self, caller: &Caller) -> bool {
-        self.servers.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
         true
     }
 
@@ -236,8 +209,8 @@ impl Engine for Postgres {
     }
 
     fn server_processes(&self) -> Vec<ServerProcesses> {
-        let counted = self.counted().unwrap_or(self.endpoints);
-        servers::processes_of_all(self.servers.iter().take(counted))
+        let counted = self.counted().unwrap_or(self.servers.sessions);
+        servers::processes_of_all(self.servers.all.iter().take(counted))
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
@@ -253,18 +226,18 @@ impl Engine for Postgres {
     }
 
     fn endpoints(&self) -> u32 {
-        self.endpoints as u32
+        self.servers.sessions as u32
     }
 
     fn check_run(&self, schemas: u32) -> Result<()> {
-        if self.servers.len() > 1 {
-            servers::check_one_primary(&self.servers)?;
+        if self.servers.all.len() > 1 {
+            servers::check_one_primary(&self.servers.all)?;
         }
         if !self.writes {
             return Ok(());
         }
         let schemas: Vec<u32> = (1..=schemas).collect();
-        servers::check_updates(self.server(self.primary()?)?, &schemas)
+        servers::check_updates(&self.servers.all[self.primary()?], &schemas)
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>> {
@@ -275,13 +248,8 @@ impl Engine for Postgres {
 
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>> {
-        let mut least = None;
-        for endpoint in self.servers.iter().take(self.endpoints) {
-            let mut client = endpoint.connect("petal")?;
-            let free = free_connections(&mut client)?;
-            least = Some(least.map_or(free, |least: u32| least.min(free)));
-        }
-        Ok(least)
+        let free = self.servers.of_sessions().iter().map(servers::free_connections);
+        Ok(free.collect::<Result<Vec<_>>>()?.into_iter().min())
     }
 
     fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
@@ -295,39 +263,36 @@ impl Engine for Postgres {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let at = seat.endpoint as usize % self.endpoints.max(1);
-        let endpoint = self.server(at)?;
+        let at = self.servers.place(seat.endpoint);
         let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
         let may_write = self.writes && seat.role != Role::Reader;
         let primary = match is_standby && may_write {
-            true => Some(self.server(self.primary()?)?),
+            true => Some(&self.servers.all[self.primary()?]),
             false => None,
         };
-        Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, primary, seat)?))
+        Ok(Box::new(PostgresSession::connect(&self.shared, &self.servers.all[at], primary, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let block_bytes = self.block_bytes()?;
-        let readers = self.counters.iter().take(self.counted()?);
-        readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        let mut counters = self.snapshot()?;
-        let readers = counters.iter_mut().zip(&self.counters);
-        for (counters, _) in readers.filter(|(_, reader)| reader.lags()) {
-            // Only the log's position is of this second.
-            counters.io = IoCounts { redo_bytes: counters.io.redo_bytes, ..IoCounts::default() };
-        }
-        Ok(counters)
+        let read = |reader: &CounterReader| {
+            let mut counters = reader.read(block_bytes.into(), &self.shared.waits)?;
+            if !in_full && reader.lags() {
+                // Only the log's position is of this second.
+                let redo_bytes = counters.io.redo_bytes;
+                counters.io = IoCounts { redo_bytes, ..IoCounts::default() };
+            }
+            Ok(counters)
+        };
+        self.counters.iter().take(self.counted()?).map(read).collect()
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {
-        self.servers.iter().take(self.endpoints).map(server_work::look).collect()
+        self.servers.of_sessions().iter().map(server_work::look).collect()
     }
 
     fn quiesce(&self) -> Result<()> {
-        for (reader, endpoint) in self.counters.iter().zip(&self.servers) {
+        for (reader, endpoint) in self.counters.iter().zip(&self.servers.all) {
             reader.settle(&self.shared.waits.processes(&endpoint.name))?;
         }
         self.shared.waits.stop();

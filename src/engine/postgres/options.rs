@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio_postgres::config::ChannelBinding;
 
-use super::libpq::{self, Address, refused};
+use super::libpq::{self, Address, OPTIONS};
 use crate::engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
-use crate::engine::url_option::{self, Environment, process_environment};
+use crate::engine::url_option::{Environment, process_environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Secret, Server, TargetUrl, UrlHost};
 
@@ -104,7 +104,7 @@ impl Options {
         if let Some(name) = named {
             let entries = libpq::service_entries(&name, environment)?.ok_or_else(|| {
                 let hint = "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
-                refused("service", &name, "is in no service file", hint)
+                OPTIONS.refused("service", &name, "is in no service file", hint)
             })?;
             given.add(entries)?;
         }
@@ -149,7 +149,7 @@ impl Given {
         };
         let is_known =
             |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
-        url_option::check_names("postgres", &url.options, &NAMES, is_known)?;
+        OPTIONS.check_names(&url.options, &NAMES, is_known)?;
         Ok(Self { server, options: url.options.clone(), password: url.password.clone() })
     }
 
@@ -178,7 +178,12 @@ impl Given {
         let user = match server.user.or_else(|| given("user", "PGUSER")).or_else(os_user) {
             Some(user) => user,
             None => {
-                return Err(refused("user", "", "is not known", "name one: postgres://user@..."));
+                return Err(OPTIONS.refused(
+                    "user",
+                    "",
+                    "is not known",
+                    "name one: postgres://user@...",
+                ));
             }
         };
         let name = Some(server.name).filter(|name| !name.is_empty());
@@ -188,14 +193,13 @@ impl Given {
         let passwords = passwords(password, environment, &addresses, &user, &database, &mut notes)?;
         Ok(Options {
             tls: tls(&given)?,
-            connect_timeout: url_option::connect_timeout(
-                "postgres",
+            connect_timeout: OPTIONS.connect_timeout(
                 given("connect_timeout", "PGCONNECT_TIMEOUT").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,
             )?,
-            channel_binding: one_of(
+            channel_binding: OPTIONS.one_of(
                 "channel_binding",
-                given("channel_binding", "PGCHANNELBINDING"),
+                given("channel_binding", "PGCHANNELBINDING").as_deref(),
                 &CHANNEL_BINDINGS,
             )?,
             wanted: wanted(&given, &addresses)?,
@@ -239,7 +243,8 @@ const CHANNEL_BINDINGS: [(&str, ChannelBinding); 3] = [
 /// Whether autovacuum is to work on petal's tables: petal's own option.
 pub fn autovacuum(url: &TargetUrl) -> Result<bool> {
     const KNOWN: [(&str, bool); 2] = [("off", false), ("on", true)];
-    one_of("autovacuum", url.options.get("autovacuum").cloned(), &KNOWN)
+    let given = url.options.get("autovacuum").map(String::as_str);
+    OPTIONS.one_of("autovacuum", given, &KNOWN)
 }
 
 /// The name of who runs petal.
@@ -285,25 +290,13 @@ fn passwords(
     Ok(addresses.iter().map(find).collect())
 }
 
-/// By its name, or else the first of those that there are.
-fn one_of<T: Copy>(option: &str, text: Option<String>, known: &[(&str, T)]) -> Result<T> {
-    let Some(text) = text else { return Ok(known[0].1) };
-    match known.iter().find(|(name, _)| *name == text) {
-        Some((_, value)) => Ok(*value),
-        None => {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            Err(refused(option, &text, "is not known", &format!("use {}", names.join(", "))))
-        }
-    }
-}
-
 fn wanted(given: &dyn Fn(&str, &str) -> Option<String>, addresses: &[Address]) -> Result<Wanted> {
     const OPTION: &str = "target_session_attrs";
     let text = given(OPTION, "PGTARGETSESSIONATTRS");
-    let wanted = one_of(OPTION, text.clone(), &Wanted::ALL)?;
+    let wanted = OPTIONS.one_of(OPTION, text.as_deref(), &Wanted::ALL)?;
     let asks = text.filter(|text| text != "any" && addresses.len() > 1);
     if let Some(asked) = asks {
-        return Err(refused(
+        return Err(OPTIONS.refused(
             OPTION,
             &asked,
             "picks one of several hosts, and to petal they are all endpoints of one run",
@@ -316,7 +309,7 @@ fn wanted(given: &dyn Fn(&str, &str) -> Option<String>, addresses: &[Address]) -
 
 fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions> {
     Ok(TlsOptions {
-        mode: one_of("sslmode", given("sslmode", "PGSSLMODE"), &SslMode::ALL)?,
+        mode: OPTIONS.one_of("sslmode", given("sslmode", "PGSSLMODE").as_deref(), &SslMode::ALL)?,
         root: given("sslrootcert", "PGSSLROOTCERT"),
         certificate: given("sslcert", "PGSSLCERT").map(PathBuf::from),
         key: given("sslkey", "PGSSLKEY").map(PathBuf::from),

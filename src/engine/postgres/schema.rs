@@ -6,10 +6,9 @@ use tokio_postgres::error::SqlState;
 use super::client::Client;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
-use crate::engine::server::row_layout::row_columns;
+use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
-use crate::workload::row::COLUMNS;
 
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
@@ -31,8 +30,9 @@ pub fn number(name: &str) -> Option<u32> {
 }
 
 pub fn create_tables(schema: &str, tablespace: Option<&str>) -> String {
-    let columns = columns(|column| format!("c{column} text"));
-    let plain = columns_of(|column| format!("ALTER c{column} SET STORAGE PLAIN"), ", ");
+    let columns = each_column(ALL_COLUMNS, |column| format!("c{column} text"), ", ");
+    let plain =
+        each_column(ALL_COLUMNS, |column| format!("ALTER c{column} SET STORAGE PLAIN"), ", ");
     include_str!("sql/tables.sql")
         .replace("{schema}", schema)
         .replace("{columns}", &columns)
@@ -66,8 +66,9 @@ pub fn analyze(schema: &str) -> String {
 }
 
 pub fn routine(schema: &str) -> String {
-    let declarations = columns_of(|column| format!("v{column} text;"), " ");
-    let assign_one = columns_of(
+    let declarations = each_column(ALL_COLUMNS, |column| format!("v{column} text;"), " ");
+    let assign_one = each_column(
+        ALL_COLUMNS,
         |column| match column {
             2 => "v2 := filler || tail;".to_owned(),
             3 => "v3 := v2; IF kind IN (4, 14) THEN".to_owned(),
@@ -75,7 +76,8 @@ pub fn routine(schema: &str) -> String {
         },
         " ",
     );
-    let assign_all = columns_of(
+    let assign_all = each_column(
+        ALL_COLUMNS,
         |column| {
             let text = format!("v{column} := substr(filler, 1 + {} * width, width);", column - 2);
             if column == 4 { format!("IF kind IN (4, 14) THEN {text}") } else { text }
@@ -94,7 +96,10 @@ pub fn routine(schema: &str) -> String {
         .replace("{assign_one}", &(assign_one + " END IF;"))
         .replace("{assign_all}", &(assign_all + " END IF;"))
         .replace("{two}", "c2 = v2, c3 = v3")
-        .replace("{all}", &columns(|column| format!("c{column} = v{column}")))
+        .replace(
+            "{all}",
+            &each_column(ALL_COLUMNS, |column| format!("c{column} = v{column}"), ", "),
+        )
 }
 
 pub fn select(schema: &str) -> String {
@@ -121,16 +126,8 @@ pub fn rows(schema: u32) -> String {
 
 /// Changes the first `changed` columns.
 pub fn update(schema: &str, changed: usize) -> String {
-    let set: Vec<String> = (0..changed).map(|at| format!("c{} = ${}", at + 2, at + 3)).collect();
-    format!("UPDATE {schema}.cf1 SET {} WHERE custid BETWEEN $1 AND $2", set.join(", "))
-}
-
-fn columns(each: impl Fn(usize) -> String) -> String {
-    columns_of(each, ", ")
-}
-
-fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
-    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(between)
+    let set = each_column(2..changed + 2, |column| format!("c{column} = ${}", column + 1), ", ");
+    format!("UPDATE {schema}.cf1 SET {set} WHERE custid BETWEEN $1 AND $2")
 }
 
 /// Writes what a load of this plan leaves about itself.
@@ -188,6 +185,7 @@ pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::engine::server::row_layout::column_bytes;
+    use crate::workload::row::COLUMNS;
 
     #[test]
     fn nothing_is_left_to_fill_in() {

@@ -14,51 +14,21 @@ use super::connect::{Endpoint, server_version};
 use super::options::Options;
 use super::{describe, long_work, plan, schema};
 use crate::engine::server::clock;
+use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{Privilege, Settled};
 
-/// The servers of a run.
-pub struct Servers {
-    /// The sessions', in order; after them the one for setup where it is another.
-    pub servers: Vec<Endpoint>,
-    /// How many of them are the sessions'.
-    pub endpoints: usize,
-    /// The one for setup, where it was named.
-    pub admin: Option<usize>,
-}
-
-impl Servers {
-    /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
-    /// ADMIN_SQLNET_SERVICE, else the URL's host beside such services, else the primary.
-    pub fn new(settings: &Settings) -> Result<Self> {
-        let (url, environment) = (&settings.db, &process_environment);
-        let by_service =
-            |name: &String| Endpoint::all(&Options::of_service(url, name, environment)?);
-        let services = settings.endpoints.services();
-        let by_url = || Endpoint::all(&Options::new(url, environment)?);
-        let mut servers = match services.is_empty() {
-            true => by_url()?,
-            false => services.iter().map(by_service).collect::<Result<Vec<_>, _>>()?.concat(),
-        };
-        let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
-            || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
-        let admin = match &settings.endpoints.admin_service {
-            Some(name) => by_service(name)?.into_iter().next(),
-            None if !services.is_empty() && names_host => by_url()?.into_iter().next(),
-            None => None,
-        };
-        let endpoints = servers.len();
-        let admin = admin.map(|admin| {
-            servers.iter().position(|server| server.name == admin.name).unwrap_or_else(|| {
-                servers.push(admin);
-                servers.len() - 1
-            })
-        });
-        Ok(Self { servers, endpoints, admin })
-    }
+/// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
+pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
+    let (url, environment) = (&settings.db, &process_environment);
+    let by_url = || Endpoint::all(Options::new(url, environment)?);
+    let by_service = |name: &str| Endpoint::all(Options::of_service(url, name, environment)?);
+    let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
+        || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
+    Servers::new(settings, by_url, by_service, names_host, |server| &server.name)
 }
 
 pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
@@ -67,10 +37,10 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
 }
 
 /// Connections free for this role: without those reserved for others or held by them.
-pub fn free_connections(client: &mut Client) -> Result<u32> {
+pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
     // Counters, waits, the lock of a run, and whoever connects between two steps.
     const PETALS_OWN: i64 = 4;
-    let row = client.ask_row(
+    let row = endpoint.connect("petal")?.ask_row(
         "asking how many sessions it admits",
         "SELECT current_setting('max_connections')::bigint \
                  - CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN 0 \

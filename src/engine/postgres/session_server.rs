@@ -22,8 +22,6 @@ use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
-/// The clock of the server's timestamps.
-pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 /// Kinds of operations in schema 1 are so much higher in the routine.
 const HOT: i16 = 10;
 /// A routine's comment begins with this.

@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use self::data::Folder;
 use self::session::ScriptedSession;
 use super::server::loader::{self, Load, ProvedSchema};
+use super::url_option::UrlOptions;
 use super::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
-    url_option,
 };
 use crate::settings::Settings;
 use crate::settings::table::EngineSupport;
@@ -63,26 +63,22 @@ pub enum Fault {
     Hang,
 }
 
+const OPTIONS: UrlOptions = UrlOptions("scripted");
+
 impl Script {
     fn parse(options: &BTreeMap<String, String>) -> Result<Self> {
         let mut script = Self::default();
         for (key, value) in options {
-            let refused = |value: &str, rule: &str, hint| {
-                url_option::refused("scripted", key, value, rule, hint)
-            };
             let time = match key.as_str() {
                 "select_us" => &mut script.latency[Kind::Select.index()],
                 "scan_us" => &mut script.latency[Kind::Scan.index()],
                 "update_us" => &mut script.latency[Kind::Update.index()],
                 "load_us" => &mut script.load,
-                _ => {
-                    let hint = "it has select_us, scan_us, update_us and load_us";
-                    return Err(refused(url_option::HIDDEN, "is no option of scripted:", hint));
-                }
+                _ => return Err(OPTIONS.unknown(key, "select_us, scan_us, update_us and load_us")),
             };
-            let us = value.parse::<u32>();
-            let us =
-                us.map_err(|_| refused(value, "is not a number of microseconds", "write 100"))?;
+            let us = value.parse::<u32>().map_err(|_| {
+                OPTIONS.refused(key, value, "is not a number of microseconds", "write 100")
+            })?;
             *time = Duration::from_micros(us.into());
         }
         Ok(script)
@@ -247,7 +243,7 @@ impl Engine for Scripted {
         Ok(Box::new(ScriptedSession::new(seat, script, data, Arc::clone(&self.totals))))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
         if self.script.snapshot_fails && earlier > 0 {
             return Err(EngineError::Database("scripted: snapshot failed".into()));

@@ -7,10 +7,19 @@ use std::time::{Duration, Instant};
 
 use super::failure::Failure;
 use crate::engine::{Batch, Outcome, Outcomes, SessionError};
+use crate::settings::LoopSide;
 use crate::workload::op::{Kind, Operation};
 
 /// The budget of one call where the run has no deadline.
 pub const BUDGET_MAX: Duration = Duration::from_secs(3600);
+
+/// How finely operations are timed: by petal's own clock, or by a server's, which has microseconds.
+pub fn clock_resolution_ns(loop_side: LoopSide) -> u64 {
+    match loop_side {
+        LoopSide::Client => 1,
+        LoopSide::Server | LoopSide::Set => 1000,
+    }
+}
 
 /// Operations of a batch that go in one call.
 #[derive(Debug)]

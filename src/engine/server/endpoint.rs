@@ -1,6 +1,7 @@
 //! The state that all connections of a run to one server share, and the limits of waiting for a
 //! server and for locks that others hold there.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,6 +23,19 @@ pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
 pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// A server as a person names it; an address of IPv6 stands in brackets.
+pub fn host_and_port(host: &str, port: u16) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// True where a host's name or address shows that it is this one.
+pub fn is_this_host(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
 
 /// The state that connections to one server share: whether it is silent, and whose signals end
 /// waits.

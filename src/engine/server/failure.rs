@@ -1,6 +1,8 @@
 //! The meaning of failures to a session, the same for every engine, and the codes that records name
 //! them by. What a database's own error means, its engine knows.
 
+use std::fmt::Display;
+
 use crate::engine::{EngineError, INTERRUPTED, SessionError};
 
 /// The code of a session whose connection was given up: no answer came in time.
@@ -48,6 +50,13 @@ impl From<EngineError> for Failure {
 /// A schema that a session or a question needs and that is not loaded there.
 pub fn not_loaded(place: impl ToString, schema: u32) -> EngineError {
     EngineError::NotLoaded { place: place.to_string(), schema }
+}
+
+/// No schema is loaded at a target that must have one; `otherwise`: what else helps.
+pub fn none_loaded(place: impl Display, otherwise: &str) -> EngineError {
+    EngineError::Data(format!(
+        "{place}: no petal schema is loaded there; load one (petal setup){otherwise}"
+    ))
 }
 
 /// A statement that failed, as its engine reads the database's error.

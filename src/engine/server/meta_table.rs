@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::row_layout::column_bytes;
 use crate::engine::{EngineError, LoadPlan, Result};
+use crate::stats::compression;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -66,6 +67,13 @@ impl SchemaMeta {
     /// Bytes of each filler column.
     pub fn column_bytes(&self) -> usize {
         column_bytes(self.block_bytes)
+    }
+
+    /// How many times smaller its blocks get by LZ4, with columns of so many bytes.
+    pub fn compression_ratio(&self, column_bytes: usize) -> Option<f64> {
+        let schema = (self.schema, self.rows);
+        let block_bytes = self.block_bytes as usize;
+        compression::ratio(&compression::sampled(schema, self.filler, block_bytes, column_bytes))
     }
 
     /// Bytes of each column, and whether all columns of an UPDATE hold the same text.

@@ -8,7 +8,8 @@
 //! - `failure`: what errors mean to a session and to a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
 //!   what then
-//! - `endpoint`: what connections to one server share, and how long they wait
+//! - `endpoint`: what connections to one server share, and how long they wait; `servers`: which
+//!   there are
 //! - `per_schema`: what a session prepared for each schema
 //! - `clock`: how a server's clock differs
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
@@ -31,6 +32,7 @@ pub mod per_schema;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;
+pub mod servers;
 pub mod session;
 pub mod sides;
 pub mod statement_loop;

@@ -1,5 +1,7 @@
 //! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way there.
 
+use std::ops::Range;
+
 use crate::engine::FoundRow;
 pub use crate::workload::row::STAMP_BYTES;
 use crate::workload::row::{COLUMNS, Filler};
@@ -43,8 +45,15 @@ pub fn found_row<'a>(
 
 /// `custid, c2, c3, ... c20`
 pub fn row_columns() -> String {
-    let columns = (2..COLUMNS + 2).map(|column| format!(", c{column}"));
-    format!("custid{}", columns.collect::<String>())
+    format!("custid, {}", each_column(ALL_COLUMNS, |column| format!("c{column}"), ", "))
+}
+
+/// `c2` to `c20`.
+pub const ALL_COLUMNS: Range<usize> = 2..COLUMNS + 2;
+
+/// A text for each of these columns, with another between two.
+pub fn each_column(columns: Range<usize>, text: impl Fn(usize) -> String, between: &str) -> String {
+    columns.map(text).collect::<Vec<_>>().join(between)
 }
 
 /// The part of a column that differs from UPDATE to UPDATE, and what follows it.

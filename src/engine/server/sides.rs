@@ -15,7 +15,7 @@ use crate::engine::{Batch, Result, SessionError};
 use crate::settings::LoopSide;
 use crate::workload::op::{Kind, Operation};
 
-/// The prepared statements of one schema.
+/// The statements of one schema, prepared where the driver prepares them.
 #[derive(Clone)]
 pub struct Statements<S> {
     pub select: S,
@@ -69,21 +69,24 @@ pub trait Routine<W>: Sized {
     fn execute(&mut self, work: &mut W, batch: Batch<'_>) -> Result<(), SessionError>;
 }
 
+/// The statements of single operations, of each schema that a session visits.
+type SingleStatements<W> = PerSchema<W, Statements<<W as LoopWork>::Statement>>;
+
 /// The side that a session's loop is on.
 pub enum Side<W: LoopWork> {
     Server(W::Routine),
-    Client(ClientLoop<W>),
-    Set(ClientLoop<W>, PerSchema<W, W::Statement>),
+    Client(SingleStatements<W>),
+    Set(SingleStatements<W>, PerSchema<W, W::Statement>),
 }
 
 impl<W: LoopWork> Side<W> {
     pub fn new(work: &mut W, side: LoopSide) -> Result<Self> {
         Ok(match side {
             LoopSide::Server => Self::Server(W::Routine::new(work)?),
-            LoopSide::Client => Self::Client(ClientLoop::new(work)?),
+            LoopSide::Client => Self::Client(PerSchema::new(work, W::prepare_operations)?),
             LoopSide::Set => {
                 let selects = PerSchema::new(work, W::prepare_set)?;
-                Self::Set(ClientLoop::new(work)?, selects)
+                Self::Set(PerSchema::new(work, W::prepare_operations)?, selects)
             }
         })
     }
@@ -94,7 +97,9 @@ impl<W: LoopWork> Side<W> {
         let (single, selects) = match self {
             Self::Server(routine) => return routine.execute(work, batch),
             Self::Client(client) => {
-                return statement_loop::run(batch, &mut |operation| client.run(work, operation));
+                return statement_loop::run(batch, &mut |operation| {
+                    run_one(client, work, operation)
+                });
             }
             Self::Set(single, selects) => (single, selects),
         };
@@ -104,7 +109,7 @@ impl<W: LoopWork> Side<W> {
             (schema, W::fitting(&rest[..length]))
         };
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match part.operations {
-            [one] if one.kind != Kind::Select => Ok(vec![timed(|| single.run(work, one))]),
+            [one] if one.kind != Kind::Select => Ok(vec![timed(|| run_one(single, work, one))]),
             _ => {
                 let statement = selects.get(work, part.home)?;
                 work.select_all(&statement, part)
@@ -113,23 +118,17 @@ impl<W: LoopWork> Side<W> {
     }
 }
 
-/// One prepared statement per operation.
-pub struct ClientLoop<W: LoopWork> {
-    schemas: PerSchema<W, Statements<W::Statement>>,
-}
-
-impl<W: LoopWork> ClientLoop<W> {
-    fn new(work: &mut W) -> Result<Self> {
-        Ok(Self { schemas: PerSchema::new(work, W::prepare_operations)? })
-    }
-
-    fn run(&mut self, work: &mut W, operation: &Operation) -> Result<u64, Failure> {
-        let statements = self.schemas.get(work, operation.schema)?;
-        let (first, last) = keys(operation);
-        match operation.kind {
-            Kind::Select => work.count(&statements.select, &[first, last]),
-            Kind::Scan => work.count(&statements.scan, &[]),
-            Kind::Update => work.update(&statements.update, operation),
-        }
+/// Executes one operation by its prepared statement.
+fn run_one<W: LoopWork>(
+    statements: &mut SingleStatements<W>,
+    work: &mut W,
+    operation: &Operation,
+) -> Result<u64, Failure> {
+    let statements = statements.get(work, operation.schema)?;
+    let (first, last) = keys(operation);
+    match operation.kind {
+        Kind::Select => work.count(&statements.select, &[first, last]),
+        Kind::Scan => work.count(&statements.scan, &[]),
+        Kind::Update => work.update(&statements.update, operation),
     }
 }

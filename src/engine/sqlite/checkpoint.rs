@@ -186,12 +186,7 @@ struct Checkpointer {
 impl Checkpointer {
     fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self> {
         let path = shared.folder.database(schema);
-        let recorder = shared.statistics.recorder(IoSource::Checkpoint);
-        let context = IoContext {
-            recorder: Some(Arc::clone(&recorder)),
-            direct: shared.direct,
-            gathers: false,
-        };
+        let (recorder, context) = shared.recorded(IoSource::Checkpoint);
         let mut connection = open_checkpoint(&path, &context, shared)?;
         let wait = Arc::new(Wait {
             writers: shared.writer_queue(schema),

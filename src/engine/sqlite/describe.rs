@@ -11,7 +11,8 @@ use super::io::{Event, IoContext};
 use super::meta::Meta;
 use super::{advice, direct, layout};
 use crate::engine::on_path::OnPath;
-use crate::engine::{EngineError, LoadPlan, Needs, Result};
+use crate::engine::server::failure::none_loaded;
+use crate::engine::{LoadPlan, Needs, Result};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
 use crate::stats::compression;
@@ -20,13 +21,9 @@ use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, Ta
 
 /// Describes the files of `metas`, which must be those of the run.
 pub fn describe(shared: &Shared, metas: &[Meta], sessions: u32) -> Result<(Target, TargetDetails)> {
-    let Some(first) = metas.first() else {
-        return Err(EngineError::Data(format!(
-            "{}: no petal schema is loaded there; load one (petal setup) or name the folder that \
-             has some (--db sqlite:DIR)",
-            shared.folder.path().display()
-        )));
-    };
+    let otherwise = " or name the folder that has some (--db sqlite:DIR)";
+    let none = || none_loaded(shared.folder.path().display(), otherwise);
+    let first = metas.first().ok_or_else(none)?;
     let path = shared.folder.database(first.schema);
     // The plan rests on the schema and its statistics, which never change after the load.
     let connection = open(&path, Access::Unchanging, &IoContext::default())?;

@@ -11,6 +11,7 @@ use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
 use crate::engine::file_lock::FileLock;
 use crate::engine::on_path::{OnPath, unusable};
+use crate::engine::server::failure::not_loaded;
 use crate::engine::{EngineError, Result};
 
 /// The folder of a target.
@@ -43,6 +44,12 @@ impl Folder {
 
     pub fn database(&self, schema: u32) -> PathBuf {
         self.path.join(format!("petal{schema}.db"))
+    }
+
+    /// The file of a schema, which must be loaded there.
+    pub fn loaded_database(&self, schema: u32) -> Result<PathBuf> {
+        let path = self.database(schema);
+        if path.exists() { Ok(path) } else { Err(not_loaded(self.path.display(), schema)) }
     }
 
     pub fn loading(&self, schema: u32) -> PathBuf {

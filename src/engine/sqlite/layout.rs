@@ -1,6 +1,6 @@
 //! The shape of the data: a row's width, its SQL, what a session caches. No connection.
 
-use crate::engine::server::row_layout::row_columns;
+use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use crate::settings::RedoStress;
 use crate::workload::row::{COLUMNS, changed_columns};
 
@@ -20,14 +20,9 @@ pub fn column_bytes(page_bytes: u32) -> usize {
     (page_bytes as usize * ROW_PERCENT / 100 - ROW_OVERHEAD_BYTES) / COLUMNS
 }
 
-pub fn column_names() -> impl Iterator<Item = String> {
-    (2..2 + COLUMNS).map(|number| format!("c{number}"))
-}
-
 /// Both tables; keys and filler in one row.
 pub fn create_tables() -> String {
-    let columns: Vec<String> = column_names().map(|name| format!("{name} TEXT")).collect();
-    let columns = columns.join(", ");
+    let columns = each_column(ALL_COLUMNS, |column| format!("c{column} TEXT"), ", ");
     format!(
         "CREATE TABLE cf1(custid INTEGER, {columns});
          CREATE TABLE cf2(custid INTEGER, {columns});
@@ -59,12 +54,9 @@ pub fn rows() -> String {
 
 /// The keys are the first two parameters, the columns follow.
 pub fn update(redo_stress: RedoStress) -> String {
-    let columns: Vec<String> = column_names()
-        .take(changed_columns(redo_stress))
-        .enumerate()
-        .map(|(index, name)| format!("{name} = ?{}", index + 3))
-        .collect();
-    format!("UPDATE cf1 SET {} WHERE custid BETWEEN ?1 AND ?2", columns.join(", "))
+    let changed = 2..changed_columns(redo_stress) + 2;
+    let set = each_column(changed, |column| format!("c{column} = ?{}", column + 1), ", ");
+    format!("UPDATE cf1 SET {set} WHERE custid BETWEEN ?1 AND ?2")
 }
 
 /// Pages a session caches so that visiting a row costs one read.

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::connection::{Access, AtFile, engine_error, open};
+use super::checkpoint::checkpoint;
+use super::connection::{Access, AtFile, open};
 use super::direct;
 use super::files::{self, FileHeader, Folder};
 use super::io::IoContext;
@@ -184,15 +185,13 @@ fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
 /// The WAL of the file that is replaced must not be taken for the new one's.
 fn empty_wal(path: &Path) -> Result<()> {
     // A damaged file is replaced all the same: its WAL goes with it.
-    if let Ok(connection) = open(path, Access::Write, &IoContext::default()) {
-        let truncated: rusqlite::Result<i64> =
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        if matches!(truncated, Ok(busy) if busy != 0) {
-            return Err(EngineError::Environment(format!(
-                "{}: another process uses it, so it is not replaced; stop that one first",
-                path.display()
-            )));
-        }
+    if let Ok(connection) = open(path, Access::Write, &IoContext::default())
+        && checkpoint(&connection, "TRUNCATE").is_ok_and(|answer| answer.busy)
+    {
+        return Err(EngineError::Environment(format!(
+            "{}: another process uses it, so it is not replaced; stop that one first",
+            path.display()
+        )));
     }
     files::remove_sides(path)
 }
@@ -237,7 +236,7 @@ impl Filling<'_> {
             index_pages: count_pages(self.connection, self.path, "cf1_custid")?.all(),
             scan_pages: count_pages(self.connection, self.path, "cf2")?.all(),
         };
-        meta.write(self.connection).map_err(|error| self.error("writing petal_meta", &error))?;
+        meta.write(self.connection).at(self.path, "writing petal_meta")?;
         Ok((meta, placement, durable))
     }
 
@@ -264,8 +263,7 @@ impl Filling<'_> {
             let mut step = from;
             while step < to && !self.state.is_over() {
                 let until = (step + ROWS_PER_STEP).min(to);
-                self.insert(table, step..until, keys)
-                    .map_err(|error| self.error("writing rows", &error))?;
+                self.insert(table, step..until, keys).at(self.path, "writing rows")?;
                 self.loader.load.progress.advance((until - step) * bytes_per_row);
                 step = until;
             }
@@ -297,10 +295,6 @@ impl Filling<'_> {
     }
 
     fn batch(&self, doing: &str, sql: &str) -> Result<()> {
-        self.connection.execute_batch(sql).map_err(|error| self.error(doing, &error))
-    }
-
-    fn error(&self, doing: &str, error: &rusqlite::Error) -> EngineError {
-        engine_error(doing, self.path, error)
+        self.connection.execute_batch(sql).at(self.path, doing)
     }
 }

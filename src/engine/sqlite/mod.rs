@@ -52,7 +52,7 @@ use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
 use files::{FileHeader, Folder};
-use io::{IoContext, Statistics};
+use io::{IoContext, IoSource, Recorder, Statistics};
 use meta::Meta;
 use options::Options;
 use session::SqliteSession;
@@ -84,6 +84,13 @@ struct Shared {
 impl Shared {
     fn writer_queue(&self, schema: u32) -> Arc<WriterQueue> {
         Arc::clone(self.writer_queues.lock().entry(schema).or_default())
+    }
+
+    /// The recorder of one more connection, and the context in which its files are served.
+    fn recorded(&self, source: IoSource) -> (Arc<Recorder>, IoContext) {
+        let recorder = self.statistics.recorder(source);
+        let kept = Some(Arc::clone(&recorder));
+        (recorder, IoContext { recorder: kept, direct: self.direct, gathers: false })
     }
 
     /// Pages that a session caches of a schema.
@@ -241,12 +248,8 @@ impl Engine for Sqlite {
         Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, access)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>> {
-        Ok(vec![self.shared.statistics.collect(&self.shared.url, true)])
-    }
-
-    fn sample(&self) -> Result<Vec<Counters>> {
-        Ok(vec![self.shared.statistics.collect(&self.shared.url, false)])
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, in_full)])
     }
 
     fn quiesce(&self) -> Result<()> {

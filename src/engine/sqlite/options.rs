@@ -1,8 +1,10 @@
 //! The options of a `sqlite:` URL, each validated once.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use crate::engine::{EngineError, Result, url_option};
+use crate::engine::Result;
+use crate::engine::url_option::UrlOptions;
 
 /// PRAGMA synchronous: how a session's commit is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +35,10 @@ impl Synchronous {
 
 /// Large enough to write often changed pages once, small enough for many in a minute.
 pub const CHECKPOINT_BYTES_DEFAULT: u64 = 16 << 20;
-const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
-const CHECKPOINT_BYTES_MAX: u64 = 64 << 30;
-const CACHE_BYTES_MAX: u64 = 1 << 40;
+const CHECKPOINT_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 30;
+const CACHE_BYTES: RangeInclusive<u64> = 0..=1 << 40;
+const OPTIONS: UrlOptions = UrlOptions("sqlite");
+const SIZE_HINT: &str = "give a size such as 512K, 16M or 1G";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -62,15 +65,15 @@ impl Options {
         for (key, value) in given {
             match key.as_str() {
                 "cache" => {
-                    options.cache_bytes = Some(size(key, value, 0, CACHE_BYTES_MAX)?);
+                    options.cache_bytes = Some(OPTIONS.size(key, value, CACHE_BYTES, SIZE_HINT)?);
                 }
                 "checkpoint" => {
                     options.checkpoint_bytes =
-                        size(key, value, CHECKPOINT_BYTES_MIN, CHECKPOINT_BYTES_MAX)?;
+                        OPTIONS.size(key, value, CHECKPOINT_BYTES, SIZE_HINT)?;
                 }
                 "synchronous" => options.synchronous = synchronous(value)?,
                 "journal" | "journal_mode" => {
-                    return Err(refused(
+                    return Err(OPTIONS.refused(
                         key,
                         value,
                         "is no option: petal always uses WAL, the only mode in which readers \
@@ -79,12 +82,9 @@ impl Options {
                     ));
                 }
                 _ => {
-                    return Err(refused(
-                        key,
-                        url_option::HIDDEN,
-                        "is no option of sqlite:",
-                        "it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA",
-                    ));
+                    let there_are =
+                        "cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA";
+                    return Err(OPTIONS.unknown(key, there_are));
                 }
             }
         }
@@ -94,16 +94,8 @@ impl Options {
 
 fn synchronous(value: &str) -> Result<Synchronous> {
     Synchronous::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(value)).ok_or_else(
-        || refused("synchronous", value, "is not known", "use FULL, NORMAL, OFF or EXTRA"),
+        || OPTIONS.refused("synchronous", value, "is not known", "use FULL, NORMAL, OFF or EXTRA"),
     )
-}
-
-fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64> {
-    url_option::size("sqlite", key, value, min..=max, "give a size such as 512K, 16M or 1G")
-}
-
-fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    url_option::refused("sqlite", key, value, rule, hint)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use super::files::Folder;
 use super::io::IoContext;
 use super::layout;
 use super::meta::Meta;
-use crate::engine::server::failure::not_loaded;
 use crate::engine::server::row_layout::found_row;
 use crate::engine::{FoundRow, Result, RowReader};
 use crate::workload::row::COLUMNS;
@@ -24,10 +23,7 @@ pub struct SqliteRows {
 impl SqliteRows {
     /// For writing: rows may be in the WAL of a petal that was killed, which is recovered now.
     pub fn open(folder: &Folder, schema: u32) -> Result<Self> {
-        let path = folder.database(schema);
-        if !path.exists() {
-            return Err(not_loaded(folder.path().display(), schema));
-        }
+        let path = folder.loaded_database(schema)?;
         let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
         let meta = context.during(|| Meta::read(&connection, &path))?;

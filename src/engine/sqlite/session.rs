@@ -15,7 +15,7 @@ use super::meta::Meta;
 use super::vfs::take_cache_counts;
 use super::writer_queue::{Waiter, WriterQueue};
 use crate::engine::server::batch_loop::keys;
-use crate::engine::server::failure::{Failure, not_loaded};
+use crate::engine::server::failure::Failure;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::statement_loop;
 use crate::engine::{Batch, CUT, Cancel, EngineError, Result, Session, SessionError, Stop};
@@ -136,16 +136,8 @@ impl Attached {
         access: Access,
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Self> {
-        let path = shared.folder.database(schema);
-        if !path.exists() {
-            return Err(not_loaded(shared.folder.path().display(), schema));
-        }
-        let recorder = shared.statistics.recorder(IoSource::Session);
-        let context = IoContext {
-            recorder: Some(Arc::clone(&recorder)),
-            direct: shared.direct,
-            gathers: false,
-        };
+        let path = shared.folder.loaded_database(schema)?;
+        let (recorder, context) = shared.recorded(IoSource::Session);
         let mut connection = open(&path, access, &context)?;
         let writers = shared.writer_queue(schema);
         let waiter = Arc::new(Waiter::new(Arc::clone(&writers), Arc::clone(cancelled)));

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::status::{counted_wait, status};
-use super::super::storage::{Counted, StorageCounters};
+use super::super::storage::{Counted, StorageCounters, status};
 use crate::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
@@ -197,11 +196,11 @@ fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
 fn status_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
     let both = |waits: &str, time: &str| raw.get(waits).copied().zip(raw.get(time).copied());
     let row_lock = both("Innodb_row_lock_waits", "Innodb_row_lock_time").map(|(waits, time_ms)| {
-        counted_wait(ROW_LOCK_EVENT, WaitClass::Application, waits, time_ms * NS_PER_MS)
+        Wait::counted(ROW_LOCK_EVENT, WaitClass::Application, Some(waits), time_ms * NS_PER_MS)
     });
     let flow = both("wsrep_flow_control_recv", "wsrep_flow_control_paused_ns");
     let flow = flow.map(|(waits, time_ns)| {
-        counted_wait(FLOW_CONTROL_EVENT, WaitClass::Concurrency, waits, time_ns)
+        Wait::counted(FLOW_CONTROL_EVENT, WaitClass::Concurrency, Some(waits), time_ns)
     });
     [row_lock, flow].into_iter().flatten().collect()
 }
@@ -212,7 +211,7 @@ type FileEvents = (String, u64, u64, u64, u64, u64, u64);
 fn file_waits(file: &FileEvents) -> Vec<Wait> {
     let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
     let wait = |name, class, waits: u64, time_ps: u64| {
-        counted_wait(name, class, waits, time_ps / PS_PER_NS)
+        Wait::counted(name, class, Some(waits), time_ps / PS_PER_NS)
     };
     if name.ends_with("innodb_log_file") {
         return vec![

@@ -78,13 +78,8 @@ impl StorageEngine for Innodb {
         placement::main_bytes(client, server, name).map(Some)
     }
 
-    fn settle(
-        &self,
-        settling: &Settling<'_>,
-        client: &mut Client,
-        schemas: &[u32],
-    ) -> Result<Vec<String>> {
-        settle::settle(settling, client, schemas)
+    fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {
+        settle::settle(settling, client)
     }
 
     fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 //! as leaf pages are one row in each.
 
 use super::super::client::Client;
-use super::super::errors::engine_error;
+use super::super::errors::AtServer as _;
 use super::super::schema;
 use crate::engine::{EngineError, Placement, Result};
 
@@ -12,14 +12,15 @@ const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
 /// Analyzes the main table under this name, and counts its rows and leaf pages.
 pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
-    let failed = |error| engine_error(server, &format!("counting pages of {table}"), &error);
+    let doing = format!("counting pages of {table}");
     schema::analyze(client, server, &table)?;
-    let rows: u64 = client.query_one(&format!("SELECT COUNT(*) FROM {table}")).map_err(failed)?;
+    let rows: u64 =
+        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(server, &doing)?;
     let sql = format!(
         "SELECT stat_value FROM mysql.innodb_index_stats WHERE database_name = DATABASE() \
          AND table_name = '{table}' AND index_name = 'PRIMARY' AND stat_name = 'n_leaf_pages'"
     );
-    let pages: Vec<u64> = client.query(&sql).map_err(failed)?;
+    let pages: Vec<u64> = client.query(&sql).at(server, &doing)?;
     let Some(&blocks) = pages.first() else {
         return Err(EngineError::Data(format!(
             "{server}: mysql.innodb_index_stats knows nothing of {table}, so that its pages cannot \

@@ -10,16 +10,12 @@ use crate::engine::{EngineError, Result};
 const HISTORY_SETTLED: u64 = 100;
 
 /// Waits until old versions are purged, then has dirty pages written. A stop ends either.
-pub fn settle(
-    settling: &Settling<'_>,
-    client: &mut Client,
-    schemas: &[u32],
-) -> Result<Vec<String>> {
+pub fn settle(settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {
     let mut done = vec![purge(settling, client)?];
     settling.progress.advance(1);
     let mut refused = None;
     let mut flushed = 0;
-    for &schema in schemas {
+    for &schema in settling.schemas {
         if settling.stop.is_requested() {
             return Err(EngineError::Interrupted);
         }
@@ -33,7 +29,10 @@ pub fn settle(
     }
     done.push(format!("dirty pages of {flushed} main tables written"));
     if let Some(why) = refused {
-        done.push(format!("dirty pages of {} main tables left: {why}", schemas.len() - flushed));
+        done.push(format!(
+            "dirty pages of {} main tables left: {why}",
+            settling.schemas.len() - flushed
+        ));
     }
     Ok(done)
 }

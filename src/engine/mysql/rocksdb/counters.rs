@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::status::{counted, counted_wait, status};
-use super::super::storage::{Counted, StorageCounters};
+use super::super::storage::{Counted, StorageCounters, status};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
@@ -43,19 +42,14 @@ FROM information_schema.rocksdb_perf_context_global WHERE stat_type IN
 const BLOCK_READ_BYTES: &str = "rocksdb_perf_block_read_byte";
 /// Levels of `rocksdb_perf_context_level`.
 const COUNTS: u64 = 2;
-const TIMES: u64 = 3;
+pub const TIMES: u64 = 3;
 
 const NS_PER_US: u64 = 1000;
 
 pub struct RocksdbCounters;
 
-fn perf_context_level(client: &mut Client) -> u64 {
+pub fn perf_context_level(client: &mut Client) -> u64 {
     client.query_one("SELECT @@GLOBAL.rocksdb_perf_context_level").unwrap_or_default()
-}
-
-/// True where the server times the blocks that statements read.
-pub fn is_timed(client: &mut Client) -> bool {
-    perf_context_level(client) >= TIMES
 }
 
 impl StorageCounters for RocksdbCounters {
@@ -98,7 +92,7 @@ fn waits(raw: &BTreeMap<String, u64>, is_timed: bool) -> Vec<Wait> {
     let get = |name: &str| raw.get(name).copied();
     let timed = |name: &str, class, count: &str, time: &str| {
         let both = get(count).zip(get(time)).filter(|_| is_timed);
-        both.map(|(count, time_ns)| counted_wait(name, class, count, time_ns))
+        both.map(|(count, time_ns)| Wait::counted(name, class, Some(count), time_ns))
     };
     let read = timed(
         READ_EVENT,
@@ -114,7 +108,8 @@ fn waits(raw: &BTreeMap<String, u64>, is_timed: bool) -> Vec<Wait> {
     );
     let stalls = get("Rocksdb_stall_total_slowdowns").zip(get("Rocksdb_stall_total_stops"));
     let stall = stalls.zip(get("Rocksdb_stall_micros")).map(|((slow, stopped), time_us)| {
-        counted_wait(STALL_EVENT, WaitClass::Configuration, slow + stopped, time_us * NS_PER_US)
+        let time_ns = time_us * NS_PER_US;
+        Wait::counted(STALL_EVENT, WaitClass::Configuration, Some(slow + stopped), time_ns)
     });
     [read, lock, stall].into_iter().flatten().collect()
 }
@@ -132,7 +127,7 @@ pub fn server_work(counters: &Counters) -> ServerWork {
     work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
     work.gap(WorkCount::Commits, "transactions that only read are in it");
     work.count(WorkCount::RedoBytes, counters.io.redo_bytes, "Rocksdb_wal_bytes");
-    let read = counters.wait(READ_EVENT).and_then(counted);
+    let read = counters.count_and_time(READ_EVENT);
     work.time(WorkTime::SingleBlockRead, read, "rocksdb_perf_context_global: time over count");
     if read.is_none() {
         work.time_gap(WorkTime::SingleBlockRead, "rocksdb_perf_context_level is below 3");

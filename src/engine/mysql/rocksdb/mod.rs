@@ -19,7 +19,7 @@ use crate::engine::{EngineError, Placement, Result};
 use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting};
 use crate::workload::row::COLUMNS;
 pub use counters::{BLOCKS_MISSED, server_work};
-use counters::{READ_EVENT, RocksdbCounters, is_timed};
+use counters::{READ_EVENT, RocksdbCounters, TIMES, perf_context_level};
 
 /// The column family of petal's rows.
 const FAMILY: &str = "petal_main";
@@ -95,12 +95,7 @@ impl StorageEngine for Rocksdb {
         reported.max(rows_bytes)
     }
 
-    fn settle(
-        &self,
-        settling: &Settling<'_>,
-        client: &mut Client,
-        schemas: &[u32],
-    ) -> Result<Vec<String>> {
+    fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {
         let flushed = settling.until_over(client, "flushing memtables", placement::flush);
         settling.progress.advance(1);
         let mut done = vec![match flushed {
@@ -110,7 +105,7 @@ impl StorageEngine for Rocksdb {
         }];
         let mut compaction = placement::Compaction::default();
         let is_over = settling.wait_until(|| compaction.is_over(client))?;
-        settling.progress.advance(schemas.len() as u64);
+        settling.progress.advance(settling.schemas.len() as u64);
         done.push(match is_over {
             true => "compaction over".to_owned(),
             false => "compaction still at work: the run has its reads and writes".to_owned(),
@@ -180,7 +175,7 @@ impl StorageEngine for Rocksdb {
     }
 
     fn is_timed(&self, client: &mut Client) -> bool {
-        is_timed(client)
+        perf_context_level(client) >= TIMES
     }
 }
 

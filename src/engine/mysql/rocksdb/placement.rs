@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::super::client::{Client, Error};
-use super::super::errors::engine_error;
+use super::super::errors::AtServer as _;
 use super::super::schema;
 use crate::engine::{EngineError, Placement, Result};
 
@@ -44,10 +44,11 @@ impl Compaction {
 /// Counts versions of the rows of the main table under this name, and the blocks that they lie in.
 pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
-    let failed = |error| engine_error(server, &format!("counting blocks of {table}"), &error);
-    flush(client).map_err(failed)?;
+    let doing = format!("counting blocks of {table}");
+    flush(client).at(server, &doing)?;
     schema::analyze(client, server, &table)?;
-    let rows: u64 = client.query_one(&format!("SELECT COUNT(*) FROM {table}")).map_err(failed)?;
+    let rows: u64 =
+        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(server, &doing)?;
     let sql = format!(
         "SELECT CAST(COALESCE(SUM(map.num_rows), 0) AS UNSIGNED), \
                 CAST(COALESCE(SUM(props.entries), 0) AS UNSIGNED), \
@@ -60,7 +61,7 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
     );
     // Files that come and go between the views' own looks are counted twice or not at all.
     let mut compaction = Compaction::default();
-    let mut counted: (u64, u64, u64) = client.query_one(&sql).map_err(failed)?;
+    let mut counted: (u64, u64, u64) = client.query_one(&sql).at(server, &doing)?;
     for _ in 0..LOOKS_MAX {
         let placement = placement(rows, counted);
         if placement.is_one_row_per_block() && placement.rows == rows || compaction.is_over(client)
@@ -68,7 +69,7 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
             break;
         }
         std::thread::sleep(LOOK_INTERVAL);
-        counted = client.query_one(&sql).map_err(failed)?;
+        counted = client.query_one(&sql).at(server, &doing)?;
     }
     if counted.0 == 0 && rows > 0 {
         return Err(EngineError::Data(format!(
