@@ -133,7 +133,7 @@ fn shown(
 ) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
     if matches.get_flag("json") {
-        report::json::comparison(comparison, held).map_err(CommandError::failed(failed))
+        report::json::with_limits(comparison, held).map_err(CommandError::failed(failed))
     } else if matches.get_flag("csv") {
         report::compare::csv(comparison).map_err(CommandError::failed(failed))
     } else {

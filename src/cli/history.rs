@@ -62,9 +62,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let reported = history(&seen, &by, &metrics)?;
     let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
     let text = match matches.get_flag("json") {
-        true => {
-            report::json::history(&reported, &held).map_err(CommandError::failed("the history"))?
-        }
+        true => report::json::with_limits(&reported, &held)
+            .map_err(CommandError::failed("the history"))?,
         false => console.laid_out(|| report::history::render(&reported, &held)),
     };
     console.result(&text);
