@@ -64,19 +64,11 @@ impl<'scope> SessionPool<'scope> {
             let started = thread
                 .stack_bytes(STACK_BYTES)
                 .start_in(scope, move || attend(job, seat, cache_blocks, trigger, shards, &report));
-            match started {
-                Ok(thread) => pool.members.push(Member { thread, cancel: None, end: None }),
-                Err(error) => {
-                    trigger.call_off();
-                    return Err(EngineError::from(error).into());
-                }
-            }
+            let thread = started.inspect_err(|_| trigger.call_off())?;
+            pool.members.push(Member { thread, cancel: None, end: None });
         }
-        let all_ready = pool.wait_until_ready(job);
-        if all_ready.is_err() {
-            trigger.call_off();
-        }
-        all_ready.map(|()| pool)
+        pool.wait_until_ready(job).inspect_err(|_| trigger.call_off())?;
+        Ok(pool)
     }
 
     fn wait_until_ready(&mut self, job: &Job<'_>) -> Result<(), RunError> {
