@@ -247,11 +247,8 @@ pub(super) fn load(
 
 /// Every run of a folder of runs, in the order in which they began.
 fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
-    let entries = std::fs::read_dir(path).map_err(|source| RecordError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+    let entries =
+        std::fs::read_dir(path).map_err(|source| RecordError::io("read", path, source))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.retain(|folder| record::is_one(folder));
     let mut runs = Vec::new();

@@ -234,22 +234,19 @@ fn start_at(text: &str) -> Result<OffsetDateTime, String> {
 fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), CommandError> {
     let Some(at) = start else { return Ok(()) };
     let now = OffsetDateTime::now_utc();
-    let refused =
-        |why: String| Err(CommandError::usage(format!("--start-at {}: {why}", exact(at))));
+    let refused = |why: &str| Err(CommandError::usage(format!("--start-at {}: {why}", exact(at))));
     if settings.repeats > 1 {
-        return refused(format!(
+        return refused(&format!(
             "REPEATS={}: one moment begins one run; call petal once for each repeat, with a moment \
              for each",
             settings.repeats
         ));
     }
     if settings.until_steady.is_some() {
-        return refused(
-            "--until-steady ends each host at a moment of its own; leave it out".to_owned(),
-        );
+        return refused("--until-steady ends each host at a moment of its own; leave it out");
     }
     if at < now {
-        return refused(format!(
+        return refused(&format!(
             "that has passed: it is {} now; leave hosts the time to connect and to settle",
             exact(now)
         ));
@@ -283,23 +280,22 @@ fn check_hosts(
 fn check_ledger(series: &RunSeries<'_>, hosts: Option<&Together>) -> Result<(), CommandError> {
     let Some(path) = &series.ledger else { return Ok(()) };
     let refused =
-        |why: String| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
+        |why: &str| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
     if hosts.is_some() {
         return refused(
             "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \
-             for each host"
-                .to_owned(),
+             for each host",
         );
     }
     if series.settings.repeats > 1 {
         let repeats = series.settings.repeats;
-        return refused(format!(
+        return refused(&format!(
             "REPEATS={repeats}: a ledger is of one run; call petal once for each, with a file for \
              each"
         ));
     }
     if series.settings.only_reads() {
-        return refused("the run only reads and commits nothing; raise UPDATE_PCT".to_owned());
+        return refused("the run only reads and commits nothing; raise UPDATE_PCT");
     }
     Ok(())
 }

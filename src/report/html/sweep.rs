@@ -154,7 +154,7 @@ fn folded_notes(notes: &[String]) -> Table {
 
 fn line_section(petals: &Petals) -> Section {
     let mut table = Table::headed(drawn::SUMMARY);
-    drawn::summary(petals).into_iter().for_each(|line| table.row(line));
+    petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
     let table = table.captioned("Peak, knee and bend-back of each line");
     let (layer, parts) = ("the engine's counts and timing", vec![Part::Table(table)]);
     Section { id: "lines", title: "What each line comes to", layer, parts }
