@@ -38,7 +38,7 @@ impl Exit {
         }
     }
 
-    /// How limits were kept: the worst of them stands for all.
+    /// The exit code of limits: the worst of them stands for all.
     pub fn of_limits(held: &[LimitResult]) -> Self {
         match held.iter().map(|held| held.outcome).max() {
             Some(Outcome::Failed) => Self::Failed,

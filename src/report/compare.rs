@@ -1,6 +1,7 @@
 //! A comparison as text, and as a CSV with a row per cell, metric and side.
 
 use super::csv_rows::CsvRows;
+use super::json::word;
 use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Align, Table, paragraph};
 use super::text::{bullets, caveats, section};
@@ -235,17 +236,13 @@ fn csv_change(change: Option<&Change>) -> [String; 7] {
     let difference = &change.difference;
     let percent = |share: f64| share * 100.0;
     let (low, high) = difference.interval.unzip();
-    let method = match difference.method {
-        Method::Paired => "paired",
-        Method::Welch => "welch",
-    };
     [
         percent(difference.share).to_string(),
         exact(low.map(percent)),
         exact(high.map(percent)),
         exact(difference.p),
         exact(change.p_corrected),
-        method.to_owned(),
+        word(&difference.method),
         change.significance.words().to_owned(),
     ]
 }

@@ -15,6 +15,12 @@ pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
 }
 
+/// The word by which the JSON names a kind, a format, a source or a method.
+pub(super) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or("").to_owned()
+}
+
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
     pretty(&run.summary)
 }

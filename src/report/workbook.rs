@@ -5,6 +5,7 @@ use rust_xlsxwriter::{Chart, ChartMarker, ChartType, Format, Workbook, Worksheet
 
 use super::awr::csv as awr_csv;
 use super::csv as timeline;
+use super::json::word;
 use super::numbers::exact;
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use crate::awr::columns;
@@ -151,7 +152,7 @@ fn waits(named: &[(&str, &Run)]) -> Sheet {
                 (*name).to_owned(),
                 wait.name.clone(),
                 wait.class.label().to_owned(),
-                awr_csv::word(&wait.source),
+                word(&wait.source),
                 exact(wait.waits),
                 (wait.time_us / 1e6).to_string(),
                 exact(wait.avg_us),

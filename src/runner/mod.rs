@@ -50,8 +50,8 @@ use crate::settings::Settings;
 use crate::settings::error::SettingErrors;
 use crate::stats::timeline::Tally;
 
-/// Follows a run: progress, notes, errors, and each second as it ends. Whoever watches implements
-/// what is of use there; the rest passes unnoticed.
+/// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements what it
+/// uses; the rest does nothing.
 pub trait Watch: Progress {
     /// Work on `subject` begins: all further calls are about it.
     fn begins(&self, _subject: &Subject) {}

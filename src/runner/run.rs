@@ -156,17 +156,17 @@ impl Keepers {
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
         if let Some(header) = assemble::os_header(&opening.run) {
             let log = OsLog::begin(&folder.path().join(OWN_NAME), &header);
-            keepers.os_log = keepers.begun(log, "what the operating system saw is not kept");
+            keepers.os_log = keepers.keep(log, "what the operating system saw is not kept");
         }
         let journal = Journal::begin(folder, &opening);
-        keepers.journal = keepers.begun(journal, "no journal is kept");
+        keepers.journal = keepers.keep(journal, "no journal is kept");
         let log = LatencyLog::begin(folder, started_at.into());
-        keepers.latency_log = keepers.begun(log, "latencies by second are not kept");
+        keepers.latency_log = keepers.keep(log, "latencies by second are not kept");
         keepers
     }
 
-    /// A file that was begun; or a gap, which says what is lost and why.
-    fn begun<T>(&mut self, file: Result<T, RecordError>, lost: &str) -> Option<T> {
+    /// Keeps a file that was begun; one that was not is a gap, which says what is lost and why.
+    fn keep<T>(&mut self, file: Result<T, RecordError>, lost: &str) -> Option<T> {
         file.inspect_err(|error| self.gaps.push(format!("{lost}: {error}"))).ok()
     }
 

@@ -171,13 +171,7 @@ fn attend(
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
     });
-    let (mut session, schemas) = match connected {
-        Ok(connected) => connected,
-        Err(error) => {
-            report(Report::Refused(error));
-            return None;
-        }
-    };
+    let (mut session, schemas) = connected.map_err(|error| report(Report::Refused(error))).ok()?;
     report(Report::Ready(session.canceller()));
     let Some(stop) = trigger.wait() else {
         return Some(session);
