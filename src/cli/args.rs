@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::flags;
+use crate::settings::limit::ChangeLimit;
 use crate::settings::objective::Objective;
 use crate::settings::table::CommandKind;
 
@@ -24,10 +25,20 @@ pub fn path(name: &'static str, value: &'static str, help: &'static str) -> Arg 
     self::value(name, value, help).value_parser(value_parser!(PathBuf))
 }
 
+/// A file or folder that stands alone.
+pub fn file(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    let arg = Arg::new(name).value_name(value).required(true);
+    arg.value_parser(value_parser!(PathBuf)).help(help)
+}
+
 /// Files or folders that stand alone; at least one.
 pub fn paths(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    let arg = Arg::new(name).value_name(value).required(true).num_args(1..);
-    arg.value_parser(value_parser!(PathBuf)).help(help)
+    file(name, value, help).num_args(1..)
+}
+
+/// `--name VALUE,VALUE`, which may be given several times.
+pub fn list(name: &'static str, values: &'static str, help: &'static str) -> Arg {
+    value(name, values, help).value_delimiter(',').action(ArgAction::Append)
 }
 
 /// Adds `--conf`, and a flag for every parameter that the command takes.
@@ -39,6 +50,20 @@ pub fn with_settings(command: Command, kind: CommandKind) -> Command {
 /// `-s N`.
 pub fn schemas(help: &'static str) -> Arg {
     value("schemas", "N", help).short('s').value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
+}
+
+/// `--json` and `--full`, for the commands that show runs as they end.
+pub fn run_output() -> [Arg; 2] {
+    [
+        flag("json", "Print the summary as JSON, and only it, on stdout"),
+        flag("full", "Print the whole report also on a terminal, where its summary is the default"),
+    ]
+}
+
+/// `--fail-if LIMIT`, which may be given several times.
+pub fn limits(help: &'static str) -> Arg {
+    let arg = value("fail-if", "LIMIT", help).action(ArgAction::Append);
+    arg.value_parser(|text: &str| text.parse::<ChangeLimit>())
 }
 
 /// `--max-latency WHAT.FIGURE=TIME`, for the commands that report petals.

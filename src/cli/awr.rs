@@ -153,21 +153,16 @@ fn spots(reports: &[Report]) -> Vec<Spot> {
 }
 
 fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandError> {
+    let flag = ["csv", "json", "explain"].into_iter().find(|name| matches.get_flag(name));
     let format = matches.get_one::<String>("format").map(String::as_str);
-    let is = |name: &str| matches.try_get_one::<bool>(name).ok().flatten() == Some(&true);
     let wrong = "the reports cannot be written";
-    Ok(if is("json") || format == Some("json") {
-        report::awr::json(reports).map_err(CommandError::failed(wrong))?
-    } else if is("csv") || format == Some("csv") {
-        report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?
-    } else if is("explain") {
-        report::awr::explain::render(reports)
-    } else {
-        match format {
-            Some("awr_info") => report::awr::info::render(reports),
-            Some("events") => report::awr::events::render(reports),
-            _ => report::awr::table::render(reports, matches.get_flag("quiet")),
-        }
+    Ok(match flag.or(format) {
+        Some("json") => report::awr::json(reports).map_err(CommandError::failed(wrong))?,
+        Some("csv") => report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?,
+        Some("explain") => report::awr::explain::render(reports),
+        Some("awr_info") => report::awr::info::render(reports),
+        Some("events") => report::awr::events::render(reports),
+        _ => report::awr::table::render(reports, matches.get_flag("quiet")),
     })
 }
 

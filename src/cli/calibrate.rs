@@ -12,7 +12,7 @@ use crate::record::Status;
 use crate::runner::calibrate::{Calibrated, CalibrationPlan, run_once};
 use crate::runner::series::draw_seed;
 use crate::settings::Settings;
-use crate::settings::read::{self, Sources};
+use crate::settings::read;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::url::{TargetUrl, redact_refused};
@@ -20,7 +20,7 @@ use crate::settings::url::{TargetUrl, redact_refused};
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, signals};
+use super::{metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -149,14 +149,8 @@ fn settings(matches: &ArgMatches) -> Result<Settings, CommandError> {
         };
         Some((key, matches.get_one::<String>(&flag)?.clone()))
     };
-    let mut settings = read::read(&Sources {
-        command: CommandKind::Target,
-        flags: FLAGS.into_iter().filter_map(given).collect(),
-        environment: &read::process_environment,
-        conf: None,
-        directory: Some(PathBuf::from(".")),
-        schemas: None,
-    })?;
+    let flags = FLAGS.into_iter().filter_map(given).collect();
+    let mut settings = read::read(&source::sources(matches, CommandKind::Target, flags, None))?;
     let path = matches.get_one::<String>("path").cloned().unwrap_or_default();
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
     settings.db = TargetUrl::parse(&url).map_err(|error| {

@@ -25,7 +25,7 @@ pub fn command() -> Command {
     Command::new("card")
         .about("Make a card of a sweep or a run for a README or a ticket: SVG and Markdown")
         .after_help(EXAMPLES)
-        .arg(args::paths("folder", "DIR", "A sweep's or a run's folder").num_args(1))
+        .arg(args::file("folder", "DIR", "A sweep's or a run's folder"))
         .arg(args::path("out", "FOLDER", "Where card.svg and card.md are written [default: DIR]"))
 }
 

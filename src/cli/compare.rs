@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use crate::analysis::and_more;
 use crate::analysis::break_point::{self, BreakPoint};
-use crate::analysis::compare::limits::{self, LimitResult, Outcome};
+use crate::analysis::compare::limits::{self, LimitResult};
 use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
 use crate::analysis::petals::Petals;
 use crate::record::observation::Observation;
@@ -43,9 +43,6 @@ it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit, or the
 is none.";
 
 pub fn command() -> Command {
-    let list = |name: &'static str, names: &'static str, help: &'static str| {
-        value(name, names, help).value_delimiter(',').action(ArgAction::Append)
-    };
     Command::new("compare")
         .about("Compare runs, sweeps or tables of figures, with intervals")
         .after_help(EXAMPLES)
@@ -65,17 +62,13 @@ pub fn command() -> Command {
             value("baseline", "VALUE", "The value of --by to compare with [default: the first]")
                 .requires("by"),
         )
-        .arg(list("factors", "NAME,...", "The factor columns of a CSV; all others are figures"))
-        .arg(list("metric", "NAME,...", "What to compare [default: the usual ones]"))
-        .arg(
-            value(
-                "fail-if",
-                "LIMIT",
-                "Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'",
-            )
-            .action(ArgAction::Append)
-            .value_parser(|text: &str| text.parse::<ChangeLimit>()),
-        )
+        .arg(args::list(
+            "factors",
+            "NAME,...",
+            "The factor columns of a CSV; all others are figures",
+        ))
+        .arg(args::list("metric", "NAME,...", "What to compare [default: the usual ones]"))
+        .arg(args::limits("Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'"))
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
         .arg(args::objective())
         .arg(flag("json", "Print the comparison as JSON, and only it, on stdout"))
@@ -97,11 +90,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let held: Vec<LimitResult> =
         limits.iter().map(|limit| limits::hold(limit, &comparison)).collect();
     console.result(&console.laid_out(|| shown(matches, &comparison, &held))?);
-    Ok(match held.iter().map(|held| held.outcome).max() {
-        Some(Outcome::Failed) => Exit::Failed,
-        Some(Outcome::Inconclusive) => Exit::Inconclusive,
-        Some(Outcome::Passed) | None => Exit::Done,
-    })
+    Ok(Exit::of_limits(&held))
 }
 
 /// The break point of every side that is a replay step by step.
@@ -144,7 +133,7 @@ fn shown(
 ) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
     if matches.get_flag("json") {
-        report::json::comparison(comparison, held).map_err(CommandError::failed(failed))
+        report::json::with_limits(comparison, held).map_err(CommandError::failed(failed))
     } else if matches.get_flag("csv") {
         report::compare::csv(comparison).map_err(CommandError::failed(failed))
     } else {
@@ -258,11 +247,8 @@ pub(super) fn load(
 
 /// Every run of a folder of runs, in the order in which they began.
 fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
-    let entries = std::fs::read_dir(path).map_err(|source| RecordError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+    let entries =
+        std::fs::read_dir(path).map_err(|source| RecordError::io("read", path, source))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.retain(|folder| record::is_one(folder));
     let mut runs = Vec::new();

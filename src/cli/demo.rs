@@ -77,10 +77,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     };
     let signals = signals::count()?;
     let swept = sweep_into(&request, &source::context(&signals, console));
-    if swept.is_err() {
-        folder.remove_if_empty();
-    }
-    let (swept, exit, _) = swept?;
+    let (swept, exit, _) = swept.inspect_err(|_| folder.remove_if_empty())?;
     console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
     let page = folder.path().join(report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::analysis::compare::limits::{LimitResult, Outcome};
 use crate::engine::EngineError;
 use crate::engine::threads::ThreadError;
 use crate::record::{RecordError, Run, Status};
@@ -34,6 +35,15 @@ impl Exit {
             Status::Complete if !run.summary.sessions_lost.is_empty() => Self::Failed,
             Status::Complete if run.visited_all_rows() == Some(false) => Self::Failed,
             Status::Complete => Self::Done,
+        }
+    }
+
+    /// The exit code of limits: the worst of them stands for all.
+    pub fn of_limits(held: &[LimitResult]) -> Self {
+        match held.iter().map(|held| held.outcome).max() {
+            Some(Outcome::Failed) => Self::Failed,
+            Some(Outcome::Inconclusive) => Self::Inconclusive,
+            Some(Outcome::Passed) | None => Self::Done,
         }
     }
 

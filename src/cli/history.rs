@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use crate::analysis::compare::history::{DAY, history};
-use crate::analysis::compare::limits::{LimitResult, Outcome};
+use crate::analysis::compare::limits::LimitResult;
 use crate::report;
 use crate::settings::limit::ChangeLimit;
 
@@ -36,16 +36,12 @@ pub fn command() -> Command {
             value("by", "FACT", "What makes a group: day, petal, database, kernel, a setting")
                 .default_value(DAY),
         )
-        .arg(
-            value("metric", "NAME,...", "What to follow [default: the limits', or the usual ones]")
-                .value_delimiter(',')
-                .action(ArgAction::Append),
-        )
-        .arg(
-            value("fail-if", "LIMIT", "Fail when the newest group, or the trend, is past it")
-                .action(ArgAction::Append)
-                .value_parser(|text: &str| text.parse::<ChangeLimit>()),
-        )
+        .arg(args::list(
+            "metric",
+            "NAME,...",
+            "What to follow [default: the limits', or the usual ones]",
+        ))
+        .arg(args::limits("Fail when the newest group, or the trend, is past it"))
         .arg(flag("json", "Print the history as JSON, and only it, on stdout"))
 }
 
@@ -66,15 +62,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let reported = history(&seen, &by, &metrics)?;
     let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
     let text = match matches.get_flag("json") {
-        true => {
-            report::json::history(&reported, &held).map_err(CommandError::failed("the history"))?
-        }
+        true => report::json::with_limits(&reported, &held)
+            .map_err(CommandError::failed("the history"))?,
         false => console.laid_out(|| report::history::render(&reported, &held)),
     };
     console.result(&text);
-    Ok(match held.iter().map(|held| held.outcome).max() {
-        Some(Outcome::Failed) => Exit::Failed,
-        Some(Outcome::Inconclusive) => Exit::Inconclusive,
-        Some(Outcome::Passed) | None => Exit::Done,
-    })
+    Ok(Exit::of_limits(&held))
 }

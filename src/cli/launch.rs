@@ -4,9 +4,9 @@ use std::env;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::runner::WorkContext;
 use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
 use crate::runner::peers::{ProgressShare, Summed, Together};
+use crate::runner::{Watch, WorkContext};
 use crate::settings::argv;
 
 use super::console::Console;
@@ -19,12 +19,6 @@ const LIBRARY_VARIABLE: &str = "PETAL_MPI_LIBRARY";
 /// Commands that work on a database or a device, and are not for several ranks.
 const ALONE: [&str; 5] = ["setup", "calibrate", "replay", "demo", "drop"];
 
-/// The ranks that a launcher started.
-struct Launched {
-    mpi: Arc<Mpi>,
-    hosts: Together,
-}
-
 /// Does a command's work: alone, or with the other ranks that a launcher started. The first of them
 /// shows it.
 pub fn with_hosts(
@@ -32,22 +26,15 @@ pub fn with_hosts(
     work: impl FnOnce(&WorkContext<'_>, &Console) -> Result<Exit, CommandError>,
 ) -> Result<Exit, CommandError> {
     let signals = signals::count()?;
-    let context = source::context(&signals, console);
-    let Some(Launched { mpi, hosts }) = join(&signals, console)? else {
-        return work(&context, console);
+    let Some((mpi, hosts)) = join(&signals, console)? else {
+        return work(&source::context(&signals, console), console);
     };
     let quiet = Console::new(true);
     let console = if hosts.is_first() { console } else { &quiet };
     let (summed, reported) =
         (Summed::new(&hosts, console), ProgressShare { hosts: &hosts, shown: console });
-    let context = match hosts.is_first() {
-        true => WorkContext { hosts: Some(&hosts), watch: &summed, ..context },
-        false => WorkContext {
-            hosts: Some(&hosts),
-            watch: &reported,
-            ..source::context(&signals, console)
-        },
-    };
+    let watch: &dyn Watch = if hosts.is_first() { &summed } else { &reported };
+    let context = WorkContext { hosts: Some(&hosts), watch, ..source::context(&signals, console) };
     let exit = work(&context, console);
     if let Err(failure) = &exit {
         hosts.call_off(&failure.message);
@@ -86,7 +73,10 @@ pub fn check(command: &str) -> Result<(), CommandError> {
 }
 
 /// Joins the other ranks; None of a petal that was started alone, with or without a launcher.
-fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, CommandError> {
+fn join(
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<Option<(Arc<Mpi>, Together)>, CommandError> {
     let Some((variable, Ranks { size, .. })) = launched() else { return Ok(None) };
     let refused = |why: &str| {
         CommandError::new(
@@ -110,7 +100,7 @@ fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, 
             "the library says that there are {of}: it is of another MPI"
         )));
     }
-    Ok(Some(Launched { mpi, hosts }))
+    Ok(Some((mpi, hosts)))
 }
 
 /// The ranks that a launcher started, as it tells them.

@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use clap_mangen::Man;
 
+use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 
@@ -24,12 +25,8 @@ pub fn command() -> Command {
         .after_help(EXAMPLES)
         .arg(Arg::new("command").value_name("COMMAND").help("The page of this command"))
         .arg(
-            Arg::new("out")
-                .long("out")
-                .value_name("FOLDER")
-                .value_parser(value_parser!(PathBuf))
-                .conflicts_with("command")
-                .help("Write every page there, as petal.1 and petal-COMMAND.1"),
+            args::path("out", "FOLDER", "Write every page there, as petal.1 and petal-COMMAND.1")
+                .conflicts_with("command"),
         )
 }
 

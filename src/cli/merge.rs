@@ -7,10 +7,10 @@ use clap::{ArgMatches, Command};
 use crate::report;
 use crate::runner::merge;
 
-use super::args::{self, flag, value};
+use super::args::{self, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::run::json;
+use super::run::show;
 
 const EXAMPLES: &str = "\
 Examples, after petal run --share K/N --start-at TIME on each of N hosts:
@@ -28,11 +28,7 @@ pub fn command() -> Command {
         .about("Merge the shares of several driver hosts into one record")
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "The folders of all shares of one run"))
-        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
-        .arg(flag(
-            "full",
-            "Print the whole report also on a terminal, where its summary is the default",
-        ))
+        .args(args::run_output())
         .arg(value("name", "NAME", "Names the merged run's folder").default_value("merged"))
         .arg(
             args::path("out", "DIR", "Where the merged run's folder is made")
@@ -45,15 +41,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let argument = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let kept = merge::merge(&folders, &out, &argument("name"))?;
-    let place = kept.folder.path().display().to_string();
-    if matches.get_flag("json") {
-        console.result(&json(&kept.run)?);
-    } else if console.is_read_at_once() && !matches.get_flag("full") {
-        console.report(|| report::text::brief(&kept.run, &place));
-    } else {
-        console.report(|| report::text::render(&kept.run));
-    }
-    console.warn(&format!("the record is in {place}"));
+    show(&kept, matches, console, Some(&report::text::brief))?;
     match kept.failure {
         Some(failure) => Err(failure.into()),
         None => Ok(Exit::of_run(&kept.run)),

@@ -101,8 +101,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let on_cut = |trial: &_, cut: &_| console.warn(&report::powercut::cut(trial, cut));
     let (found, error) = powercut::run(&request, &context.caller, context.watch, &on_cut)?;
     if matches.get_flag("json") {
-        let text = serde_json::to_string_pretty(&found);
-        console.result(&(text.map_err(CommandError::failed("the cuts are no JSON"))? + "\n"));
+        let text = report::json::pretty(&found);
+        console.result(&text.map_err(CommandError::failed("the cuts are no JSON"))?);
     } else {
         console.report(|| report::powercut::text(&found));
     }

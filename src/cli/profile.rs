@@ -1,7 +1,7 @@
 //! `petal profile`: what a database did over time, from reports, from a run's folder, from a server at
 //! work, or of several profiles added up.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use clap::{ArgMatches, Command};
 use crate::analysis::profile::parts::{self, Part};
 use crate::analysis::profile::{ProfileError, add, of_run, of_work};
 use crate::awr::{self, AwrError, to_profile};
+use crate::record;
 use crate::record::profile::{self as kept, Profile};
-use crate::record::{self, Run};
 use crate::report;
 use crate::settings::LoopSide;
 use crate::settings::table::CommandKind;
@@ -102,12 +102,6 @@ fn of_server(
     Ok(parts::profile(vec![part])?)
 }
 
-/// What a named file or folder is.
-enum Named {
-    Profile(Box<Profile>),
-    Parts(Vec<Part>),
-}
-
 fn of_files(
     files: &[&PathBuf],
     every: Duration,
@@ -115,10 +109,16 @@ fn of_files(
 ) -> Result<Profile, CommandError> {
     let mut profiles = Vec::new();
     let mut all = Vec::new();
-    for file in files {
-        match named(file, every, console)? {
-            Named::Profile(profile) => profiles.push((file.display().to_string(), *profile)),
-            Named::Parts(parts) => all.extend(parts),
+    for path in files {
+        let shown = path.display().to_string();
+        if path.file_name() == Some(OsStr::new("run.json")) || record::is_one(path) {
+            all.push(of_run::part(&shown, &record::load(path)?, every.as_secs_f64()));
+        } else if path.is_dir() {
+            all.extend(of_folder(path, console)?);
+        } else if kept::is_one(path) {
+            profiles.push((shown, kept::load(path)?));
+        } else {
+            all.extend(of_reports(path, false, console));
         }
     }
     match (profiles.is_empty(), all.is_empty()) {
@@ -128,22 +128,6 @@ fn of_files(
             "profiles are added to profiles: make one of the reports first, with -o FILE",
         )),
     }
-}
-
-fn named(path: &Path, every: Duration, console: &Console) -> Result<Named, CommandError> {
-    let shown = path.display().to_string();
-    let is_run_file = path.file_name() == Some(&OsString::from("run.json"));
-    if is_run_file || record::is_one(path) {
-        let run: Run = record::load(path)?;
-        return Ok(Named::Parts(vec![of_run::part(&shown, &run, every.as_secs_f64())]));
-    }
-    if path.is_dir() {
-        return Ok(Named::Parts(of_folder(path, console)?));
-    }
-    if kept::is_one(path) {
-        return Ok(Named::Profile(Box::new(kept::load(path)?)));
-    }
-    Ok(Named::Parts(of_reports(path, false, console)))
 }
 
 /// The reports of a folder; other files are passed over.

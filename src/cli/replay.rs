@@ -60,17 +60,10 @@ const TRIAL_S_DEFAULT: u32 = 10;
 const STEPS_MAX: usize = 50;
 
 pub fn command() -> Command {
-    let profile = args::path("profile", "PROFILE", "A profile that petal profile made");
     let command = Command::new("replay")
         .about("Drive the load of a profile here: will it fit, and with how much room?")
         .after_help(EXAMPLES)
-        .arg(
-            clap::Arg::new("profile")
-                .value_name("PROFILE")
-                .required(true)
-                .value_parser(clap::value_parser!(PathBuf))
-                .help(profile.get_help().cloned().unwrap_or_default()),
-        )
+        .arg(args::file("profile", "PROFILE", "A profile that petal profile made"))
         .arg(
             value(
                 "play",
@@ -105,11 +98,7 @@ pub fn command() -> Command {
             flag("fresh", "Begin the steps anew; what is in their folder is kept beside it")
                 .requires("scale"),
         )
-        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
-        .arg(flag(
-            "full",
-            "Print the whole report also on a terminal, where its summary is the default",
-        ))
+        .args(args::run_output())
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
@@ -147,23 +136,21 @@ fn scales(text: &str) -> Result<Vec<f64>, String> {
 }
 
 /// A command line, read.
-struct Given {
+struct Given<'a> {
+    matches: &'a ArgMatches,
     profile: Profile,
     flags: BTreeMap<&'static str, String>,
-    conf: Option<PathBuf>,
-    schemas: Option<u32>,
 }
 
-impl Given {
-    fn sources(&self, flags: BTreeMap<&'static str, String>) -> Sources<'_> {
-        Sources {
-            command: CommandKind::Run,
-            flags,
-            environment: &read::process_environment,
-            conf: self.conf.clone(),
-            directory: Some(PathBuf::from(".")),
-            schemas: self.schemas,
-        }
+impl Given<'_> {
+    fn sources(&self, flags: BTreeMap<&'static str, String>) -> Sources<'static> {
+        let schemas = self.matches.get_one("schemas").copied();
+        source::sources(self.matches, CommandKind::Run, flags, schemas)
+    }
+
+    /// The multiples of the load, where the flag names any.
+    fn scales(&self) -> Option<&[f64]> {
+        self.matches.get_one::<Vec<f64>>("scale").map(Vec::as_slice)
     }
 
     /// The flags, with those of the plan; what the profile says is taken from nowhere else.
@@ -191,7 +178,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let is_dry = matches.get_flag("dry-run");
     let trial_s = matches.get_one::<u32>("trial").copied().unwrap_or(TRIAL_S_DEFAULT);
-    let is_stepped = matches.get_one::<Vec<f64>>("scale").is_some_and(|scales| scales.len() > 1);
+    let is_stepped = given.scales().is_some_and(|scales| scales.len() > 1);
     let with_plan = |plan: &ReplayPlan| -> Result<Settings, RunError> {
         let mut settings = read::read(&given.sources(given.flags(Some(plan))))?;
         if is_stepped && given.flags.contains_key("OUT") {
@@ -218,7 +205,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     };
     let asked = replay::untried(&request, &ground)?;
     let objective = objective(matches, &asked)?;
-    let dir = steps_dir(matches, &given, &base, &asked);
+    let dir = steps_dir(&given, &base, &asked);
     let goes_on = dir.as_ref().filter(|_| !is_dry && !matches.get_flag("fresh"));
     let kept = match goes_on {
         Some(dir) => replay::kept(&asked, dir, objective.as_ref())?,
@@ -239,28 +226,23 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     if is_dry {
         return Ok(Exit::Done);
     }
-    match (matches.get_one::<Vec<f64>>("scale").map_or(&[1.0][..], Vec::as_slice), dir) {
-        ([scale], _) => once(matches, &given, (&plan, *scale), &context, console),
-        (scales, dir) => step_by_step(matches, &given, (&plan, scales, dir), objective, console),
+    match given.scales().unwrap_or(&[1.0]) {
+        [scale] => once(&given, &plan, *scale, &context, console),
+        scales => step_by_step(&given, (&plan, scales, dir), objective, console),
     }
 }
 
 /// The folder of a replay step by step: the one that was named, else one named after what was asked;
 /// None of a single multiple.
-fn steps_dir(
-    matches: &ArgMatches,
-    given: &Given,
-    base: &Settings,
-    asked: &ReplayPlan,
-) -> Option<PathBuf> {
-    let scales = matches.get_one::<Vec<f64>>("scale").filter(|scales| scales.len() > 1)?;
+fn steps_dir(given: &Given<'_>, base: &Settings, asked: &ReplayPlan) -> Option<PathBuf> {
+    let scales = given.scales().filter(|scales| scales.len() > 1)?;
     if let Some(out) = given.flags.get("OUT").filter(|out| !out.is_empty()) {
         return Some(out.into());
     }
     Some(sweep::steps_dir(base, &asked.of, scales))
 }
 
-fn given(matches: &ArgMatches) -> Result<Given, CommandError> {
+fn given(matches: &ArgMatches) -> Result<Given<'_>, CommandError> {
     let flags = flags::given(matches, CommandKind::Run);
     let contradicts = SAID_BY_PROFILE.into_iter().find(|key| flags.contains_key(key));
     if let Some(parameter) = contradicts.and_then(table::find) {
@@ -271,12 +253,8 @@ fn given(matches: &ArgMatches) -> Result<Given, CommandError> {
         )));
     }
     let path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
-    Ok(Given {
-        profile: crate::analysis::profile::resummarise(profile::load(&path)?),
-        flags,
-        conf: matches.get_one::<PathBuf>("conf").cloned(),
-        schemas: matches.get_one("schemas").copied(),
-    })
+    let profile = crate::analysis::profile::resummarise(profile::load(&path)?);
+    Ok(Given { matches, profile, flags })
 }
 
 /// The stated objective, or production's own latency.
@@ -294,9 +272,9 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
 }
 
 fn once(
-    matches: &ArgMatches,
-    given: &Given,
-    (plan, scale): (&ReplayPlan, f64),
+    given: &Given<'_>,
+    plan: &ReplayPlan,
+    scale: f64,
     context: &WorkContext<'_>,
     console: &Console,
 ) -> Result<Exit, CommandError> {
@@ -305,18 +283,17 @@ fn once(
     let settings = read::read(&given.sources(flags))?;
     settings.notes.iter().for_each(|note| console.warn(note));
     let mut series = RunSeries::new(context.open(&settings)?, settings, context)?;
-    series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
+    series.os_data = given.matches.get_one::<PathBuf>("os-data").cloned();
     series.replay = Some(plan.of.clone());
     let brief = |run: &Run, place: &str| {
         let imitated = report::replay::imitated(run).unwrap_or_default();
         format!("{}{imitated}", report::text::brief(run, place))
     };
-    run_command::run_repeats(&series, Some("replay"), matches, console, Some(&brief))
+    run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief))
 }
 
 fn step_by_step(
-    matches: &ArgMatches,
-    given: &Given,
+    given: &Given<'_>,
     (plan, scales, dir): (&ReplayPlan, &[f64], Option<PathBuf>),
     objective: Option<Objective>,
     console: &Console,
@@ -331,9 +308,9 @@ fn step_by_step(
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,
         load: false,
-        fresh: matches.get_flag("fresh"),
+        fresh: given.matches.get_flag("fresh"),
         again_failed: false,
-        os_data: matches.get_one("os-data").cloned(),
+        os_data: given.matches.get_one("os-data").cloned(),
         objective: objective.clone(),
         replay: Some(Replayed {
             of: ReplayOf {
@@ -347,7 +324,7 @@ fn step_by_step(
     let context = source::context(&signals, console);
     let (swept, exit, folder) = sweep_command::sweep_into(&request, &context)?;
     match break_point::of(&swept, objective.as_ref()) {
-        Some(found) if !matches.get_flag("json") => {
+        Some(found) if !given.matches.get_flag("json") => {
             let page = folder.join(report::FIT_HTML_NAME);
             console.warn(&format!("the answer as a page is {}", page.display()));
             console.report(|| report::replay::break_point(&found));

@@ -277,9 +277,7 @@ pub(super) fn of_one_calibration(
     if !is_json {
         return Ok(report::calibration::render(calibration));
     }
-    serde_json::to_string_pretty(calibration)
-        .map(|text| text + "\n")
-        .map_err(CommandError::failed("the calibration is no JSON"))
+    report::json::pretty(calibration).map_err(CommandError::failed("the calibration is no JSON"))
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,

@@ -12,6 +12,7 @@ use crate::record::moment::exact;
 use crate::report;
 use crate::runner::WorkContext;
 use crate::runner::job::Start;
+use crate::runner::merge::RunWithFolder;
 use crate::runner::peers::Together;
 use crate::runner::series::RunSeries;
 use crate::runner::start;
@@ -21,7 +22,7 @@ use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady};
 use crate::workload::share::Share;
 
-use super::args::{self, flag, value, whole};
+use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::{launch, metrics, source};
@@ -51,11 +52,7 @@ pub fn command() -> Command {
                 .value_parser(whole::<u32>(0, SCHEMAS_MAX.into()))
                 .help("SLOB's own form of -s"),
         )
-        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
-        .arg(flag(
-            "full",
-            "Print the whole report also on a terminal, where its summary is the default",
-        ))
+        .args(args::run_output())
         .arg(value("name", "NAME", "Names the run's folder"))
         .arg(
             value(
@@ -155,17 +152,7 @@ pub fn run_repeats(
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let kept = series.run_once(repeat, name)?;
-        let place = kept.folder.path().display().to_string();
-        if let Some(brief) = brief {
-            if matches.get_flag("json") {
-                console.result(&json(&kept.run)?);
-            } else if console.is_read_at_once() && !matches.get_flag("full") {
-                console.report(|| brief(&kept.run, &place));
-            } else {
-                console.report(|| report::text::render(&kept.run));
-            }
-        }
-        console.warn(&format!("the record is in {place}"));
+        show(&kept, matches, console, brief)?;
         exit = exit.max(Exit::of_run(&kept.run));
         if let Some(failure) = kept.failure {
             return Err(failure.into());
@@ -175,6 +162,26 @@ pub fn run_repeats(
         }
     }
     Ok(exit)
+}
+
+/// Shows a run in the form that the flags ask for; without `brief` only where its record is.
+pub fn show(
+    kept: &RunWithFolder,
+    matches: &ArgMatches,
+    console: &Console,
+    brief: Option<Brief<'_>>,
+) -> Result<(), CommandError> {
+    let place = kept.folder.path().display().to_string();
+    match brief {
+        None => {}
+        Some(_) if matches.get_flag("json") => console.result(&json(&kept.run)?),
+        Some(brief) if console.is_read_at_once() && !matches.get_flag("full") => {
+            console.report(|| brief(&kept.run, &place));
+        }
+        Some(_) => console.report(|| report::text::render(&kept.run)),
+    }
+    console.warn(&format!("the record is in {place}"));
+    Ok(())
 }
 
 /// How many schemas: `-s N`, or SLOB's own `petal run N`.
@@ -227,22 +234,19 @@ fn start_at(text: &str) -> Result<OffsetDateTime, String> {
 fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), CommandError> {
     let Some(at) = start else { return Ok(()) };
     let now = OffsetDateTime::now_utc();
-    let refused =
-        |why: String| Err(CommandError::usage(format!("--start-at {}: {why}", exact(at))));
+    let refused = |why: &str| Err(CommandError::usage(format!("--start-at {}: {why}", exact(at))));
     if settings.repeats > 1 {
-        return refused(format!(
+        return refused(&format!(
             "REPEATS={}: one moment begins one run; call petal once for each repeat, with a moment \
              for each",
             settings.repeats
         ));
     }
     if settings.until_steady.is_some() {
-        return refused(
-            "--until-steady ends each host at a moment of its own; leave it out".to_owned(),
-        );
+        return refused("--until-steady ends each host at a moment of its own; leave it out");
     }
     if at < now {
-        return refused(format!(
+        return refused(&format!(
             "that has passed: it is {} now; leave hosts the time to connect and to settle",
             exact(now)
         ));
@@ -276,23 +280,22 @@ fn check_hosts(
 fn check_ledger(series: &RunSeries<'_>, hosts: Option<&Together>) -> Result<(), CommandError> {
     let Some(path) = &series.ledger else { return Ok(()) };
     let refused =
-        |why: String| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
+        |why: &str| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
     if hosts.is_some() {
         return refused(
             "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \
-             for each host"
-                .to_owned(),
+             for each host",
         );
     }
     if series.settings.repeats > 1 {
         let repeats = series.settings.repeats;
-        return refused(format!(
+        return refused(&format!(
             "REPEATS={repeats}: a ledger is of one run; call petal once for each, with a file for \
              each"
         ));
     }
     if series.settings.only_reads() {
-        return refused("the run only reads and commits nothing; raise UPDATE_PCT".to_owned());
+        return refused("the run only reads and commits nothing; raise UPDATE_PCT");
     }
     Ok(())
 }

@@ -45,14 +45,7 @@ fn read_flags(
     (command, schemas): (CommandKind, Option<u32>),
     console: &Console,
 ) -> Result<Settings, CommandError> {
-    let mut settings = read::read(&Sources {
-        command,
-        flags,
-        environment: &read::process_environment,
-        conf: matches.get_one::<PathBuf>("conf").cloned(),
-        directory: Some(PathBuf::from(".")),
-        schemas,
-    })?;
+    let mut settings = read::read(&sources(matches, command, flags, schemas))?;
     // Only some commands have it.
     let destroy = matches.try_get_one::<PathBuf>("destroy-data");
     settings.destroy_data = destroy.ok().flatten().cloned();
@@ -61,6 +54,25 @@ fn read_flags(
     }
     settings.notes.iter().for_each(|note| console.warn(note));
     Ok(settings)
+}
+
+/// The sources of a command that is called in this directory: its flags, the environment, and
+/// slob.conf or the file that `--conf` names.
+pub fn sources(
+    matches: &ArgMatches,
+    command: CommandKind,
+    flags: BTreeMap<&'static str, String>,
+    schemas: Option<u32>,
+) -> Sources<'static> {
+    Sources {
+        command,
+        flags,
+        environment: &read::process_environment,
+        // Only some commands have it.
+        conf: matches.try_get_one::<PathBuf>("conf").ok().flatten().cloned(),
+        directory: Some(PathBuf::from(".")),
+        schemas,
+    }
 }
 
 /// Opens the engine for a command that stops for no signal itself: where the engine does, signals

@@ -15,7 +15,6 @@ use crate::runner::WorkContext;
 use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use crate::settings::axes::Asked;
-use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 
 use super::args::{self, flag, value};
@@ -74,14 +73,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             sessions: matches.get_one("sessions").cloned(),
             targets: targets.cloned().collect(),
         },
-        sources: Sources {
-            command: CommandKind::Sweep,
-            flags: Default::default(),
-            environment: &read::process_environment,
-            conf: matches.get_one::<PathBuf>("conf").cloned(),
-            directory: Some(PathBuf::from(".")),
-            schemas: matches.get_one("schemas").copied(),
-        },
+        sources: source::sources(
+            matches,
+            CommandKind::Sweep,
+            Default::default(),
+            matches.get_one("schemas").copied(),
+        ),
         dir,
         load: matches.get_flag("load"),
         fresh: matches.get_flag("fresh"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 
 use crate::record::ledger;
 use crate::report;
@@ -28,13 +28,7 @@ pub fn command() -> Command {
     let command = Command::new("verify")
         .about("Tell whether every commit of a ledger is still there: after a cut, a failover")
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("The ledger that petal run --ledger FILE kept"),
-        )
+        .arg(args::file("file", "FILE", "The ledger that petal run --ledger FILE kept"))
         .arg(flag("json", "Print what was found as JSON, and only it, on stdout"));
     args::with_settings(command, CommandKind::Target)
 }
@@ -47,9 +41,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     as_the_run_was(&mut settings, &ledger.header);
     let found = verify::verify(&ledger, &settings, &source::context(&signals, console))?;
     if matches.get_flag("json") {
-        let text = serde_json::to_string_pretty(&found);
-        console
-            .result(&(text.map_err(CommandError::failed("the verification is no JSON"))? + "\n"));
+        let text = report::json::pretty(&found);
+        console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
     } else {
         console.report(|| report::verification::text(&found));
     }

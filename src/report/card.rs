@@ -1,9 +1,9 @@
 //! A record as a card, for a README or a ticket: one drawing, and a block of Markdown beside it.
 
 use super::numbers::{micros, or_dash, rate};
-use super::petals::{PIOPS, can_draw, svg_titled};
+use super::petals::{PIOPS, can_draw, highest_peak, svg_titled};
 use super::records::Shown;
-use crate::analysis::petals::{PetalLine, Petals};
+use crate::analysis::petals::{PetalLine, Petals, Point};
 use crate::settings::printable::printable_line;
 
 pub const SVG_NAME: &str = "card.svg";
@@ -20,16 +20,15 @@ pub struct Card {
 
 /// `verdict` is the line to paste of a run; a sweep's is made of its petals.
 pub fn card(shown: &Shown, verdict: Option<&str>) -> Card {
-    let best = best(&shown.petals);
+    let best = highest_peak(&shown.petals);
     let verdict = verdict.map_or_else(|| or_dash(best, verdict_of), str::to_owned);
     let platform = shown.title();
     let runs = if shown.runs == 1 { "run" } else { "runs" };
     let measured =
         format!("{}, {} {runs}, petal {}", shown.measured, shown.runs, shown.petal_version);
-    let warnings = best.map(|(line, at)| &line.points[at].warnings);
+    let warnings = best.map(|(_, point)| &point.warnings);
     let warnings: Vec<&str> = warnings.into_iter().flatten().map(String::as_str).collect();
-    let heading = or_dash(best, |(line, at)| {
-        let point = &line.points[at];
+    let heading = or_dash(best, |(_, point)| {
         let piops = or_dash(point.piops.as_ref(), |seen| rate(seen.mean));
         let read_us = or_dash(point.read_us.as_ref(), |seen| micros(seen.mean));
         format!("{piops} PIOPS at {read_us} us")
@@ -54,18 +53,7 @@ pub fn card(shown: &Shown, verdict: Option<&str>) -> Card {
     Card { svg, markdown: format!("{}{head}{rows}", picture.unwrap_or_default()) }
 }
 
-/// The line with the highest peak, and where the peak is.
-fn best(petals: &Petals) -> Option<(&PetalLine, usize)> {
-    let peaks = petals.lines.iter().filter_map(|line| {
-        let at = line.peak?;
-        Some((line, at, line.points.get(at)?.piops.as_ref()?.mean))
-    });
-    let best = peaks.max_by(|a, b| a.2.total_cmp(&b.2));
-    best.map(|(line, at, _)| (line, at))
-}
-
-fn verdict_of((line, at): (&PetalLine, usize)) -> String {
-    let point = &line.points[at];
+fn verdict_of((line, point): (&PetalLine, &Point)) -> String {
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let half = half.map_or(String::new(), |half| format!(" +- {}", rate(half)));
     let limit =

@@ -1,9 +1,10 @@
 //! A comparison as text, and as a CSV with a row per cell, metric and side.
 
 use super::csv_rows::CsvRows;
-use super::numbers::{UNKNOWN, or_dash, rate};
+use super::json::word;
+use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Align, Table, paragraph};
-use super::text::section;
+use super::text::{bullets, caveats, section};
 use crate::analysis::compare::limits::{LimitResult, Outcome};
 use crate::analysis::compare::{
     Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
@@ -42,10 +43,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     }
     costs(&mut out, &comparison.costs);
     differing(&mut out, comparison);
-    if !comparison.notes.is_empty() {
-        section(&mut out, "before you believe it", "");
-        comparison.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
-    }
+    caveats(&mut out, &comparison.notes);
     how_to_read(&mut out, comparison);
     out
 }
@@ -201,7 +199,7 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
         );
     }
     lines.push("docs/numbers.md of petal has every formula and its source.");
-    lines.iter().for_each(|line| out.push_str(&paragraph("- ", "  ", line)));
+    bullets(out, lines);
 }
 
 /// A row per cell, metric and later side.
@@ -227,14 +225,10 @@ pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
     writer.finish()
 }
 
-fn known(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
 fn csv_side(figures: Option<&Figures>) -> [String; 4] {
     let (low, high) = figures.and_then(|figures| figures.interval).unzip();
-    let runs = figures.map_or_else(String::new, |figures| figures.values.len().to_string());
-    [runs, known(figures.map(|figures| figures.mean)), known(low), known(high)]
+    let runs = exact(figures.map(|figures| figures.values.len()));
+    [runs, exact(figures.map(|figures| figures.mean)), exact(low), exact(high)]
 }
 
 fn csv_change(change: Option<&Change>) -> [String; 7] {
@@ -242,17 +236,13 @@ fn csv_change(change: Option<&Change>) -> [String; 7] {
     let difference = &change.difference;
     let percent = |share: f64| share * 100.0;
     let (low, high) = difference.interval.unzip();
-    let method = match difference.method {
-        Method::Paired => "paired",
-        Method::Welch => "welch",
-    };
     [
-        known(Some(percent(difference.share))),
-        known(low.map(percent)),
-        known(high.map(percent)),
-        known(difference.p),
-        known(change.p_corrected),
-        method.to_owned(),
+        percent(difference.share).to_string(),
+        exact(low.map(percent)),
+        exact(high.map(percent)),
+        exact(difference.p),
+        exact(change.p_corrected),
+        word(&difference.method),
         change.significance.words().to_owned(),
     ]
 }

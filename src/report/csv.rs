@@ -9,8 +9,7 @@ use crate::stats::counters::IoCounts;
 use crate::stats::histogram::LatencySummary;
 use crate::workload::op::Kind;
 
-type Field = Box<dyn Fn(&Second) -> Option<String>>;
-type Plain = fn(&Second) -> Option<String>;
+type Field = fn(&Second) -> Option<String>;
 type LatencyFigure = fn(&LatencySummary) -> Option<f64>;
 
 fn count(value: Option<u64>) -> Option<String> {
@@ -21,60 +20,57 @@ fn decimal(value: Option<f64>) -> Option<String> {
     value.map(|value| format!("{value:.3}"))
 }
 
-fn columns() -> Vec<(&'static str, Field)> {
-    let petal: [(&'static str, Plain); 13] = [
-        ("from_s", |second| decimal(Some(second.from_s))),
-        ("length_s", |second| decimal(Some(second.length_s))),
-        ("sessions", |second| Some(second.sessions.to_string())),
-        ("ops", |second| count(Some(second.ops.total))),
-        ("ops_select", |second| count(Some(second.ops.select))),
-        ("ops_scan", |second| count(Some(second.ops.scan))),
-        ("ops_update", |second| count(Some(second.ops.update))),
-        ("ops_cut", |second| count(Some(second.ops.cut))),
-        ("rows_select", |second| count(Some(second.rows.select))),
-        ("rows_scan", |second| count(Some(second.rows.scan))),
-        ("rows_update", |second| count(Some(second.rows.update))),
-        ("rows_asked", |second| count(second.rows_asked.map(|asked| asked.total()))),
-        ("errors", |second| count(Some(second.errors))),
-    ];
-    let host: [(&'static str, Plain); 13] = [
-        ("device_read_requests", |second| Some(second.device?.read_requests.to_string())),
-        ("device_read_bytes", |second| Some(second.device?.read_bytes.to_string())),
-        ("device_read_ms", |second| Some(second.device?.read_ms.to_string())),
-        ("device_write_requests", |second| Some(second.device?.write_requests.to_string())),
-        ("device_write_bytes", |second| Some(second.device?.write_bytes.to_string())),
-        ("device_write_ms", |second| Some(second.device?.write_ms.to_string())),
-        ("device_flushes", |second| Some(second.device?.flushes.to_string())),
-        ("device_busy_ms", |second| Some(second.device?.busy_ms.to_string())),
-        ("cpu_user", |second| decimal(Some(second.cpu?.user))),
-        ("cpu_system", |second| decimal(Some(second.cpu?.system))),
-        ("cpu_iowait", |second| decimal(Some(second.cpu?.iowait))),
-        ("cpu_idle", |second| decimal(Some(second.cpu?.idle))),
-        ("cpu_steal", |second| decimal(Some(second.cpu?.steal))),
-    ];
-    let database = IoCounts::NAMES.into_iter().enumerate().map(|(at, name)| {
-        let field: Field = Box::new(move |second: &Second| count(second.io?.each()[at]));
-        (name, field)
-    });
-    let plain = |(name, field): (&'static str, Plain)| (name, Box::new(field) as Field);
-    petal.map(plain).into_iter().chain(database).chain(host.map(plain)).collect()
-}
+/// What petal itself counts.
+const PETAL: [(&str, Field); 13] = [
+    ("from_s", |second| decimal(Some(second.from_s))),
+    ("length_s", |second| decimal(Some(second.length_s))),
+    ("sessions", |second| Some(second.sessions.to_string())),
+    ("ops", |second| count(Some(second.ops.total))),
+    ("ops_select", |second| count(Some(second.ops.select))),
+    ("ops_scan", |second| count(Some(second.ops.scan))),
+    ("ops_update", |second| count(Some(second.ops.update))),
+    ("ops_cut", |second| count(Some(second.ops.cut))),
+    ("rows_select", |second| count(Some(second.rows.select))),
+    ("rows_scan", |second| count(Some(second.rows.scan))),
+    ("rows_update", |second| count(Some(second.rows.update))),
+    ("rows_asked", |second| count(second.rows_asked.map(|asked| asked.total()))),
+    ("errors", |second| count(Some(second.errors))),
+];
 
-/// Columns of every kind's latency, after those of [`columns`].
+/// What the operating system counts of the data's devices and of the processors.
+const HOST: [(&str, Field); 13] = [
+    ("device_read_requests", |second| Some(second.device?.read_requests.to_string())),
+    ("device_read_bytes", |second| Some(second.device?.read_bytes.to_string())),
+    ("device_read_ms", |second| Some(second.device?.read_ms.to_string())),
+    ("device_write_requests", |second| Some(second.device?.write_requests.to_string())),
+    ("device_write_bytes", |second| Some(second.device?.write_bytes.to_string())),
+    ("device_write_ms", |second| Some(second.device?.write_ms.to_string())),
+    ("device_flushes", |second| Some(second.device?.flushes.to_string())),
+    ("device_busy_ms", |second| Some(second.device?.busy_ms.to_string())),
+    ("cpu_user", |second| decimal(Some(second.cpu?.user))),
+    ("cpu_system", |second| decimal(Some(second.cpu?.system))),
+    ("cpu_iowait", |second| decimal(Some(second.cpu?.iowait))),
+    ("cpu_idle", |second| decimal(Some(second.cpu?.idle))),
+    ("cpu_steal", |second| decimal(Some(second.cpu?.steal))),
+];
+
+/// Columns of every kind's latency, after those of [`PETAL`], of the database and of [`HOST`].
 const LATENCIES: [(&str, LatencyFigure); 4] =
     [("mean", |l| l.mean), ("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
 
 pub fn timeline(run: &Run) -> Result<String, csv::Error> {
-    let columns = columns();
+    let name = |(name, _): (&'static str, Field)| name;
     let mut writer = CsvRows::new();
     let latency_names = Kind::ALL.iter().flat_map(|kind| {
         LATENCIES.iter().map(move |(figure, _)| format!("{}_{figure}_us", kind.name()))
     });
     let os = OsColumns::of(run);
-    let names = columns.iter().map(|(name, _)| (*name).to_owned()).chain(latency_names);
-    writer.row(names.chain(os.names()))?;
+    let names = PETAL.map(name).into_iter().chain(IoCounts::NAMES).chain(HOST.map(name));
+    writer.row(names.map(str::to_owned).chain(latency_names).chain(os.names()))?;
     for second in &run.details.timeline {
-        let fields = columns.iter().map(|(_, field)| field(second));
+        let shown = |(_, field): (&str, Field)| field(second);
+        let database = (0..IoCounts::NAMES.len()).map(|at| count(second.io?.each()[at]));
+        let fields = PETAL.map(shown).into_iter().chain(database).chain(HOST.map(shown));
         let latencies = Kind::ALL.iter().flat_map(|kind| {
             let latency = second.latency_us.get(kind.name());
             LATENCIES.iter().map(move |(_, figure)| decimal(latency.and_then(figure)))

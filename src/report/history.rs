@@ -3,7 +3,7 @@
 use super::compare::verdicts;
 use super::numbers::{UNKNOWN, or_dash, rate};
 use super::table::{Table, paragraph};
-use super::text::section;
+use super::text::{bullets, caveats, section};
 use crate::analysis::compare::ContextDifference;
 use crate::analysis::compare::history::{FigureHistory, History, HistoryGroup, Shift};
 use crate::analysis::compare::limits::LimitResult;
@@ -23,19 +23,12 @@ pub fn render(history: &History, held: &[LimitResult]) -> String {
         let title = [vec![series.metric.clone()], cell].concat().join(", ");
         section(&mut out, &title, "means of runs, 95 % intervals");
         out.push_str(&table(series, &history.by).render());
-        let reported = trend(series);
-        out.push_str(&paragraph("", "  ", &reported));
-        let changes = series.steps.iter().filter(|step| step.is_change);
-        changes.for_each(|step| out.push_str(&paragraph("- ", "  ", &changed(step))));
+        out.push_str(&paragraph("", "  ", &trend(series)));
+        bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
     }
-    if !history.notes.is_empty() {
-        section(&mut out, "before you believe it", "");
-        history.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
-    }
+    caveats(&mut out, &history.notes);
     section(&mut out, "how to read this", "");
-    for line in READING {
-        out.push_str(&paragraph("- ", "  ", line));
-    }
+    bullets(&mut out, READING);
     out
 }
 

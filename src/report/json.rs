@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::compare::Comparison;
-use crate::analysis::compare::history::History;
 use crate::analysis::compare::limits::LimitResult;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{SweepPlan, Swept};
@@ -15,6 +13,12 @@ use crate::record::{Run, SessionLost, Status};
 /// A value, indented, with a line's end.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// The word by which the JSON names a kind, a format, a source or a method.
+pub(super) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or("").to_owned()
 }
 
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
@@ -76,30 +80,20 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
     pretty(&summary)
 }
 
-/// What `petal compare --json` prints: the comparison, and what the limits came to.
 #[derive(Serialize)]
-struct Compared<'a> {
+struct WithLimits<'a, T> {
     #[serde(flatten)]
-    comparison: &'a Comparison,
+    of: &'a T,
     limits: &'a [LimitResult],
 }
 
-pub fn comparison(
-    comparison: &Comparison,
+/// What `petal compare --json` and `petal history --json` print: the comparison or the history, and
+/// what the limits came to.
+pub fn with_limits(
+    of: &impl Serialize,
     limits: &[LimitResult],
 ) -> Result<String, serde_json::Error> {
-    pretty(&Compared { comparison, limits })
-}
-
-#[derive(Serialize)]
-struct Followed<'a> {
-    #[serde(flatten)]
-    history: &'a History,
-    limits: &'a [LimitResult],
-}
-
-pub fn history(history: &History, limits: &[LimitResult]) -> Result<String, serde_json::Error> {
-    pretty(&Followed { history, limits })
+    pretty(&WithLimits { of, limits })
 }
 
 #[derive(Serialize)]

@@ -59,6 +59,11 @@ pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
+/// The shortest text that reads back as the same value; empty for what is unknown.
+pub fn exact(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// One over the other; unknown where either is, or where there is nothing to divide by.
 pub fn ratio(over: Option<u64>, under: Option<u64>) -> Option<f64> {
     let (over, under) = over.zip(under)?;

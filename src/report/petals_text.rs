@@ -3,7 +3,7 @@
 
 use super::numbers::{micros, or_dash, rate, whole};
 use super::table::{self, Table, paragraph};
-use super::text::section;
+use super::text::{caveats, section};
 use crate::analysis::petals::{Estimate, PetalLine, Petals};
 use crate::analysis::price;
 use crate::settings::objective::Objective;
@@ -20,10 +20,7 @@ pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> Stri
     out.push_str(&lines(petals, objective));
     section(&mut out, "points", "means, 95 % intervals");
     out.push_str(&points(petals));
-    if !petals.notes.is_empty() {
-        section(&mut out, "before you believe it", "");
-        petals.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
-    }
+    caveats(&mut out, &petals.notes);
     out
 }
 

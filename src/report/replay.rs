@@ -1,8 +1,6 @@
 //! A replay for a person: how a profile becomes operations, before the run; what of it was imitated,
 //! after it; and up to which multiple a platform holds it.
 
-use std::collections::BTreeMap;
-
 use super::numbers::{micros, or_dash, rate};
 use super::table::{Table, line, paragraph};
 use crate::analysis::break_point::{BreakPoint, LoadStep};
@@ -121,7 +119,8 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
         "scale | held | operations/s | PIOPS | read us | log us | op p99 us | why not",
     );
     for LoadStep { scale, runs, held, reasons, figures } in &found.steps {
-        let figure = |name: &str, show: fn(f64) -> String| or_dash(named(figures, name), show);
+        let figure =
+            |name: &str, show: fn(f64) -> String| or_dash(figures.get(name).copied(), show);
         table.row([
             format!("{scale}"),
             format!("{held} of {runs}"),
@@ -134,10 +133,6 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
         ]);
     }
     table
-}
-
-fn named(figures: &BTreeMap<String, f64>, name: &str) -> Option<f64> {
-    figures.get(name).copied()
 }
 
 /// Several platforms under the same load, a row each.

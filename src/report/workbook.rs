@@ -5,6 +5,8 @@ use rust_xlsxwriter::{Chart, ChartMarker, ChartType, Format, Workbook, Worksheet
 
 use super::awr::csv as awr_csv;
 use super::csv as timeline;
+use super::json::word;
+use super::numbers::exact;
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use crate::awr::columns;
 use crate::awr::report::Report;
@@ -124,16 +126,14 @@ fn petals_of(observations: &[Observation]) -> Sheet {
         "petals",
         "line sessions piops piops_half read_us read_us_half mb_s ops_s op_p99_us repeats",
     );
-    let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let mean = |seen: &Option<Estimate>| known(seen.as_ref().map(|seen| seen.mean));
-    let half = |seen: &Option<Estimate>| known(seen.as_ref().and_then(|seen| seen.half_width));
+    let mean = |seen: &Option<Estimate>| exact(seen.as_ref().map(|seen| seen.mean));
+    let half = |seen: &Option<Estimate>| exact(seen.as_ref().and_then(|seen| seen.half_width));
     let row = |line: &PetalLine, point: &Point| {
-        let repeats = point.piops.as_ref().map(|seen| seen.values.len() as f64);
+        let repeats = exact(point.piops.as_ref().map(|seen| seen.values.len()));
         let (name, sessions) = (line.name.clone(), point.sessions.to_string());
         let (piops, read_us) = (&point.piops, &point.read_us);
         let figures = [mean(piops), half(piops), mean(read_us), half(read_us)];
-        let others =
-            [mean(&point.mb_s), mean(&point.ops_s), mean(&point.op_p99_us), known(repeats)];
+        let others = [mean(&point.mb_s), mean(&point.ops_s), mean(&point.op_p99_us), repeats];
         [name, sessions].into_iter().chain(figures).chain(others).collect()
     };
     for line in &Petals::of(observations).lines {
@@ -147,17 +147,16 @@ fn waits(named: &[(&str, &Run)]) -> Sheet {
     for (name, run) in named {
         let counted = run.counted();
         sheet.rows.extend(counted.summary.waits.iter().map(|wait| {
-            let known = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
             let share = counted.share_of_db_time(wait.time_us).map(|share| share * 100.0);
             vec![
                 (*name).to_owned(),
                 wait.name.clone(),
                 wait.class.label().to_owned(),
-                awr_csv::word(&wait.source),
-                known(wait.waits.map(|waits| waits as f64)),
+                word(&wait.source),
+                exact(wait.waits),
                 (wait.time_us / 1e6).to_string(),
-                known(wait.avg_us),
-                known(share),
+                exact(wait.avg_us),
+                exact(share),
             ]
         }));
     }

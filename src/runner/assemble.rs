@@ -22,7 +22,7 @@ use crate::stats::host;
 use crate::stats::os::{GaugeRanges, OsInterval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
-use crate::workload::op::{Hot, Kind};
+use crate::workload::op::Hot;
 use crate::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
@@ -341,12 +341,7 @@ fn window_totals(
 }
 
 fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
-    let response = Kind::ALL.into_iter().filter_map(|kind| {
-        let latencies = tally.response[kind.index()].as_deref()?;
-        Some((format!("{}_response", kind.name()), latencies))
-    });
-    let all = tally.service_by_kind().chain(response);
-    all.map(|(name, latencies)| (name, latencies.summary())).collect()
+    tally.times_by_name().map(|(name, latencies)| (name, latencies.summary())).collect()
 }
 
 fn all_operations(totals: &Tally) -> Option<LatencySummary> {

@@ -216,11 +216,11 @@ pub fn run_once(
 ) -> Result<WrittenCalibration, RunError> {
     let device = Device::open(settings)?;
     let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    let calibrated = measure(&device, wanted, plan, progress, stop);
-    if calibrated.is_err() {
-        folder.remove_if_empty();
-    }
-    let calibrated = calibrated?;
+    // The target is gone again afterwards, unless it is to be kept.
+    let calibrated = device
+        .calibration_target(wanted, progress, stop)
+        .and_then(|target| calibrate(&target, plan, progress, stop))
+        .inspect_err(|_| folder.remove_if_empty())?;
     let calibration = &calibrated.calibration;
     let saved = calibration::save(&folder, calibration);
     let drawn = report::write_calibration(&folder, calibration);
@@ -229,18 +229,6 @@ pub fn run_once(
         None => Ok(None),
     };
     Ok(WrittenCalibration { calibrated, saved, drawn, kept })
-}
-
-/// Measures a target that is gone again afterwards, unless it is to be kept.
-fn measure(
-    device: &Device,
-    wanted: &Wanted,
-    plan: &CalibrationPlan,
-    progress: &dyn Progress,
-    stop: &Stop,
-) -> Result<Calibrated, EngineError> {
-    let target = device.calibration_target(wanted, progress, stop)?;
-    calibrate(&target, plan, progress, stop)
 }
 
 /// Measures, round after round. An error means that nothing was measured; a later one keeps what

@@ -23,7 +23,7 @@ const THREADS_OF_A_RUN: u64 = 8;
 /// The work that needs it.
 struct Workers {
     count: u64,
-    words: String,
+    name: &'static str,
     /// The setting to lower instead.
     fewer: &'static str,
 }
@@ -58,16 +58,14 @@ pub fn check_admission(
 pub fn check(job: &Job<'_>) -> Result<(), RunError> {
     let sessions = job.seats.len() as u64;
     let needs = job.engine.needs(&job.seats, job.workload.schemas)?;
-    let who =
-        Workers { count: sessions, words: format!("{sessions} sessions"), fewer: "fewer sessions" };
+    let who = Workers { count: sessions, name: "sessions", fewer: "fewer sessions" };
     Ok(refuse(&who, needs)?)
 }
 
 /// Does the same for a load.
 pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<()> {
     let loaders = plan.loaders() as u64;
-    let words = format!("{loaders} loaders");
-    let who = Workers { count: loaders, words, fewer: "a lower LOAD_PARALLEL_DEGREE" };
+    let who = Workers { count: loaders, name: "loaders", fewer: "a lower LOAD_PARALLEL_DEGREE" };
     refuse(&who, engine.load_needs(plan))
 }
 
@@ -88,7 +86,8 @@ fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
 
 fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
     let Needs { files, memory_bytes, threads } = needs;
-    let Workers { words: who, fewer, .. } = who;
+    let Workers { count, name: workers, fewer } = who;
+    let who = format!("{count} {workers}");
     if let Some(limit) = allowed.files.filter(|limit| files > *limit) {
         return Some(format!(
             "the limit of open files (ulimit -n) is {limit}, and {who} need about {files}: raise it \
@@ -139,7 +138,7 @@ mod tests {
     fn what_is_short_is_named_with_how_much_is_needed() {
         let needs = Needs { files: 464, memory_bytes: 3 << 30, threads: 200 };
         let allowed = |files, memory_bytes| Allowed { files, memory_bytes, threads: None };
-        let who = Workers { count: 200, words: "200 sessions".to_owned(), fewer: "fewer sessions" };
+        let who = Workers { count: 200, name: "sessions", fewer: "fewer sessions" };
         let refusal = |allowed| refusal(&who, needs, &allowed);
         assert_eq!(refusal(allowed(Some(464), Some(3 << 30))), None);
         assert_eq!(refusal(allowed(None, None)), None);

@@ -21,12 +21,10 @@ pub struct RunWithFolder {
 /// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
 pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolder, RunError> {
     let folder = Folder::create(out, name, OffsetDateTime::now_utc())?;
-    let merged = merge_into(folders, folder.clone());
-    if merged.is_err() {
+    merge_into(folders, folder.clone()).inspect_err(|_| {
         // It was made just now, and holds nothing but what this merge began.
         let _ = std::fs::remove_dir_all(folder.path());
-    }
-    merged
+    })
 }
 
 /// Merges into a folder that is there.

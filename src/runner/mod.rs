@@ -50,22 +50,23 @@ use crate::settings::Settings;
 use crate::settings::error::SettingErrors;
 use crate::stats::timeline::Tally;
 
-/// Follows a run: progress, notes, errors, and each second as it ends.
+/// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements what it
+/// uses; the rest does nothing.
 pub trait Watch: Progress {
     /// Work on `subject` begins: all further calls are about it.
-    fn begins(&self, subject: &Subject);
+    fn begins(&self, _subject: &Subject) {}
     /// The sessions were triggered; the run is to last `seconds`.
-    fn triggered(&self, sessions: u32, seconds: f64);
+    fn triggered(&self, _sessions: u32, _seconds: f64) {}
     /// A second is over; the totals since the trigger, and the time until the planned end.
-    fn second(&self, second: &Second, so_far: &Tally, left_s: f64);
+    fn second(&self, _second: &Second, _so_far: &Tally, _left_s: f64) {}
     /// The last session ended.
-    fn ended(&self);
+    fn ended(&self) {}
     /// The run was judged.
-    fn judged(&self, findings: &[Finding]);
+    fn judged(&self, _findings: &[Finding]) {}
     /// An error of one part of the work, which goes on.
-    fn error(&self, message: &str);
+    fn error(&self, _message: &str) {}
     /// Sets the text before every line of progress; empty: none.
-    fn heading(&self, heading: &str);
+    fn heading(&self, _heading: &str) {}
 }
 
 /// The work that is watched.
@@ -136,12 +137,4 @@ impl From<ThreadError> for RunError {
     }
 }
 
-impl Watch for Silent {
-    fn begins(&self, _: &Subject) {}
-    fn triggered(&self, _: u32, _: f64) {}
-    fn second(&self, _: &Second, _: &Tally, _: f64) {}
-    fn ended(&self) {}
-    fn judged(&self, _: &[Finding]) {}
-    fn error(&self, _: &str) {}
-    fn heading(&self, _: &str) {}
-}
+impl Watch for Silent {}

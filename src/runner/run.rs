@@ -15,7 +15,7 @@ use crate::record::journal::{self, Journal, Opening};
 use crate::record::latency_log::{self, LatencyLog};
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
-use crate::record::{HookCall, Run, SessionLost, Suspended, UntilSteady};
+use crate::record::{HookCall, RecordError, Run, SessionLost, Suspended, UntilSteady};
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
 use crate::stats::os::{Probe, Sample};
@@ -53,18 +53,13 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
         let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
-        let called = begin(job, &prepared);
-        if called.is_err() {
-            trigger.call_off();
-        }
-        let (opening, hooks, report_gaps) = called?;
+        let (opening, hooks, report_gaps) =
+            begin(job, &prepared).inspect_err(|_| trigger.call_off())?;
         let mut keepers = Keepers::open(job, &prepared, job.start.expected(&prepared));
-        let sampled = wait_for_trigger(job, &prepared);
-        if sampled.is_err() {
+        let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| {
             trigger.call_off();
             keepers.discard(job);
-        }
-        let opening_os = sampled?;
+        })?;
         let started_at = OffsetDateTime::now_utc();
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
@@ -146,6 +141,7 @@ pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>,
 }
 
 /// The files that are written while the run lasts. One that cannot be begun is a gap, no failure.
+#[derive(Default)]
 struct Keepers {
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
@@ -155,32 +151,28 @@ struct Keepers {
 
 impl Keepers {
     fn open(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Self {
-        let mut keepers = Self { journal: None, latency_log: None, os_log: None, gaps: Vec::new() };
+        let mut keepers = Self::default();
         let Some(folder) = job.folder else { return keepers };
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
         if let Some(header) = assemble::os_header(&opening.run) {
-            match OsLog::begin(&folder.path().join(OWN_NAME), &header) {
-                Ok(log) => keepers.os_log = Some(log),
-                Err(error) => {
-                    let gap = format!("what the operating system saw is not kept: {error}");
-                    keepers.gaps.push(gap);
-                }
-            }
+            let log = OsLog::begin(&folder.path().join(OWN_NAME), &header);
+            keepers.os_log = keepers.keep(log, "what the operating system saw is not kept");
         }
-        match Journal::begin(folder, &opening) {
-            Ok(journal) => keepers.journal = Some(journal),
-            Err(error) => keepers.gaps.push(format!("no journal is kept: {error}")),
-        }
-        match LatencyLog::begin(folder, started_at.into()) {
-            Ok(log) => keepers.latency_log = Some(log),
-            Err(error) => keepers.gaps.push(format!("latencies by second are not kept: {error}")),
-        }
+        let journal = Journal::begin(folder, &opening);
+        keepers.journal = keepers.keep(journal, "no journal is kept");
+        let log = LatencyLog::begin(folder, started_at.into());
+        keepers.latency_log = keepers.keep(log, "latencies by second are not kept");
         keepers
+    }
+
+    /// Keeps a file that was begun; one that was not is a gap, which says what is lost and why.
+    fn keep<T>(&mut self, file: Result<T, RecordError>, lost: &str) -> Option<T> {
+        file.inspect_err(|error| self.gaps.push(format!("{lost}: {error}"))).ok()
     }
 
     /// The run was called off before its trigger: there is nothing to keep.
     fn discard(&mut self, job: &Job<'_>) {
-        *self = Self { journal: None, latency_log: None, os_log: None, gaps: Vec::new() };
+        *self = Self::default();
         for name in [journal::NAME, latency_log::NAME, OWN_NAME] {
             // One that cannot be removed holds no second.
             let _ = job.folder.map(|folder| std::fs::remove_file(folder.path().join(name)));

@@ -4,6 +4,7 @@
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
 
+use std::array;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts};
 use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
-use crate::workload::op::{Hot, Kind};
+use crate::workload::op::Hot;
 
 use super::deltas::Deltas;
 use super::steady_window::{Bound, SteadyWindow};
@@ -28,9 +29,9 @@ const NEAR_S: f64 = 0.1;
 /// Samples that are kept to find the bounds of the seconds that are harvested next.
 const MARKS_MAX: usize = 16;
 
-const KIND_TAGS: [&str; Kind::ALL.len()] = ["select", "scan", "update"];
-const RESPONSE_TAGS: [&str; Kind::ALL.len()] =
-    ["select_response", "scan_response", "update_response"];
+/// Events of the database that are counted second by second, in the order of a second's fields.
+const ENDED: [CommonCounter; 3] =
+    [CommonCounter::Checkpoints, CommonCounter::Vacuums, CommonCounter::LogSwitches];
 
 /// The step that the sampler does next within a second.
 #[derive(Clone, Copy)]
@@ -46,10 +47,8 @@ struct Mark {
     io: Option<IoCounts>,
     /// Since the trigger, per endpoint.
     counters: Option<Arc<Vec<Counters>>>,
-    /// Since the trigger.
-    checkpoints: Option<u64>,
-    vacuums: Option<u64>,
-    log_switches: Option<u64>,
+    /// Since the trigger, each of [`ENDED`].
+    ended: [Option<u64>; ENDED.len()],
     os: Option<Sample>,
 }
 
@@ -109,9 +108,7 @@ impl<'a> Sampler<'a> {
             io: Counters::sum(&parts.opening).map(|counters| counters.io),
             counters: Some(Arc::new(parts.opening.iter().map(|none| none.since(none)).collect())),
             // An engine that counts them has them in the first sample.
-            checkpoints: Some(0),
-            vacuums: Some(0),
-            log_switches: Some(0),
+            ended: [Some(0); ENDED.len()],
             os: parts.opening_os.clone(),
         };
         Self {
@@ -168,17 +165,12 @@ impl<'a> Sampler<'a> {
 
     /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
     fn sample(&mut self, is_bound: bool) {
-        let sampled = match self.parts.counts_database {
-            true => self.parts.engine.sample(),
-            false => Ok(Vec::new()),
-        };
-        let histograms = if is_bound && self.parts.counts_database {
-            self.parts.engine.snapshot().ok()
-        } else {
-            None
-        };
+        let counts = self.parts.counts_database;
+        let sampled = if counts { self.parts.engine.sample() } else { Ok(Vec::new()) };
+        let histograms = (counts && is_bound).then(|| self.parts.engine.snapshot());
         let sampled = sampled.map(|mut counters| {
-            histograms.iter().flatten().for_each(|full| add_histograms(&mut counters, full));
+            let all = histograms.iter().flatten().flatten();
+            all.for_each(|full| add_histograms(&mut counters, full));
             counters
         });
         let sampled = self.deltas.take(sampled);
@@ -205,13 +197,9 @@ impl<'a> Sampler<'a> {
             }
             sample
         });
-        let ended = |counter: CommonCounter| {
-            self.latest.as_ref().and_then(|latest| latest.raw.get(counter.name())).copied()
-        };
-        let checkpoints = ended(CommonCounter::Checkpoints);
-        let vacuums = ended(CommonCounter::Vacuums);
-        let log_switches = ended(CommonCounter::LogSwitches);
-        self.marks.push_back(Mark { at_s, io, counters, checkpoints, vacuums, log_switches, os });
+        let latest = self.latest.as_ref();
+        let ended = ENDED.map(|counter| latest?.raw.get(counter.name()).copied());
+        self.marks.push_back(Mark { at_s, io, counters, ended, os });
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
@@ -283,12 +271,8 @@ impl<'a> Sampler<'a> {
         let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
         row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
-        let ended = |to: Option<u64>, from: Option<u64>| {
-            to.zip(from).map(|(to, from)| to.saturating_sub(from))
-        };
-        row.checkpoints = ended(to.checkpoints, from.checkpoints);
-        row.vacuums = ended(to.vacuums, from.vacuums);
-        row.log_switches = ended(to.log_switches, from.log_switches);
+        [row.checkpoints, row.vacuums, row.log_switches] =
+            array::from_fn(|at| Some(to.ended[at]?.saturating_sub(from.ended[at]?)));
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
             row.cpu = interval.cpu().filter(|_| self.parts.local);
@@ -321,12 +305,11 @@ impl<'a> Sampler<'a> {
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
         let Some(log) = &mut self.parts.latency_log else { return };
-        let service = KIND_TAGS.iter().zip(&tally.service);
-        let response = RESPONSE_TAGS.iter().zip(&tally.response);
-        let tags = service.chain(response).map(|(tag, latencies)| (*tag, latencies));
-        let hot = Hot::ALL.iter().map(|hot| hot.name()).zip(&tally.hot);
-        let by_tag = tags.chain(hot).filter_map(|(tag, l)| Some((tag, l.as_deref()?)));
-        if let Err(error) = log.second(row.from_s, row.length_s, by_tag) {
+        let times: Vec<_> = tally.times_by_name().collect();
+        let times = times.iter().map(|(name, latencies)| (name.as_str(), *latencies));
+        let hot = Hot::ALL.iter().zip(&tally.hot);
+        let hot = hot.filter_map(|(hot, latencies)| Some((hot.name(), latencies.as_deref()?)));
+        if let Err(error) = log.second(row.from_s, row.length_s, times.chain(hot)) {
             self.gap(format!("latencies by second are kept only so far: {error}"));
         }
     }

@@ -159,18 +159,11 @@ impl<'a> RunSeries<'a> {
             kept.failure = kept.failure.or(sent.err().map(RunError::from));
             return Ok(kept);
         }
-        let own = match folder.inside("share-1") {
-            Ok(own) => own,
-            Err(error) => {
-                hosts.call_off(&error.to_string());
-                return Err(error.into());
-            }
-        };
+        let own =
+            folder.inside("share-1").inspect_err(|error| hosts.call_off(&error.to_string()))?;
         let ran = self.run_here(own, &path, cell, repeat);
-        if ran.is_err() {
-            folder.remove_if_empty();
-        }
-        let RunWithFolder { folder: own, failure, .. } = ran?;
+        let RunWithFolder { folder: own, failure, .. } =
+            ran.inspect_err(|_| folder.remove_if_empty())?;
         let (others, missing) = hosts.gather(&folder);
         let place = folder.path().display().to_string();
         for why in &missing {
@@ -203,10 +196,7 @@ impl<'a> RunSeries<'a> {
         let begin =
             |path| ledger::begin(path, self.engine.as_ref(), &self.settings, &workload, sessions);
         let ledger = path.map(begin).transpose();
-        if ledger.is_err() {
-            folder.remove_if_empty();
-        }
-        let ledger = ledger?;
+        let ledger = ledger.inspect_err(|_| folder.remove_if_empty())?;
         let job = Job {
             engine: self.engine.as_ref(),
             settings: &self.settings,
@@ -226,15 +216,13 @@ impl<'a> RunSeries<'a> {
         let run = record::sweep::run_name(shown, cell);
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
-        let driven = drive(&job);
-        if let Err(error) = &driven {
+        let mut run = drive(&job).inspect_err(|error| {
             folder.remove_if_empty();
             ledger.iter().for_each(ledger::discard);
             if let Start::Together(hosts) = self.start {
                 hosts.call_off(&error.to_string());
             }
-        }
-        let mut run = driven?;
+        })?;
         run.details.replay = self.replay.clone();
         let mut failure = ledger.as_ref().and_then(|ledger| ledger::end(ledger, &mut run).err());
         // What keeps it from being written is told when it is written whole.

@@ -64,19 +64,11 @@ impl<'scope> SessionPool<'scope> {
             let started = thread
                 .stack_bytes(STACK_BYTES)
                 .start_in(scope, move || attend(job, seat, cache_blocks, trigger, shards, &report));
-            match started {
-                Ok(thread) => pool.members.push(Member { thread, cancel: None, end: None }),
-                Err(error) => {
-                    trigger.call_off();
-                    return Err(EngineError::from(error).into());
-                }
-            }
+            let thread = started.inspect_err(|_| trigger.call_off())?;
+            pool.members.push(Member { thread, cancel: None, end: None });
         }
-        let all_ready = pool.wait_until_ready(job);
-        if all_ready.is_err() {
-            trigger.call_off();
-        }
-        all_ready.map(|()| pool)
+        pool.wait_until_ready(job).inspect_err(|_| trigger.call_off())?;
+        Ok(pool)
     }
 
     fn wait_until_ready(&mut self, job: &Job<'_>) -> Result<(), RunError> {
@@ -179,13 +171,7 @@ fn attend(
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
     });
-    let (mut session, schemas) = match connected {
-        Ok(connected) => connected,
-        Err(error) => {
-            report(Report::Refused(error));
-            return None;
-        }
-    };
+    let (mut session, schemas) = connected.map_err(|error| report(Report::Refused(error))).ok()?;
     report(Report::Ready(session.canceller()));
     let Some(stop) = trigger.wait() else {
         return Some(session);

@@ -117,6 +117,15 @@ impl Tally {
         Kind::ALL.into_iter().filter_map(of)
     }
 
+    /// Service times of each kind, and response times of those that have any, by name.
+    pub fn times_by_name(&self) -> impl Iterator<Item = (String, &Latencies)> {
+        let response = |kind: Kind| {
+            let latencies = self.response[kind.index()].as_deref()?;
+            Some((format!("{}_response", kind.name()), latencies))
+        };
+        self.service_by_kind().chain(Kind::ALL.into_iter().filter_map(response))
+    }
+
     pub fn ops_total(&self) -> u64 {
         self.ops.iter().sum()
     }

@@ -10,7 +10,6 @@ use prometheus_client::registry::Registry;
 
 use super::{Metrics, RunState, State};
 use crate::engine::ProgressUnit;
-use crate::record::Severity;
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::Latencies;
 use crate::workload::op::Kind;
@@ -202,14 +201,7 @@ fn findings(writer: &mut Writer<'_>, state: &State) -> Result<(), Error> {
     let labels: Vec<Vec<Label<'_>>> = state
         .findings
         .iter()
-        .map(|finding| {
-            let severity = match finding.severity {
-                Severity::Info => "info",
-                Severity::Warning => "warning",
-                Severity::Error => "error",
-            };
-            writer.labels(&[("id", &finding.id), ("severity", severity)])
-        })
+        .map(|finding| writer.labels(&[("id", &finding.id), ("severity", finding.severity.name())]))
         .collect();
     let help = "What was found when the run was over";
     let mut metric =

@@ -4,7 +4,6 @@
 mod exposition;
 mod server;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -56,10 +55,10 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
 }
 
 /// The work as it stands at this moment.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Metrics(Arc<Mutex<State>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     subject: Subject,
     phase: Option<Phase>,
@@ -67,6 +66,7 @@ struct State {
     findings: Vec<Finding>,
 }
 
+#[derive(Debug)]
 struct Phase {
     what: String,
     done: u64,
@@ -75,7 +75,7 @@ struct Phase {
 }
 
 /// A run since its trigger.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct RunState {
     planned_s: f64,
     elapsed_s: f64,
@@ -85,12 +85,6 @@ struct RunState {
     io: Option<IoCounts>,
     device: Option<DeviceCounts>,
     cpu: Option<CpuShare>,
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
-    }
 }
 
 impl Progress for Metrics {
@@ -151,10 +145,6 @@ impl Watch for Metrics {
     fn judged(&self, findings: &[Finding]) {
         self.0.lock().findings = findings.to_vec();
     }
-
-    fn error(&self, _: &str) {}
-
-    fn heading(&self, _: &str) {}
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::awr::number::Scalar;
 use crate::awr::report::Report;
 
 use super::super::csv_rows::CsvRows;
+use super::super::json::word;
 use super::factor_names;
 
 pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
@@ -27,12 +28,6 @@ pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
         writer.row(row)?;
     }
     writer.finish()
-}
-
-/// How the JSON names a kind or format.
-pub fn word(value: &impl serde::Serialize) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().unwrap_or("").to_owned()
 }
 
 /// With all digits that are known; what was computed has six that matter.

@@ -83,12 +83,7 @@ fn groups(reports: &[Report]) -> Vec<FindingGroup<'_>> {
             }
         }
     }
-    let place = |severity| match severity {
-        Severity::Error => 0,
-        Severity::Warning => 1,
-        Severity::Info => 2,
-    };
-    groups.sort_by_key(|group| (place(group.finding.severity), Reverse(group.files.len())));
+    groups.sort_by_key(|group| Reverse((group.finding.severity, group.files.len())));
     groups
 }
 

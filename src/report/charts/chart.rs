@@ -3,7 +3,7 @@
 
 use super::marker::Marker;
 use super::palette::Color;
-use super::svg::{path, pixels};
+use super::svg::{circle, fill, path, stroke};
 
 /// One way to draw it, such as `linear` or `log`.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,45 +53,38 @@ impl ChartSeries {
     ) -> Self {
         let dash =
             if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
-        let (class, hex) = (color.class(), color.hex());
         let mark = marker
             .map_or(String::new(), |(marker, is_hollow)| swatch_marker(marker, color, is_hollow));
-        let swatch = format!(
-            "<svg class=\"swatch\" viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" \
-             aria-hidden=\"true\"><path d=\"M1 6L29 6\" class=\"l-{class}\" stroke=\"{hex}\" \
-             stroke-width=\"2\"{dash}/>{mark}</svg>"
-        );
-        Self { number, name: name.to_owned(), swatch }
+        let line = format!("<path d=\"M1 6L29 6\"{}{dash}/>{mark}", stroke(color, 2.0));
+        Self { number, name: name.to_owned(), swatch: icon("swatch", (30, 12), &line) }
     }
 
     /// A filled area.
     pub fn area(number: usize, name: &str, color: Color) -> Self {
-        let (class, hex) = (color.class(), color.hex());
-        let swatch = format!(
-            "<svg class=\"swatch\" viewBox=\"0 0 14 12\" width=\"14\" height=\"12\" \
-             aria-hidden=\"true\"><rect x=\"1\" y=\"1\" width=\"12\" height=\"10\" rx=\"2\" \
-             class=\"f-{class}\" fill=\"{hex}\"/></svg>"
-        );
-        Self { number, name: name.to_owned(), swatch }
+        let rect = "<rect x=\"1\" y=\"1\" width=\"12\" height=\"10\" rx=\"2\"";
+        let area = format!("{rect}{}/>", fill(color, 1.0));
+        Self { number, name: name.to_owned(), swatch: icon("swatch", (14, 12), &area) }
     }
+}
+
+/// A drawing in the size of a word, which adds nothing for a reader who does not see it.
+fn icon(class: &str, (width, height): (u32, u32), drawn: &str) -> String {
+    format!(
+        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" aria-hidden=\"true\">{drawn}</svg>"
+    )
 }
 
 /// A line in the size of a word, by places from 0 to 1 on either axis, with a ring about one of them.
 pub fn spark(places: &[(f64, f64)], ringed: Option<usize>) -> String {
     let at = |(x, y): &(f64, f64)| (6.0 + x * 108.0, 34.0 - y * 28.0);
-    let (class, hex) = (Color::Series(0).class(), Color::Series(0).hex());
-    let line = path(places.iter().map(at));
-    let dots = places.iter().map(at).enumerate().map(|(number, (x, y))| {
+    let (stroke, fill) = (stroke(Color::Series(0), 1.8), fill(Color::Series(0), 1.0));
+    let mut drawn = format!("<path d=\"{}\" fill=\"none\"{stroke}/>", path(places.iter().map(at)));
+    for (number, place) in places.iter().map(at).enumerate() {
         let radius = if ringed == Some(number) { 4.0 } else { 2.0 };
-        let (x, y) = (pixels(x), pixels(y));
-        format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"f-{class}\" fill=\"{hex}\"/>")
-    });
-    format!(
-        "<svg class=\"spark\" viewBox=\"0 0 120 40\" width=\"120\" height=\"40\" \
-         aria-hidden=\"true\"><path d=\"{line}\" fill=\"none\" class=\"l-{class}\" stroke=\"{hex}\" \
-         stroke-width=\"1.8\"/>{}</svg>",
-        dots.collect::<String>()
-    )
+        drawn.push_str(&format!("{}{fill}/>", circle(place, radius)));
+    }
+    icon("spark", (120, 40), &drawn)
 }
 
 fn swatch_marker(marker: Marker, color: Color, is_hollow: bool) -> String {

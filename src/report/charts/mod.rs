@@ -15,4 +15,3 @@ pub use marker::Marker;
 pub use palette::Color;
 pub use plot::{Frame, Plot, PlotAxis, Use, Word};
 pub use scale::Scale;
-pub use svg::escape;

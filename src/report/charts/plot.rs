@@ -5,7 +5,7 @@ use super::labels::{LINE, Labels};
 use super::marker::Marker;
 use super::palette::Color;
 use super::scale::{Scale, tick_label};
-use super::svg::{LETTER, escape, fill, path, pixels, stroke, tenth};
+use super::svg::{LETTER, circle, escape, fill, path, pixels, stroke, tenth};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -377,11 +377,6 @@ impl Plot {
     fn write(&mut self, markup: &str) {
         self.out.push_str(markup);
     }
-}
-
-/// A circle's element without its paint and its end.
-fn circle((x, y): (f64, f64), radius: f64) -> String {
-    format!("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", pixels(x), pixels(y), pixels(radius))
 }
 
 /// A rectangle's element without its paint and its end.

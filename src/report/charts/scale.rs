@@ -46,6 +46,11 @@ impl Scale {
         Self { from, to, is_log: true, ticks: None }
     }
 
+    /// A logarithmic axis over these values, or a linear one.
+    pub fn over(values: impl IntoIterator<Item = f64>, is_log: bool) -> Self {
+        if is_log { Self::log(values) } else { Self::linear(values) }
+    }
+
     /// A power-of-two axis with a tick at each doubling.
     pub fn doublings(from: f64, to: f64) -> Self {
         let mut ticks = vec![from.max(f64::MIN_POSITIVE)];

@@ -20,7 +20,7 @@ pub(super) fn pixels(value: f64) -> String {
 }
 
 /// Text as markup may hold it. What XML forbids is shown as a replacement character.
-pub fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -52,6 +52,11 @@ pub(super) fn fill(color: Color, opacity: f64) -> String {
         true => format!(" class=\"f-{class}\" fill=\"{hex}\" fill-opacity=\"{opacity}\""),
         false => format!(" class=\"f-{class}\" fill=\"{hex}\""),
     }
+}
+
+/// A circle's element without its paint and its end.
+pub(super) fn circle((x, y): (f64, f64), radius: f64) -> String {
+    format!("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", pixels(x), pixels(y), pixels(radius))
 }
 
 /// The commands of a path through these points. Points in one place would only make it larger.

@@ -78,9 +78,7 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
         let trace = |name: String, dash, pick: fn(&CalibratedPoint) -> Option<f64>| {
-            let known = (rows.len()..).zip(points);
-            let known = known.filter_map(|(row, point)| Some((row, pick(point)?)));
-            Trace::curve(number, name, dash, known.collect())
+            Trace::curve(number, name, dash, (rows.len()..).zip(points.iter().map(pick)))
         };
         iops.push(trace(format!("calibrated {curve}"), "", |point| Some(point.iops)));
         us.push(trace(format!("calibrated {curve}"), "", CalibratedPoint::device_us));

@@ -3,9 +3,8 @@
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
-use super::page::{Page, Part, Section, Tile, moment};
+use super::page::{Page, Part, Section, Tile, class, moment};
 use super::traces::{Row, Subject, Trace, TraceChart, parts};
-use crate::record::Status;
 use crate::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
 const HEAD: [&str; 7] = ["", "depth", "requests/s", "MB/s", "mean us", "p50 us", "p99 us"];
@@ -40,11 +39,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
         ),
     ];
     sections.retain(|section| !section.parts.is_empty());
-    let class = match calibration.status {
-        Status::Complete => "good",
-        Status::Interrupted | Status::Incomplete => "warning",
-        Status::Failed => "error",
-    };
+    let class = class(calibration.status, []);
     let heading = format!("{} alone, by depth", calibration.path);
     let page = Page {
         title: format!("petal calibration: {}", calibration.path),
@@ -88,9 +83,7 @@ fn charts(calibration: &Calibration) -> Vec<Part> {
     for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
         let trace = |name: String, dash, pick: fn(&CurvePoint) -> Option<f64>| {
-            let known = (rows.len()..).zip(points);
-            let known = known.filter_map(|(row, point)| Some((row, pick(point)?)));
-            Trace::curve(number, name, dash, known.collect())
+            Trace::curve(number, name, dash, (rows.len()..).zip(points.iter().map(pick)))
         };
         iops.push(trace(name.to_owned(), "", |point| Some(point.iops)));
         us.push(trace(format!("{name} p50"), "", |point| point.latency_us.p50));

@@ -23,13 +23,9 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let assumed = [found.of.how.clone(), found.notes.clone()].concat();
     let part = |lines: Vec<String>| vec![Part::Notes(lines)];
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let load = Part::Figure(figure(found, profile));
     let mut sections = vec![
-        section(
-            "load",
-            "The load",
-            "production's own counters",
-            vec![Part::Figure(Box::new(figure(found, profile)))],
-        ),
+        section("load", "The load", "production's own counters", vec![load]),
         section("steps", "Step by step", "means over the rounds", vec![Part::Table(steps(found))]),
         section("assumed", "How the load was made", "", part(assumed)),
         section("not-alike", "What is not alike", "", part(found.of.not_imitated.clone())),

@@ -29,14 +29,14 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
         let note = format!("{}; {}", record.name, record.measured);
-        Part::FigureOnDemand(Box::new(axes.figure(&record.petals, id(at), record.title(), note)))
+        Part::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
     });
     let peaks = shown.iter().flat_map(|record| {
         let of = |line: &PetalLine| Some((named(record, line), peak(line)?.figure(metric::PIOPS)?));
         record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
     });
     let peaks: Vec<(String, f64)> = peaks.collect();
-    let published = vec![Part::Figure(Box::new(published::strip(&peaks)))];
+    let published = vec![Part::Figure(published::strip(&peaks))];
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let reading = vec![Part::Notes(READING.map(str::to_owned).into())];
     let page = Page {

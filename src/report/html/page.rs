@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::super::charts::{Chart, palette};
 use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
-use crate::record::{Finding, Severity, as_text};
+use crate::record::{Finding, Severity, Status, as_text};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -42,13 +42,9 @@ pub(super) struct Tile {
 
 #[derive(Debug)]
 pub(super) struct ShownFinding {
-    pub(super) severity: &'static str,
-    pub(super) id: String,
+    pub(super) finding: Finding,
     /// Where it was found, if not everywhere.
     pub(super) place: String,
-    pub(super) message: String,
-    pub(super) advice: String,
-    pub(super) evidence: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -62,9 +58,9 @@ pub(super) struct Section {
 
 #[derive(Debug)]
 pub(super) enum Part {
-    Figure(Box<Chart>),
+    Figure(Chart),
     /// One of many: a browser builds it when it comes near the window.
-    FigureOnDemand(Box<Chart>),
+    FigureOnDemand(Chart),
     Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
@@ -89,22 +85,26 @@ impl Tile {
 
 impl ShownFinding {
     pub(super) fn of(finding: &Finding) -> Self {
-        let evidence = finding.evidence.iter();
-        Self {
-            severity: finding.severity.name(),
-            id: finding.id.clone(),
-            place: String::new(),
-            message: finding.message.clone(),
-            advice: finding.advice.clone(),
-            evidence: evidence
-                .map(|(name, value)| (name.clone(), as_text(value, UNKNOWN)))
-                .collect(),
-        }
+        Self { finding: finding.clone(), place: String::new() }
+    }
+
+    fn evidence(&self) -> impl Iterator<Item = (&str, String)> {
+        let evidence = self.finding.evidence.iter();
+        evidence.map(|(name, value)| (name.as_str(), as_text(value, UNKNOWN)))
     }
 }
 
-pub(super) fn worst<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Severity> {
-    findings.into_iter().map(|finding| finding.severity).max()
+/// The class of a status, or of the gravest finding where that is worse.
+pub(super) fn class<'a>(
+    status: Status,
+    findings: impl IntoIterator<Item = &'a Finding>,
+) -> &'static str {
+    let worst = findings.into_iter().map(|finding| finding.severity).max();
+    match (status, worst) {
+        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
+        _ => "good",
+    }
 }
 
 /// A time of RFC 3339 to its second, as people write it; anything else as it is.

@@ -1,9 +1,7 @@
 //! Results of the method that people published, beside a gallery's own: what each says of itself,
 //! and what keeps it from being compared.
 
-use super::super::charts::{
-    Chart, ChartSeries, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant,
-};
+use super::super::charts::{Chart, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
 
 const TABLE: &str = include_str!("published.csv");
@@ -92,7 +90,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
         note: NOTE.to_owned(),
         is_wide: true,
         variants: vec![Variant { name: "log", svg: plot.finish() }],
-        series: Vec::<ChartSeries>::new(),
+        series: Vec::new(),
         head: ["result", "mix", "sessions", "requests/s", "read us", "to know of it"]
             .map(str::to_owned)
             .into(),

@@ -7,13 +7,13 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::Table;
-use super::page::{Page, Part, Section, ShownFinding, Tile, moment, worst};
+use super::page::{Page, Part, Section, ShownFinding, Tile, class, moment};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
 use crate::record::latency_log::Spreads;
 use crate::record::server_report::SeenReport;
-use crate::record::{Run, Severity, Status, as_text};
+use crate::record::{Run, as_text};
 
 /// `spreads` are the latencies of each kind, second by second, as the run's interval log has them.
 pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
@@ -21,8 +21,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let over_time =
-        time::figures(run, spreads).into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    let over_time = time::figures(run, spreads).into_iter().map(Part::Figure);
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let facts = vec![Part::Facts(joined(tested::facts(run)))];
     let mut sections = vec![
@@ -80,12 +79,7 @@ fn shape(run: &Run) -> String {
 }
 
 fn status(run: &Run) -> (&'static str, String) {
-    let worst = worst(&run.summary.findings);
-    let class = match (run.summary.status, worst) {
-        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
-        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
-        _ => "good",
-    };
+    let class = class(run.summary.status, &run.summary.findings);
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));
@@ -120,7 +114,7 @@ fn findings(run: &Run) -> Vec<ShownFinding> {
 
 fn layer_by_layer(run: &Run) -> Section {
     let mut parts = Vec::new();
-    parts.extend(bars::layers(run).map(|figure| Part::Figure(Box::new(figure))));
+    parts.extend(bars::layers(run).map(Part::Figure));
     let steps = differences::steps(run);
     if !steps.is_empty() {
         parts.push(Part::Notes(steps));
@@ -143,7 +137,7 @@ fn push(parts: &mut Vec<Part>, caption: &str, table: Table) {
 
 fn timed_events(run: &Run) -> Section {
     let mut parts = vec![Part::Table(events::top_events(run).captioned("Top timed events"))];
-    parts.extend(bars::histogram(run).map(|figure| Part::Figure(Box::new(figure))));
+    parts.extend(bars::histogram(run).map(Part::Figure));
     let operations = events::operations(run).captioned("Operation latency, us (petal's clock)");
     parts.push(Part::Table(operations));
     let io = events::io(run).captioned("I/O latency, us (the source beside each)");

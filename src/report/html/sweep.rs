@@ -7,13 +7,13 @@ use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::sweep::{findings::grouped, not_in_means};
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Part, Section, ShownFinding, Tile, link, moment, worst};
+use super::page::{Page, Part, Section, ShownFinding, Tile, class, link, moment};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
-use crate::record::{Severity, Status, as_text};
+use crate::record::{Status, as_text};
 
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let sweep = &swept.sweep;
@@ -29,12 +29,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
-    let failed = swept.runs.iter().flat_map(|run| &run.summary.findings);
-    let class = match (sweep.status, worst(failed)) {
-        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
-        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
-        _ => "good",
-    };
+    let class = class(sweep.status, swept.runs.iter().flat_map(|run| &run.summary.findings));
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
@@ -68,7 +63,7 @@ pub fn reports(
     figure: Chart,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let parts = vec![Part::Figure(Box::new(figure))];
+    let parts = vec![Part::Figure(figure)];
     let section = Section { id: "petals", title: "Latency by physical I/O", layer: "", parts };
     of_observations(title, Vec::new(), vec![section], observations)
 }
@@ -93,24 +88,15 @@ fn of_observations(
 }
 
 fn tiles(petals: &Petals) -> Vec<Tile> {
-    let best = petals
-        .lines
-        .iter()
-        .filter_map(|line| {
-            let point = line.points.get(line.peak?)?;
-            Some((line, point, point.piops.as_ref()?.mean))
-        })
-        .max_by(|a, b| a.2.total_cmp(&b.2));
-    let Some((line, point, piops)) = best else {
-        return Vec::new();
-    };
+    let Some((line, point)) = drawn::highest_peak(petals) else { return Vec::new() };
+    let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
     let bend = line.bend_back.as_ref().map_or("not in these points", |bend| &bend.cause);
-    let read_us = or_dash(point.read_us.as_ref(), |us| micros(us.mean));
-    let mb_s = or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean));
+    let piops = figure(metric::PIOPS, rate);
+    let (read_us, mb_s) = (figure(metric::READ_US, micros), figure(metric::MB, rate));
     vec![
-        Tile::figure("Most physical I/O, at the peak", rate(piops), "PIOPS", interval),
+        Tile::figure("Most physical I/O, at the peak", piops, "PIOPS", interval),
         Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
         Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
         Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
@@ -125,8 +111,7 @@ fn petal_sections(petals: &Petals, findings: Vec<Part>) -> Vec<Section> {
         .filter(|chart| drawn::can_draw(petals, chart))
         .partition(|chart| chart.name == drawn::PIOPS.name);
     let figures = |charts: Vec<&drawn::PetalChart>| {
-        let figures = charts.into_iter().map(|chart| drawn::figure(petals, chart));
-        figures.map(|figure| Part::Figure(Box::new(figure))).collect()
+        charts.into_iter().map(|chart| Part::Figure(drawn::figure(petals, chart))).collect()
     };
     let notes = match petals.notes.len() {
         0 => None,
@@ -169,7 +154,7 @@ fn folded_notes(notes: &[String]) -> Table {
 
 fn line_section(petals: &Petals) -> Section {
     let mut table = Table::headed(drawn::SUMMARY);
-    drawn::summary(petals).into_iter().for_each(|line| table.row(line));
+    petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
     let table = table.captioned("Peak, knee and bend-back of each line");
     let (layer, parts) = ("the engine's counts and timing", vec![Part::Table(table)]);
     Section { id: "lines", title: "What each line comes to", layer, parts }

@@ -30,12 +30,13 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// One curve of several, by its number: its points joined, and hollow where the line is dashed.
+    /// One curve of several, by its number: its known points joined, and hollow where the line is
+    /// dashed.
     pub(super) fn curve(
         number: usize,
         name: String,
         dash: &'static str,
-        points: Vec<(usize, f64)>,
+        points: impl Iterator<Item = (usize, Option<f64>)>,
     ) -> Self {
         Self {
             name,
@@ -43,7 +44,7 @@ impl Trace {
             marker: Marker::of(number),
             is_hollow: !dash.is_empty(),
             dash: Some(dash),
-            points,
+            points: points.filter_map(|(row, y)| Some((row, y?))).collect(),
             label: None,
         }
     }
@@ -70,8 +71,7 @@ pub(super) fn parts<'a>(
     subject: &Subject<'_>,
     charts: impl IntoIterator<Item = TraceChart<'a>>,
 ) -> Vec<Part> {
-    let figures = charts.into_iter().filter_map(|chart| figure(subject, chart));
-    figures.map(|figure| Part::Figure(Box::new(figure))).collect()
+    charts.into_iter().filter_map(|chart| figure(subject, chart)).map(Part::Figure).collect()
 }
 
 fn figure(subject: &Subject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
@@ -98,7 +98,7 @@ fn figure(subject: &Subject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
 fn drawn(subject: &Subject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String {
     let place = |row: usize| subject.rows.get(row).map_or(0.0, |row| row.x);
     let traces = &chart.traces;
-    let heights = || traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
+    let heights = traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
     let across = traces.iter().flat_map(|trace| trace.points.iter().map(|(row, _)| place(*row)));
     let mut plot = Plot::new(&Frame {
         id: &format!("{}-{}", chart.id, if is_log { "log" } else { "linear" }),
@@ -107,10 +107,7 @@ fn drawn(subject: &Subject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String 
         width: WIDTH,
         height: HEIGHT,
         x: PlotAxis::new(Scale::log(across), subject.x_title),
-        y: PlotAxis::new(
-            if is_log { Scale::log(heights()) } else { Scale::linear(heights()) },
-            chart.y_title,
-        ),
+        y: PlotAxis::new(Scale::over(heights, is_log), chart.y_title),
         shown: Use::Page,
     });
     let mut labels = plot.labels();

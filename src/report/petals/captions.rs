@@ -84,15 +84,11 @@ fn mean(point: Option<&Point>, pick: Pick, show: fn(f64) -> String) -> String {
     or_dash(point.and_then(pick), |seen| show(seen.mean))
 }
 
-/// What each line comes to, in the columns of [`SUMMARY`].
-pub fn summary(petals: &Petals) -> Vec<[String; 10]> {
-    petals.lines.iter().map(line_summary).collect()
-}
-
 pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | \
                            saturated from | knee | bends back | evidence";
 
-fn line_summary(line: &PetalLine) -> [String; 10] {
+/// What a line comes to, in the columns of [`SUMMARY`].
+pub fn summary(line: &PetalLine) -> [String; 10] {
     let peak = at(line, line.peak);
     let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
     let piops_at = |point: &Point| {

@@ -128,6 +128,16 @@ pub fn can_draw(petals: &Petals, chart: &PetalChart) -> bool {
     Drawing::new(petals, chart).dots().next().is_some()
 }
 
+/// The line with the highest peak, and the point where that is.
+pub fn highest_peak(petals: &Petals) -> Option<(&PetalLine, &Point)> {
+    let peaks = petals.lines.iter().filter_map(|line| {
+        let point = line.points.get(line.peak?)?;
+        Some((line, point, point.piops.as_ref()?.mean))
+    });
+    let highest = peaks.max_by(|a, b| a.2.total_cmp(&b.2));
+    highest.map(|(line, point, _)| (line, point))
+}
+
 /// One line as it is drawn; two for each line of percentiles.
 struct Curve<'a> {
     line: &'a PetalLine,

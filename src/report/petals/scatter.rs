@@ -59,11 +59,8 @@ fn groups(spots: &[Spot]) -> Vec<&str> {
 }
 
 fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
-    let scale = |values: Vec<f64>| {
-        if is_log { Scale::log(values) } else { Scale::linear(values) }
-    };
-    let x = scale(spots.iter().map(|spot| spot.piops).collect());
-    let y = scale(spots.iter().map(|spot| spot.read_us).collect());
+    let x = Scale::over(spots.iter().map(|spot| spot.piops), is_log);
+    let y = Scale::over(spots.iter().map(|spot| spot.read_us), is_log);
     let mut plot = Plot::new(&Frame {
         id: &format!("{ID}-{}", if is_log { "log" } else { "linear" }),
         title: TITLE,

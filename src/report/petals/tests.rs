@@ -73,8 +73,8 @@ fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
     line.within_objective = Some(4);
     line.saturated_from = Some(5);
     assert_eq!(figure(&petals, &PIOPS).rows[5][7], "saturated from here");
-    assert!(summary(&petals)[0][6].starts_with("32 sessions: "));
-    assert_eq!(summary(&petals)[0][8], "no; flat from the knee on: storage");
+    assert!(summary(&petals.lines[0])[6].starts_with("32 sessions: "));
+    assert_eq!(summary(&petals.lines[0])[8], "no; flat from the knee on: storage");
     assert_eq!(figure(&petals, &PIOPS).rows[4][7], "within the objective");
 }
 

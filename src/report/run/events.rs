@@ -1,10 +1,10 @@
 //! Where the time went: wait events, the latency of operations and of single I/Os.
 
+use super::super::json::word;
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
 use crate::analysis::verdict::is_foreground;
 use crate::record::Run;
-use crate::stats::counters::WaitSource;
 use crate::stats::histogram::LatencySummary;
 
 const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
@@ -31,7 +31,7 @@ pub(in crate::report) fn top_events(run: &Run) -> Table {
             or_dash(wait.avg_us, micros).into(),
             shared(share),
             wait.class.label().into(),
-            source(wait.source).into(),
+            word(&wait.source).into(),
         ]);
     }
     let waited = run.share_of_db_time(waited_us).filter(|share| run.is_counted() && *share <= 1.0);
@@ -52,14 +52,6 @@ pub(in crate::report) fn top_events(run: &Run) -> Table {
 fn shared(share: Option<f64>) -> Cell {
     let share = share.filter(|share| share.is_finite());
     Cell { share, ..or_dash(share, percent).into() }
-}
-
-fn source(source: WaitSource) -> &'static str {
-    match source {
-        WaitSource::Counted => "counted",
-        WaitSource::Timed => "timed",
-        WaitSource::Sampled => "sampled",
-    }
 }
 
 /// Operation latency, of the whole run and of its steady window.

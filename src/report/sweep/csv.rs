@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use super::super::csv_rows::CsvRows;
 use super::super::distinct;
+use super::super::numbers::exact;
 use super::table::{Row, Rows};
-use crate::record::Run;
 use crate::record::sweep::Swept;
+use crate::record::{Run, Status};
 
 /// What stands before the metrics, after the factors.
 const KNOWN_OF_A_RUN: [&str; 8] =
@@ -61,7 +62,7 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
     for row in &rows.0 {
         let of_factors =
             factors.iter().map(|key| row.seen.factor(key).unwrap_or_default().to_owned());
-        let of_metrics = metrics.iter().map(|name| decimal(row.seen.metric(name)));
+        let of_metrics = metrics.iter().map(|name| exact(row.seen.metric(name)));
         writer.row(of_factors.chain(known(row)).chain(of_metrics))?;
     }
     writer.finish()
@@ -70,20 +71,15 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
 fn known(row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {
     let seen = &row.seen;
     [
-        seen.repeat.map(|repeat| repeat.to_string()).unwrap_or_default(),
+        exact(seen.repeat),
         row.number.to_string(),
-        seen.status.map(|status| status.name().to_owned()).unwrap_or_default(),
+        exact(seen.status.map(Status::name)),
         seen.started_at.clone().unwrap_or_default(),
-        decimal(seen.elapsed_s),
-        seen.active_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+        exact(seen.elapsed_s),
+        exact(seen.active_bytes),
         seen.source.clone(),
-        seen.window.as_ref().map(ToString::to_string).unwrap_or_default(),
+        exact(seen.window.as_ref()),
     ]
-}
-
-/// The shortest text that reads back as the same number.
-fn decimal(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The findings of a sweep's cells: each warning and error once, with the cells that have it.
 
-use super::super::table::paragraph;
-use super::super::text::section;
+use super::super::text::{bullets, section};
 use crate::analysis::petals::Petals;
 use crate::record::sweep::Swept;
 use crate::record::{Finding, Severity};
@@ -73,12 +72,12 @@ pub(super) fn render(out: &mut String, swept: &Swept, petals: &Petals) {
     if petals.notes.is_empty() && found.is_empty() {
         out.push_str("- none\n");
     }
-    petals.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
-    for found in found {
+    bullets(out, &petals.notes);
+    let line = |found: &Grouped<'_>| {
         let Finding { id, severity, message, .. } = found.finding;
-        let line = format!("{} {id}: {}: {message}", severity.name(), found.place());
-        out.push_str(&paragraph("- ", "  ", &line));
-    }
+        format!("{} {id}: {}: {message}", severity.name(), found.place())
+    };
+    bullets(out, found.iter().map(line));
 }
 
 #[cfg(test)]

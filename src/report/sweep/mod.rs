@@ -9,7 +9,7 @@ pub mod findings;
 pub mod table;
 
 use super::table::{line, paragraph};
-use super::text::section;
+use super::text::{bullets, section};
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{Axis, Swept};
 use crate::record::{Run, Status};
@@ -132,9 +132,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
         ]
         .map(str::to_owned),
     );
-    for note in notes {
-        out.push_str(&paragraph("- ", "  ", &note));
-    }
+    bullets(out, notes);
 }
 
 #[cfg(test)]

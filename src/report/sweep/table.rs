@@ -75,10 +75,6 @@ impl Rows {
 }
 
 impl CellRows<'_> {
-    pub fn factor(&self, name: &str) -> Option<&str> {
-        self.first.seen.factor(name)
-    }
-
     fn known(&self, name: &str) -> Vec<f64> {
         self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
     }

@@ -2,7 +2,6 @@
 //! whole report is.
 
 use super::super::table::{line, paragraph};
-use super::judgement;
 use crate::analysis;
 use crate::record::{Run, Severity};
 
@@ -12,11 +11,8 @@ const FINDINGS_LINES: usize = 14;
 /// `place` is the run's folder.
 pub fn brief(run: &Run, place: &str) -> String {
     let mut out = line(&analysis::verdict(run).to_string());
-    out.push_str(&format!("\nstatus {}\n", run.status_words()));
-    if let Some(cut_short) = super::cut_short(run) {
-        out.push_str(&paragraph("", "  ", &cut_short));
-    }
-    judgement::summary(&mut out, run);
+    out.push('\n');
+    super::status(&mut out, run);
     out.push_str(&findings(run));
     let rest = "report.txt and report.html there hold the whole report; --full prints it here";
     out.push('\n');

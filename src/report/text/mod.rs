@@ -43,22 +43,23 @@ fn top(out: &mut String, run: &Run) {
         let partial = format!("PARTIAL: {}; these are its journaled seconds.", because.words());
         out.push_str(&paragraph("", "  ", &partial));
     }
-    out.push_str(&format!("status {}\n", run.status_words()));
-    if let Some(cut_short) = cut_short(run) {
-        out.push_str(&paragraph("", "  ", &cut_short));
-    }
-    judgement::summary(out, run);
+    status(out, run);
 }
 
 pub use brief::brief;
 
-/// That the database's totals end before the run did; None where they do not.
-pub(super) fn cut_short(run: &Run) -> Option<String> {
-    let until = run.counted_until()?;
-    Some(format!(
-        "The database reported its figures {until}. Load profile, timed events, layers and counters are of that \
-         time, petal's and the device's figures there too; operation latency is of the whole run."
-    ))
+/// The status, that the database's totals end before the run did where they do, and the findings in
+/// short.
+fn status(out: &mut String, run: &Run) {
+    out.push_str(&format!("status {}\n", run.status_words()));
+    if let Some(until) = run.counted_until() {
+        let cut_short = format!(
+            "The database reported its figures {until}. Load profile, timed events, layers and counters are of that \
+             time, petal's and the device's figures there too; operation latency is of the whole run."
+        );
+        out.push_str(&paragraph("", "  ", &cut_short));
+    }
+    judgement::summary(out, run);
 }
 
 /// A section's title, and the layer its figures come from.
@@ -71,6 +72,21 @@ pub(super) fn section(out: &mut String, title: &str, layer: &str) {
         None => line(&title) + &line(&format!("{layer:>width$}", width = columns())),
     };
     out.push_str(&format!("\n{title}{}\n", "=".repeat(columns())));
+}
+
+/// Texts as the items of a list.
+pub(super) fn bullets(out: &mut String, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    for text in texts {
+        out.push_str(&paragraph("- ", "  ", text.as_ref()));
+    }
+}
+
+/// A section of what to know before figures are compared; none without notes.
+pub(super) fn caveats(out: &mut String, notes: &[String]) {
+    if !notes.is_empty() {
+        section(out, "before you believe it", "");
+        bullets(out, notes);
+    }
 }
 
 /// `name   value`, the values under each other; long ones go on in the same column.
@@ -89,9 +105,7 @@ fn footnotes(out: &mut String) {
         "Layers are compared in bytes: requests split and merge on their way down.",
         "docs/numbers.md of petal tells of every figure how it is computed.",
     ];
-    for line in lines {
-        out.push_str(&paragraph("- ", "  ", line));
-    }
+    bullets(out, lines);
 }
 
 #[cfg(test)]

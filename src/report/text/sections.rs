@@ -8,7 +8,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
-use super::{fact, section};
+use super::{bullets, fact, section};
 use crate::analysis::server_report::compare;
 use crate::record::os::HostSeen;
 use crate::record::{Run, Window};
@@ -21,10 +21,6 @@ fn titled(title: &str, run: &Run) -> String {
 
 fn facts(out: &mut String, facts: &Facts) {
     facts.iter().for_each(|(name, value)| fact(out, name, value));
-}
-
-fn bullets(out: &mut String, lines: &[String]) {
-    lines.iter().for_each(|line| out.push_str(&paragraph("- ", "  ", line)));
 }
 
 pub(super) fn target(out: &mut String, run: &Run) {
@@ -69,7 +65,7 @@ pub(super) fn work(out: &mut String, run: &Run) {
     histograms(out, run);
     section(out, &titled("layer by layer", run), sources.layers);
     out.push_str(&layers::layers(run).render());
-    bullets(out, &differences::steps(run));
+    bullets(out, differences::steps(run));
     let files = layers::files(run);
     if !files.is_empty() {
         section(out, "I/O by kind of file", sources.events);
@@ -134,7 +130,7 @@ pub(super) fn own_report(out: &mut String, run: &Run) {
                 out.push_str(&format!("\n{title}{}", table.render()));
             }
         }
-        bullets(out, &server_report::remarks(report));
+        bullets(out, server_report::remarks(report));
     }
 }
 

@@ -156,14 +156,6 @@ impl Together {
         work(&Wait::at_most(limit, &is_enough))
     }
 
-    /// Waits at most so long, whatever signal comes: for a few words at the end.
-    fn wait_on<T>(
-        limit: Duration,
-        work: impl FnOnce(&Wait<'_>) -> Result<T, PeerError>,
-    ) -> Result<T, PeerError> {
-        work(&Wait::at_most(limit, &|| false))
-    }
-
     /// A run begins, in which other hosts wait for this one's word.
     pub fn begin(&self) {
         self.is_awaited.store(true, Ordering::Relaxed);
@@ -179,7 +171,7 @@ impl Together {
     pub fn send_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
         let text = serde_json::to_vec(next).unwrap_or_default();
         for rank in self.others() {
-            Self::wait_on(WORD_LIMIT, |wait| self.send(rank, Tag::Next, &text, wait))?;
+            self.send(rank, Tag::Next, &text, &Wait::uninterrupted(WORD_LIMIT))?;
         }
         self.next_round();
         Ok(())
@@ -201,15 +193,9 @@ impl Together {
 
     /// Returns when every host is ready. Where one is not, an error on every host says why.
     pub fn agree(&self, own: Result<(), String>) -> Result<(), PeerError> {
-        self.is_awaited.store(true, Ordering::Relaxed);
-        let agreed = match self.is_first() {
-            true => self.decide(own),
-            false => self.obey(own),
-        };
-        if agreed.is_err() {
-            self.is_awaited.store(false, Ordering::Relaxed);
-        }
-        agreed
+        self.begin();
+        let agreed = if self.is_first() { self.decide(own) } else { self.obey(own) };
+        agreed.inspect_err(|_| self.is_over())
     }
 
     /// This host cannot run: tells the others, where they wait for it.
@@ -229,7 +215,7 @@ impl Together {
                 true => self.ready(rank),
                 false => {
                     let limit = if interrupted { WORD_LIMIT } else { self.limits.trigger };
-                    Self::wait_on(limit, |wait| self.receive(rank, Tag::Ready, wait))
+                    self.receive(rank, Tag::Ready, &Wait::uninterrupted(limit))
                 }
             };
             match reported {
@@ -244,8 +230,8 @@ impl Together {
         }
         let verdict = refusals.join("; ");
         for rank in self.others() {
-            let send = |wait: &Wait<'_>| self.send(rank, Tag::Verdict, verdict.as_bytes(), wait);
-            let sent = Self::wait_on(WORD_LIMIT, send);
+            let wait = Wait::uninterrupted(WORD_LIMIT);
+            let sent = self.send(rank, Tag::Verdict, verdict.as_bytes(), &wait);
             if refusals.is_empty() {
                 sent?;
             }
@@ -272,7 +258,7 @@ impl Together {
     fn obey(&self, own: Result<(), String>) -> Result<(), PeerError> {
         let interrupted = || if self.signals() > 0 { Err(SIGNAL.to_owned()) } else { Ok(()) };
         let word = own.and_then(|()| interrupted()).err().unwrap_or_default();
-        Self::wait_on(WORD_LIMIT, |wait| self.send(0, Tag::Ready, word.as_bytes(), wait))?;
+        self.send(0, Tag::Ready, word.as_bytes(), &Wait::uninterrupted(WORD_LIMIT))?;
         match word.as_str() {
             "" => {}
             // Nobody needs to hear it who has said why.
@@ -316,7 +302,7 @@ impl Together {
 
     /// The trigger: returns at the same moment on all hosts.
     pub fn barrier(&self) -> Result<(), PeerError> {
-        self.is_awaited.store(false, Ordering::Relaxed);
+        self.is_over();
         // One signal stops the run as soon as it has begun, on all hosts.
         let met = self.wait(self.limits.trigger, 2, |wait| self.peers.barrier(wait));
         self.note_lost(met)
@@ -342,8 +328,7 @@ impl Together {
     pub fn ended(&self, deadline: Instant) -> bool {
         self.send_stop();
         if !self.is_first() {
-            let send = |wait: &Wait<'_>| self.send(0, Tag::Ended, &[], wait);
-            return Self::wait_on(WORD_LIMIT, send).is_ok();
+            return self.send(0, Tag::Ended, &[], &Wait::uninterrupted(WORD_LIMIT)).is_ok();
         }
         let is_enough = || self.signals() > 1;
         let limit = deadline.saturating_duration_since(Instant::now()) + self.limits.end;
@@ -367,17 +352,15 @@ impl Together {
         let to = if self.is_first() { 1..self.peers.size() } else { 0..1 };
         for rank in to {
             // Who cannot hear it runs to its end, and is waited for.
-            let _ = Self::wait_on(PROGRESS_LIMIT, |wait| {
-                self.peers.send(rank, Tag::Stop, &round, wait)
-            });
+            let _ = self.peers.send(rank, Tag::Stop, &round, &Wait::uninterrupted(PROGRESS_LIMIT));
         }
     }
 
     /// Stops this host's sessions, as its own signal would, where another host was signalled.
     fn look_for_stop(&self) {
         while let Ok(Some(rank)) = self.peers.arrived(Tag::Stop) {
-            let receive = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Stop, wait);
-            let Ok(round) = Self::wait_on(PROGRESS_LIMIT, receive) else { break };
+            let wait = Wait::uninterrupted(PROGRESS_LIMIT);
+            let Ok(round) = self.peers.receive(rank, Tag::Stop, &wait) else { break };
             if round == self.round.load(Ordering::Relaxed).to_le_bytes() {
                 self.caller.signals.fetch_max(1, Ordering::Relaxed);
             }
@@ -391,7 +374,7 @@ impl Together {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let text = [&round[..], &text].concat();
         // It is for a person's eyes alone.
-        let _ = Self::wait_on(PROGRESS_LIMIT, |wait| self.peers.send(0, Tag::Second, &text, wait));
+        let _ = self.peers.send(0, Tag::Second, &text, &Wait::uninterrupted(PROGRESS_LIMIT));
     }
 
     /// Seconds of other hosts that have come since the last call.
@@ -399,8 +382,8 @@ impl Together {
         self.look_for_stop();
         let mut come = Vec::new();
         while let Ok(Some(rank)) = self.peers.arrived(Tag::Second) {
-            let receive = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Second, wait);
-            let Ok(text) = Self::wait_on(PROGRESS_LIMIT, receive) else { break };
+            let wait = Wait::uninterrupted(PROGRESS_LIMIT);
+            let Ok(text) = self.peers.receive(rank, Tag::Second, &wait) else { break };
             let Some((round, text)) = text.split_first_chunk() else { continue };
             if u32::from_le_bytes(*round) != self.round.load(Ordering::Relaxed) {
                 continue;
@@ -413,16 +396,14 @@ impl Together {
 
     /// Sends this host's record to the first one.
     pub fn send_record(&self, folder: &Folder) -> Result<(), PeerError> {
-        let send = |wait: &Wait<'_>| {
-            for name in FILES {
-                let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
-                self.send(0, Tag::Record, name.as_bytes(), wait)?;
-                self.send(0, Tag::Record, &text, wait)?;
-            }
-            self.send(0, Tag::Record, &[], wait)
-        };
         // The first host may wait for a script before it takes it.
-        Self::wait_on(self.limits.ready, send)
+        let wait = Wait::uninterrupted(self.limits.ready);
+        for name in FILES {
+            let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
+            self.send(0, Tag::Record, name.as_bytes(), &wait)?;
+            self.send(0, Tag::Record, &text, &wait)?;
+        }
+        self.send(0, Tag::Record, &[], &wait)
     }
 
     /// The records of all other hosts, in folders below this one; and why one of them is missing.
@@ -455,13 +436,16 @@ impl Together {
         let folder = Folder::open(path);
         let is_silent = self.silent.lock().contains(&rank);
         let limit = if is_silent { WORD_LIMIT } else { self.limits.record };
+        let receive = || {
+            let received = self.receive(rank, Tag::Record, &Wait::uninterrupted(limit));
+            received.map_err(|error| text(&error))
+        };
         loop {
-            let receive = |wait: &Wait<'_>| self.receive(rank, Tag::Record, wait);
-            let name = Self::wait_on(limit, receive).map_err(|error| text(&error))?;
+            let name = receive()?;
             if name.is_empty() {
                 return Ok(());
             }
-            let content = Self::wait_on(limit, receive).map_err(|error| text(&error))?;
+            let content = receive()?;
             // Nothing is written under a name that is no record's.
             if let Some(known) = FILES.iter().find(|known| known.as_bytes() == name) {
                 folder.write_atomically(known, &content).map_err(|error| text(&error))?;

@@ -85,6 +85,11 @@ impl<'a> Wait<'a> {
         Self { until: Instant::now() + limit, limit, give_up }
     }
 
+    /// Until that time is over, whatever signal comes: for a few words at the end.
+    pub fn uninterrupted(limit: Duration) -> Self {
+        Self::at_most(limit, &|| false)
+    }
+
     /// An error when it is time to stop waiting.
     pub fn check(&self) -> Result<(), PeerError> {
         if (self.give_up)() {

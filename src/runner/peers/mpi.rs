@@ -66,18 +66,11 @@ impl Abi {
             thread_serialized: 2,
         })
     }
+}
 
-    fn comm_world(self) -> Handle {
-        std::ptr::with_exposed_provenance_mut(self.comm_world)
-    }
-
-    fn errors_return(self) -> Handle {
-        std::ptr::with_exposed_provenance_mut(self.errors_return)
-    }
-
-    fn byte(self) -> Handle {
-        std::ptr::with_exposed_provenance_mut(self.byte)
-    }
+/// The handle whose address an ABI names.
+fn handle(address: usize) -> Handle {
+    std::ptr::with_exposed_provenance_mut(address)
 }
 
 /// A message goes in parts of so many bytes.
@@ -162,9 +155,9 @@ impl Mpi {
         // SAFETY: handles are those of the library's ABI; rank and size are written by the calls.
         let codes = unsafe {
             [
-                (functions.set_errors)(abi.comm_world(), abi.errors_return()),
-                (functions.rank)(abi.comm_world(), &raw mut rank),
-                (functions.size)(abi.comm_world(), &raw mut size),
+                (functions.set_errors)(handle(abi.comm_world), handle(abi.errors_return)),
+                (functions.rank)(handle(abi.comm_world), &raw mut rank),
+                (functions.size)(handle(abi.comm_world), &raw mut size),
             ]
         };
         codes.into_iter().try_for_each(|code| check(&functions, code, "asking for the rank"))?;
@@ -176,8 +169,7 @@ impl Mpi {
     /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any more,
     /// such as seconds of progress, are taken first: with one left the library does not let go.
     pub fn leave(&self) {
-        let never = || false;
-        let soon = Wait::at_most(LEAVE_LIMIT, &never);
+        let soon = Wait::uninterrupted(LEAVE_LIMIT);
         for tag in Tag::ALL {
             while let Ok(Some(from)) = self.probe(None, tag) {
                 if self.receive(from, tag, &soon).is_err() {
@@ -192,7 +184,13 @@ impl Mpi {
     /// Ends all ranks, this one with `code`, as the launcher does it: one of them does not answer.
     pub fn abort(&self, code: u8) {
         // SAFETY: it was initialised; the handle is the ABI's.
-        let _ = unsafe { (self.functions.lock().abort)(self.abi.comm_world(), code.into()) };
+        let _ = unsafe { (self.functions.lock().abort)(handle(self.abi.comm_world), code.into()) };
+    }
+
+    /// Makes a call, one at a time.
+    fn call(&self, what: &str, call: impl FnOnce(&Functions) -> c_int) -> Result<(), PeerError> {
+        let functions = self.functions.lock();
+        check(&functions, call(&functions), what).map_err(PeerError::Failed)
     }
 
     /// Asks for a request until it has ended; one that has not when the wait is over goes on.
@@ -200,14 +198,11 @@ impl Mpi {
         let mut asked = 0;
         loop {
             let (mut done, mut status) = (0, Status::default());
-            {
-                let functions = self.functions.lock();
-                // SAFETY: the request is of this communicator and not yet ended; flag and status
-                // are written before the call returns.
-                let code =
-                    unsafe { (functions.test)(&raw mut request, &raw mut done, &raw mut status) };
-                check(&functions, code, what).map_err(PeerError::Failed)?;
-            }
+            // SAFETY: the request is of this communicator and not yet ended; flag and status are
+            // written before the call returns.
+            self.call(what, |functions| unsafe {
+                (functions.test)(&raw mut request, &raw mut done, &raw mut status)
+            })?;
             if done != 0 {
                 return Ok(());
             }
@@ -226,22 +221,18 @@ impl Mpi {
         let part = Box::leak(part.into_boxed_slice());
         let whole = std::ptr::from_mut(part);
         let mut request = null_mut();
-        {
-            let functions = self.functions.lock();
-            // SAFETY: the memory lives until it is taken back below, after the request has ended.
-            let code = unsafe {
-                (functions.send)(
-                    part.as_ptr().cast(),
-                    part.len() as c_int,
-                    self.abi.byte(),
-                    to as c_int,
-                    tag as c_int,
-                    self.abi.comm_world(),
-                    &raw mut request,
-                )
-            };
-            check(&functions, code, "sending to another rank").map_err(PeerError::Failed)?;
-        }
+        // SAFETY: the memory lives until it is taken back below, after the request has ended.
+        self.call("sending to another rank", |functions| unsafe {
+            (functions.send)(
+                part.as_ptr().cast(),
+                part.len() as c_int,
+                handle(self.abi.byte),
+                to as c_int,
+                tag as c_int,
+                handle(self.abi.comm_world),
+                &raw mut request,
+            )
+        })?;
         self.wait(request, "sending to another rank", wait)?;
         // SAFETY: it was leaked above, and the request that used it has ended.
         drop(unsafe { Box::from_raw(whole) });
@@ -258,22 +249,18 @@ impl Mpi {
         let part = Box::leak(vec![0_u8; bytes].into_boxed_slice());
         let whole = std::ptr::from_mut(part);
         let mut request = null_mut();
-        {
-            let functions = self.functions.lock();
-            // SAFETY: the memory lives until it is taken back below, after the request has ended.
-            let code = unsafe {
-                (functions.receive)(
-                    whole.cast(),
-                    bytes as c_int,
-                    self.abi.byte(),
-                    from as c_int,
-                    tag as c_int,
-                    self.abi.comm_world(),
-                    &raw mut request,
-                )
-            };
-            check(&functions, code, "receiving from another rank").map_err(PeerError::Failed)?;
-        }
+        // SAFETY: the memory lives until it is taken back below, after the request has ended.
+        self.call("receiving from another rank", |functions| unsafe {
+            (functions.receive)(
+                whole.cast(),
+                bytes as c_int,
+                handle(self.abi.byte),
+                from as c_int,
+                tag as c_int,
+                handle(self.abi.comm_world),
+                &raw mut request,
+            )
+        })?;
         self.wait(request, "receiving from another rank", wait)?;
         // SAFETY: it was leaked above, and the request that filled it has ended.
         Ok(unsafe { Box::from_raw(whole) }.into_vec())
@@ -282,19 +269,12 @@ impl Mpi {
     /// Whose message of this kind has come, if any has.
     fn probe(&self, from: Option<u32>, tag: Tag) -> Result<Option<u32>, PeerError> {
         let (mut flag, mut status) = (0, Status::default());
-        let functions = self.functions.lock();
-        let source = from.map_or(ANY_SOURCE, |from| from as c_int);
+        let (source, tag) = (from.map_or(ANY_SOURCE, |from| from as c_int), tag as c_int);
+        let world = handle(self.abi.comm_world);
         // SAFETY: flag and status are written before the call returns.
-        let code = unsafe {
-            (functions.probe)(
-                source,
-                tag as c_int,
-                self.abi.comm_world(),
-                &raw mut flag,
-                &raw mut status,
-            )
-        };
-        check(&functions, code, "looking for messages").map_err(PeerError::Failed)?;
+        self.call("looking for messages", |functions| unsafe {
+            (functions.probe)(source, tag, world, &raw mut flag, &raw mut status)
+        })?;
         Ok((flag != 0).then(|| u32::try_from(status.source).unwrap_or(0)))
     }
 }
@@ -334,12 +314,10 @@ impl Peers for Mpi {
 
     fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError> {
         let mut request = null_mut();
-        {
-            let functions = self.functions.lock();
-            // SAFETY: the request is written before the call returns.
-            let code = unsafe { (functions.barrier)(self.abi.comm_world(), &raw mut request) };
-            check(&functions, code, "the barrier").map_err(PeerError::Failed)?;
-        }
+        // SAFETY: the request is written before the call returns.
+        self.call("the barrier", |functions| unsafe {
+            (functions.barrier)(handle(self.abi.comm_world), &raw mut request)
+        })?;
         self.wait(request, "the barrier", wait)
     }
 }

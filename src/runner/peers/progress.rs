@@ -59,21 +59,13 @@ impl Progress for ProgressShare<'_> {
 }
 
 impl Watch for ProgressShare<'_> {
-    fn begins(&self, _: &Subject) {}
-    fn triggered(&self, _: u32, _: f64) {}
-
     fn second(&self, second: &Second, _: &Tally, _: f64) {
         self.hosts.send_second(second);
     }
 
-    fn ended(&self) {}
-    fn judged(&self, _: &[Finding]) {}
-
     fn error(&self, message: &str) {
         self.shown.error(&format!("share {}: {message}", self.hosts.share()));
     }
-
-    fn heading(&self, _: &str) {}
 }
 
 impl Progress for Summed<'_> {

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::by_name;
 use crate::workload::scatter::mix;
 
 /// A block is written whole or not at all, as by drives with physical sectors of this size.
@@ -25,11 +26,7 @@ pub enum DiskKind {
 
 impl DiskKind {
     pub fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "honest" => Ok(Self::Honest),
-            "lying" => Ok(Self::Lying),
-            _ => Err("must be honest or lying".to_owned()),
-        }
+        by_name([Self::Honest, Self::Lying], Self::name, name)
     }
 
     pub fn name(self) -> &'static str {

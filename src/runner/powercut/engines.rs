@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::RunError;
+use super::by_name;
 use super::disk::DiskKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,11 +14,7 @@ pub enum GuestEngine {
 
 impl GuestEngine {
     pub fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "sqlite" => Ok(Self::Sqlite),
-            "postgres" => Ok(Self::Postgres),
-            _ => Err("must be sqlite or postgres".to_owned()),
-        }
+        by_name([Self::Sqlite, Self::Postgres], Self::name, name)
     }
 
     pub fn name(self) -> &'static str {

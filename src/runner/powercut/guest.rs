@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use super::super::RunError;
 use super::archive::Archive;
 use super::engines::{GuestEngine, files_below};
-use super::{failed, own_program};
+use super::{by_name, failed, own_program};
 
 /// Modules of a stock kernel, in the order in which they need each other; those that it has built in
 /// are missing there.
@@ -53,11 +53,7 @@ pub enum Accelerator {
 
 impl Accelerator {
     pub fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "kvm" => Ok(Self::Kvm),
-            "tcg" => Ok(Self::Tcg),
-            _ => Err("must be kvm or tcg".to_owned()),
-        }
+        by_name([Self::Kvm, Self::Tcg], Self::name, name)
     }
 
     pub fn name(self) -> &'static str {

@@ -338,6 +338,13 @@ fn verdict(said: &str, code: u8) -> Cut {
     }
 }
 
+/// The one of two things that has this name.
+fn by_name<T: Copy>(all: [T; 2], name: fn(T) -> &'static str, text: &str) -> Result<T, String> {
+    let [one, other] = all.map(name);
+    let found = all.into_iter().find(|known| name(*known) == text);
+    found.ok_or_else(|| format!("must be {one} or {other}"))
+}
+
 fn own_program() -> Result<PathBuf, RunError> {
     std::env::current_exe().map_err(failed("finding petal's own program"))
 }

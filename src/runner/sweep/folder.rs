@@ -29,7 +29,7 @@ pub struct SweepFolder {
 }
 
 /// Reads the sweep that this plan's folder holds; None where it holds none. Refuses another plan's.
-pub fn look(planned: &Planned) -> Result<Option<Sweep>, RunError> {
+pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let dir = &planned.dir;
     if !kept::is_one(dir) {
         refuse_foreign(dir)?;
@@ -47,7 +47,7 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
     let dir = &planned.dir;
     // Before anything is written into it; and again when nobody else can.
     if !(request.fresh && kept::is_one(dir)) {
-        look(planned)?;
+        done_before(planned)?;
     }
     fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
     let mut lock = hold(dir)?;
@@ -56,7 +56,7 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
         fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
         lock = hold(dir)?;
     }
-    let mut sweep = look(planned)?.unwrap_or_else(|| begun(planned));
+    let mut sweep = done_before(planned)?.unwrap_or_else(|| begun(planned));
     if request.again_failed {
         for cell in sweep.cells.iter().filter(|cell| is_failed(cell.status)) {
             kept::set_aside(dir, &cell.folder)?;
@@ -139,14 +139,13 @@ fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(),
 }
 
 /// Renames the folder of an earlier sweep, so that nothing of it is lost.
-fn set_aside(dir: &Path) -> Result<PathBuf, RunError> {
+fn set_aside(dir: &Path) -> Result<(), RunError> {
     let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let aside = (1..=u32::MAX)
         .map(|number| dir.with_file_name(format!("{name}.before{number}")))
         .find(|aside| !aside.exists())
         .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
-    fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?;
-    Ok(aside)
+    Ok(fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?)
 }
 
 /// Some host of it did not do its work, or no session did.

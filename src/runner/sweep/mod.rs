@@ -15,12 +15,13 @@ use std::path::PathBuf;
 use super::{RunError, WorkContext};
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
-use crate::record::sweep::{Sweep, Swept, load};
+use crate::record::sweep::{Swept, load};
 use crate::report;
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
 use crate::settings::read::Sources;
 
+pub use folder::done_before;
 pub use follow::follow;
 pub use order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
@@ -60,11 +61,6 @@ impl Done {
     pub fn is_complete(&self) -> bool {
         left(&self.swept.sweep).is_empty()
     }
-}
-
-/// Reads what an earlier call did of a planned sweep. Refuses the folder of another plan.
-pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
-    folder::look(planned)
 }
 
 /// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to

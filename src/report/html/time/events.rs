@@ -1,6 +1,6 @@
 //! Events over time: a lane for each kind of event that the record knows the time of.
 
-use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
+use super::super::super::charts::{Chart, Color, PlotAxis, Scale, Variant};
 use super::super::super::distinct;
 use super::super::super::numbers::decimal;
 use super::{Piece, TimeAxis};
@@ -144,7 +144,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
         ),
         is_wide: true,
         variants: vec![Variant { name: "linear", svg }],
-        series: Vec::<ChartSeries>::new(),
+        series: Vec::new(),
         head: std::iter::once("from s").chain(names.iter().copied()).map(str::to_owned).collect(),
         rows: axis.pieces.iter().map(row).collect(),
     })
