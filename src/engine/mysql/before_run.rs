@@ -85,7 +85,9 @@ pub fn settle(
     let mut client = endpoint.connect()?;
     let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
-    let settling = Settling { endpoint, schemas, progress, stop };
+    let kill_query = |id| endpoint.kill_query(id);
+    let server = &endpoint.name;
+    let settling = Settling { server, kill_query: &kill_query, schemas, progress, stop };
     let done = storage.settle(&settling, &mut client)?;
     Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }

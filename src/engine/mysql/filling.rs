@@ -10,7 +10,6 @@ use mysql_async::{Params, Statement, Value};
 use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
-use super::load::Loader;
 use super::row_group::RowGroup;
 use super::schema;
 use crate::engine::Result;
@@ -27,15 +26,16 @@ const COMMIT_BYTES: u64 = 64 << 20;
 const FILLER_PIECE_BYTES: usize = 64;
 
 pub struct Filling<'a> {
-    pub loader: &'a Loader<'a>,
+    pub endpoint: &'a Endpoint,
+    pub load: &'a Load<'a>,
     pub schema: u32,
     pub state: &'a LoadState<'a>,
 }
 
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
-        let (plan, name) = (self.loader.load.plan, schema::loading_name(self.schema));
-        let Endpoint { name: server, storage, .. } = self.loader.endpoint;
+        let (plan, name) = (self.load.plan, schema::loading_name(self.schema));
+        let Endpoint { name: server, storage, .. } = self.endpoint;
         let group = storage.row_group(plan.block_size)?;
         for sql in schema::create_tables(&name, *storage, &group) {
             client.run(&sql).at(server, "creating the tables")?;
@@ -49,8 +49,8 @@ impl Filling<'_> {
 
     /// Rows in the order of their pages, keys scattered.
     fn fill(&self, client: &mut Client, table: &str, rows: u64, group: &RowGroup) -> Result<()> {
-        let Load { plan, progress, .. } = self.loader.load;
-        let (server, doing) = (&self.loader.endpoint.name, &format!("writing rows of {table}"));
+        let Load { plan, progress, .. } = self.load;
+        let (server, doing) = (&self.endpoint.name, &format!("writing rows of {table}"));
         let keys = Permutation::new(rows.max(1), plan.seed);
         let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).at(server, doing)?;
         let single = Insert::prepare(client, table, group, 1).at(server, doing)?;

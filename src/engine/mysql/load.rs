@@ -74,7 +74,7 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
-        let filling = Filling { loader: self, schema, state };
+        let filling = Filling { endpoint: self.endpoint, load: &self.load, schema, state };
         // Making an index takes its time, and ends only when cancelled.
         let (id, connection) = (client.id(), client.abort_handle());
         let cancel = || self.endpoint.kill_query(id);

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
-use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use crate::engine::server::liveness;
 use crate::engine::{EngineError, Progress, Result, Stop};
@@ -12,7 +11,9 @@ use crate::engine::{EngineError, Progress, Result, Stop};
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Settling<'a> {
-    pub endpoint: &'a Endpoint,
+    pub server: &'a str,
+    /// Has the server cancel what a connection does.
+    pub kill_query: &'a (dyn Fn(u32) + Sync),
     /// The run's, whose data are settled.
     pub schemas: &'a [u32],
     pub progress: &'a dyn Progress,
@@ -28,10 +29,10 @@ impl Settling<'_> {
         work: impl FnOnce(&mut Client) -> Result<(), Error>,
     ) -> Result<()> {
         let (id, connection) = (client.id(), client.abort_handle());
-        let cancel = || self.endpoint.kill_query(id);
+        let cancel = || (self.kill_query)(id);
         let is_over = || self.stop.is_requested();
         liveness::until_over(&connection, &cancel, &is_over, &|| (), || {
-            work(client).at(&self.endpoint.name, doing)
+            work(client).at(self.server, doing)
         })
     }
 

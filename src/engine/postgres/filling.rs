@@ -12,11 +12,10 @@ use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
-use super::load::Loader;
 use super::schema;
 use crate::engine::server::loader::LoadState;
 use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{EngineError, Progress, ProgressUnit, Result};
+use crate::engine::{EngineError, LoadPlan, Progress, ProgressUnit, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -27,7 +26,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 pub struct Filling<'a> {
-    pub loader: &'a Loader<'a>,
+    pub endpoint: &'a Endpoint,
+    pub plan: &'a LoadPlan,
+    pub tablespace: Option<&'a str>,
     pub schema: u32,
     pub progress: &'a LoadProgress<'a>,
     pub index: &'a IndexWatch<'a>,
@@ -36,7 +37,7 @@ pub struct Filling<'a> {
 
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
-        let (plan, tablespace) = (self.loader.load.plan, self.loader.tablespace);
+        let (plan, tablespace) = (self.plan, self.tablespace);
         let name = schema::loading_name(self.schema);
         // One that fails ends with its connection.
         client.run("beginning", "BEGIN")?;
@@ -60,7 +61,7 @@ impl Filling<'_> {
         if rows == 0 {
             return Ok(());
         }
-        let plan = self.loader.load.plan;
+        let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let doing = format!("writing rows of {name}.{table}");
         let sql = format!("COPY {name}.{table} FROM STDIN (FORMAT binary, FREEZE)");
@@ -94,14 +95,14 @@ impl Filling<'_> {
         if written != rows {
             return Err(EngineError::Database(format!(
                 "{}: {doing}: {written} of {rows} rows arrived; please report this",
-                self.loader.endpoint.name
+                self.endpoint.name
             )));
         }
         Ok(())
     }
 
     fn error(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.loader.endpoint.name, doing, error)
+        engine_error(&self.endpoint.name, doing, error)
     }
 }
 

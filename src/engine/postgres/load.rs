@@ -94,7 +94,9 @@ impl Loader<'_> {
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
         let plan = self.load.plan;
         let index = IndexWatch::new(progress, self.endpoint, process, plan.block_size);
-        let filling = Filling { loader: self, schema, progress, index: &index, state };
+        let (endpoint, tablespace) = (self.endpoint, self.tablespace);
+        let filling =
+            Filling { endpoint, plan, tablespace, schema, progress, index: &index, state };
         // Making an index and counting pages take their time, and end only when cancelled.
         let (is_over, look) = (|| state.is_over(), || index.look());
         long_work::until_over(self.endpoint, &mut client, &is_over, &look, |client| {
