@@ -184,10 +184,9 @@ fn read_one(
     let settings = read::read(&Sources {
         command: CommandKind::Sweep,
         flags,
-        environment: sources.environment,
         conf: sources.conf.clone(),
         directory: sources.directory.clone(),
-        schemas: sources.schemas,
+        ..*sources
     })?;
     Ok(Settings { sessions, ..settings })
 }

@@ -114,6 +114,10 @@ impl Group {
         (Self::Evidence, "What is recorded beside"),
         (Self::Oracle, "Connections, Oracle style"),
     ];
+
+    pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
+        PARAMETERS.iter().filter(move |parameter| parameter.group == self)
+    }
 }
 
 /// The commands that read settings.
