@@ -240,13 +240,9 @@ fn expand(line: &str) -> String {
     let mut shown = String::new();
     let mut width = 0;
     for c in line.chars() {
-        let cells = if c == '\t' { TAB - width % TAB } else { 1 };
+        let (c, cells) = if c == '\t' { (' ', TAB - width % TAB) } else { (c, 1) };
+        shown.extend(std::iter::repeat_n(c, cells));
         width += cells;
-        if c == '\t' {
-            shown.extend(std::iter::repeat_n(' ', cells));
-        } else {
-            shown.push(c);
-        }
     }
     shown
 }
