@@ -91,6 +91,13 @@ pub struct HostRun {
     pub folder: String,
 }
 
+impl HostShare {
+    /// The name by which shares of one machine are known: not each container has a host name of its own.
+    pub(super) fn machine(&self) -> String {
+        self.boot_id.clone().unwrap_or_else(|| self.host.clone())
+    }
+}
+
 impl HostRun {
     /// True when this host did its share to the end.
     pub fn is_whole(&self) -> bool {

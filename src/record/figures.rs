@@ -138,7 +138,7 @@ pub fn seconds_within(timeline: &[Second], from_s: f64, to_s: f64) -> Vec<&Secon
 }
 
 /// The sum; None of nothing, and where one part is unknown.
-fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
+pub(super) fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
     parts.reduce(|sum, part| Some(plus(&sum?, &part?))).flatten()
 }
 

@@ -48,7 +48,7 @@ pub(super) fn fill(
         run.details.steady = None;
         return;
     };
-    fill_window(run, parts, bounds, steady);
+    fill_window(run, parts, &counting, bounds, steady);
 }
 
 /// The share that was to count left no record: nothing is known.
@@ -223,17 +223,19 @@ fn wait_histograms<'a>(
 fn fill_window(
     run: &mut Run,
     parts: &[Part],
+    counting: &[&Part],
     bounds: (f64, f64),
     steady: &BTreeMap<String, Latencies>,
 ) {
     let (from_s, to_s) = bounds;
     let own = Totals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
     let rates = Totals { seconds: to_s - from_s, ..own.clone() }.per_second();
-    let is_everyones = parts.iter().all(|part| own_bounds(part) == Some(bounds));
+    let is_everyones = parts.iter().all(|part| part.steady_bounds() == Some(bounds));
     let each: Option<Vec<WindowTotals>> = match is_everyones {
         true => parts.iter().map(|part| part.run.details.steady.clone()).collect(),
         false => parts.iter().map(|part| journaled(part, bounds)).collect(),
     };
+    let own_windows = || counting.iter().filter_map(|part| part.run.details.steady.as_ref());
     let totals = each.map(|each| {
         let counted = || parts.iter().zip(&each).filter(|(part, _)| part.share.counts_database);
         let sum = |of: fn(&WindowTotals) -> f64| each.iter().map(of).sum::<f64>();
@@ -255,7 +257,7 @@ fn fill_window(
             ..WindowTotals::default()
         };
         match is_everyones {
-            true => between_samples(summed, parts, &each),
+            true => between_samples(summed, parts, &own_windows().collect::<Vec<_>>()),
             false => summed,
         }
     });
@@ -267,15 +269,13 @@ fn fill_window(
         let (ops, rows, commits) = (rates.ops, rates.rows, rates.commits);
         window.per_second = PerSecond { ops, rows, commits, ..sampled };
         let events = &run.details.target.io_events;
-        let counting = parts.iter().filter(|part| part.share.counts_database);
-        let each = counting.filter_map(|part| part.run.details.steady.as_ref());
+        let histograms = own_windows().map(|own| &own.wait_histograms);
         let timed = match is_everyones {
-            true => wait_histograms(each.map(|own| &own.wait_histograms), &totals.waits),
+            true => wait_histograms(histograms, &totals.waits),
             false => BTreeMap::new(),
         };
         window.io_latency_us = figures::io_latencies(events, &totals.waits, &timed);
-        let counting: Vec<&Part> = parts.iter().filter(|p| p.share.counts_database).collect();
-        if let ([only], true) = (counting.as_slice(), is_everyones)
+        if let ([only], true) = (counting, is_everyones)
             && let Some(own) = &only.run.summary.steady
         {
             // With the percentiles of the only one who timed them.
@@ -286,13 +286,11 @@ fn fill_window(
 }
 
 /// The database's and the device's figures as they were sampled at the window's bounds.
-fn between_samples(summed: WindowTotals, parts: &[Part], each: &[WindowTotals]) -> WindowTotals {
-    let counting: Vec<&WindowTotals> = parts
-        .iter()
-        .zip(each)
-        .filter(|(part, _)| part.share.counts_database)
-        .map(|(_, window)| window)
-        .collect();
+fn between_samples(
+    summed: WindowTotals,
+    parts: &[Part],
+    counting: &[&WindowTotals],
+) -> WindowTotals {
     let Some(first) = counting.first() else { return summed };
     let io = counting.iter().map(|window| window.io).reduce(|sum, other| sum.plus(&other));
     let io = io.unwrap_or_default();
@@ -305,10 +303,6 @@ fn between_samples(summed: WindowTotals, parts: &[Part], each: &[WindowTotals]) 
         _ => of_machines(parts, |part| part.run.details.steady.as_ref()?.device),
     };
     WindowTotals { counted_s: first.counted_s, io, device, cpu: first.cpu, endpoints, ..summed }
-}
-
-fn own_bounds(part: &Part) -> Option<(f64, f64)> {
-    part.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s))
 }
 
 /// What a share's journal tells of the time between two seconds' ends.
