@@ -1,5 +1,7 @@
 //! Did two sides run in turn? Only then does a round's pair share what drifted meanwhile.
 
+use std::collections::BTreeSet;
+
 use time::OffsetDateTime;
 
 use crate::record::observation::Observation;
@@ -32,9 +34,7 @@ fn in_order(a: &[&Observation], b: &[&Observation]) -> Option<Vec<Start>> {
 /// By the numbers of the rounds where both sides have each once, else in the order given.
 pub(super) fn pairs(a: &[&Observation], b: &[&Observation], metric: &str) -> Vec<(f64, f64)> {
     let is_numbered = |runs: &[&Observation]| {
-        let mut rounds: Vec<u32> = runs.iter().filter_map(|seen| seen.repeat).collect();
-        rounds.sort_unstable();
-        rounds.dedup();
+        let rounds: BTreeSet<u32> = runs.iter().filter_map(|seen| seen.repeat).collect();
         rounds.len() == runs.len()
     };
     let both = |a: &Observation, b: &Observation| Some((a.metric(metric)?, b.metric(metric)?));

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Estimate, PetalLine, Point};
-use crate::analysis::estimate;
 use crate::analysis::level::Level;
+use crate::analysis::{estimate, factor_words};
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
@@ -78,7 +78,7 @@ impl LineGroup<'_> {
     }
 
     fn label(&self) -> String {
-        label(self.factors.iter())
+        factor_words(&self.factors)
     }
 }
 
@@ -161,14 +161,15 @@ fn active(bytes: Option<u64>) -> String {
 /// What tells each line from the others; of a single line all that is constant on it.
 fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
     let differs = |key: &str| {
-        let of = |group: &LineGroup<'_>| value(&group.factors, key).map(str::to_owned);
+        let of =
+            |group: &LineGroup<'_>| group.factors.iter().find(|(name, _)| name == key).cloned();
         groups.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
     };
     groups
         .iter()
         .map(|group| {
             let telling = group.factors.iter().filter(|(key, _)| differs(key));
-            let mut name = label(telling);
+            let mut name = factor_words(telling);
             if name.is_empty() {
                 name = group.label();
             }
@@ -180,15 +181,4 @@ fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
             if name.is_empty() { "all".to_owned() } else { name }
         })
         .collect()
-}
-
-/// `UPDATE_PCT 20, BLOCK_SZ 8K`.
-fn label<'a>(factors: impl Iterator<Item = &'a (String, String)>) -> String {
-    let words: Vec<String> =
-        factors.map(|(key, value)| format!("{} {value}", key.to_uppercase())).collect();
-    words.join(", ")
-}
-
-fn value<'a>(factors: &'a [(String, String)], key: &str) -> Option<&'a str> {
-    factors.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
