@@ -1,6 +1,9 @@
 //! Which section of a report a table is: by its title, in any release's wording, or by its
 //! columns. The only place that knows titles.
 
+/// The title of the tables at the head of a report, which have none of their own.
+pub const HEAD: &str = "report header";
+
 /// The sections that petal reads. All others are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
