@@ -103,11 +103,8 @@ impl fmt::Display for RateOverTime {
         if let [only] = self.steps.as_slice() {
             return write!(f, "{}", only.per_second);
         }
-        for (at, step) in self.steps.iter().enumerate() {
-            let gap = if at == 0 { "" } else { " " };
-            write!(f, "{gap}{}:{}", step.from.as_secs_f64(), step.per_second)?;
-        }
-        Ok(())
+        let words = |step: &RateStep| format!("{}:{}", step.from.as_secs_f64(), step.per_second);
+        f.write_str(&self.steps.iter().map(words).collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -115,6 +115,7 @@ impl Group {
         (Self::Oracle, "Connections, Oracle style"),
     ];
 
+    /// The parameters of the group, in the table's order.
     pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
         PARAMETERS.iter().filter(move |parameter| parameter.group == self)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{EngineSupport, Group, PARAMETERS, Parameter, Support, support};
+use super::{Group, PARAMETERS, Parameter, Support, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
@@ -114,17 +114,12 @@ fn markdown_engines(page: &mut String) {
     for engine in support::ENGINES {
         let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);
         page.push_str("| key | how |\n|---|---|\n");
-        for (key, how) in exceptions(engine) {
-            let _ = writeln!(page, "| `{key}` | {} |", cell(&how));
+        for parameter in PARAMETERS {
+            if let Some(how) = described(engine.support(parameter)) {
+                let _ = writeln!(page, "| `{}` | {} |", parameter.key, cell(&how));
+            }
         }
     }
-}
-
-/// Parameters that an engine treats otherwise, in the table's order.
-fn exceptions(engine: &EngineSupport) -> impl Iterator<Item = (&'static str, String)> {
-    PARAMETERS
-        .iter()
-        .filter_map(|parameter| Some((parameter.key, described(engine.support(parameter))?)))
 }
 
 /// A bar would end the cell.

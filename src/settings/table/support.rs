@@ -99,7 +99,7 @@ const SERVER: EngineSupport = EngineSupport {
     exceptions: &[],
 };
 
-/// An engine within petal's own process, before its name.
+/// Common features of engines within petal's own process.
 const IN_PROCESS: EngineSupport = EngineSupport {
     address: Address::Path,
     block_sizes: BLOCK_SIZES,
