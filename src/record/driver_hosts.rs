@@ -92,7 +92,7 @@ pub struct HostRun {
 }
 
 impl HostShare {
-    /// The name by which shares of one machine are known: not each container has a host name of its own.
+    /// The machine that it ran on: by its boot, or by the name of the host where that is not known.
     pub(super) fn machine(&self) -> String {
         self.boot_id.clone().unwrap_or_else(|| self.host.clone())
     }

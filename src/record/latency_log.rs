@@ -148,10 +148,8 @@ impl Intervals {
     pub fn merged(&self, from_s: f64, to_s: f64) -> BTreeMap<String, Latencies> {
         const SLACK_S: f64 = 0.001;
         let mut merged: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
-        for (tag, begins_s, buckets) in self.decoded() {
-            if begins_s + SLACK_S < from_s || begins_s + SLACK_S >= to_s {
-                continue;
-            }
+        let is_within = |begins_s: f64| (from_s..to_s).contains(&(begins_s + SLACK_S));
+        for (tag, _, buckets) in self.decoded().filter(|(_, begins_s, _)| is_within(*begins_s)) {
             match merged.get_mut(&tag) {
                 Some(sum) => {
                     // All have petal's bounds (see decode), so the addition cannot fail.

@@ -118,7 +118,7 @@ fn add_up(run: &mut Run, parts: &[&Part]) {
     let each = || parts.iter().map(|part| &part.run);
     let io = each().map(|run| run.details.io).reduce(|sum, other| sum.plus(&other));
     run.details.io = io.unwrap_or_default();
-    run.summary.counters = counters(each().map(|run| &run.summary.counters));
+    run.summary.counters = sum_by_name(each().map(|run| &run.summary.counters));
     run.summary.waits = waits(each().flat_map(|run| &run.summary.waits));
     run.details.files = files(each().flat_map(|run| &run.details.files));
     let histograms = each().map(|run| &run.details.wait_histograms);
@@ -157,7 +157,9 @@ fn petal_on_all(run: &mut Run, parts: &[&Part]) {
     counts.petal_call_read_bytes = of_all(|counts| counts.petal_call_read_bytes);
 }
 
-fn counters<'a>(each: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+pub(super) fn sum_by_name<'a>(
+    each: impl Iterator<Item = &'a BTreeMap<String, u64>>,
+) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (name, count) in each.flatten() {
         *sums.entry(name.clone()).or_default() += count;
@@ -252,7 +254,7 @@ fn fill_window(
             think_time_s: sum(|window| window.think_time_s),
             op_latency_us: figures::all_operations(steady),
             waits: waits(counted().flat_map(|(_, window)| &window.waits)),
-            counters: counters(counted().map(|(_, window)| &window.counters)),
+            counters: sum_by_name(counted().map(|(_, window)| &window.counters)),
             files: files(counted().flat_map(|(_, window)| &window.files)),
             ..WindowTotals::default()
         };

@@ -154,10 +154,7 @@ fn add_up(summary: &mut Summary, parts: &[Part]) {
     summary.ops = each().fold(Ops::default(), |sum, other| sum.plus(&other.ops));
     summary.rows = each().fold(Rows::default(), |sum, other| sum.plus(&other.rows));
     summary.rows_asked = figures::sum(each().map(|other| other.rows_asked), Rows::plus);
-    summary.errors.clear();
-    for (code, count) in each().flat_map(|other| &other.errors) {
-        *summary.errors.entry(code.clone()).or_default() += count;
-    }
+    summary.errors = database::sum_by_name(each().map(|other| &other.errors));
     summary.sessions_lost = each().flat_map(|other| other.sessions_lost.clone()).collect();
     summary.sessions_lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     summary.petal_cpu_s = each().map(|other| other.petal_cpu_s).sum();

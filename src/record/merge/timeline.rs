@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::super::driver_hosts::HostShare;
 use super::super::latency_log::{self, LatencyLog, SecondBySecond};
-use super::super::{Folder, RecordError, Second, moment};
+use super::super::{Folder, RecordError, Second, figures, moment};
 use super::{Part, started_at};
 use crate::stats::histogram::{Latencies, LatencySummary};
 
@@ -84,7 +84,7 @@ pub(super) fn latencies(
         let mut second: BTreeMap<String, Latencies> = BTreeMap::new();
         for log in &mut logs {
             log.until(row.from_s + 1.0 - SLACK_S, |tag, buckets| {
-                second.entry(tag.to_owned()).or_default().add_buckets(buckets);
+                second.entry(tag.to_owned()).or_default().add(&Latencies::from_buckets(buckets));
             });
         }
         for (kind, known) in &mut row.latency_us {
@@ -101,10 +101,8 @@ pub(super) fn latencies(
             second.insert(kind.clone(), exact);
         }
         log.second(row.from_s, row.length_s, second.iter().map(|(tag, all)| (tag.as_str(), all)))?;
-        let is_steady = window.is_some_and(|(from_s, to_s)| {
-            row.from_s + SLACK_S >= from_s && row.from_s + row.length_s <= to_s + SLACK_S
-        });
-        if is_steady {
+        let is_steady = |(from_s, to_s)| figures::is_within(row, from_s, to_s);
+        if window.is_some_and(is_steady) {
             add(&mut steady, &second);
         }
         add(&mut whole, &second);
