@@ -8,7 +8,7 @@ use super::verdict::verdict;
 use crate::record::observation::Observation;
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::Swept;
-use crate::record::{Run, Status};
+use crate::record::{Run, Status, as_text};
 use crate::settings::objective::Objective;
 
 /// The axis that multiplies the load.
@@ -116,7 +116,9 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let first = runs.first().map(|run| run.2);
     Some(BreakPoint {
         of: replayed,
-        target: first.map(|run| as_setting(run, "db")).unwrap_or_default(),
+        target: first
+            .and_then(|run| run.summary.setting("db"))
+            .map_or_else(String::new, |db| as_text(db, "-")),
         objective: objective.map(ToString::to_string),
         holds: held.iter().copied().reduce(|one, other| Some(one?.min(other?))).flatten(),
         fails: lowest_failed,
@@ -143,10 +145,6 @@ fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
     let (low, _) = Estimate::of(held)?.interval?;
     let (_, high) = Estimate::of(failed.to_vec())?.interval?;
     Some((low.max(0.0), high))
-}
-
-fn as_setting(run: &Run, key: &str) -> String {
-    run.summary.setting(key).map_or_else(String::new, |value| crate::record::as_text(value, "-"))
 }
 
 fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {

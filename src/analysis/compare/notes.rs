@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
 use super::{ComparedCell, Side, Significance};
-use crate::analysis::estimate::Estimate;
+use crate::analysis::estimate::{Estimate, REPEATS_MIN};
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::{and_more, windows};
 use crate::record::observation::{Observation, metric};
@@ -101,10 +101,8 @@ fn drift(cells: &[ComparedCell]) -> Option<String> {
 }
 
 fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
-    let few = matched.iter().filter(|cell| {
-        cell.sides.iter().any(|runs| (1..super::super::estimate::REPEATS_MIN).contains(&runs.len()))
-    });
-    let few = few.count();
+    let is_few = |runs: &Vec<&Observation>| (1..REPEATS_MIN).contains(&runs.len());
+    let few = matched.iter().filter(|cell| cell.sides.iter().any(is_few)).count();
     (few > 0).then(|| {
         format!(
             "single-run: {few} of {} cells have fewer than three runs on a side: the difference is \

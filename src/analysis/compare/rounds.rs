@@ -6,9 +6,6 @@ use time::OffsetDateTime;
 
 use crate::record::observation::Observation;
 
-/// One side's run of a round.
-type Start = (OffsetDateTime, usize);
-
 /// True where the runs of both sides alternate: in the order of time, each two in a row are one of
 /// either side, so that no side has two in a row within one round or finishes before the other
 /// begins. Runs that do not say when they began, or sides of different counts, do not.
@@ -16,18 +13,13 @@ pub(super) fn ran_in_turn(a: &[&Observation], b: &[&Observation]) -> bool {
     if a.len() != b.len() || a.len() < 2 {
         return false;
     }
-    let Some(order) = in_order(a, b) else { return false };
-    order.chunks(2).all(|two| two[0].1 != two[1].1)
-}
-
-fn in_order(a: &[&Observation], b: &[&Observation]) -> Option<Vec<Start>> {
-    let starts = |runs: &[&Observation], side: usize| -> Option<Vec<Start>> {
+    let starts = |runs: &[&Observation], side: usize| -> Option<Vec<(OffsetDateTime, usize)>> {
         runs.iter().map(|seen| Some((seen.started()?, side))).collect()
     };
-    let mut order = starts(a, 0)?;
-    order.extend(starts(b, 1)?);
+    let Some((a, b)) = starts(a, 0).zip(starts(b, 1)) else { return false };
+    let mut order = [a, b].concat();
     order.sort();
-    Some(order)
+    order.chunks(2).all(|two| two[0].1 != two[1].1)
 }
 
 /// The figure of both sides, round by round; a round that lacks it on either side is left out.

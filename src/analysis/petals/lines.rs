@@ -76,10 +76,6 @@ impl LineGroup<'_> {
         let levels = self.factors.iter().map(|(_, value)| Level::of(value));
         (levels.collect(), self.active_bytes)
     }
-
-    fn label(&self) -> String {
-        factor_words(&self.factors)
-    }
 }
 
 fn axis(observations: &[Observation]) -> Option<&'static str> {
@@ -143,7 +139,7 @@ fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
                 format!("{} at {} sessions", active(group.active_bytes), sessions.join(", "))
             })
             .collect();
-        let whose = group.label();
+        let whose = factor_words(&group.factors);
         let whose = if whose.is_empty() { whose } else { format!("{whose}: ") };
         notes.push(format!(
             "active-set-varies: {whose}the active data set is {}; cells that differ in it are not \
@@ -171,7 +167,7 @@ fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
             let telling = group.factors.iter().filter(|(key, _)| differs(key));
             let mut name = factor_words(telling);
             if name.is_empty() {
-                name = group.label();
+                name = factor_words(&group.factors);
             }
             let same = groups.iter().filter(|other| other.factors == group.factors).count();
             if same > 1 {
