@@ -1,14 +1,14 @@
 //! Up to which multiple of a replayed load a platform holds it, and what ends it. A load is held
 //! when the run was whole, operations did not queue up, and the stated objective was met.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::estimate::Estimate;
 use super::verdict::verdict;
 use crate::record::observation::Observation;
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::Swept;
-use crate::record::{Run, Status};
+use crate::record::{Run, Status, as_text};
 use crate::settings::objective::Objective;
 
 /// The axis that multiplies the load.
@@ -54,7 +54,7 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
 }
 
 /// A multiple of the load, over all rounds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadStep {
     pub scale: f64,
     pub runs: usize,
@@ -100,9 +100,7 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
         })
         .collect();
     runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let mut rounds: Vec<u32> = runs.iter().map(|(_, repeat, ..)| *repeat).collect();
-    rounds.sort_unstable();
-    rounds.dedup();
+    let rounds: BTreeSet<u32> = runs.iter().map(|(_, repeat, ..)| *repeat).collect();
     // Of each round the highest scale up to which all were held, and the first that was not.
     let mut held: Vec<Option<f64>> = Vec::new();
     let mut failed: Vec<f64> = Vec::new();
@@ -114,12 +112,13 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
         failed.extend(broken);
     }
     let lowest_failed = failed.iter().copied().reduce(f64::min);
-    let first_failed =
-        runs.iter().find(|run| matches!(run.3, LoadHeld::No(_) | LoadHeld::Unknown(_)));
+    let first_failed = runs.iter().find(|run| run.3 != LoadHeld::Yes);
     let first = runs.first().map(|run| run.2);
     Some(BreakPoint {
         of: replayed,
-        target: first.map(|run| as_setting(run, "db")).unwrap_or_default(),
+        target: first
+            .and_then(|run| run.summary.setting("db"))
+            .map_or_else(String::new, |db| as_text(db, "-")),
         objective: objective.map(ToString::to_string),
         holds: held.iter().copied().reduce(|one, other| Some(one?.min(other?))).flatten(),
         fails: lowest_failed,
@@ -131,7 +130,7 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
         interval: interval(&held, &failed),
         cause: first_failed.map(|(_, _, run, held)| cause(run, held)),
         rounds: rounds.len(),
-        notes: notes(&rounds, &runs),
+        notes: notes(rounds.len(), &runs),
         steps: steps(&runs),
     })
 }
@@ -146,10 +145,6 @@ fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
     let (low, _) = Estimate::of(held)?.interval?;
     let (_, high) = Estimate::of(failed.to_vec())?.interval?;
     Some((low.max(0.0), high))
-}
-
-fn as_setting(run: &Run, key: &str) -> String {
-    run.summary.setting(key).map_or_else(String::new, |value| crate::record::as_text(value, "-"))
 }
 
 fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {
@@ -167,14 +162,7 @@ fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {
     let mut steps: Vec<LoadStep> = Vec::new();
     for (scale, _, run, held) in runs {
         if steps.last().is_none_or(|last| last.scale != *scale) {
-            let step = LoadStep {
-                scale: *scale,
-                runs: 0,
-                held: 0,
-                reasons: Vec::new(),
-                figures: BTreeMap::new(),
-            };
-            steps.push(step);
+            steps.push(LoadStep { scale: *scale, ..LoadStep::default() });
         }
         let Some(step) = steps.last_mut() else { continue };
         step.runs += 1;
@@ -217,12 +205,12 @@ fn micros(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<String> {
+fn notes(rounds: usize, runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<String> {
     let mut notes = Vec::new();
-    if rounds.len() < 3 {
+    if rounds < 3 {
         notes.push(format!(
             "{} of each step: three or more (REPEATS) tell how far the answer varies",
-            if rounds.len() == 1 { "one run" } else { "two runs" }
+            if rounds == 1 { "one run" } else { "two runs" }
         ));
     }
     let held = runs.iter().filter(|run| run.3 == LoadHeld::Yes);
@@ -287,9 +275,7 @@ impl BreakPoint {
             ),
         }
     }
-}
 
-impl BreakPoint {
     /// Such as `1.2x to 2.8x`.
     pub fn interval_words(&self) -> Option<String> {
         let short = |scale: f64| (scale * 100.0).round() / 100.0;

@@ -11,6 +11,7 @@ use crate::record::calibration::{
     Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, MIX, READ, Under, WRITE,
 };
 
+use crate::settings::objective::micros;
 use crate::stats::histogram::LatencySummary;
 
 use super::judgement::{Judgement, unknown, warning};
@@ -90,13 +91,6 @@ impl Bound {
         let us_max = micros(time.trim()).ok_or("has no such time: 250us, 10ms or 1s")?;
         Ok(Self { text: text.to_owned(), curve, figure, us_max })
     }
-}
-
-fn micros(text: &str) -> Option<f64> {
-    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
-    let (number, unit) =
-        units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), unit)))?;
-    number.parse::<f64>().ok().map(|number| number * unit).filter(|us| *us > 0.0)
 }
 
 /// The most requests per second under a bound, of the points that were measured: nothing between

@@ -107,9 +107,8 @@ pub(super) fn start(run: &Run) -> Judgement {
     if there.len() < 2 || there.iter().any(|host| host.share.start.by == StartedBy::Barrier) {
         return Judgement::Clear;
     }
-    let machines = |host: &HostRun| (host.share.boot_id.clone(), host.share.host.clone());
     let is_one_machine = there[0].share.boot_id.is_some()
-        && there.iter().all(|host| machines(host).0 == machines(there[0]).0);
+        && there.iter().all(|host| host.share.boot_id == there[0].share.boot_id);
     let unsure: Vec<String> = there
         .iter()
         .filter(|host| {

@@ -62,11 +62,6 @@ pub(super) fn advised<'a>(of_engine: &'a Option<String>, general: &'a str) -> &'
     of_engine.as_deref().unwrap_or(general)
 }
 
-/// The database's processor time cannot be told from petal's.
-pub(super) fn is_in_process(run: &Run) -> bool {
-    run.details.target.in_process
-}
-
 /// Where figures come from, if not from petal's own host: ` (from FILE, host NAME)`.
 pub(super) fn seen_on(seen: &HostSeen) -> String {
     seen.file

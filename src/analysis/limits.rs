@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::driver_hosts;
-use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
+use super::judgement::{Judgement, seen_on, unknown, unseen, warning};
 use super::others::{self, Others};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::record::os_figures::{GroupFigures, HostFigures};
+use crate::stats::host::HostFacts;
 use crate::stats::os::CpuShare;
 
 const ID_PROCESSORS: &str = "processor-bound";
@@ -22,7 +23,7 @@ const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
 
 /// 100 - idle - iowait, in per cent.
 pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
-    (100.0 - cpu.idle - cpu.iowait).clamp(0.0, 100.0)
+    cpu.busy().clamp(0.0, 100.0)
 }
 
 /// The processors of the database's host; None where they are not seen.
@@ -122,7 +123,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     let Some(cpu) = server_cpu(run) else {
         return unknown(ID, "no processor statistics in this record");
     };
-    let whose = match (is_in_process(run), run.is_bare_device()) {
+    let whose = match (run.details.target.in_process, run.is_bare_device()) {
         (true, true) => "; petal itself reads and writes",
         (true, false) => {
             "; petal and the database share one process, so their parts cannot be told apart"
@@ -211,7 +212,7 @@ pub(super) fn steal(run: &Run) -> Judgement {
 
 pub(super) fn generator_bound(run: &Run) -> Judgement {
     const ID: &str = "generator-bound";
-    if is_in_process(run) {
+    if run.details.target.in_process {
         let why = match run.is_bare_device() {
             true => "petal itself reads and writes: its own cost is part of what is measured",
             false => "petal and the database share one process: not separable",
@@ -235,8 +236,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
         return judged;
     }
     // No more than its control group grants.
-    let host = run.details.host.as_ref().filter(|host| host.cpus > 0);
-    let cpus = host.map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY)));
+    let cpus = run.details.host.as_ref().and_then(HostFacts::processors);
     let Some((petal_cpu_s, cpus)) = run.summary.petal_cpu_s.zip(cpus) else {
         return unknown(ID, "petal's own processor time is not in this record");
     };

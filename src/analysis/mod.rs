@@ -52,6 +52,12 @@ pub fn and_more(before: &str, left_out: usize) -> String {
     }
 }
 
+/// Words for factors, such as `UPDATE_PCT 20, BLOCK_SZ 8K`.
+fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> String {
+    let words = factors.into_iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
 pub use verdict::{HeadlineFigures, verdict};

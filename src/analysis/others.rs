@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::judgement::{Judgement, advised, is_in_process, seen_on, unknown, unseen, warning};
+use super::judgement::{Judgement, advised, seen_on, unknown, unseen, warning};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::counters::CommonCounter::{
@@ -237,7 +237,7 @@ impl Others {
 
 /// What petal and the database used there; None where a part is not known.
 fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
-    match (is_in_process(run), seen.file.is_some()) {
+    match (run.details.target.in_process, seen.file.is_some()) {
         (true, false) => interval.petal_cpu_s(),
         (true, true) => None,
         (false, false) => Some(interval.petal_cpu_s()? + interval.server_cpu_s()?),

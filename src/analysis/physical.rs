@@ -28,16 +28,12 @@ struct Cache {
 impl Cache {
     fn of(run: &Run) -> Option<Self> {
         let active = run.summary.active_bytes;
-        match run.details.target.session_cache_bytes {
-            Some(bytes) => {
-                let active = active.div_ceil(u64::from(run.summary.schemas.max(1)));
-                Some(Self { bytes, active, is_per_session: true })
-            }
-            None => {
-                let bytes = run.summary.target.cache_bytes?;
-                Some(Self { bytes, active, is_per_session: false })
-            }
-        }
+        let own_bytes = run.details.target.session_cache_bytes;
+        let (bytes, active) = match own_bytes {
+            Some(bytes) => (bytes, active.div_ceil(u64::from(run.summary.schemas.max(1)))),
+            None => (run.summary.target.cache_bytes?, active),
+        };
+        Some(Self { bytes, active, is_per_session: own_bytes.is_some() })
     }
 
     /// The one that can hold all that it is asked for.

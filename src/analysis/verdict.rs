@@ -166,20 +166,19 @@ pub fn is_foreground(class: WaitClass) -> bool {
 
 impl fmt::Display for HeadlineFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-        let tenths =
-            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+        let shown = |value: Option<f64>, digits: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
         if let Some(reads) = self.logical_reads {
             write!(f, "logical reads {reads:.0}/s | ")?;
         }
         write!(
             f,
             "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {} | {}",
-            whole(self.read_piops),
-            whole(self.write_piops),
-            tenths(self.read_us),
-            tenths(self.redo_mb),
+            shown(self.read_piops, 0),
+            shown(self.write_piops, 0),
+            shown(self.read_us, 1),
+            shown(self.redo_mb, 1),
             self.served_by,
             self.limited_by,
             self.window

@@ -7,7 +7,7 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, advised, info, is_in_process, unknown, warning};
+use super::judgement::{Judgement, advised, info, unknown, warning};
 use crate::record::Run;
 use crate::stats::counters::{CommonCounter, WaitClass};
 use crate::stats::units::bytes as size;
@@ -234,7 +234,7 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
     let advice = &run.details.target.advice;
     let counted = run.summary.counter(CommonCounter::CheckpointsByLogSize);
     let forced = match counted {
-        None if is_in_process(run) => checkpoints(run),
+        None if run.details.target.in_process => checkpoints(run),
         None => return unknown(ID, "which checkpoints the log's size forced is not known"),
         counted => counted,
     };
@@ -329,7 +329,7 @@ pub(super) fn vacuum(run: &Run) -> Judgement {
             "Let them end before the run, or keep every compared run the same.",
         )
         .with(json!({ "vacuums": vacuums })),
-        None if is_in_process(run) => Judgement::Clear,
+        None if run.details.target.in_process => Judgement::Clear,
         None => unknown("vacuum-ran", "the database does not count vacuums"),
     }
 }

@@ -8,6 +8,7 @@ use super::load::per_second;
 use super::number::Scalar;
 use super::report::{LoadLine, Report, ReportKind, WaitEvent, event};
 use super::times;
+use crate::record::profile::time_text;
 use time::PrimitiveDateTime;
 
 /// Single-block reads go by another name where the storage answers itself.
@@ -162,6 +163,6 @@ fn iso(
     // Different times of several instances are joined.
     let times: Option<Vec<PrimitiveDateTime>> =
         printed.shown().split('+').map(times::parse).collect();
-    let shown = times::iso(pick(&times?)?);
+    let shown = time_text(pick(&times?)?);
     Some(Figure { as_printed: None, ..Figure::text(&shown, &printed.section)? })
 }

@@ -109,6 +109,18 @@ impl PageTable {
     }
 }
 
+/// Fills a place that no other table has filled.
+pub fn put(place: &mut Option<Figure>, found: Option<Figure>) {
+    if place.is_none() {
+        *place = found;
+    }
+}
+
+/// A figure as the report prints it, where it is known.
+pub fn shown(figure: &Option<Figure>) -> Option<String> {
+    figure.as_ref().map(Figure::shown)
+}
+
 /// The number of a figure that may be missing.
 pub fn number(figure: &Option<Figure>) -> Option<f64> {
     figure.as_ref().and_then(Figure::number)

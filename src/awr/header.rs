@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cluster;
-use super::figure::Figure;
+use super::figure::{Figure, put};
 use super::number;
 use super::page::{PageTable, ParsedReport, Row, cell};
 use super::report::{ReportHeader, ReportKind};
@@ -29,33 +29,20 @@ pub fn read(page: &ParsedReport, kind: ReportKind) -> ReportHeader {
     header
 }
 
-/// Sets a figure to a cell's text, unless it is known already.
-fn put(figure: &mut Option<Figure>, table: &PageTable, row: Row<'_>, keys: &[&str]) {
-    if figure.is_none() {
-        *figure = table.text(row, keys);
-    }
-}
-
-fn put_number(figure: &mut Option<Figure>, table: &PageTable, row: Row<'_>, keys: &[&str]) {
-    if figure.is_none() {
-        *figure = table.count(row, keys);
-    }
-}
-
 fn database(table: &PageTable, header: &mut ReportHeader) {
     let id = table.column(&["dbid"]);
     let is_id = |row: Row<'_>| number::count(cell(row, id)).is_some();
     let Some(at) = table.rows.iter().position(is_id) else { return };
     let Some(row) = table.rows.get(at) else { return };
-    put(&mut header.db, table, row, &["dbname", "database"]);
-    put(&mut header.instance, table, row, &["instance"]);
-    put_number(&mut header.instance_number, table, row, &["instnum"]);
-    put_number(&mut header.db_id, table, row, &["dbid"]);
-    put(&mut header.release, table, row, &["release"]);
-    put(&mut header.rac, table, row, &["rac", "cluster", "ops"]);
-    put(&mut header.cdb, table, row, &["cdb"]);
-    put(&mut header.startup_time, table, row, &["startuptime"]);
-    put(&mut header.host, table, row, &["host"]);
+    put(&mut header.db, table.text(row, &["dbname", "database"]));
+    put(&mut header.instance, table.text(row, &["instance"]));
+    put(&mut header.instance_number, table.count(row, &["instnum"]));
+    put(&mut header.db_id, table.count(row, &["dbid"]));
+    put(&mut header.release, table.text(row, &["release"]));
+    put(&mut header.rac, table.text(row, &["rac", "cluster", "ops"]));
+    put(&mut header.cdb, table.text(row, &["cdb"]));
+    put(&mut header.startup_time, table.text(row, &["startuptime"]));
+    put(&mut header.host, table.text(row, &["host"]));
     if let (Some(column), Some(below)) = (table.column(&["host"]), table.rows.get(at + 1)) {
         // A long host name goes on in the next line, under its column.
         let alone = below.cells().filter(|cell| !cell.is_empty()).count() == 1;
@@ -76,20 +63,20 @@ fn lengthen(figure: &mut Option<Figure>, rest: &str) {
 
 fn instance(table: &PageTable, header: &mut ReportHeader) {
     let Some(row) = table.rows.first() else { return };
-    put(&mut header.instance, table, row, &["instance"]);
-    put_number(&mut header.instance_number, table, row, &["instnum"]);
-    put(&mut header.startup_time, table, row, &["startuptime"]);
+    put(&mut header.instance, table.text(row, &["instance"]));
+    put(&mut header.instance_number, table.count(row, &["instnum"]));
+    put(&mut header.startup_time, table.text(row, &["startuptime"]));
 }
 
 fn host(table: &PageTable, header: &mut ReportHeader) {
     let Some(row) = table.rows.first() else { return };
     // Statspack underlines the heading beside the column.
-    put(&mut header.host, table, row, &["hostname", "name"]);
-    put(&mut header.platform, table, row, &["platform"]);
-    put_number(&mut header.cpus, table, row, &["cpus"]);
-    put_number(&mut header.cores, table, row, &["cores"]);
-    put_number(&mut header.sockets, table, row, &["sockets"]);
-    put_number(&mut header.memory_gb, table, row, &["memorygb", "memoryg"]);
+    put(&mut header.host, table.text(row, &["hostname", "name"]));
+    put(&mut header.platform, table.text(row, &["platform"]));
+    put(&mut header.cpus, table.count(row, &["cpus"]));
+    put(&mut header.cores, table.count(row, &["cores"]));
+    put(&mut header.sockets, table.count(row, &["sockets"]));
+    put(&mut header.memory_gb, table.count(row, &["memorygb", "memoryg"]));
 }
 
 /// Reads a line such as `Begin Snap: 1822 23-Apr-14 18:30:05 58 1.5`.
@@ -105,11 +92,11 @@ fn snapshot(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
         (header.end_snap, header.end_time) = id_and_time(rest, section);
     } else {
         if let Some(rest) = after(["Elapsed:", "Elapsed :"]) {
-            header.elapsed_min = header.elapsed_min.take().or_else(|| minutes(rest));
+            put(&mut header.elapsed_min, minutes(rest));
             header.elapsed_unread = unread(&header.elapsed_min, &word(rest));
         }
         if let Some(rest) = after(["DB Time:", "DB time:"]) {
-            header.db_time_min = header.db_time_min.take().or_else(|| minutes(rest));
+            put(&mut header.db_time_min, minutes(rest));
         }
     }
 }
@@ -126,9 +113,9 @@ fn host_line(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     let Some((name, rest)) = name.split_once("Num CPUs:") else { return };
     let (cpus, memory) = rest.split_once("Phys Memory (MB):").unwrap_or((rest, ""));
     let gibibytes = |text: &str| Some(number::count(text)?.scaled(1.0 / 1024.0));
-    header.host = header.host.take().or_else(|| Figure::text(name, section));
-    header.cpus = header.cpus.take().or_else(|| Figure::read(cpus, section, number::count));
-    header.memory_gb = header.memory_gb.take().or_else(|| Figure::read(memory, section, gibibytes));
+    put(&mut header.host, Figure::text(name, section));
+    put(&mut header.cpus, Figure::read(cpus, section, number::count));
+    put(&mut header.memory_gb, Figure::read(memory, section, gibibytes));
 }
 
 /// Reads a number, then a date in the words of any language that ends with a time of day.
@@ -152,16 +139,16 @@ fn cluster(page: &ParsedReport, header: &mut ReportHeader) {
     if let Some(table) = page.first(Topic::Cluster)
         && let Some(row) = table.rows.first()
     {
-        put(&mut header.db, table, row, &["name"]);
-        put_number(&mut header.db_id, table, row, &["id"]);
-        put(&mut header.rac, table, row, &["rac"]);
-        put(&mut header.cdb, table, row, &["cdb"]);
-        put_number(&mut header.begin_snap, table, row, &["begin"]);
-        put_number(&mut header.end_snap, table, row, &["end"]);
+        put(&mut header.db, table.text(row, &["name"]));
+        put(&mut header.db_id, table.count(row, &["id"]));
+        put(&mut header.rac, table.text(row, &["rac"]));
+        put(&mut header.cdb, table.text(row, &["cdb"]));
+        put(&mut header.begin_snap, table.count(row, &["begin"]));
+        put(&mut header.end_snap, table.count(row, &["end"]));
         let elapsed = ["elapsedtime", "elapsedtimemin"];
-        put_number(&mut header.elapsed_min, table, row, &elapsed);
+        put(&mut header.elapsed_min, table.count(row, &elapsed));
         header.elapsed_unread = unread(&header.elapsed_min, cell(row, table.column(&elapsed)));
-        put_number(&mut header.db_time_min, table, row, &["dbtime", "dbtimemin"]);
+        put(&mut header.db_time_min, table.count(row, &["dbtime", "dbtimemin"]));
     }
     let Some((table, instances)) = cluster::listed(page) else { return };
     let joined = |keys: &[&str]| {

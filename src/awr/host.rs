@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cluster;
-use super::figure::{self, Figure, more_precise};
+use super::figure::{self, Figure, more_precise, put};
 use super::number;
 use super::page::{PageTable, ParsedReport, Row, cell};
 use super::report::{Cpu, Memory, Parameter, ReportHeader};
@@ -30,7 +30,7 @@ pub fn cpu(page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
         cpu.user_pct = percent(&["%user", "user"]);
         cpu.system_pct = percent(&["%system", "system"]);
         cpu.iowait_pct = percent(&["%wio", "wio"]);
-        header.cpus = header.cpus.take().or_else(|| percent(&["cpus"]));
+        put(&mut header.cpus, percent(&["cpus"]));
     }
     for table in page.tables_of(Topic::OsStatistics) {
         operating_system(table, &mut cpu, header);
@@ -74,16 +74,13 @@ fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader)
             "BUSY_TIME" | "BUSY_TICKS" => &mut cpu.busy_s,
             "IDLE_TIME" | "IDLE_TICKS" => &mut cpu.idle_s,
             "IOWAIT_TIME" | "IOWAIT_TICKS" => &mut cpu.iowait_s,
-            "NUM_CPUS" if header.cpus.is_none() => {
-                let count = cell(row, Some(value));
-                header.cpus = Figure::read(count, &table.title, number::count);
+            "NUM_CPUS" => {
+                put(&mut header.cpus, table.count_at(row, Some(value)));
                 continue;
             }
             _ => continue,
         };
-        if place.is_none() {
-            *place = seconds(row);
-        }
+        put(place, seconds(row));
     }
 }
 
@@ -102,9 +99,7 @@ fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader)
     }
     if let Some(row) = cluster::total(table) {
         // As printed, where the report adds up itself.
-        let seconds = |key: &str| {
-            Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
-        };
+        let seconds = |key: &str| table.count(row, &[key]);
         (cpu.busy_s, cpu.idle_s) = (seconds("busy"), seconds("idle"));
     }
     with_shares(cpu)
@@ -194,9 +189,6 @@ fn labels(line: &str, table: &PageTable, memory: &mut Memory) {
         Some(figure)
     };
     let mib = f64::from(1 << 20);
-    let put = |place: &mut Option<Figure>, found: Option<Figure>| {
-        *place = place.take().or(found);
-    };
     put(&mut memory.buffer_cache_bytes, nth("Buffer Cache:", 0, 1.0));
     put(&mut memory.buffer_cache_end_bytes, nth("Buffer Cache:", 1, 1.0));
     let shared = nth("Shared Pool Size:", 0, 1.0).or_else(|| nth("Shared Pool:", 0, 1.0));

@@ -336,7 +336,7 @@ fn colspan(value: &[u8]) -> usize {
 /// table's own summary.
 fn topic_of(titles: &Titles, summary: &str, columns: &[Column]) -> Option<(Topic, Arc<str>)> {
     if let Some(topic) = topic::of_columns(columns.iter().map(|column| column.key.as_str())) {
-        return Some((topic, "report header".into()));
+        return Some((topic, topic::HEAD.into()));
     }
     let titled = [&titles.nearest, &titles.heading];
     if let Some((topic, title)) =

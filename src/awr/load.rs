@@ -1,7 +1,7 @@
 //! The load profile. A per-second figure comes only from a column that says so.
 
 use super::cluster;
-use super::figure::Figure;
+use super::figure::{Figure, put};
 use super::number;
 use super::page::{PageTable, ParsedReport, Row, cell};
 use super::report::{LoadLine, LoadProfile, ReportKind, TimeModel};
@@ -115,7 +115,7 @@ pub fn time_model(page: &ParsedReport) -> TimeModel {
                 "DB CPU" => &mut model.db_cpu_s,
                 _ => continue,
             };
-            *place = place.take().or_else(|| table.count_at(row, time));
+            put(place, table.count_at(row, time));
         }
     }
     if let Some(table) = page.first(Topic::ClusterTimeModel)

@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use memchr::memmem;
 
 /// Bytes in which the head of such a file ends.
 const HEAD_MAX: usize = 8 << 10;
@@ -96,27 +97,14 @@ fn parameter(value: &str, name: &str) -> Option<String> {
 
 /// What stands between the lines that begin with `mark`.
 fn between<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
-    let is_line = move |&at: &usize| at == 0 || body.get(at - 1) == Some(&b'\n');
-    let mut starts: Vec<usize> = Vec::new();
-    let mut from = 0;
-    while let Some(at) = find(body, mark, from) {
-        if is_line(&at) {
-            starts.push(at);
-        }
-        from = at + mark.len();
-    }
-    // A cut file ends without its last mark.
+    let is_line = |at: &usize| *at == 0 || body.get(at - 1) == Some(&b'\n');
+    let starts: Vec<usize> = memmem::find_iter(body, mark).filter(is_line).collect();
     let ends: Vec<usize> = starts.iter().skip(1).copied().chain([body.len()]).collect();
     starts.into_iter().zip(ends).filter_map(move |(start, end)| {
         let part = body.get(start..end)?;
         let line = part.iter().position(|&byte| byte == b'\n')?;
         part.get(line + 1..)
     })
-}
-
-fn find(bytes: &[u8], what: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    rest.windows(what.len()).position(|window| window == what).map(|at| from + at)
 }
 
 /// `=3D` is a byte, `=` at a line's end joins it with the next.

@@ -37,6 +37,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use memchr::memmem;
 use page::ParsedReport;
 use report::{Format, Report, ReportKind};
 use source::{Opened, Source};
@@ -168,7 +169,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     let mut header = header::read(page, kind);
     let events = events::read(page);
     let elapsed_min = header.elapsed_min.clone();
-    let release = header.release.as_ref().map(figure::Figure::shown).unwrap_or_default();
+    let release = figure::shown(&header.release).unwrap_or_default();
     let io = io::read(page, &release);
     let mut notes = page.notes.clone();
     notes.extend(io.note.map(str::to_owned));
@@ -207,7 +208,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
 fn is_html(text: &str) -> bool {
     let probe = text.as_bytes();
     let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
-    let find = |what: &[u8]| probe.windows(what.len()).position(|window| window == what);
+    let find = |what: &[u8]| memmem::find(&probe, what);
     let title = find(b"workload repository").or_else(|| find(b"statspack report"));
     let before = probe.get(..title.unwrap_or(probe.len())).unwrap_or_default();
     let is_tag = |two: &[u8]| two[0] == b'<' && (two[1].is_ascii_alphabetic() || two[1] == b'!');

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::ser::{SerializeMap as _, Serializer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::figure::Figure;
 use super::statistics::Statistics;
@@ -75,11 +74,7 @@ pub struct Report {
 }
 
 fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(entries.len()))?;
-    for (name, value) in entries {
-        map.serialize_entry(name, value)?;
-    }
-    map.end()
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
-use serde::ser::{SerializeMap as _, Serializer};
+use serde::{Serialize, Serializer};
 
 use super::figure::Figure;
 use super::number;
@@ -153,10 +152,6 @@ impl PartialEq for Statistics {
 
 impl Serialize for Statistics {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.entries.len()))?;
-        for (name, statistic) in self.iter() {
-            map.serialize_entry(&name, &statistic)?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }

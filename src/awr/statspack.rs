@@ -6,12 +6,11 @@ use std::fmt::Write as _;
 use super::number;
 use super::page::{Column, PageTable, ParsedReport, Rows, cell};
 use super::report::{Report, ReportKind};
-use super::topic::Topic;
+use super::topic::{HEAD, Topic};
 use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
 
 /// Rows of the top list, as Statspack has them.
 const TOP: usize = 5;
-const HEAD: &str = "report header";
 
 /// Reads the figures of an interval.
 pub fn report(file: &str, interval: &DatabaseInterval) -> Report {

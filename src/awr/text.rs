@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::page::{PageTable, ParsedReport, Rows};
-use super::topic::{self, Topic};
+use super::topic::{self, HEAD, Topic};
 
 use grid::{Grid, Unfinished};
 
@@ -62,13 +62,13 @@ pub fn page(text: &str) -> ParsedReport {
     let mut page = ParsedReport::default();
     let mut reader = Reader { page: &mut page, section: Section::Head, unfinished: None };
     let mut section: Vec<Cow<str>> = Vec::new();
-    let mut open = "report header".to_owned();
+    let mut open = HEAD.to_owned();
     while let Some(line) = lines.next() {
         reader.look_at(&line);
         if reader.heads(&line) {
             // What a session printed before the report is none of its sections.
             section.clear();
-            "report header".clone_into(&mut open);
+            HEAD.clone_into(&mut open);
         } else if let Some(title) = title(&line, lines.peek().map_or("", AsRef::as_ref)) {
             if !reader.section(&open, &section) {
                 return page;
@@ -119,7 +119,7 @@ impl Reader<'_> {
             }
         }
         let title: Arc<str> = match section {
-            Section::Head => "report header".into(),
+            Section::Head => HEAD.into(),
             _ => title.into(),
         };
         let labelled = |line: &&&str| match topic {
@@ -240,13 +240,9 @@ fn expand(line: &str) -> String {
     let mut shown = String::new();
     let mut width = 0;
     for c in line.chars() {
-        let cells = if c == '\t' { TAB - width % TAB } else { 1 };
+        let (c, cells) = if c == '\t' { (' ', TAB - width % TAB) } else { (c, 1) };
+        shown.extend(std::iter::repeat_n(c, cells));
         width += cells;
-        if c == '\t' {
-            shown.extend(std::iter::repeat_n(' ', cells));
-        } else {
-            shown.push(c);
-        }
     }
     shown
 }

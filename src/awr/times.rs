@@ -24,13 +24,6 @@ pub fn parse(text: &str) -> Option<PrimitiveDateTime> {
     Some(PrimitiveDateTime::new(date, time))
 }
 
-/// As ISO 8601 has it, without a zone: the report names none.
-pub fn iso(time: PrimitiveDateTime) -> String {
-    let (date, clock) = (time.date(), time.time());
-    let (hour, minute, second) = clock.as_hms();
-    format!("{date}T{hour:02}:{minute:02}:{second:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

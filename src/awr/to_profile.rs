@@ -6,7 +6,7 @@ use time::PrimitiveDateTime;
 use super::AwrError;
 use super::columns;
 use super::derived::{SINGLE_BLOCK_READS, begin_iso, end_iso, rate, waits};
-use super::figure::{Figure, number};
+use super::figure::{Figure, number, shown};
 use super::load::per_second;
 use super::report::{Report, ReportKind};
 use crate::analysis::profile::parts::Part;
@@ -115,29 +115,22 @@ pub fn part(report: &Report) -> Part {
         begin: begin_iso(report).map(|time| time.shown()),
         ..ProfileInterval::default()
     };
+    let mut known = |key: String, found: Option<Figure>, lacks: &str| {
+        let value = found.as_ref().and_then(Figure::number);
+        match found.filter(|_| value.is_some()) {
+            Some(found) => input.sources.insert(key, found.section.to_string()),
+            None => input.gaps.insert(key, lacks.to_owned()),
+        };
+        value
+    };
     for (figure, derive, lacks) in RATES {
-        match derive(report).and_then(|found| Some((found.number()?, found))) {
-            Some((rate, found)) => {
-                interval.per_second.insert(figure, rate);
-                input.sources.insert(figure.name(), found.section.to_string());
-            }
-            None => {
-                input.gaps.insert(figure.name(), lacks.to_owned());
-            }
-        }
+        let rate = known(figure.name(), derive(report), lacks);
+        interval.per_second.extend(rate.map(|rate| (figure, rate)));
     }
     for (figure, derive) in LATENCIES {
-        let key = format!("{}_us", figure.name());
-        match derive(report).and_then(|found| Some((found.number()?, found))) {
-            Some((latency, found)) => {
-                interval.latency_us.insert(figure, latency);
-                input.sources.insert(key, found.section.to_string());
-            }
-            None => {
-                let why = "no such waits are in the report, or it prints their time as 0";
-                input.gaps.insert(key, why.to_owned());
-            }
-        }
+        let lacks = "no such waits are in the report, or it prints their time as 0";
+        let latency = known(format!("{}_us", figure.name()), derive(report), lacks);
+        interval.latency_us.extend(latency.map(|latency| (figure, latency)));
     }
     within_the_whole(&mut interval, &mut input);
     let elapsed_s = number(&report.header.elapsed_min).map(|minutes| minutes * 60.0);
@@ -160,13 +153,12 @@ pub fn part(report: &Report) -> Part {
             vec![ProfileInterval { length_s, ..interval }]
         }
     };
-    let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     Part {
         input,
         clock: Clock::Database,
         block_bytes: column(report, "block_bytes").and_then(|found| Some(found.number()? as u32)),
-        database_id: text(&report.header.db_id),
-        is_cluster: text(&report.header.rac).is_some_and(|rac| rac.eq_ignore_ascii_case("yes")),
+        database_id: shown(&report.header.db_id),
+        is_cluster: shown(&report.header.rac).is_some_and(|rac| rac.eq_ignore_ascii_case("yes")),
         intervals,
     }
 }
@@ -188,7 +180,6 @@ pub fn unread(error: &AwrError) -> Part {
 }
 
 fn input(report: &Report) -> Input {
-    let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     let mut notes = report.notes.clone();
     if report.kind == ReportKind::Awrpdb {
         notes.push(
@@ -206,9 +197,9 @@ fn input(report: &Report) -> Input {
     Input {
         name: report.file.clone(),
         kind: kind.to_owned(),
-        database: text(&report.header.db).or_else(|| text(&report.header.instance)),
-        instance: text(&report.header.instance),
-        host: text(&report.header.host),
+        database: shown(&report.header.db).or_else(|| shown(&report.header.instance)),
+        instance: shown(&report.header.instance),
+        host: shown(&report.header.host),
         notes,
         ..Input::default()
     }

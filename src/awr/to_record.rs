@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::columns::COLUMNS;
-use super::figure::{Figure, number};
-use super::report::{Report, ReportKind, WaitEvent};
+use super::figure::{Figure, number, shown};
+use super::report::{Report, WaitEvent};
 use super::source::{self, Source};
 use super::statspack;
 use super::{AwrError, parse};
 use crate::engine::{ReportContent, ServerReport};
+use crate::record::as_text;
 use crate::record::server_report::{ReportEvent, ReportFigure, SeenReport};
 
 /// Statistics that are kept as totals: what a run's own counters have under the same names.
@@ -146,19 +149,18 @@ fn reason(error: AwrError) -> String {
 }
 
 fn seen_report(report: &Report) -> SeenReport {
-    let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     let header = &report.header;
     let total = |&name: &&'static str| Some((name, report.statistics.get(name)?.total?));
     let totals: Vec<(&str, Figure)> = TOTALS.iter().filter_map(total).collect();
     SeenReport {
         file: report.file.clone(),
-        kind: Some(kind(report.kind).to_owned()),
-        release: text(&header.release),
-        instance: text(&header.instance),
-        begin_snap: text(&header.begin_snap),
-        end_snap: text(&header.end_snap),
-        begin_time: text(&header.begin_time),
-        end_time: text(&header.end_time),
+        kind: Some(as_text(&json!(report.kind), "")),
+        release: shown(&header.release),
+        instance: shown(&header.instance),
+        begin_snap: shown(&header.begin_snap),
+        end_snap: shown(&header.end_snap),
+        begin_time: shown(&header.begin_time),
+        end_time: shown(&header.end_time),
         elapsed_s: number(&header.elapsed_min).map(|minutes| minutes * 60.0),
         figures: figures(report),
         totals_section: totals.first().map(|(_, figure)| figure.section.to_string()),
@@ -170,16 +172,6 @@ fn seen_report(report: &Report) -> SeenReport {
         findings: report.findings.clone(),
         notes: report.notes.clone(),
         unread: None,
-    }
-}
-
-fn kind(kind: ReportKind) -> &'static str {
-    match kind {
-        ReportKind::Awr => "awr",
-        ReportKind::Awrg => "awrg",
-        ReportKind::AwrgInstance => "awrg_instance",
-        ReportKind::Awrpdb => "awrpdb",
-        ReportKind::Sp => "sp",
     }
 }
 
@@ -204,7 +196,7 @@ fn event(event: &WaitEvent) -> ReportEvent {
     let section = event.time_s.as_ref().or(event.waits.as_ref());
     ReportEvent {
         name: event.name.clone(),
-        class: event.wait_class.as_ref().map(Figure::shown),
+        class: shown(&event.wait_class),
         waits: number(&event.waits),
         time_s: number(&event.time_s),
         avg_us: number(&event.latency_us),

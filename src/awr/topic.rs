@@ -1,6 +1,9 @@
 //! Which section of a report a table is: by its title, in any release's wording, or by its
 //! columns. The only place that knows titles.
 
+/// The title of the tables at the head of a report, which have none of their own.
+pub const HEAD: &str = "report header";
+
 /// The sections that petal reads. All others are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
@@ -133,25 +136,19 @@ pub fn of_summary(summary: &str) -> Option<Topic> {
 /// Finds a topic by the [`key`]s of columns: the tables at the head of a report have no titles of
 /// their own.
 pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
+    const HEADS: [(&[&str], Topic); 8] = [
+        (&["dbid", "release", "dbname"], Topic::Database),
+        (&["dbid", "release", "database"], Topic::Database),
+        (&["snapid", "snaptime", "sessions"], Topic::Snapshots),
+        (&["platform", "cpus"], Topic::Host),
+        (&["instance", "startuptime"], Topic::Instance),
+        (&["instance", "host", "release", "beginsnaptime"], Topic::ClusterInstances),
+        (&["containername"], Topic::Container),
+        (&["i", "logbuffer"], Topic::ClusterCaches),
+    ];
     let keys: Vec<&str> = keys.into_iter().collect();
-    let has = |name: &str| keys.contains(&name);
-    if has("dbid") && has("release") && (has("dbname") || has("database")) {
-        Some(Topic::Database)
-    } else if has("snapid") && has("snaptime") && has("sessions") {
-        Some(Topic::Snapshots)
-    } else if has("platform") && has("cpus") {
-        Some(Topic::Host)
-    } else if has("instance") && has("startuptime") {
-        Some(Topic::Instance)
-    } else if has("instance") && has("host") && has("release") && has("beginsnaptime") {
-        Some(Topic::ClusterInstances)
-    } else if has("containername") {
-        Some(Topic::Container)
-    } else if has("i") && has("logbuffer") {
-        Some(Topic::ClusterCaches)
-    } else {
-        None
-    }
+    let is_head = |(head, _): &&(&[&str], Topic)| head.iter().all(|key| keys.contains(key));
+    HEADS.iter().find(is_head).map(|(_, topic)| *topic)
 }
 
 #[cfg(test)]

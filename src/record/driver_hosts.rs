@@ -91,6 +91,13 @@ pub struct HostRun {
     pub folder: String,
 }
 
+impl HostShare {
+    /// The machine that it ran on: by its boot, or by the name of the host where that is not known.
+    pub(super) fn machine(&self) -> String {
+        self.boot_id.clone().unwrap_or_else(|| self.host.clone())
+    }
+}
+
 impl HostRun {
     /// True when this host did its share to the end.
     pub fn is_whole(&self) -> bool {

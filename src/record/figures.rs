@@ -129,16 +129,16 @@ const SLACK_S: f64 = 0.005;
 
 /// The seconds that lie wholly within `from_s..to_s`.
 pub fn seconds_within(timeline: &[Second], from_s: f64, to_s: f64) -> Vec<&Second> {
-    timeline
-        .iter()
-        .filter(|second| {
-            second.from_s + SLACK_S >= from_s && second.from_s + second.length_s <= to_s + SLACK_S
-        })
-        .collect()
+    timeline.iter().filter(|second| is_within(second, from_s, to_s)).collect()
+}
+
+/// Whether a second lies wholly within `from_s..to_s`.
+pub(super) fn is_within(second: &Second, from_s: f64, to_s: f64) -> bool {
+    second.from_s + SLACK_S >= from_s && second.from_s + second.length_s <= to_s + SLACK_S
 }
 
 /// The sum; None of nothing, and where one part is unknown.
-fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
+pub(super) fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
     parts.reduce(|sum, part| Some(plus(&sum?, &part?))).flatten()
 }
 

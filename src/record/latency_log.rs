@@ -148,10 +148,8 @@ impl Intervals {
     pub fn merged(&self, from_s: f64, to_s: f64) -> BTreeMap<String, Latencies> {
         const SLACK_S: f64 = 0.001;
         let mut merged: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
-        for (tag, begins_s, _, buckets) in self.decoded() {
-            if begins_s + SLACK_S < from_s || begins_s + SLACK_S >= to_s {
-                continue;
-            }
+        let is_within = |begins_s: f64| (from_s..to_s).contains(&(begins_s + SLACK_S));
+        for (tag, _, buckets) in self.decoded().filter(|(_, begins_s, _)| is_within(*begins_s)) {
             match merged.get_mut(&tag) {
                 Some(sum) => {
                     // All have petal's bounds (see decode), so the addition cannot fail.
@@ -167,12 +165,11 @@ impl Intervals {
         merged.map(|(tag, buckets)| (tag, Latencies::from_buckets(&buckets))).collect()
     }
 
-    fn decoded(&self) -> impl Iterator<Item = (String, f64, f64, Histogram<u64>)> {
+    fn decoded(&self) -> impl Iterator<Item = (String, f64, Histogram<u64>)> {
         IntervalLogIterator::new(&self.text).filter_map(|entry| match entry {
             Ok(LogEntry::Interval(interval)) => Some((
                 interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default(),
                 interval.start_timestamp().as_secs_f64(),
-                interval.duration().as_secs_f64(),
                 decode(&interval)?,
             )),
             _ => None,
@@ -240,7 +237,7 @@ pub fn step_us(step: i32) -> f64 {
 pub fn spreads(folder: &Path) -> Spreads {
     let mut by_tag = Spreads::new();
     let Ok(text) = format::contents(&folder.join(NAME), BYTES_MAX) else { return by_tag };
-    for (tag, from_s, _, buckets) in (Intervals { text, torn: false }).decoded() {
+    for (tag, from_s, buckets) in (Intervals { text, torn: false }).decoded() {
         let mut counts = BTreeMap::new();
         for value in buckets.iter_recorded() {
             let us = value.value_iterated_to().max(1) as f64 / 1e3;
@@ -308,7 +305,7 @@ mod tests {
         let p50 = late["select"].percentile_us(50.0).unwrap();
         assert!((p50 - 2000.0).abs() <= 2.0, "{p50}");
         let per_second: Vec<(String, f64, u64)> =
-            log.decoded().map(|(tag, from_s, _, buckets)| (tag, from_s, buckets.len())).collect();
+            log.decoded().map(|(tag, from_s, buckets)| (tag, from_s, buckets.len())).collect();
         assert_eq!(per_second[5], ("update".to_owned(), 2.0, 1));
     }
 

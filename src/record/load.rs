@@ -41,11 +41,8 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
 /// The folder of a run that is named as [`load`] takes it.
 pub fn folder_of(path: &Path) -> Folder {
     let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if path.is_dir() {
-        Folder::open(path)
-    } else {
-        Folder::open(beside().unwrap_or(Path::new(".")))
-    }
+    let folder = if path.is_dir() { Some(path) } else { beside() };
+    Folder::open(folder.unwrap_or(Path::new(".")))
 }
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {

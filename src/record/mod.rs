@@ -174,10 +174,6 @@ impl Rows {
     pub fn total(&self) -> u64 {
         self.select + self.scan + self.update
     }
-
-    pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -536,12 +532,6 @@ impl Severity {
             Self::Warning => "warning",
             Self::Error => "error",
         }
-    }
-}
-
-impl Ops {
-    pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add)
     }
 }
 

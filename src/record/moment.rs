@@ -9,6 +9,11 @@ pub fn exact(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }
 
+/// Reads a moment back. None: the text is none.
+pub fn parse(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &Rfc3339).ok()
+}
+
 /// To the microsecond, for files with many of them.
 pub fn stamp(at: OffsetDateTime) -> String {
     let micro = at.nanosecond() / 1000 * 1000;

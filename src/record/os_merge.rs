@@ -26,13 +26,7 @@ const CLOCK_STEP_MIN_S: f64 = 0.5;
 /// Totals are the run's if no more of it is missing.
 const MISSING_SHARE_MAX: f64 = 0.01;
 
-/// A line of the file, by the run's own time.
-struct Placed {
-    from_s: f64,
-    interval: OsInterval,
-}
-
-impl Placed {
+impl SecondSeen {
     /// What of it lies between two moments.
     fn within(&self, from_s: f64, to_s: f64) -> Option<OsInterval> {
         let to = to_s.min(self.from_s + self.interval.seconds);
@@ -50,8 +44,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     let elapsed_s = run.summary.elapsed_s;
     let (header, placed, span) = placed(path, trigger, elapsed_s)?;
     let lines = Lines::new(placed);
-    let inside = |from_s: f64, to_s: f64| lines.whole(from_s, to_s);
-    let mut total = inside(0.0, elapsed_s);
+    let mut total = lines.whole(0.0, elapsed_s);
     let covered_s = total.sum.seconds;
     if covered_s <= 0.0 {
         let end = trigger + Duration::seconds_f64(elapsed_s);
@@ -64,7 +57,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         });
     }
     total.settle(header.allowed_cpus.as_deref());
-    let before = inside(-BEFORE_S, 0.0).sum;
+    let before = lines.whole(-BEFORE_S, 0.0).sum;
     let mut seen = HostSeen {
         file: Some(path.display().to_string()),
         facts: Some(header.host.clone()),
@@ -77,7 +70,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         .timeline
         .iter()
         .filter_map(|row| {
-            let interval = inside(row.from_s, row.from_s + row.length_s).sum;
+            let interval = lines.whole(row.from_s, row.from_s + row.length_s).sum;
             let enough = interval.seconds >= row.length_s * COVERED_SHARE_MIN;
             (enough && row.length_s > 0.0).then_some(SecondSeen { from_s: row.from_s, interval })
         })
@@ -214,8 +207,8 @@ fn placed(
     path: &Path,
     trigger: OffsetDateTime,
     elapsed_s: f64,
-) -> Result<(OsLogHeader, Vec<Placed>, Option<Span>), RecordError> {
-    let (mut placed, mut span): (Vec<Placed>, Option<Span>) = (Vec::new(), None);
+) -> Result<(OsLogHeader, Vec<SecondSeen>, Option<Span>), RecordError> {
+    let (mut placed, mut span): (Vec<SecondSeen>, Option<Span>) = (Vec::new(), None);
     let mut set: Option<(f64, String)> = None;
     let (header, _) = os_log::read(path, |_, line| {
         let Ok(end) = parsed(path, &line.at) else { return };
@@ -237,7 +230,7 @@ fn placed(
             let mut interval = line.interval;
             // It is another process than the one that runs.
             interval.counts = interval.counts.without_petal();
-            placed.push(Placed { from_s, interval });
+            placed.push(SecondSeen { from_s, interval });
         }
     })?;
     match set {
@@ -249,12 +242,12 @@ fn placed(
 /// The lines in the order of their begins. Clocks are set back now and then, so the file's order
 /// may be another one, and lines may overlap.
 struct Lines {
-    placed: Vec<Placed>,
+    placed: Vec<SecondSeen>,
     longest_s: f64,
 }
 
 impl Lines {
-    fn new(mut placed: Vec<Placed>) -> Self {
+    fn new(mut placed: Vec<SecondSeen>) -> Self {
         placed.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
         let longest_s = placed.iter().map(|line| line.interval.seconds).fold(0.0, f64::max);
         Self { placed, longest_s }
@@ -509,12 +502,12 @@ mod tests {
             lines in prop::collection::vec((-20.0f64..80.0, 0.01f64..12.0, 0u64..1000), 0..40),
             from_s in -5.0f64..70.0, length_s in 0.1f64..30.0,
         ) {
-            let placed: Vec<Placed> = lines
+            let placed: Vec<SecondSeen> = lines
                 .iter()
                 .map(|&(from_s, seconds, switches)| {
                     let mut interval = OsInterval { seconds, ..OsInterval::default() };
                     interval.counts.context_switches = Some(switches);
-                    Placed { from_s, interval }
+                    SecondSeen { from_s, interval }
                 })
                 .collect();
             let to_s = from_s + length_s;

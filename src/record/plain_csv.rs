@@ -138,14 +138,13 @@ fn number(field: &str, separator: u8) -> Result<Option<f64>, String> {
 /// Thousands apart by commas, as in `1,308,185.5`.
 fn is_grouped(field: &str) -> bool {
     let whole = field.split('.').next().unwrap_or("");
-    let mut groups = whole.split(',');
-    let first = groups.next().unwrap_or("");
+    let groups: Vec<&str> = whole.split(',').collect();
     let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let mut rest = groups.peekable();
+    let [first, rest @ ..] = groups.as_slice() else { return false };
     is_digits(first)
         && first.len() <= 3
-        && rest.peek().is_some()
-        && rest.all(|group| group.len() == 3 && is_digits(group))
+        && !rest.is_empty()
+        && rest.iter().all(|group| group.len() == 3 && is_digits(group))
 }
 
 fn whole(what: &str, value: Option<f64>) -> Result<Option<u64>, String> {

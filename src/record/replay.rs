@@ -25,3 +25,10 @@ pub struct ReplayOf {
     /// than that operations do not queue up.
     pub objective: Option<String>,
 }
+
+impl ReplayOf {
+    /// A rate per second of the load; None where it is not known.
+    pub fn rate(&self, figure: WorkCount) -> Option<f64> {
+        self.per_second.get(&figure).copied()
+    }
+}

@@ -27,11 +27,9 @@ pub fn without_secrets(text: &str, args: &[OsString]) -> String {
         let arg = arg.to_string_lossy();
         shown = shown.replace(&*arg, &instead);
         // clap quotes the value of `--flag=value` without the flag.
-        if let Some((value, instead)) = arg
-            .split_once('=')
-            .zip(instead.split_once('='))
-            .filter(|_| arg.starts_with("--"))
-            .map(|(a, b)| (a.1, b.1))
+        if arg.starts_with("--")
+            && let Some((_, value)) = arg.split_once('=')
+            && let Some((_, instead)) = instead.split_once('=')
         {
             shown = shown.replace(value, instead);
         }

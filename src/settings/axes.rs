@@ -184,10 +184,9 @@ fn read_one(
     let settings = read::read(&Sources {
         command: CommandKind::Sweep,
         flags,
-        environment: sources.environment,
         conf: sources.conf.clone(),
         directory: sources.directory.clone(),
-        schemas: sources.schemas,
+        ..*sources
     })?;
     Ok(Settings { sessions, ..settings })
 }
@@ -293,17 +292,16 @@ fn sessions(asked: &Asked, apart: bool) -> Result<Option<List>, SettingError> {
         let hint = "Leave out one or the other.";
         return refuse("contradicts THREADS_PER_SCHEMA (--threads-per-schema)".into(), hint);
     }
-    let values: Vec<String> = text.split(',').map(|value| value.trim().to_owned()).collect();
     let most = 65_536;
-    let fits = |value: &String| value.parse().is_ok_and(|n: u32| (1..=most).contains(&n));
-    match values.iter().all(fits) {
+    let number = |value: &str| value.trim().parse().ok().filter(|n: &u32| (1..=most).contains(n));
+    let numbers: Option<Vec<u32>> = text.split(',').map(number).collect();
+    match numbers {
         // Without signs and zeros in front.
-        true => {
-            let plain = |value: &String| value.parse::<u32>().unwrap_or(0).to_string();
-            let values = values.iter().map(plain).collect();
+        Some(numbers) => {
+            let values = numbers.iter().map(u32::to_string).collect();
             Ok(Some(List { key: "sessions".to_owned(), values }))
         }
-        false => refuse(
+        None => refuse(
             format!("must be whole numbers from 1 to {most} with commas between them"),
             "Write --sessions 1,2,4,8, for example.",
         ),

@@ -61,20 +61,6 @@ pub fn parse(
     reader.conf
 }
 
-/// A value as it can stand in a file and reads back the same. None for one with a line break,
-/// which this grammar does not have.
-pub fn quote(value: &str) -> Option<String> {
-    if value.contains(['\n', '\r']) {
-        return None;
-    }
-    let plain =
-        |character: char| character.is_ascii_alphanumeric() || "_-./:,@%+".contains(character);
-    if value.chars().all(plain) {
-        return Some(value.to_owned());
-    }
-    Some(format!("'{}'", value.replace('\'', r"'\''")))
-}
-
 const OTHER_SHELL: &str = "is shell other than KEY=VALUE, and petal runs no shell";
 const SET_IT_OUT: &str = "Write the setting out as KEY=VALUE, or put # before the line.";
 const QUOTE_IT: &str = "Put the value in single quotes.";

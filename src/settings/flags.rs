@@ -14,8 +14,8 @@ pub fn args(command: CommandKind) -> Vec<Arg> {
     Group::ALL
         .into_iter()
         .flat_map(|(group, heading)| {
-            let of_group = PARAMETERS.iter().filter(move |parameter| parameter.group == group);
-            of_group
+            group
+                .parameters()
                 .filter(|parameter| parameter.taken_by.includes(command))
                 .map(move |parameter| arg(parameter, command).help_heading(heading))
         })

@@ -68,8 +68,9 @@ impl FromStr for Objective {
             let known = figures.join(", ");
             return Err(wrong(&format!("limits {figure:?} of {what}, which is none of {known}")));
         }
-        let limit_us =
-            micros(time.trim()).ok_or_else(|| wrong("has no time above zero in us, ms or s"))?;
+        let limit_us = micros(time.trim())
+            .filter(|us| us.is_finite())
+            .ok_or_else(|| wrong("has no time above zero in us, ms or s"))?;
         let metric = match (figure, is_operation) {
             ("avg", true) => format!("{what}_mean_us"),
             ("avg", false) => format!("{what}_us"),
@@ -79,11 +80,12 @@ impl FromStr for Objective {
     }
 }
 
-fn micros(time: &str) -> Option<f64> {
-    let digits = time.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let (_, factor) = UNITS.into_iter().find(|(unit, _)| time[digits.len()..] == **unit)?;
+/// A time above zero, such as 500us, 2ms or 1s, in microseconds.
+pub fn micros(time: &str) -> Option<f64> {
+    let (digits, factor) =
+        UNITS.into_iter().find_map(|(unit, factor)| Some((time.strip_suffix(unit)?, factor)))?;
     let value: f64 = digits.trim().parse().ok()?;
-    Some(value * factor).filter(|us| us.is_finite() && *us > 0.0)
+    Some(value * factor).filter(|us| *us > 0.0)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl RateOverTime {
 }
 
 /// Digits with at most one point.
-fn number(text: &str) -> Option<f64> {
+pub(super) fn number(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| plain)
 }
@@ -103,11 +103,8 @@ impl fmt::Display for RateOverTime {
         if let [only] = self.steps.as_slice() {
             return write!(f, "{}", only.per_second);
         }
-        for (at, step) in self.steps.iter().enumerate() {
-            let gap = if at == 0 { "" } else { " " };
-            write!(f, "{gap}{}:{}", step.from.as_secs_f64(), step.per_second)?;
-        }
-        Ok(())
+        let words = |step: &RateStep| format!("{}:{}", step.from.as_secs_f64(), step.per_second);
+        f.write_str(&self.steps.iter().map(words).collect::<Vec<_>>().join(" "))
     }
 }
 

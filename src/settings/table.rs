@@ -114,6 +114,11 @@ impl Group {
         (Self::Evidence, "What is recorded beside"),
         (Self::Oracle, "Connections, Oracle style"),
     ];
+
+    /// The parameters of the group, in the table's order.
+    pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
+        PARAMETERS.iter().filter(move |parameter| parameter.group == self)
+    }
 }
 
 /// The commands that read settings.

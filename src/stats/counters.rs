@@ -72,7 +72,7 @@ impl Counters {
         }
         for file in &other.files {
             match self.files.iter_mut().find(|mine| mine.kind == file.kind) {
-                Some(mine) => *mine = mine.with(file, u64::saturating_add),
+                Some(mine) => *mine = mine.plus(file),
                 None => self.files.push(*file),
             }
         }

@@ -79,11 +79,8 @@ impl DataDevices {
         let device_of = |path: &Path| device_of(path).map(split);
         let stack = Stack { roots: &self.roots, device_of: &device_of };
         let node = stack.node((device.major, device.minor))?;
-        let mut drives: Vec<String> =
-            stack.drives(&node).iter().map(|drive| drive.identity()).collect();
-        drives.sort();
-        drives.dedup();
-        Some(drives).filter(|drives| !drives.is_empty())
+        let drives: BTreeSet<String> = stack.drives(&node).iter().map(Node::identity).collect();
+        (!drives.is_empty()).then(|| drives.into_iter().collect())
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Totals {
     pub pages: u64,
 }
 
+super::field_by_field!(Totals: calls, time_ns, bytes, pages);
+
 impl Totals {
     fn add(&mut self, latency_ns: u64, bytes: u64) {
         self.calls += 1;
@@ -42,10 +44,7 @@ impl Totals {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.time_ns += other.time_ns;
-        self.bytes += other.bytes;
-        self.pages += other.pages;
+        *self = self.plus(other);
     }
 }
 

@@ -88,11 +88,8 @@ impl Latencies {
 
     /// Latency at `percentile` (0..=100), in microseconds; null when nothing was recorded.
     pub fn percentile_us(&self, percentile: f64) -> Option<f64> {
-        if self.count() == 0 {
-            return None;
-        }
-        let ns = self.buckets.value_at_quantile(percentile / 100.0).min(self.max_ns);
-        Some(micros(ns))
+        let ns = || self.buckets.value_at_quantile(percentile / 100.0).min(self.max_ns);
+        (self.count() > 0).then(|| micros(ns()))
     }
 
     /// Time over count, in microseconds.
@@ -134,13 +131,6 @@ impl Latencies {
     /// The buckets, for the interval log.
     pub fn buckets(&self) -> &Histogram<u64> {
         &self.buckets
-    }
-
-    /// Adds a log's buckets, whose total and maximum the caller knows from elsewhere: see
-    /// [`Latencies::with_exact`].
-    pub fn add_buckets(&mut self, logged: &Histogram<u64>) {
-        let rebuilt = Self::from_buckets(logged);
-        self.add(&rebuilt);
     }
 
     /// The same buckets with a total and a maximum that were kept exactly beside them.

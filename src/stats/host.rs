@@ -96,6 +96,12 @@ impl HostFacts {
         Self::collect_under(&roots, devices)
     }
 
+    /// Processors that petal may use, by its control group too; None: they are not known.
+    pub fn processors(&self) -> Option<f64> {
+        let cpus = f64::from(self.cpus).min(self.cpu_quota.unwrap_or(f64::INFINITY));
+        (self.cpus > 0).then_some(cpus)
+    }
+
     /// The facts of given trees; name, kernel release and processors are always this machine's.
     pub fn collect_under(roots: &Roots, devices: Option<&DataDevices>) -> Self {
         let system = rustix::system::uname();

@@ -1,14 +1,18 @@
 //! Counts and times: histograms, cumulative counters and waits, per-second rows, and what
 //! the operating system says. Nothing here knows an engine, a run or a report.
 
-/// Gives a struct of counts `with`: both counts of each field as one. Other fields stay as they are
-/// here.
+/// Gives a struct of counts `with`, both counts of each field as one, and `plus`, their sum. Other
+/// fields stay as they are here.
 macro_rules! field_by_field {
     ($type:ident: $($field:ident),+ $(,)?) => {
         impl $type {
             pub(crate) fn with(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
                 $(self.$field = combine(self.$field, other.$field);)+
                 self
+            }
+
+            pub fn plus(&self, other: &Self) -> Self {
+                self.with(other, u64::saturating_add)
             }
         }
     };

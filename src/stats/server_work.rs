@@ -15,6 +15,11 @@ macro_rules! figures {
         impl $enum {
             pub const ALL: [Self; [$($words),+].len()] = [$(Self::$figure),+];
 
+            /// Its name in a profile: `single_block_reads`.
+            pub fn name(self) -> String {
+                name_of(&self)
+            }
+
             /// Words for a person, in the plural.
             pub fn words(self) -> &'static str {
                 match self { $(Self::$figure => $words),+ }
@@ -50,19 +55,6 @@ figures! {
         LogWrite => "log writes",
         /// A session waits until its commit is durable.
         Commit => "commits",
-    }
-}
-
-impl WorkCount {
-    /// Its name in a profile: `single_block_reads`.
-    pub fn name(self) -> String {
-        name_of(&self)
-    }
-}
-
-impl WorkTime {
-    pub fn name(self) -> String {
-        name_of(&self)
     }
 }
 

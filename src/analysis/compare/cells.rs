@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ContextDifference, Side};
-use crate::analysis::and_more;
 use crate::analysis::level::Level;
+use crate::analysis::{and_more, factor_words};
 use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
 
@@ -15,8 +15,8 @@ const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
 /// The cells of one side only that are named.
 const NAMED_MAX: usize = 5;
 
-/// A cell that the baseline and another side have, with the runs of each side.
-pub(super) struct Matched<'a> {
+/// A cell with its runs on each side.
+pub(super) struct CellRuns<'a> {
     pub factors: Vec<(String, String)>,
     pub sides: Vec<Vec<&'a Observation>>,
 }
@@ -60,9 +60,9 @@ pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
     seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
 }
 
-/// Cells in the order of their factors, and a note on those that only one side has.
-pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<Matched<'a>>, Vec<String>) {
-    let mut by_values: BTreeMap<Vec<Level>, Matched<'a>> = BTreeMap::new();
+/// All cells, in the order of their factors.
+pub(super) fn all<'a>(sides: &'a [Side], keys: &[String]) -> Vec<CellRuns<'a>> {
+    let mut by_values: BTreeMap<Vec<Level>, CellRuns<'a>> = BTreeMap::new();
     for (at, side) in sides.iter().enumerate() {
         for seen in &side.observations {
             let factors: Vec<(String, String)> = keys
@@ -72,21 +72,25 @@ pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<Matched<'a
             let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
             let cell = by_values
                 .entry(order)
-                .or_insert_with(|| Matched { factors, sides: vec![Vec::new(); sides.len()] });
+                .or_insert_with(|| CellRuns { factors, sides: vec![Vec::new(); sides.len()] });
             cell.sides[at].push(seen);
         }
     }
-    let (whole, rest): (Vec<_>, Vec<_>) = by_values.into_values().partition(|cell| {
+    by_values.into_values().collect()
+}
+
+/// The cells that the baseline and another side have, and a note on those that only one side has.
+pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<CellRuns<'a>>, Vec<String>) {
+    let (mut whole, rest): (Vec<_>, Vec<_>) = all(sides, keys).into_iter().partition(|cell| {
         !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
     });
-    let mut whole = whole;
     for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {
         runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
     }
     (whole, lonely(sides, &rest))
 }
 
-fn lonely(sides: &[Side], rest: &[Matched<'_>]) -> Vec<String> {
+fn lonely(sides: &[Side], rest: &[CellRuns<'_>]) -> Vec<String> {
     if rest.is_empty() {
         return Vec::new();
     }
@@ -105,12 +109,7 @@ fn lonely(sides: &[Side], rest: &[Matched<'_>]) -> Vec<String> {
 
 /// `UPDATE_PCT 20, SESSIONS 8`; `all` of no factor.
 pub(super) fn label(factors: &[(String, String)]) -> String {
-    if factors.is_empty() {
-        return "all".to_owned();
-    }
-    let words: Vec<String> =
-        factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase())).collect();
-    words.join(", ")
+    if factors.is_empty() { "all".to_owned() } else { factor_words(factors) }
 }
 
 /// Factors, settings and environment in which the sides differ, those of the cells left out.

@@ -1,14 +1,11 @@
 //! A figure over versions, days or another fact of its runs: what each group of runs measured, where
 //! it changed by more than its runs vary, and whether it drifts. For tests that run every night.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::limits::{LimitResult, Outcome, outcome};
 use super::{CompareError, ContextDifference, Figures, Side, cells, figures, metrics, notes};
 use crate::analysis::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
-use crate::analysis::level::Level;
 use crate::analysis::significance;
 use crate::record::observation::Observation;
 use crate::settings::limit::ChangeLimit;
@@ -61,12 +58,6 @@ pub struct Shift {
     pub p: Option<f64>,
 }
 
-/// The runs of a cell, by the number of their group.
-struct CellRuns<'a> {
-    factors: Vec<(String, String)>,
-    groups: Vec<(usize, Vec<&'a Observation>)>,
-}
-
 /// Groups runs by `by`, in the order in which the groups began, and follows each metric of each cell.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
     let all = Side { name: "the records".to_owned(), observations: seen.to_vec() };
@@ -78,25 +69,13 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let groups = groups(whole.observations, by, &mut said);
     let metrics = metrics(&groups, asked)?;
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
-    let mut by_cell: BTreeMap<Vec<Level>, CellRuns<'_>> = BTreeMap::new();
-    for (at, group) in groups.iter().enumerate() {
-        for seen in &group.observations {
-            let value = |key: &String| cells::value(seen, key).unwrap_or_else(|| "-".to_owned());
-            let factors: Vec<_> = keys.iter().map(|key| (key.clone(), value(key))).collect();
-            let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
-            let cell =
-                by_cell.entry(order).or_insert_with(|| CellRuns { factors, groups: Vec::new() });
-            match cell.groups.last_mut().filter(|(last, _)| *last == at) {
-                Some((_, runs)) => runs.push(seen),
-                None => cell.groups.push((at, vec![seen])),
-            }
-        }
-    }
+    let cells = cells::all(&groups, &keys);
     let mut series = Vec::new();
     for metric in &metrics {
-        for CellRuns { factors, groups: runs } in by_cell.values() {
+        for cells::CellRuns { factors, sides } in &cells {
+            let of_group = |(at, runs): (usize, &Vec<_>)| Some((at, figures(runs, metric)?));
             let known: Vec<(usize, Figures)> =
-                runs.iter().filter_map(|(at, runs)| Some((*at, figures(runs, metric)?))).collect();
+                sides.iter().enumerate().filter_map(of_group).collect();
             if !known.is_empty() {
                 series.push(followed(metric, factors, known, &groups, &keys));
             }
@@ -209,16 +188,16 @@ impl History {
         let judged = all.flat_map(|series| {
             let place = cells::label(&series.factors);
             let newest = series.steps.last();
-            let shift = newest.and_then(|step| step.shift);
-            let of_newest = outcome(limit, shift.map(|shift| (shift.share, shift.interval)));
+            let changed = |shift: Shift| (shift.share, shift.interval);
+            let shift = newest.and_then(|step| step.shift).map(changed);
             let name = newest.map_or("", |step| step.group.as_str());
-            let trend = series.trend.map(|trend| (trend.share, trend.interval));
+            let trend = series.trend.map(changed);
             let has_drifted = outcome(limit, trend) == Outcome::Failed;
             let drift = has_drifted.then(|| {
                 (Outcome::Failed, format!("{place}: trend {}", super::limits::words(trend)))
             });
-            let reported = super::limits::words(shift.map(|shift| (shift.share, shift.interval)));
-            [Some((of_newest, format!("{place}: {name} {reported}"))), drift].into_iter().flatten()
+            let reported = format!("{place}: {name} {}", super::limits::words(shift));
+            [Some((outcome(limit, shift), reported)), drift].into_iter().flatten()
         });
         super::limits::worst(limit, judged.collect())
     }
@@ -261,7 +240,7 @@ mod tests {
         let series = &reported.series[0];
         let changes: Vec<bool> = series.steps.iter().map(|step| step.is_change).collect();
         assert_eq!(changes, [false, false, false, false, true, false]);
-        assert_eq!(series.changed_at(), Some(4));
+        assert_eq!(changes.iter().rposition(|is_change| *is_change), Some(4));
         let named: Vec<&str> =
             series.steps[4].differences.iter().map(|other| other.name.as_str()).collect();
         assert_eq!(named, ["petal"]);
@@ -296,7 +275,8 @@ mod tests {
         assert_eq!(held(&nights(&all[..2]), "piops < -10%"), Outcome::Inconclusive);
         all.push(&[70.0]);
         let reported = history(&nights(&all), DAY, &[]).unwrap();
-        assert_eq!(reported.series[0].changed_at(), Some(6));
+        let steps = &reported.series[0].steps;
+        assert_eq!(steps.iter().rposition(|step| step.is_change), Some(6));
         assert_eq!(held(&nights(&all), "piops < -10%"), Outcome::Failed);
     }
 }

@@ -158,7 +158,7 @@ pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError
     if matched.is_empty() {
         return Err(CompareError::NothingInCommon(lonely.join("; ")));
     }
-    let is_paired = |cell: &cells::Matched<'_>, side: usize| {
+    let is_paired = |cell: &cells::CellRuns<'_>, side: usize| {
         rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
     };
     let mut compared: Vec<ComparedCell> = matched
@@ -207,7 +207,7 @@ fn metrics(sides: &[Side], asked: &[String]) -> Result<Vec<String>, CompareError
     Ok(if chosen.is_empty() { all() } else { chosen })
 }
 
-fn figure(cell: &cells::Matched<'_>, metric: &str, paired: &[bool]) -> Option<ComparedFigure> {
+fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<ComparedFigure> {
     let sides: Vec<Option<Figures>> = cell.sides.iter().map(|runs| figures(runs, metric)).collect();
     if sides.iter().all(Option::is_none) {
         return None;

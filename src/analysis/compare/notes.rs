@@ -1,8 +1,10 @@
 //! Notes on a comparison: what spoils it, or must be known beside it.
 
-use super::cells::{Matched, label};
+use std::collections::BTreeSet;
+
+use super::cells::{CellRuns, label};
 use super::{ComparedCell, Side, Significance};
-use crate::analysis::estimate::Estimate;
+use crate::analysis::estimate::{Estimate, REPEATS_MIN};
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::{and_more, windows};
 use crate::record::observation::{Observation, metric};
@@ -35,7 +37,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
     (sides, notes.into_iter().collect())
 }
 
-pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> Vec<String> {
+pub(super) fn of(sides: &[Side], matched: &[CellRuns<'_>], cells: &[ComparedCell]) -> Vec<String> {
     let notes = [
         sessions_lost(matched),
         rows_missing(matched),
@@ -62,7 +64,7 @@ fn reported(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<
 }
 
 /// Their figures are kept, and are those of fewer sessions than were asked for.
-fn sessions_lost(matched: &[Matched<'_>]) -> Option<String> {
+fn sessions_lost(matched: &[CellRuns<'_>]) -> Option<String> {
     let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
     let short = runs.filter_map(|seen| {
         let lost = seen.sessions_lost.filter(|&lost| lost > 0)?;
@@ -74,7 +76,7 @@ fn sessions_lost(matched: &[Matched<'_>]) -> Option<String> {
 }
 
 /// Their figures are kept, and are of other work than the runs of the other side.
-fn rows_missing(matched: &[Matched<'_>]) -> Option<String> {
+fn rows_missing(matched: &[CellRuns<'_>]) -> Option<String> {
     let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
     let short = runs.filter(|seen| seen.warnings.iter().any(|id| id == ROWS_MISSING));
     let short = short.map(|seen| seen.source.clone());
@@ -98,11 +100,9 @@ fn drift(cells: &[ComparedCell]) -> Option<String> {
     })
 }
 
-fn single_runs(matched: &[Matched<'_>]) -> Option<String> {
-    let few = matched.iter().filter(|cell| {
-        cell.sides.iter().any(|runs| (1..super::super::estimate::REPEATS_MIN).contains(&runs.len()))
-    });
-    let few = few.count();
+fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
+    let is_few = |runs: &Vec<&Observation>| (1..REPEATS_MIN).contains(&runs.len());
+    let few = matched.iter().filter(|cell| cell.sides.iter().any(is_few)).count();
     (few > 0).then(|| {
         format!(
             "single-run: {few} of {} cells have fewer than three runs on a side: the difference is \
@@ -112,12 +112,10 @@ fn single_runs(matched: &[Matched<'_>]) -> Option<String> {
     })
 }
 
-fn active_sets(matched: &[Matched<'_>]) -> Option<String> {
+fn active_sets(matched: &[CellRuns<'_>]) -> Option<String> {
     let differing = matched.iter().filter_map(|cell| {
-        let mut sizes: Vec<u64> =
+        let sizes: BTreeSet<u64> =
             cell.sides.iter().flatten().filter_map(|seen| seen.active_bytes).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
         let sizes: Vec<String> = sizes.into_iter().map(units::bytes).collect();
         (sizes.len() > 1).then(|| format!("{}: {}", label(&cell.factors), sizes.join(" and ")))
     });
@@ -125,7 +123,7 @@ fn active_sets(matched: &[Matched<'_>]) -> Option<String> {
     reported("active-set-varies", "", differing.collect(), advice)
 }
 
-fn run_lengths(matched: &[Matched<'_>]) -> Option<String> {
+fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
     let differing = matched.iter().filter_map(|cell| {
         let lengths = || cell.sides.iter().flatten().filter_map(|seen| seen.run_length_s());
         let (shortest, longest) = (lengths().reduce(f64::min)?, lengths().reduce(f64::max)?);
@@ -182,7 +180,7 @@ fn varying(sides: &[Side], cells: &[ComparedCell]) -> Option<String> {
     reported("repeats-vary", "", shown.collect(), advice)
 }
 
-fn outlying(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> Option<String> {
+fn outlying(sides: &[Side], matched: &[CellRuns<'_>], cells: &[ComparedCell]) -> Option<String> {
     let shown = estimates(sides, cells).filter_map(|(cell, metric, side_at, side, estimate)| {
         let at = estimate.outlier()?;
         let whole = matched.iter().find(|matched| matched.factors == cell.factors)?;

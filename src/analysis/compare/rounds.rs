@@ -1,11 +1,10 @@
 //! Did two sides run in turn? Only then does a round's pair share what drifted meanwhile.
 
+use std::collections::BTreeSet;
+
 use time::OffsetDateTime;
 
 use crate::record::observation::Observation;
-
-/// One side's run of a round.
-type Start = (OffsetDateTime, usize);
 
 /// True where the runs of both sides alternate: in the order of time, each two in a row are one of
 /// either side, so that no side has two in a row within one round or finishes before the other
@@ -14,27 +13,20 @@ pub(super) fn ran_in_turn(a: &[&Observation], b: &[&Observation]) -> bool {
     if a.len() != b.len() || a.len() < 2 {
         return false;
     }
-    let Some(order) = in_order(a, b) else { return false };
-    order.chunks(2).all(|two| two[0].1 != two[1].1)
-}
-
-fn in_order(a: &[&Observation], b: &[&Observation]) -> Option<Vec<Start>> {
-    let starts = |runs: &[&Observation], side: usize| -> Option<Vec<Start>> {
+    let starts = |runs: &[&Observation], side: usize| -> Option<Vec<(OffsetDateTime, usize)>> {
         runs.iter().map(|seen| Some((seen.started()?, side))).collect()
     };
-    let mut order = starts(a, 0)?;
-    order.extend(starts(b, 1)?);
+    let Some((a, b)) = starts(a, 0).zip(starts(b, 1)) else { return false };
+    let mut order = [a, b].concat();
     order.sort();
-    Some(order)
+    order.chunks(2).all(|two| two[0].1 != two[1].1)
 }
 
 /// The figure of both sides, round by round; a round that lacks it on either side is left out.
 /// By the numbers of the rounds where both sides have each once, else in the order given.
 pub(super) fn pairs(a: &[&Observation], b: &[&Observation], metric: &str) -> Vec<(f64, f64)> {
     let is_numbered = |runs: &[&Observation]| {
-        let mut rounds: Vec<u32> = runs.iter().filter_map(|seen| seen.repeat).collect();
-        rounds.sort_unstable();
-        rounds.dedup();
+        let rounds: BTreeSet<u32> = runs.iter().filter_map(|seen| seen.repeat).collect();
         rounds.len() == runs.len()
     };
     let both = |a: &Observation, b: &Observation| Some((a.metric(metric)?, b.metric(metric)?));

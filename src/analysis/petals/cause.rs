@@ -2,7 +2,7 @@
 //! and the later one. A figure that is not known is no evidence; without any the cause is
 //! `unknown`.
 
-use super::Point;
+use super::{Limit, Point};
 use crate::record::observation::metric;
 use crate::stats::counters::WaitClass;
 
@@ -24,7 +24,7 @@ const AGAINST_STORAGE: [(&str, &str); 3] = [
 ];
 
 /// The cause, and a sentence for each piece of evidence that was looked at and told something.
-pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
+pub(super) fn of(better: &Point, later: &Point) -> Limit {
     let pair = Pair { better, later };
     let first = [
         pair.generator().map(|sentence| ("generator", sentence)),
@@ -46,7 +46,7 @@ pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
     if evidence.is_empty() {
         evidence.push("nothing that was recorded tells why".to_owned());
     }
-    (cause, evidence)
+    Limit { cause, evidence }
 }
 
 struct Pair<'a> {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Estimate, PetalLine, Point};
-use crate::analysis::estimate;
 use crate::analysis::level::Level;
+use crate::analysis::{estimate, factor_words};
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
@@ -76,10 +76,6 @@ impl LineGroup<'_> {
         let levels = self.factors.iter().map(|(_, value)| Level::of(value));
         (levels.collect(), self.active_bytes)
     }
-
-    fn label(&self) -> String {
-        label(self.factors.iter())
-    }
 }
 
 fn axis(observations: &[Observation]) -> Option<&'static str> {
@@ -143,7 +139,7 @@ fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
                 format!("{} at {} sessions", active(group.active_bytes), sessions.join(", "))
             })
             .collect();
-        let whose = group.label();
+        let whose = factor_words(&group.factors);
         let whose = if whose.is_empty() { whose } else { format!("{whose}: ") };
         notes.push(format!(
             "active-set-varies: {whose}the active data set is {}; cells that differ in it are not \
@@ -161,16 +157,17 @@ fn active(bytes: Option<u64>) -> String {
 /// What tells each line from the others; of a single line all that is constant on it.
 fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
     let differs = |key: &str| {
-        let of = |group: &LineGroup<'_>| value(&group.factors, key).map(str::to_owned);
+        let of =
+            |group: &LineGroup<'_>| group.factors.iter().find(|(name, _)| name == key).cloned();
         groups.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
     };
     groups
         .iter()
         .map(|group| {
             let telling = group.factors.iter().filter(|(key, _)| differs(key));
-            let mut name = label(telling);
+            let mut name = factor_words(telling);
             if name.is_empty() {
-                name = group.label();
+                name = factor_words(&group.factors);
             }
             let same = groups.iter().filter(|other| other.factors == group.factors).count();
             if same > 1 {
@@ -180,15 +177,4 @@ fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
             if name.is_empty() { "all".to_owned() } else { name }
         })
         .collect()
-}
-
-/// `UPDATE_PCT 20, BLOCK_SZ 8K`.
-fn label<'a>(factors: impl Iterator<Item = &'a (String, String)>) -> String {
-    let words: Vec<String> =
-        factors.map(|(key, value)| format!("{} {value}", key.to_uppercase())).collect();
-    words.join(", ")
-}
-
-fn value<'a>(factors: &'a [(String, String)], key: &str) -> Option<&'a str> {
-    factors.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }

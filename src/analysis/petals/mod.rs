@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use super::estimate::Estimate;
-use crate::record::observation::{Observation, metric};
+use crate::record::observation::Observation;
 use crate::settings::objective::Objective;
 
 /// One cell: a number of sessions on a line.
@@ -39,7 +39,8 @@ pub struct Point {
     pub warnings: BTreeSet<String>,
     /// How long its runs were, in seconds.
     pub elapsed_s: Option<Estimate>,
-    /// The means over its repeats of all other figures, by the names of [`metric`].
+    /// The means over its repeats of all figures, by the names of
+    /// [`metric`](crate::record::observation::metric).
     pub means: BTreeMap<String, f64>,
 }
 
@@ -110,7 +111,7 @@ impl Petals {
     pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
         let Some(objective) = objective else { return self };
         for line in &mut self.lines {
-            line.within_objective = shape::highest(line, |point| {
+            line.within_objective = shape::highest(&line.points, |point| {
                 point.figure(objective.metric()).is_some_and(|value| objective.is_met(value))
             });
         }
@@ -119,17 +120,9 @@ impl Petals {
 }
 
 impl Point {
-    /// The mean over the repeats of any figure, by the names of [`metric`].
+    /// The mean over the repeats of any figure, by the names of
+    /// [`metric`](crate::record::observation::metric).
     pub fn figure(&self, name: &str) -> Option<f64> {
-        let estimate = match name {
-            metric::PIOPS => &self.piops,
-            metric::MB => &self.mb_s,
-            metric::READ_US => &self.read_us,
-            metric::OPS => &self.ops_s,
-            metric::OP_P50 => &self.op_p50_us,
-            metric::OP_P99 => &self.op_p99_us,
-            _ => return self.means.get(name).copied(),
-        };
-        estimate.as_ref().map(|estimate| estimate.mean)
+        self.means.get(name).copied()
     }
 }

@@ -26,9 +26,8 @@ pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
 }
 
 fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
-    let length = |point: &Point| point.elapsed_s.as_ref().map(|elapsed| elapsed.mean);
     let known: Vec<(&Point, f64)> =
-        line.points.iter().filter_map(|point| Some((point, length(point)?))).collect();
+        line.points.iter().filter_map(|p| Some((p, p.elapsed_s.as_ref()?.mean))).collect();
     let all = || line.points.iter().filter_map(|p| p.elapsed_s.as_ref()).flat_map(|e| &e.values);
     let longest = all().copied().reduce(f64::max)?;
     let shortest = all().copied().reduce(f64::min)?;

@@ -8,6 +8,7 @@
 use super::super::estimate::VARIATION_MAX;
 use super::cause;
 use super::{BendBack, Estimate, Limit, PetalLine, Point};
+use crate::record::observation::metric;
 
 /// A peak's interval that is wider than this share of its mean, to each side, says nothing of where
 /// the line became flat: almost every point lies in it.
@@ -18,17 +19,19 @@ const WIDE_SHARE: f64 = 0.25;
 const FLAT_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut PetalLine) {
-    line.peak = peak(&line.points);
+    line.peak = highest(&line.points, |point| point.piops.is_some());
     line.saturated_from = line.peak.and_then(|peak| saturated_from(&line.points, peak));
     line.knee = knee(&line.points);
     let Some(peak) = line.peak else { return };
     if let Some(at) = bend_back(&line.points, peak) {
-        let (cause, mut evidence) = cause::of(&line.points[peak], &line.points[at]);
+        let mut limit = cause::of(&line.points[peak], &line.points[at]);
         if half_width(&line.points[peak]).is_none() {
-            evidence.push("single runs: how much another one would differ is not known".into());
+            let single = "single runs: how much another one would differ is not known";
+            limit.evidence.push(single.to_owned());
         }
-        line.limit = Some(Limit { cause: cause.clone(), evidence: evidence.clone() });
+        let Limit { cause, evidence } = limit.clone();
         line.bend_back = Some(BendBack { at, cause, evidence });
+        line.limit = Some(limit);
     } else {
         line.limit = saturation(line);
     }
@@ -40,14 +43,7 @@ fn saturation(line: &PetalLine) -> Option<Limit> {
     let gain = to.piops.as_ref()?.mean / from.piops.as_ref()?.mean - 1.0;
     let slower = to.read_us.as_ref()?.mean / from.read_us.as_ref()?.mean - 1.0;
     let flat = to.sessions > from.sessions && gain <= slower * FLAT_SHARE_MAX && slower > 0.0;
-    flat.then(|| {
-        let (cause, evidence) = cause::of(from, to);
-        Limit { cause, evidence }
-    })
-}
-
-fn peak(points: &[Point]) -> Option<usize> {
-    highest_of(points, |point| point.piops.is_some())
+    flat.then(|| cause::of(from, to))
 }
 
 /// The first point within the peak's interval; None where that is the peak, where the interval is
@@ -90,21 +86,14 @@ fn half_width(point: &Point) -> Option<f64> {
 
 /// The point with the most PIOPS (operations where no point knows PIOPS) of those that `fits`;
 /// of equal ones the first.
-pub(super) fn highest(line: &PetalLine, fits: impl Fn(&Point) -> bool) -> Option<usize> {
-    highest_of(&line.points, fits)
-}
-
-fn highest_of(points: &[Point], fits: impl Fn(&Point) -> bool) -> Option<usize> {
-    let has_piops = points.iter().any(|point| point.piops.is_some());
-    let load = |point: &Point| {
-        let estimate = if has_piops { &point.piops } else { &point.ops_s };
-        estimate.as_ref().map(|estimate| estimate.mean)
-    };
+pub(super) fn highest(points: &[Point], fits: impl Fn(&Point) -> bool) -> Option<usize> {
+    let knows_piops = points.iter().any(|point| point.piops.is_some());
+    let load = if knows_piops { metric::PIOPS } else { metric::OPS };
     points
         .iter()
         .enumerate()
         .filter(|(_, point)| fits(point))
-        .filter_map(|(at, point)| Some((at, load(point)?)))
+        .filter_map(|(at, point)| Some((at, point.figure(load)?)))
         .reduce(|best, next| if next.1 > best.1 { next } else { best })
         .map(|(at, _)| at)
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::record::observation::metric;
 use crate::record::{Status, plain_csv};
 
 /// A run of a line: sessions, PIOPS, read latency.

@@ -161,7 +161,6 @@ fn input(name: &str, profile: &Profile) -> Input {
             .filter(|figure| profile.summary.percentiles.contains_key(figure))
             .map(|figure| (figure.name(), "the profile's intervals, by time of day".to_owned()))
             .collect(),
-        gaps: BTreeMap::new(),
         notes: profile.gaps.clone(),
         ..Input::default()
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use time::format_description::well_known::Rfc3339;
-use time::{Duration, OffsetDateTime, PrimitiveDateTime, UtcOffset};
+use time::{Duration, PrimitiveDateTime, UtcOffset};
 
 use super::parts::Part;
 use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
-use crate::record::{Rows, Run, Second};
+use crate::record::{Rows, Run, Second, moment};
 use crate::stats::counters::IoCounts;
 use crate::stats::server_work::{WorkCount, WorkTime};
 
@@ -16,8 +15,7 @@ const LATENCY: &str = "io_latency_us of the whole run, the same in every interva
 /// The part that a run gives, in intervals of about `every_s` seconds.
 pub fn part(name: &str, run: &Run, every_s: f64) -> Part {
     let summary = &run.summary;
-    let begin = OffsetDateTime::parse(&summary.started_at, &Rfc3339).ok();
-    let begin = begin.map(|at| at.to_offset(UtcOffset::UTC));
+    let begin = moment::parse(&summary.started_at).map(|at| at.to_offset(UtcOffset::UTC));
     let begin = begin.map(|at| PrimitiveDateTime::new(at.date(), at.time()));
     let mut input = Input {
         name: name.to_owned(),

@@ -1,7 +1,7 @@
 //! One profile of a database from several sources, such as the reports of a day or of all instances
 //! of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ProfileError, SLACK_S, summarise, together};
 use crate::record::profile::{Clock, FORMAT, Input, Profile, ProfileInterval};
@@ -48,14 +48,10 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
     let reported: Vec<&Part> = parts.iter().filter(|part| !part.intervals.is_empty()).collect();
     let Some(first) = reported.first() else {
         let why = |part: &Part| {
-            let lacks: Vec<&String> = part.input.gaps.values().collect();
-            let said = if part.input.notes.is_empty() {
-                &lacks
-            } else {
-                &part.input.notes.iter().collect()
-            };
-            let said: Vec<&str> = said.iter().map(|why| why.as_str()).collect();
-            format!("{}: {}", part.input.name, said.join(", "))
+            let Input { name, notes, gaps, .. } = &part.input;
+            let lacks = || gaps.values().cloned().collect();
+            let said: Vec<String> = if notes.is_empty() { lacks() } else { notes.clone() };
+            format!("{name}: {}", said.join(", "))
         };
         return Err(ProfileError::Nothing(parts.iter().map(why).collect()));
     };
@@ -169,9 +165,7 @@ fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
 
 /// Adds what instances did at the same time.
 fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
-    let mut instances: Vec<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
-    instances.sort_unstable();
-    instances.dedup();
+    let instances: BTreeSet<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
     let mut groups: Vec<Vec<&Piece>> = Vec::new();
     for piece in pieces {
         let fits = |group: &&mut Vec<&Piece>| {

@@ -1,6 +1,8 @@
 //! Results of a replay's trial: reads, writes and redo of each row that petal visited, as the
 //! target counted them.
 
+use serde::Deserialize as _;
+
 use crate::record::Run;
 use crate::settings::RedoStress;
 
@@ -71,13 +73,12 @@ impl Measured {
             count.filter(|_| rows >= ROWS_MIN).map(|count| count as f64 / rows as f64)
         };
         let reads = io.physical_read_blocks.map(|blocks| blocks.saturating_sub(rows.scan));
-        let redo_stress = run.summary.setting("redo_stress").and_then(|value| value.as_str());
+        let redo_stress = run.summary.setting("redo_stress");
         Self {
             seconds: run.summary.elapsed_s,
-            redo_stress: match redo_stress {
-                Some("HEAVY") => RedoStress::Heavy,
-                _ => RedoStress::Lite,
-            },
+            redo_stress: redo_stress
+                .and_then(|value| RedoStress::deserialize(value).ok())
+                .unwrap_or_default(),
             reads: reads.and_then(|reads| {
                 let ops = &run.summary.ops;
                 read_cost(reads, rows.select + rows.update, ops.select + ops.update)

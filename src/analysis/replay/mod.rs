@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize as _;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::record::as_text;
 use crate::record::profile::{Profile, ProfileInterval};
@@ -90,16 +90,6 @@ pub enum ReplayError {
     Unknown(String),
 }
 
-/// Means per second while the plan lasts.
-#[derive(Debug, Clone, Copy, Default)]
-struct MeanRates {
-    reads: Option<f64>,
-    multi_blocks: Option<f64>,
-    writes: Option<f64>,
-    commits: Option<f64>,
-    redo_bytes: Option<f64>,
-}
-
 /// The operations of a profile on this ground, corrected by what a trial of an earlier plan found.
 pub fn plan(
     profile: &Profile,
@@ -115,20 +105,29 @@ pub fn plan(
     if is_idle(profile) {
         return Err(ReplayError::Idle(profile.database.clone()));
     }
-    let means = MeanRates {
-        reads: mean(&intervals, WorkCount::SingleBlockReads),
-        multi_blocks: mean(&intervals, WorkCount::MultiBlockReadBlocks),
-        writes: mean(&intervals, WorkCount::BlockWrites),
-        commits: mean(&intervals, WorkCount::Commits),
-        redo_bytes: mean(&intervals, WorkCount::RedoBytes),
+    let of = ReplayOf {
+        database: profile.database.clone(),
+        time: words::time(profile, played),
+        per_second: WorkCount::ALL
+            .into_iter()
+            .filter_map(|figure| Some((figure, mean(&intervals, figure)?)))
+            .collect(),
+        latency_us: match played {
+            Played::Busiest => intervals.first().map(|it| it.latency_us.clone()),
+            Played::All => None,
+        }
+        .unwrap_or_default(),
+        ..ReplayOf::default()
     };
-    if means.reads.is_none() && means.commits.is_none() {
-        return Err(ReplayError::Unknown(profile.database.clone()));
+    let (reads, commits) = (of.rate(WorkCount::SingleBlockReads), of.rate(WorkCount::Commits));
+    if reads.is_none() && commits.is_none() {
+        return Err(ReplayError::Unknown(of.database));
     }
     let cost = trial.and_then(Measured::usable_reads).unwrap_or(ReadCost::PLAIN);
     let writes_per_row = trial.and_then(Measured::usable_writes_per_row).unwrap_or(1.0);
     let update_work_unit = asked.update_work_unit.unwrap_or_else(|| {
-        let per_commit = means.writes.zip(means.commits.filter(|commits| *commits > 0.0));
+        let writes = of.rate(WorkCount::BlockWrites);
+        let per_commit = writes.zip(commits.filter(|commits| *commits > 0.0));
         let rows = per_commit.map_or(1.0, |(writes, commits)| writes / commits / writes_per_row);
         whole_unit(rows, ground)
     });
@@ -137,12 +136,12 @@ pub fn plan(
         (reads - commits * cost.of(f64::from(update_work_unit))).max(0.0)
     };
     let work_unit = asked.work_unit.unwrap_or_else(|| {
-        let left = left(means.reads.unwrap_or(0.0), means.commits.unwrap_or(0.0));
+        let left = left(reads.unwrap_or(0.0), commits.unwrap_or(0.0));
         let rows = ((left / SELECTS_PER_S_MAX - cost.per_operation) / cost.per_row).ceil();
         whole_unit(rows.clamp(1.0, WORK_UNIT_DEFAULT_MAX.into()), ground)
     });
     let redo_stress =
-        asked.redo_stress.unwrap_or_else(|| redo_stress(&means, ground, update_work_unit, trial));
+        asked.redo_stress.unwrap_or_else(|| redo_stress(&of, ground, update_work_unit, trial));
     let production_block = f64::from(profile.block_bytes.unwrap_or(ground.block_bytes));
     let scan_bytes = ground.scan_rows as f64 * f64::from(ground.block_bytes);
     let scans_per_s = |multi_blocks: f64| match scan_bytes > 0.0 {
@@ -165,26 +164,13 @@ pub fn plan(
             scans_per_s(interval.rate(WorkCount::MultiBlockReadBlocks).unwrap_or(0.0))
         }),
         expected: BTreeMap::new(),
-        of: ReplayOf {
-            database: profile.database.clone(),
-            time: words::time(profile, played),
-            per_second: WorkCount::ALL
-                .into_iter()
-                .filter_map(|figure| Some((figure, mean(&intervals, figure)?)))
-                .collect(),
-            latency_us: match played {
-                Played::Busiest => intervals.first().map(|it| it.latency_us.clone()),
-                Played::All => None,
-            }
-            .unwrap_or_default(),
-            ..ReplayOf::default()
-        },
+        of,
     };
     // Of several intervals the mean of what each leaves to SELECTs.
     let selects = weighted(&intervals, &selects_of);
-    plan.expected = expected(&plan, &means, (selects, scans_per_s(1.0) > 0.0), trial);
-    plan.of.how = words::how(&plan, &means, selects, trial);
-    plan.of.not_imitated = words::not_imitated(&plan, &means, profile, ground, trial);
+    plan.expected = expected(&plan, (selects, scans_per_s(1.0) > 0.0), trial);
+    plan.of.how = words::how(&plan, selects, trial);
+    plan.of.not_imitated = words::not_imitated(&plan, profile, ground, trial);
     Ok(plan)
 }
 
@@ -241,12 +227,12 @@ fn redo_guess(redo_stress: RedoStress, ground: &Ground) -> f64 {
 
 /// The one that comes closer to the redo of a commit; by a trial where there was one.
 fn redo_stress(
-    means: &MeanRates,
+    of: &ReplayOf,
     ground: &Ground,
     update_work_unit: u32,
     trial: Option<&Measured>,
 ) -> RedoStress {
-    let Some(wanted) = redo_per_commit(means).filter(|bytes| *bytes > 0.0) else {
+    let Some(wanted) = redo_per_commit(of).filter(|bytes| *bytes > 0.0) else {
         return RedoStress::Lite;
     };
     let of_trial = trial.and_then(|trial| Some((trial.redo_stress, trial.redo_per_row?)));
@@ -267,23 +253,22 @@ fn redo_stress(
     }
 }
 
-fn redo_per_commit(means: &MeanRates) -> Option<f64> {
-    let commits = means.commits.filter(|commits| *commits > 0.0)?;
-    Some(means.redo_bytes? / commits)
+fn redo_per_commit(of: &ReplayOf) -> Option<f64> {
+    let commits = of.rate(WorkCount::Commits).filter(|commits| *commits > 0.0)?;
+    Some(of.rate(WorkCount::RedoBytes)? / commits)
 }
 
 /// What the target will do, by what it did in the trial for each row; a figure that the trial did
 /// not tell is not there.
 fn expected(
     plan: &ReplayPlan,
-    means: &MeanRates,
     (selects, scans): (f64, bool),
     trial: Option<&Measured>,
 ) -> BTreeMap<WorkCount, f64> {
-    let commits = means.commits.unwrap_or(0.0);
+    let commits = plan.of.rate(WorkCount::Commits).unwrap_or(0.0);
     let updated = commits * f64::from(plan.update_work_unit);
     let mut expected = BTreeMap::from([(WorkCount::Commits, commits)]);
-    if scans && let Some(blocks) = means.multi_blocks {
+    if scans && let Some(blocks) = plan.of.rate(WorkCount::MultiBlockReadBlocks) {
         expected.insert(WorkCount::MultiBlockReadBlocks, blocks);
     }
     let Some(trial) = trial else { return expected };
@@ -306,20 +291,16 @@ impl ReplayPlan {
     /// What the target should do as a multiple of what production did; None where either is not
     /// known, or production did none.
     pub fn ratio(&self, figure: WorkCount) -> Option<f64> {
-        let production = self.of.per_second.get(&figure).filter(|rate| **rate > 0.0)?;
+        let production = self.of.rate(figure).filter(|rate| *rate > 0.0)?;
         Some(self.expected.get(&figure)? / production)
     }
 
     /// The plan as parameters, by their keys.
     pub fn parameters(&self) -> BTreeMap<&'static str, String> {
-        let redo_stress = match self.redo_stress {
-            RedoStress::Lite => "LITE",
-            RedoStress::Heavy => "HEAVY",
-        };
         BTreeMap::from([
             ("WORK_UNIT", self.work_unit.to_string()),
             ("UPDATE_WORK_UNIT", self.update_work_unit.to_string()),
-            ("REDO_STRESS", redo_stress.to_owned()),
+            ("REDO_STRESS", as_text(&json!(self.redo_stress), "")),
             ("SELECT_RATE", self.select_rate.to_string()),
             ("UPDATE_RATE", self.update_rate.to_string()),
             ("SCAN_RATE", self.scan_rate.to_string()),

@@ -1,8 +1,9 @@
 //! A plan in words: how a profile becomes operations, and what they leave out.
 
 use super::measured::Measured;
-use super::{Ground, MeanRates, Played, ReplayPlan, redo_guess, redo_per_commit};
+use super::{Ground, Played, ReplayPlan, redo_guess, redo_per_commit};
 use crate::record::profile::Profile;
+use crate::record::replay::ReplayOf;
 use crate::settings::RedoStress;
 use crate::stats::server_work::WorkCount;
 use crate::stats::units::bytes;
@@ -26,14 +27,11 @@ pub fn time(profile: &Profile, played: Played) -> String {
 }
 
 /// A line for each figure that became operations.
-pub fn how(
-    plan: &ReplayPlan,
-    means: &MeanRates,
-    selects: f64,
-    trial: Option<&Measured>,
-) -> Vec<String> {
+pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&Measured>) -> Vec<String> {
+    let of = &plan.of;
+    let commits = of.rate(WorkCount::Commits);
     let mut lines = Vec::new();
-    if let Some(reads) = means.reads {
+    if let Some(reads) = of.rate(WorkCount::SingleBlockReads) {
         let corrected = trial.and_then(Measured::usable_reads).map_or_else(String::new, |cost| {
             format!(
                 "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
@@ -47,10 +45,11 @@ pub fn how(
             plan.work_unit,
         ));
     }
-    if let Some(commits) = means.commits {
+    if let Some(commits) = commits {
         lines.push(format!("{commits:.3} commits/s: as many UPDATEs, each with its own commit"));
     }
-    if let Some((writes, commits)) = means.writes.zip(means.commits.filter(|n| *n > 0.0)) {
+    let writes = of.rate(WorkCount::BlockWrites);
+    if let Some((writes, commits)) = writes.zip(commits.filter(|n| *n > 0.0)) {
         let per_row = trial.and_then(Measured::usable_writes_per_row);
         let corrected = per_row.map_or_else(String::new, |per_row| {
             format!(", each of which the target wrote {per_row:.2} times in a trial")
@@ -61,14 +60,14 @@ pub fn how(
             plan.update_work_unit,
         ));
     }
-    if let Some(redo) = redo_per_commit(means) {
+    if let Some(redo) = redo_per_commit(of) {
         let changed = match plan.redo_stress {
             RedoStress::Lite => "LITE, two columns",
             RedoStress::Heavy => "HEAVY, all columns",
         };
         lines.push(format!("{redo:.0} bytes of redo per commit: REDO_STRESS {changed}"));
     }
-    if let Some(blocks) = means.multi_blocks.filter(|blocks| *blocks > 0.0)
+    if let Some(blocks) = of.rate(WorkCount::MultiBlockReadBlocks).filter(|blocks| *blocks > 0.0)
         && !plan.scan_rate.is_zero()
     {
         lines.push(format!(
@@ -81,7 +80,6 @@ pub fn how(
 /// What the operations do not imitate, with its size.
 pub fn not_imitated(
     plan: &ReplayPlan,
-    means: &MeanRates,
     profile: &Profile,
     ground: &Ground,
     trial: Option<&Measured>,
@@ -96,8 +94,9 @@ pub fn not_imitated(
             ));
         }
     }
-    lines.extend(unknown_figures(means));
-    if let Some(blocks) = means.multi_blocks.filter(|blocks| *blocks > 0.0) {
+    lines.extend(unknown_figures(&plan.of));
+    let multi_blocks = plan.of.rate(WorkCount::MultiBlockReadBlocks);
+    if let Some(blocks) = multi_blocks.filter(|blocks| *blocks > 0.0) {
         if plan.scan_rate.is_zero() {
             lines.push(format!(
                 "multi-block reads, {blocks:.1} blocks/s, are left out: there is no scan table \
@@ -122,7 +121,7 @@ pub fn not_imitated(
         None => lines.push("production's block size is not known: the target's is taken for it".into()),
     }
     if trial.is_none() {
-        lines.extend(redo_before_trial(plan, means, ground));
+        lines.extend(redo_before_trial(plan, ground));
         lines.push(
             "without a trial it is not known how many blocks the target reads and writes for each \
              row: one is assumed"
@@ -158,30 +157,39 @@ fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&Measured>) -> String
     }
 }
 
-fn unknown_figures(means: &MeanRates) -> Vec<String> {
+fn unknown_figures(of: &ReplayOf) -> Vec<String> {
     let left_out = [
-        (means.reads.is_none(), "single-block reads are not in the profile: only UPDATEs read"),
         (
-            means.commits.is_none(),
+            WorkCount::SingleBlockReads,
+            "single-block reads are not in the profile: only UPDATEs read",
+        ),
+        (
+            WorkCount::Commits,
             "commits are not in the profile: no UPDATE is done, and nothing is written",
         ),
         (
-            means.writes.is_none(),
+            WorkCount::BlockWrites,
             "block writes are not in the profile: each UPDATE changes one block",
         ),
-        (means.redo_bytes.is_none(), "redo is not in the profile: UPDATEs change two columns"),
-        (means.multi_blocks.is_none(), "multi-block reads are not in the profile: no scan is done"),
+        (WorkCount::RedoBytes, "redo is not in the profile: UPDATEs change two columns"),
         (
-            means.commits == Some(0.0) && means.writes.is_some_and(|writes| writes > 0.0),
-            "production wrote blocks and committed nothing: without commits no UPDATE is done",
+            WorkCount::MultiBlockReadBlocks,
+            "multi-block reads are not in the profile: no scan is done",
         ),
     ];
-    left_out.into_iter().filter(|(is, _)| *is).map(|(_, line)| line.to_owned()).collect()
+    let unknown = left_out.into_iter().filter(|(figure, _)| of.rate(*figure).is_none());
+    let mut lines: Vec<String> = unknown.map(|(_, line)| line.to_owned()).collect();
+    if of.rate(WorkCount::Commits) == Some(0.0) && of.rate(WorkCount::BlockWrites) > Some(0.0) {
+        let line =
+            "production wrote blocks and committed nothing: without commits no UPDATE is done";
+        lines.push(line.to_owned());
+    }
+    lines
 }
 
 /// By the width of the columns, which is a guess.
-fn redo_before_trial(plan: &ReplayPlan, means: &MeanRates, ground: &Ground) -> Option<String> {
-    let wanted = redo_per_commit(means).filter(|bytes| *bytes > 0.0)?;
+fn redo_before_trial(plan: &ReplayPlan, ground: &Ground) -> Option<String> {
+    let wanted = redo_per_commit(&plan.of).filter(|bytes| *bytes > 0.0)?;
     let guess = redo_guess(plan.redo_stress, ground) * f64::from(plan.update_work_unit);
     Some(format!(
         "redo: about {:.1}x of production's, guessed by the width of the columns that UPDATEs change",

@@ -283,7 +283,7 @@ impl Stretches<'_> {
         if self.used().is_some_and(|(_, late)| late.processors >= late.enough()) {
             return None;
         }
-        let (early, late) = self.cpu(|cpu| 100.0 - cpu.idle - cpu.iowait)?;
+        let (early, late) = self.cpu(CpuShare::busy)?;
         let ops = self.rates(|second| Some(second.ops.total))?;
         let dearer = (late / ops.1) / (early / ops.0);
         (late >= early * 0.95 && late > 50.0 && dearer > 1.25).then(|| {

@@ -6,26 +6,26 @@ use super::Part;
 /// Parameters that each host may set for itself.
 const OF_EACH_HOST: [&str; 2] = ["out", "calibrations"];
 
+type Fact = (&'static str, fn(&Part) -> String);
+
+/// Facts that all shares of a run have in common.
+const FACTS: [Fact; 10] = [
+    ("petal", |part| part.run.details.petal_version.clone()),
+    ("the engine", |part| part.run.summary.engine.clone()),
+    ("the URL", |part| part.run.summary.target.url.clone()),
+    ("the database", product),
+    ("the data", data),
+    ("the number of shares", |part| part.share.share.of.to_string()),
+    ("sessions of all shares", |part| part.share.plan_sessions.to_string()),
+    ("the seed", |part| part.run.summary.seed.to_string()),
+    ("the start", start),
+    ("the repeat", |part| format!("{} of {}", part.run.details.repeat, part.run.details.repeats)),
+];
+
 /// Refuses a share that is of another run than the first one, and says in what.
 pub(super) fn same_run(first: &Part, other: &Part) -> Result<(), RecordError> {
-    let found = [
-        ("petal", version(first), version(other)),
-        ("the engine", first.run.summary.engine.clone(), other.run.summary.engine.clone()),
-        ("the URL", first.run.summary.target.url.clone(), other.run.summary.target.url.clone()),
-        ("the database", product(first), product(other)),
-        ("the data", data(first), data(other)),
-        (
-            "the number of shares",
-            first.share.share.of.to_string(),
-            other.share.share.of.to_string(),
-        ),
-        ("sessions of all shares", plan(first), plan(other)),
-        ("the seed", first.run.summary.seed.to_string(), other.run.summary.seed.to_string()),
-        ("the start", start(first), start(other)),
-        ("the repeat", repeat(first), repeat(other)),
-    ];
-    let found = found.map(|(what, ours, theirs)| (what.to_owned(), ours, theirs));
-    let differs = found.into_iter().find(|(_, ours, theirs)| ours != theirs);
+    let mut facts = FACTS.iter().map(|(what, of)| ((*what).to_owned(), of(first), of(other)));
+    let differs = facts.find(|(_, ours, theirs)| ours != theirs);
     let Some((what, ours, theirs)) = differs.or_else(|| setting(first, other)) else {
         return Ok(());
     };
@@ -35,10 +35,6 @@ pub(super) fn same_run(first: &Part, other: &Part) -> Result<(), RecordError> {
         first.folder.display()
     );
     Err(RecordError::Share { path: other.folder.clone(), why })
-}
-
-fn version(part: &Part) -> String {
-    part.run.details.petal_version.clone()
 }
 
 fn product(part: &Part) -> String {
@@ -54,16 +50,8 @@ fn data(part: &Part) -> String {
     format!("rows by schema {}, {} used", schemas.join(", "), part.run.details.active_rows)
 }
 
-fn plan(part: &Part) -> String {
-    part.share.plan_sessions.to_string()
-}
-
 fn start(part: &Part) -> String {
     part.share.start.at.clone().unwrap_or_else(|| "by a barrier".to_owned())
-}
-
-fn repeat(part: &Part) -> String {
-    format!("{} of {}", part.run.details.repeat, part.run.details.repeats)
 }
 
 fn setting(first: &Part, other: &Part) -> Option<(String, String, String)> {

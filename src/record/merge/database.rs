@@ -48,7 +48,7 @@ pub(super) fn fill(
         run.details.steady = None;
         return;
     };
-    fill_window(run, parts, bounds, steady);
+    fill_window(run, parts, &counting, bounds, steady);
 }
 
 /// The share that was to count left no record: nothing is known.
@@ -118,7 +118,7 @@ fn add_up(run: &mut Run, parts: &[&Part]) {
     let each = || parts.iter().map(|part| &part.run);
     let io = each().map(|run| run.details.io).reduce(|sum, other| sum.plus(&other));
     run.details.io = io.unwrap_or_default();
-    run.summary.counters = counters(each().map(|run| &run.summary.counters));
+    run.summary.counters = sum_by_name(each().map(|run| &run.summary.counters));
     run.summary.waits = waits(each().flat_map(|run| &run.summary.waits));
     run.details.files = files(each().flat_map(|run| &run.details.files));
     let histograms = each().map(|run| &run.details.wait_histograms);
@@ -157,7 +157,9 @@ fn petal_on_all(run: &mut Run, parts: &[&Part]) {
     counts.petal_call_read_bytes = of_all(|counts| counts.petal_call_read_bytes);
 }
 
-fn counters<'a>(each: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+pub(super) fn sum_by_name<'a>(
+    each: impl Iterator<Item = &'a BTreeMap<String, u64>>,
+) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (name, count) in each.flatten() {
         *sums.entry(name.clone()).or_default() += count;
@@ -223,17 +225,19 @@ fn wait_histograms<'a>(
 fn fill_window(
     run: &mut Run,
     parts: &[Part],
+    counting: &[&Part],
     bounds: (f64, f64),
     steady: &BTreeMap<String, Latencies>,
 ) {
     let (from_s, to_s) = bounds;
     let own = Totals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
     let rates = Totals { seconds: to_s - from_s, ..own.clone() }.per_second();
-    let is_everyones = parts.iter().all(|part| own_bounds(part) == Some(bounds));
+    let is_everyones = parts.iter().all(|part| part.steady_bounds() == Some(bounds));
     let each: Option<Vec<WindowTotals>> = match is_everyones {
         true => parts.iter().map(|part| part.run.details.steady.clone()).collect(),
         false => parts.iter().map(|part| journaled(part, bounds)).collect(),
     };
+    let own_windows = || counting.iter().filter_map(|part| part.run.details.steady.as_ref());
     let totals = each.map(|each| {
         let counted = || parts.iter().zip(&each).filter(|(part, _)| part.share.counts_database);
         let sum = |of: fn(&WindowTotals) -> f64| each.iter().map(of).sum::<f64>();
@@ -250,12 +254,12 @@ fn fill_window(
             think_time_s: sum(|window| window.think_time_s),
             op_latency_us: figures::all_operations(steady),
             waits: waits(counted().flat_map(|(_, window)| &window.waits)),
-            counters: counters(counted().map(|(_, window)| &window.counters)),
+            counters: sum_by_name(counted().map(|(_, window)| &window.counters)),
             files: files(counted().flat_map(|(_, window)| &window.files)),
             ..WindowTotals::default()
         };
         match is_everyones {
-            true => between_samples(summed, parts, &each),
+            true => between_samples(summed, parts, &own_windows().collect::<Vec<_>>()),
             false => summed,
         }
     });
@@ -267,15 +271,13 @@ fn fill_window(
         let (ops, rows, commits) = (rates.ops, rates.rows, rates.commits);
         window.per_second = PerSecond { ops, rows, commits, ..sampled };
         let events = &run.details.target.io_events;
-        let counting = parts.iter().filter(|part| part.share.counts_database);
-        let each = counting.filter_map(|part| part.run.details.steady.as_ref());
+        let histograms = own_windows().map(|own| &own.wait_histograms);
         let timed = match is_everyones {
-            true => wait_histograms(each.map(|own| &own.wait_histograms), &totals.waits),
+            true => wait_histograms(histograms, &totals.waits),
             false => BTreeMap::new(),
         };
         window.io_latency_us = figures::io_latencies(events, &totals.waits, &timed);
-        let counting: Vec<&Part> = parts.iter().filter(|p| p.share.counts_database).collect();
-        if let ([only], true) = (counting.as_slice(), is_everyones)
+        if let ([only], true) = (counting, is_everyones)
             && let Some(own) = &only.run.summary.steady
         {
             // With the percentiles of the only one who timed them.
@@ -286,13 +288,11 @@ fn fill_window(
 }
 
 /// The database's and the device's figures as they were sampled at the window's bounds.
-fn between_samples(summed: WindowTotals, parts: &[Part], each: &[WindowTotals]) -> WindowTotals {
-    let counting: Vec<&WindowTotals> = parts
-        .iter()
-        .zip(each)
-        .filter(|(part, _)| part.share.counts_database)
-        .map(|(_, window)| window)
-        .collect();
+fn between_samples(
+    summed: WindowTotals,
+    parts: &[Part],
+    counting: &[&WindowTotals],
+) -> WindowTotals {
     let Some(first) = counting.first() else { return summed };
     let io = counting.iter().map(|window| window.io).reduce(|sum, other| sum.plus(&other));
     let io = io.unwrap_or_default();
@@ -305,10 +305,6 @@ fn between_samples(summed: WindowTotals, parts: &[Part], each: &[WindowTotals]) 
         _ => of_machines(parts, |part| part.run.details.steady.as_ref()?.device),
     };
     WindowTotals { counted_s: first.counted_s, io, device, cpu: first.cpu, endpoints, ..summed }
-}
-
-fn own_bounds(part: &Part) -> Option<(f64, f64)> {
-    part.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s))
 }
 
 /// What a share's journal tells of the time between two seconds' ends.

@@ -14,14 +14,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::driver_hosts::{HostRun, HostShare, StartedBy};
+use super::figures;
 use super::os_figures::OsFigures;
 use super::{
     Details, Folder, Ops, RebuiltBecause, RecordError, Rows, Run, Status, Steady, Summary, moment,
 };
+use crate::stats::host::HostFacts;
 use crate::stats::os::DeviceCounts;
 use crate::workload::share::Share;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use timeline::{Latency, Rows as TimelineRows};
 
@@ -35,6 +36,10 @@ struct Part {
 impl Part {
     fn name(&self) -> String {
         format!("share {} ({})", self.share.share.number, self.share.host)
+    }
+
+    fn steady_bounds(&self) -> Option<(f64, f64)> {
+        self.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s))
     }
 
     /// The trigger by the common clock; None where the shares have none.
@@ -52,7 +57,7 @@ impl Part {
 
 /// The trigger by the host's own clock.
 fn started(run: &Run) -> Option<OffsetDateTime> {
-    OffsetDateTime::parse(&run.summary.started_at, &Rfc3339).ok()
+    moment::parse(&run.summary.started_at)
 }
 
 /// Merges the shares in these folders. The merged latency log, and the seconds that the first host's
@@ -122,7 +127,7 @@ fn merged(parts: &[Part], latency: Latency, window: Option<(f64, f64)>) -> Run {
     let Latency { timeline, whole, steady } = latency;
     details.timeline = timeline;
     details.histograms = whole.iter().map(|(tag, all)| (tag.clone(), all.bars())).collect();
-    details.op_latency_us = super::figures::all_operations(&whole);
+    details.op_latency_us = figures::all_operations(&whole);
     details.saturated = each().map(|run| run.details.saturated).sum();
     let is_hot = |tag: &str| first.run.summary.hot_latency_us.contains_key(tag);
     let summaries = whole.iter().map(|(tag, all)| (tag.clone(), all.summary()));
@@ -148,12 +153,8 @@ fn add_up(summary: &mut Summary, parts: &[Part]) {
     let each = || parts.iter().map(|part| &part.run.summary);
     summary.ops = each().fold(Ops::default(), |sum, other| sum.plus(&other.ops));
     summary.rows = each().fold(Rows::default(), |sum, other| sum.plus(&other.rows));
-    let asked = each().map(|other| other.rows_asked);
-    summary.rows_asked = asked.reduce(|sum, other| Some(sum?.plus(&other?))).flatten();
-    summary.errors.clear();
-    for (code, count) in each().flat_map(|other| &other.errors) {
-        *summary.errors.entry(code.clone()).or_default() += count;
-    }
+    summary.rows_asked = figures::sum(each().map(|other| other.rows_asked), Rows::plus);
+    summary.errors = database::sum_by_name(each().map(|other| &other.errors));
     summary.sessions_lost = each().flat_map(|other| other.sessions_lost.clone()).collect();
     summary.sessions_lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     summary.petal_cpu_s = each().map(|other| other.petal_cpu_s).sum();
@@ -227,8 +228,7 @@ fn hosts(parts: &[Part]) -> Vec<HostRun> {
 fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostRun {
     let Run { summary, details } = &part.run;
     let seen = details.os.as_ref().map(|seen| &seen.whole.sum);
-    let own = details.host.as_ref().filter(|host| host.cpus > 0);
-    let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| 100.0 - cpu.idle - cpu.iowait);
+    let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| cpu.busy());
     let mut share = part.share.clone();
     if share.start.by == StartedBy::Barrier {
         // All began at the same time: what their clocks say of it is how far they are apart.
@@ -249,8 +249,7 @@ fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostR
         ops_per_second: summary.per_second.ops,
         errors: summary.errors.clone(),
         petal_cpu_s: summary.petal_cpu_s,
-        processors: own
-            .map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY))),
+        processors: details.host.as_ref().and_then(HostFacts::processors),
         busy_percent: busy,
         received_bytes: seen.and_then(|sum| sum.counts.received_bytes),
         sent_bytes: seen.and_then(|sum| sum.counts.sent_bytes),
@@ -260,8 +259,7 @@ fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostR
 
 /// The time in which all surviving sessions of all hosts ran; None where one of them knows none.
 fn steady_bounds(parts: &[Part]) -> Option<(f64, f64)> {
-    let bounds = |part: &Part| part.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s));
-    let all: Option<Vec<(f64, f64)>> = parts.iter().map(bounds).collect();
+    let all: Option<Vec<(f64, f64)>> = parts.iter().map(Part::steady_bounds).collect();
     let common = all?.into_iter().reduce(|(from, to), own| (from.max(own.0), to.min(own.1)))?;
     (common.1 - common.0 >= 1.0).then_some(common)
 }
@@ -273,9 +271,8 @@ fn of_machines(
     device: impl Fn(&Part) -> Option<DeviceCounts>,
 ) -> Option<DeviceCounts> {
     let mut machines = BTreeSet::new();
-    let name = |part: &Part| part.share.boot_id.clone().unwrap_or_else(|| part.share.host.clone());
-    let each = parts.iter().filter(|part| machines.insert(name(part)));
-    each.map(device).reduce(|sum, other| Some(sum?.plus(&other?))).flatten()
+    let each = parts.iter().filter(|part| machines.insert(part.share.machine()));
+    figures::sum(each.map(device), DeviceCounts::plus)
 }
 
 /// The first host's seconds stand for the run's own.

@@ -4,12 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
 use super::super::driver_hosts::HostShare;
 use super::super::latency_log::{self, LatencyLog, SecondBySecond};
-use super::super::{Folder, RecordError, Second};
+use super::super::{Folder, RecordError, Second, figures, moment};
 use super::{Part, started_at};
 use crate::stats::histogram::{Latencies, LatencySummary};
 
@@ -26,8 +23,7 @@ pub(super) struct Rows {
 impl Rows {
     /// Adds a host's seconds. A machine's devices and processors count once.
     pub fn add(&mut self, seconds: Vec<Second>, share: &HostShare) {
-        let machine = share.boot_id.clone().unwrap_or_else(|| share.host.clone());
-        let is_new_machine = self.machines.insert(machine);
+        let is_new_machine = self.machines.insert(share.machine());
         for (at, second) in seconds.into_iter().enumerate() {
             let counted = if share.counts_database { second.io } else { None };
             let device = second.device.filter(|_| is_new_machine);
@@ -87,9 +83,8 @@ pub(super) fn latencies(
     for row in &mut timeline {
         let mut second: BTreeMap<String, Latencies> = BTreeMap::new();
         for log in &mut logs {
-            log.until(row.from_s + 1.0 - SLACK_S, |tag, buckets| match second.get_mut(tag) {
-                Some(sum) => sum.add_buckets(buckets),
-                None => drop(second.insert(tag.to_owned(), Latencies::from_buckets(buckets))),
+            log.until(row.from_s + 1.0 - SLACK_S, |tag, buckets| {
+                second.entry(tag.to_owned()).or_default().add(&Latencies::from_buckets(buckets));
             });
         }
         for (kind, known) in &mut row.latency_us {
@@ -106,10 +101,8 @@ pub(super) fn latencies(
             second.insert(kind.clone(), exact);
         }
         log.second(row.from_s, row.length_s, second.iter().map(|(tag, all)| (tag.as_str(), all)))?;
-        let is_steady = window.is_some_and(|(from_s, to_s)| {
-            row.from_s + SLACK_S >= from_s && row.from_s + row.length_s <= to_s + SLACK_S
-        });
-        if is_steady {
+        let is_steady = |(from_s, to_s)| figures::is_within(row, from_s, to_s);
+        if window.is_some_and(is_steady) {
             add(&mut steady, &second);
         }
         add(&mut whole, &second);
@@ -120,10 +113,7 @@ pub(super) fn latencies(
 
 fn add(sums: &mut BTreeMap<String, Latencies>, second: &BTreeMap<String, Latencies>) {
     for (tag, latencies) in second {
-        match sums.get_mut(tag) {
-            Some(sum) => sum.add(latencies),
-            None => drop(sums.insert(tag.clone(), latencies.clone())),
-        }
+        sums.entry(tag.clone()).or_default().add(latencies);
     }
 }
 
@@ -148,6 +138,5 @@ fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, 
 }
 
 fn trigger(parts: &[Part]) -> SystemTime {
-    OffsetDateTime::parse(&started_at(parts), &Rfc3339)
-        .map_or(SystemTime::UNIX_EPOCH, SystemTime::from)
+    moment::parse(&started_at(parts)).map_or(SystemTime::UNIX_EPOCH, SystemTime::from)
 }

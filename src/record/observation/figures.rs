@@ -86,7 +86,7 @@ fn operation(kind: &str, latency: &LatencySummary, put: Put<'_>) {
 fn processors(run: &Run, put: Put<'_>) {
     let (summary, details) = (&run.summary, &run.details);
     let server = summary.cpu.filter(|_| details.target.local);
-    put(metric::CPU_BUSY, server.map(|cpu| (100.0 - cpu.idle - cpu.iowait).clamp(0.0, 100.0)));
+    put(metric::CPU_BUSY, server.map(|cpu| cpu.busy().clamp(0.0, 100.0)));
     let host_s = details.host.as_ref().map(|host| f64::from(host.cpus) * summary.elapsed_s);
     let petal = summary.petal_cpu_s.zip(host_s).filter(|(_, host_s)| *host_s > 0.0);
     let is_separate = !details.target.in_process;

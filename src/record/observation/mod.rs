@@ -8,9 +8,8 @@ mod figures;
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
-use super::{Headline, Run, Severity, Status, Window};
+use super::{Headline, Run, Severity, Status, Window, moment};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` per cent.
@@ -100,7 +99,7 @@ impl Observation {
 
     /// When it began; None where nobody says so.
     pub fn started(&self) -> Option<OffsetDateTime> {
-        OffsetDateTime::parse(self.started_at.as_deref()?, &Rfc3339).ok()
+        moment::parse(self.started_at.as_deref()?)
     }
 
     pub fn metric(&self, name: &str) -> Option<f64> {

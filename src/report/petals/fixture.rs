@@ -2,6 +2,7 @@
 //! processor that runs out with the last doubling.
 
 use crate::analysis::petals::{BendBack, Estimate, PetalLine, Petals, Point};
+use crate::record::observation::metric;
 
 pub const SESSIONS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
@@ -27,7 +28,7 @@ fn point(sessions: u32, update_pct: u32, block: f64, speed: f64) -> Point {
         read_us *= 0.63;
     }
     let noise = if sessions > 16 { 0.02 } else { 0.006 };
-    Point {
+    let mut point = Point {
         sessions,
         sources: vec![format!("cells/{update_pct}-{sessions}")],
         active_bytes: Some(1 << 33),
@@ -38,7 +39,20 @@ fn point(sessions: u32, update_pct: u32, block: f64, speed: f64) -> Point {
         op_p50_us: estimate(read_us * 61.0, noise),
         op_p99_us: estimate(read_us * 140.0, noise * 2.0),
         ..Point::default()
-    }
+    };
+    let figures = [
+        (metric::PIOPS, &point.piops),
+        (metric::MB, &point.mb_s),
+        (metric::READ_US, &point.read_us),
+        (metric::OPS, &point.ops_s),
+        (metric::OP_P50, &point.op_p50_us),
+        (metric::OP_P99, &point.op_p99_us),
+    ];
+    let mean = |(name, estimate): (&str, &Option<Estimate>)| {
+        Some((name.to_owned(), estimate.as_ref()?.mean))
+    };
+    point.means = figures.into_iter().filter_map(mean).collect();
+    point
 }
 
 fn line(

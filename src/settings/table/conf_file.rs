@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::help::capitalised;
-use super::{Group, PARAMETERS, Parameter};
+use super::{Group, Parameter};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH: usize = 78;
@@ -17,7 +17,7 @@ pub fn conf_file() -> String {
     let mut text = comment(INTRODUCTION);
     for (group, title) in Group::ALL {
         let _ = write!(text, "\n{}", comment(&format!("== {title} ==")));
-        for parameter in PARAMETERS.iter().filter(|parameter| parameter.group == group) {
+        for parameter in group.parameters() {
             let _ =
                 write!(text, "\n{}#{}={}\n", about(parameter), parameter.key, parameter.default);
         }
@@ -42,6 +42,7 @@ fn comment(words: &str) -> String {
 mod tests {
     use super::*;
     use crate::settings::conf;
+    use crate::settings::table::PARAMETERS;
 
     #[test]
     fn every_parameter_stands_there_once_and_commented_out() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{EngineSupport, Group, PARAMETERS, Parameter, Support, support};
+use super::{Group, PARAMETERS, Parameter, Support, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
@@ -14,7 +14,7 @@ pub fn help_text(width: usize) -> String {
     wrap(&mut text, 0, width, INTRODUCTION);
     for (group, title) in Group::ALL {
         let _ = write!(text, "\n{title}\n");
-        for parameter in of_group(group) {
+        for parameter in group.parameters() {
             entry(&mut text, parameter, width);
         }
     }
@@ -25,10 +25,6 @@ const INTRODUCTION: &str = "Every parameter is a line KEY=VALUE of slob.conf, an
     variable KEY or PETAL_KEY, and a flag. A flag is stronger than the environment, that is \
     stronger than the file, and that than the default. An empty value is as good as none; an empty flag takes the default. Sizes \
     take K, M, G and T, powers of 1024.";
-
-fn of_group(group: Group) -> impl Iterator<Item = &'static Parameter> {
-    PARAMETERS.iter().filter(move |parameter| parameter.group == group)
-}
 
 fn entry(text: &mut String, parameter: &Parameter, width: usize) {
     let _ = writeln!(text, "  {}  --{}", parameter.key, parameter.flag());
@@ -89,7 +85,7 @@ pub fn markdown() -> String {
         let _ = write!(page, "\n## {title}\n\n");
         page.push_str("| key | flag | default | values | means | commands |\n");
         page.push_str("|---|---|---|---|---|---|\n");
-        for parameter in of_group(group) {
+        for parameter in group.parameters() {
             markdown_row(&mut page, parameter);
         }
     }
@@ -118,17 +114,12 @@ fn markdown_engines(page: &mut String) {
     for engine in support::ENGINES {
         let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);
         page.push_str("| key | how |\n|---|---|\n");
-        for (key, how) in exceptions(engine) {
-            let _ = writeln!(page, "| `{key}` | {} |", cell(&how));
+        for parameter in PARAMETERS {
+            if let Some(how) = described(engine.support(parameter)) {
+                let _ = writeln!(page, "| `{}` | {} |", parameter.key, cell(&how));
+            }
         }
     }
-}
-
-/// Parameters that an engine treats otherwise, in the table's order.
-fn exceptions(engine: &EngineSupport) -> impl Iterator<Item = (&'static str, String)> {
-    PARAMETERS
-        .iter()
-        .filter_map(|parameter| Some((parameter.key, described(engine.support(parameter))?)))
 }
 
 /// A bar would end the cell.

@@ -99,19 +99,22 @@ const SERVER: EngineSupport = EngineSupport {
     exceptions: &[],
 };
 
+/// Common features of engines within petal's own process.
+const IN_PROCESS: EngineSupport = EngineSupport {
+    address: Address::Path,
+    block_sizes: BLOCK_SIZES,
+    tablespaces: false,
+    ..SERVER
+};
+
 pub static SQLITE: EngineSupport = EngineSupport {
     scheme: "sqlite",
-    aliases: &[],
-    address: Address::Path,
     example: "sqlite:DIR",
     product: "SQLite",
-    block_sizes: BLOCK_SIZES,
-    block_size_default: 8192,
-    tablespaces: false,
     cache_per_session: true,
     index_cache_option: Some("cache"),
-    incompressible: false,
     exceptions: &[SQLITE_EXCEPTIONS, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    ..IN_PROCESS
 };
 
 pub static POSTGRES: EngineSupport = EngineSupport {
@@ -144,17 +147,11 @@ pub static ORACLE: EngineSupport = EngineSupport {
 
 pub static DEVICE: EngineSupport = EngineSupport {
     scheme: "device",
-    aliases: &[],
-    address: Address::Path,
     example: "device:PATH",
     product: "Device",
-    block_sizes: BLOCK_SIZES,
-    block_size_default: 8192,
-    tablespaces: false,
-    cache_per_session: false,
-    index_cache_option: None,
     incompressible: true,
     exceptions: &[DEVICE_EXCEPTIONS, OF_FILES, NOT_ORACLE],
+    ..IN_PROCESS
 };
 
 /// The engines that petal knows, in the order in which people should read of them.
@@ -164,17 +161,9 @@ pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &MYSQL, &ORACLE, &
 #[cfg(any(test, feature = "scripted"))]
 pub static SCRIPTED: EngineSupport = EngineSupport {
     scheme: "scripted",
-    aliases: &[],
-    address: Address::Path,
     example: "scripted:DIR",
     product: "Scripted",
-    block_sizes: BLOCK_SIZES,
-    block_size_default: 8192,
-    tablespaces: false,
-    cache_per_session: false,
-    index_cache_option: None,
-    incompressible: false,
-    exceptions: &[],
+    ..IN_PROCESS
 };
 
 /// The engine of a URL scheme, by any of its names.

@@ -11,7 +11,7 @@ use super::support::BLOCK_SIZES;
 use super::{Parameter, ValueKind};
 use crate::settings::WarmUp;
 use crate::settings::error::Refusal;
-use crate::settings::rates::RateOverTime;
+use crate::settings::rates::{RateOverTime, number};
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
 use crate::settings::url::{Secret, TargetUrl, redact_refused};
 
@@ -213,8 +213,7 @@ fn whole(text: &str, min: u64, max: u64) -> Option<Value> {
 
 /// Digits with at most one point; no sign, exponent or names for infinity.
 fn decimal(text: &str) -> Option<f64> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|number: &f64| plain && *number <= DECIMAL_MAX)
+    number(text).filter(|number| *number <= DECIMAL_MAX)
 }
 
 macro_rules! accessors {

@@ -1,5 +1,6 @@
 //! Block devices that lie on each other, as /sys/dev/block shows them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -86,9 +87,7 @@ impl Stack<'_> {
 
     pub fn describe(&self, node: &Node, mount: Option<&Mount>) -> BlockDevice {
         let (major, minor) = node.number.unwrap_or_default();
-        let mut flushed_at = self.flushed_at(node, DEEPEST);
-        flushed_at.sort_unstable();
-        flushed_at.dedup();
+        let flushed_at: BTreeSet<_> = self.flushed_at(node, DEEPEST).into_iter().collect();
         BlockDevice {
             name: node.name.clone(),
             major,
@@ -96,7 +95,7 @@ impl Stack<'_> {
             file_system: mount.map(|mount| mount.kind.clone()),
             mount_options: mount.map(|mount| mount.options.clone()),
             lies_on: self.lies_on(node),
-            flushed_at,
+            flushed_at: flushed_at.into_iter().collect(),
             ..BlockDevice::default()
         }
     }

@@ -99,23 +99,24 @@ impl Cpus {
     }
 
     pub fn since(&self, earlier: &Self) -> Self {
-        let both = |now: Option<CpuTicks>, then: Option<CpuTicks>| Some(now?.since(&then?));
-        let each = self.each.iter().filter_map(|(number, now)| {
-            // Processors come and go.
-            let (_, then) = earlier.each.iter().find(|(known, _)| known == number)?;
-            Some((*number, now.since(then)))
-        });
+        let cpus = self.with(earlier, CpuTicks::since);
         // One that was switched off took its ticks out of the sum: a difference is then none.
-        let allowed = both(self.allowed, earlier.allowed);
-        let allowed = allowed.filter(|_| self.summed == earlier.summed);
-        Self::new(both(self.host, earlier.host), allowed, each.collect())
+        let allowed = cpus.allowed.filter(|_| self.summed == earlier.summed);
+        Self { allowed, ..cpus }
     }
 
     pub fn plus(&self, other: &Self) -> Self {
-        let both = |a: Option<CpuTicks>, b: Option<CpuTicks>| Some(a?.plus(&b?));
-        let each = self.each.iter().filter_map(|(number, ticks)| {
-            let (_, more) = other.each.iter().find(|(known, _)| known == number)?;
-            Some((*number, ticks.plus(more)))
+        self.with(other, CpuTicks::plus)
+    }
+
+    /// Both ticks of each processor as one; processors come and go.
+    fn with(&self, other: &Self, combine: fn(&CpuTicks, &CpuTicks) -> CpuTicks) -> Self {
+        let both = |ours: Option<CpuTicks>, theirs: Option<CpuTicks>| {
+            ours.zip(theirs).map(|(ours, theirs)| combine(&ours, &theirs))
+        };
+        let each = self.each.iter().filter_map(|(number, ours)| {
+            let (_, theirs) = other.each.iter().find(|(known, _)| known == number)?;
+            Some((*number, combine(ours, theirs)))
         });
         let allowed = both(self.allowed, other.allowed);
         Self::new(both(self.host, other.host), allowed, each.collect())
@@ -130,17 +131,11 @@ impl Cpus {
     }
 }
 
+crate::stats::field_by_field! {
+    CpuTicks: user, nice, system, idle, iowait, irq, softirq, steal
+}
+
 impl CpuTicks {
-    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
-        let (ours, theirs): ([u64; 8], [u64; 8]) = ((*self).into(), (*other).into());
-        std::array::from_fn::<u64, 8, _>(|at| combine(ours[at], theirs[at])).into()
-    }
-
-    pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
-
-    /// The kernel's idle and iowait times can step back a little; that counts as none.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }

@@ -38,10 +38,6 @@ impl DeviceCounts {
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }
-
-    pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
 }
 
 /// One device: cumulative, or over an interval; `in_flight` is that at its end.

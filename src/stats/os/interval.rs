@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cpu::{CpuShare, Cpus};
-use super::disk::{DeviceCounts, DeviceUse};
+use super::cpu::{CpuShare, CpuTicks, Cpus};
+use super::disk::{DeviceCounts, DeviceUse, part};
 use super::figures::{Counts, GaugeRanges, Gauges};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,9 +59,7 @@ impl OsInterval {
 
     /// That share of it, from 0 to 1: for an interval that lies partly in another. Gauges stay.
     pub fn part(&self, share: f64) -> Self {
-        let of = |ticks: super::CpuTicks| {
-            super::CpuTicks::from(<[u64; 8]>::from(ticks).map(|n| super::disk::part(n, share)))
-        };
+        let of = |ticks: CpuTicks| ticks.with(&ticks, |count, _| part(count, share));
         Self {
             seconds: self.seconds * share,
             cpus: Cpus::new(

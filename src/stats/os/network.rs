@@ -32,11 +32,9 @@ impl Interfaces {
 
     pub fn sum(&self, dev: &str, into: &mut Counts) {
         let rows = dev.lines().filter_map(interface).filter(|(name, _)| self.counts(name));
-        let sum = rows.map(|(_, fields)| fields).reduce(|sum, more| {
-            let mut all = sum;
-            all.iter_mut().zip(more).for_each(|(a, b)| *a = a.saturating_add(b));
-            all
-        });
+        let sum = rows
+            .map(|(_, fields)| fields)
+            .reduce(|sum, more| std::array::from_fn(|at| sum[at].saturating_add(more[at])));
         let of = |at: usize| sum.map(|fields| fields[at]);
         (into.received_bytes, into.received_packets) = (of(0), of(1));
         (into.sent_bytes, into.sent_packets) = (of(8), of(9));

@@ -17,6 +17,8 @@ pub(super) struct ProcessIo {
     pub call_read_bytes: u64,
 }
 
+crate::stats::field_by_field!(ProcessIo: read_bytes, write_bytes, call_read_bytes);
+
 impl ProcessIo {
     /// Of a process, by its number or `self`; None where it may not be seen.
     pub(super) fn read(proc: &Path, process: &str) -> Option<Self> {
@@ -35,14 +37,6 @@ impl ProcessIo {
             write_bytes: number_after(text, "write_bytes")?,
             call_read_bytes: number_after(text, "rchar")?,
         })
-    }
-
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
-            write_bytes: self.write_bytes.saturating_add(other.write_bytes),
-            call_read_bytes: self.call_read_bytes.saturating_add(other.call_read_bytes),
-        }
     }
 }
 

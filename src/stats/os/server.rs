@@ -77,14 +77,14 @@ impl ServerProcesses {
             let Some(stat) = Stat::read(&roots.proc, pid) else { continue };
             ticks += stat.own_ticks + stat.ended_children_ticks;
             sum.processes += 1;
-            sum.io = sum.io.zip(io_of(pid)).map(|(sum, one)| sum.plus(one));
+            sum.io = sum.io.zip(io_of(pid)).map(|(sum, one)| sum.plus(&one));
             if self.log_writer == Some(pid) {
                 sum.log_writer = Some((us(stat.own_ticks), stat.processor));
             }
         }
         let parent = Stat::read(&roots.proc, self.parent)?;
         sum.processes += 1;
-        sum.io = sum.io.zip(io_of(self.parent)).map(|(sum, one)| sum.plus(one));
+        sum.io = sum.io.zip(io_of(self.parent)).map(|(sum, one)| sum.plus(&one));
         sum.cpu_us = us(ticks + parent.own_ticks + parent.ended_children_ticks);
         Some(sum)
     }
@@ -98,7 +98,7 @@ impl ServerUse {
             cpu_us: self.cpu_us.saturating_add(other.cpu_us),
             processes: self.processes + other.processes,
             log_writer: self.log_writer.or(other.log_writer),
-            io: self.io.zip(other.io).map(|(sum, one)| sum.plus(one)),
+            io: self.io.zip(other.io).map(|(sum, one)| sum.plus(&one)),
         }
     }
 }
