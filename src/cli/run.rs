@@ -317,7 +317,5 @@ fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
 
 /// The summary for a pipe.
 pub fn json(run: &Run) -> Result<String, CommandError> {
-    let text =
-        report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))?;
-    Ok(text + "\n")
+    report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))
 }

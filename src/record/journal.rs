@@ -1,5 +1,5 @@
 //! `journal.ndjson`: what survives a kill. The run as it was known before the trigger in the first
-//! line, then a line a second ([`super::lines`]).
+//! line, then a line a second ([`super::ndjson`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;

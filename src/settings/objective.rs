@@ -85,7 +85,7 @@ pub fn micros(time: &str) -> Option<f64> {
     let (digits, factor) =
         UNITS.into_iter().find_map(|(unit, factor)| Some((time.strip_suffix(unit)?, factor)))?;
     let value: f64 = digits.trim().parse().ok()?;
-    Some(value * factor).filter(|us| *us > 0.0)
+    Some(value * factor).filter(|us| *us > 0.0 && us.is_finite())
 }
 
 #[cfg(test)]
@@ -115,9 +115,9 @@ mod tests {
         insta::assert_snapshot!(why("2ms=op"), @r#""2ms=op" does not say which figure is limited; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
         insta::assert_snapshot!(why("reads.p99=2ms"), @r#""reads.p99=2ms" limits "reads", which is none of op, select, scan, update, read, write, log; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
         insta::assert_snapshot!(why("read.p95=2ms"), @r#""read.p95=2ms" limits "p95" of read, which is none of avg, p50, p99; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
-        for text in ["op.p99=2", "op.p99=ms", "op.p99=-2ms", "op.p99=0us", "op.p99=2m", "op.p99=µs"]
-        {
-            assert!(why(text).contains("no time above zero"), "{text}");
+        for time in ["2", "ms", "-2ms", "0us", "2m", "µs", "infs", "nanms"] {
+            let text = format!("op.p99={time}");
+            assert!(why(&text).contains("no time above zero"), "{text}");
         }
     }
 }

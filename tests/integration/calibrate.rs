@@ -268,7 +268,7 @@ fn a_later_run_tells_its_share_of_the_device() {
     };
     let (share, report) = compared(&url);
     assert_eq!(share["curve"], "read", "{share}");
-    assert!(number(&share, "/of_depth") > 0.2 && number(&share, "/of_max") > 0.1, "{share}");
+    assert!(number(&share, "/of_depth") > 0.02 && number(&share, "/of_max") > 0.01, "{share}");
     assert!(report.contains("of the device at this depth"), "{report}");
     work.petal(["drop", "--db", &url]).exits(0);
     run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();

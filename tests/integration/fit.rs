@@ -166,7 +166,7 @@ fn the_same_profile_on_a_file_and_on_a_bare_device() {
         };
         // What other tests disturb is done again.
         let mut found = replay();
-        for _ in 0..2 {
+        for _ in 0..4 {
             if !is_near(&found) {
                 found = replay();
             }

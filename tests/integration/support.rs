@@ -295,9 +295,11 @@ impl Ended {
         self
     }
 
-    /// Stdout, which is one JSON value and nothing else.
+    /// Stdout, which is one JSON value, the end of its line and nothing else.
     #[track_caller]
     pub fn json(&self) -> Value {
+        let value = self.stdout.trim_end();
+        assert_eq!(self.stdout.strip_prefix(value), Some("\n"), "{}", self.stdout);
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {}", self.stdout))
     }
 }
