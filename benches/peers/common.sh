@@ -69,6 +69,32 @@ petal_run() {
     timed "$petal" -q run --out "$folder/results" --json "$@"
 }
 
+# Loads. Operations are bytes of the data set, the blocks that were asked for, once; their rate is until
+# they are durable, by each program's own clock. All that petal does is in its processor time, also its
+# proof afterwards.
+gib=${GIB:-2}
+# rate SECONDS COMMAND...: bytes a second and processor microseconds a byte, of the command and of the
+# server. SECONDS prints the command's own seconds until all was durable.
+rate() {
+    if [ ${#servers[@]} = 0 ]; then spent=$(timed "${@:2}"); else used timed "${@:2}"; fi
+    echo "$((gib << 30)) $($1) $spent" | awk '{print $1 / $2, $3 * 1e6 / $1}'
+}
+petal_durable() { awk '/^rows and indexes durable after/ {print $6}' "$folder/out"; }
+# `petal setup` of so many schemas at a target.
+petal_load() {
+    "$petal" -q drop --db "$target" >/dev/null 2>&1 || true
+    rate petal_durable "$petal" setup -s "$schemas" --scale $((gib * 1024 / schemas))M \
+        --scan-table-sz 0 --db "$target"
+}
+fio_durable() { jq '.jobs[0].write.runtime / 1000' "$folder/out"; }
+# fio writing as many bytes to the same disk: 1 MiB at a time, direct, one fsync at the end.
+fio_write() {
+    rm -f "$folder/fio.dat"
+    rate fio_durable fio --name=x --filename="$folder/fio.dat" --rw=write --bs=1m --size="${gib}G" \
+        --direct=1 --ioengine=io_uring --iodepth=8 --end_fsync=1 --output-format=json
+    rm -f "$folder/fio.dat"
+}
+
 # in_turn TEST PEER PETAL_COMMAND PEER_COMMAND: each command prints operations a second, processor
 # microseconds an operation and, if it has it, the 99th percentile. Who begins changes with the round.
 in_turn() {

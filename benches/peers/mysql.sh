@@ -2,11 +2,13 @@
 # petal on a private MariaDB server (own folder, socket and user) beside sysbench running the same prepared
 # SELECT on the same table, and beside fio on the same disk.
 #
-#   [ROUNDS=5] [SECONDS_EACH=4] [UNITS="1 8 64 255"] [PLACE=/var/tmp] benches/peers/mysql.sh
+#   [ROUNDS=5] [SECONDS_EACH=4] [UNITS="1 8 64 255"] [LOOPS="server set client"] [PLACE=/var/tmp] \
+#       benches/peers/mysql.sh
 #
-# cached: 512 MiB in the buffer pool, one session; operations are rows visited.
-# load: `petal setup` of two schemas of 1 GiB, until rows and indexes are durable, redo log and doublewrite
-#   on; fio writes as many bytes in order, 1 MiB each, and syncs. Operations are bytes of the data set.
+# cached: 512 MiB in the buffer pool, one session, by a unix socket and for LOOP=client by TCP, too;
+#   operations are rows visited.
+# load: `petal setup` of two schemas of 1 GiB, redo log and doublewrite on, with a buffer pool that holds
+#   them and with one of an eighth (common.sh).
 # physical: the server's reads of a run that only reads, with a buffer pool of an eighth of the data, and
 #   fio's random reads of 16 KiB of the same files by as many threads (pread).
 #
@@ -14,11 +16,13 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 [ "$(id -u)" != 0 ] || chown mysql "$folder"
-url="mysql://root@localhost/bench?socket=$folder/s.sock"
+socket="mysql://root@localhost/bench?socket=$folder/s.sock"
+port=$((20000 + RANDOM % 10000))
+url=$socket target=$socket
 
 start() { # settings
     as mysql mariadbd --no-defaults --datadir="$folder/data" --socket="$folder/s.sock" \
-        --pid-file="$folder/pid" --tmpdir="$folder" --skip-networking \
+        --pid-file="$folder/pid" --tmpdir="$folder" --bind-address=127.0.0.1 --port=$port \
         --innodb-flush-method=O_DIRECT --performance-schema=ON --innodb-io-capacity=20000 \
         --innodb-io-capacity-max=40000 "$@" >"$folder/log" 2>&1 &
     until mariadb --no-defaults -u root -S "$folder/s.sock" \
@@ -55,7 +59,7 @@ petal_select() { # --run-time or --work-loop
         --no-os-perf-data TRUE "$@"
 }
 sysbench_select() { # --time or --events
-    timed sysbench "$folder/range.lua" --db-driver=mysql --mysql-socket="$folder/s.sock" \
+    timed sysbench "$folder/range.lua" --db-driver=mysql "${way[@]}" \
         --mysql-user=root --mysql-db=bench --threads=1 --rand-type=uniform --unit="$unit" "$@" run
 }
 petal_cached() {
@@ -66,22 +70,6 @@ sysbench_cached() {
     used sysbench_select --time="$seconds" --events=0
     cost "$(awk -v unit="$unit" '/total number of events:/ {print $NF * unit}' "$folder/out")" \
         "$sysbench_idle"
-}
-
-# rate COMMAND...: bytes a second and processor microseconds a byte.
-rate() {
-    local begin=${EPOCHREALTIME/./}
-    used "$@"
-    # Without the half second in which the server's processor time is awaited.
-    echo "$((2 << 30)) $((${EPOCHREALTIME/./} - begin - 500000)) $spent" |
-        awk '{print $1 * 1e6 / $2, $3 * 1e6 / $1}'
-}
-petal_load() { rate timed "$petal" -q setup -s 2 --replace --scale 1G --scan-table-sz 0 --db "$url"; }
-fio_write() {
-    rm -f "$folder/fio.dat"
-    rate timed fio --name=x --filename="$folder/fio.dat" --rw=write --bs=1m --size=2g --direct=1 \
-        --ioengine=psync --end_fsync=1 --output-format=json
-    rm -f "$folder/fio.dat"
 }
 
 petal_read() {
@@ -102,18 +90,27 @@ start --innodb-buffer-pool-size=1500M --innodb-log-file-size=512M
 "$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
 schemas=1 threads=1 unit=64 loop=server
 petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
+cached() { # by what, if not by the socket
+    petal_idle=$(idle petal_select --work-loop 1)
+    sysbench_idle=$(idle sysbench_select --time=0 --events=1)
+    in_turn "MariaDB cached: LOOP=$loop$* WORK_UNIT=$unit" sysbench petal_cached sysbench_cached
+}
 for unit in ${UNITS:-1 8 64 255}; do
-    for loop in server set client; do
-        petal_idle=$(idle petal_select --work-loop 1)
-        sysbench_idle=$(idle sysbench_select --time=0 --events=1)
-        in_turn "MariaDB cached: LOOP=$loop WORK_UNIT=$unit" sysbench petal_cached sysbench_cached
-    done
+    way=(--mysql-socket="$folder/s.sock")
+    for loop in ${LOOPS:-server set client}; do cached; done
+    loop=client url=mysql://root@127.0.0.1:$port/bench
+    way=(--mysql-host=127.0.0.1 --mysql-port=$port)
+    cached " by TCP"
+    url=$socket
 done
 "$petal" -q drop --db "$url" >/dev/null
 stop
-start --innodb-buffer-pool-size=256M --innodb-log-file-size=2G --innodb-adaptive-hash-index=OFF
-in_turn "load: MariaDB 2 schemas" fio petal_load fio_write
 schemas=2 unit=64 loop=server
+for pool in 4G 256M; do
+    start --innodb-buffer-pool-size=$pool --innodb-log-file-size=2G --innodb-adaptive-hash-index=OFF
+    in_turn "MariaDB load: $schemas schemas, buffer pool $pool" fio petal_load fio_write
+    [ $pool = 256M ] || { "$petal" -q drop --db "$url" >/dev/null && stop; }
+done
 for threads in 2 8; do
     petal_idle=$(idle petal_select --work-loop 1)
     in_turn "MariaDB physical: $((2 * threads)) sessions" fio petal_read fio_read

@@ -6,7 +6,7 @@
 #   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [PLACE=/var/tmp] [ONLY="device mysql"] \
 #       benches/peers/page.sh [PGIO_FOLDER]
 #
-# ONLY takes some of them; the rows of the others are kept as they were, from target/peers/.
+# ONLY takes some of them. The rows of the others are those of target/peers/, or as the page has them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -30,6 +30,7 @@ built=${built:-$(git rev-parse --short HEAD)}
 [ -n "${PETAL:-}" ] || cargo build --profile dist --locked -q
 export PETAL=${PETAL:-$PWD/target/dist/petal}
 mkdir -p target/peers
+processor=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)
 
 # run NAME COMMAND...: rows of the comparison go to target/peers/NAME.csv once it is through.
 run() {
@@ -40,7 +41,7 @@ run() {
     rm -f target/peers/$name.new
     ROWS=$PWD/target/peers/$name.new "$@"
     mv target/peers/$name.new target/peers/$name.csv
-    echo "$(date -u +%F) ($built)" >target/peers/$name.when
+    echo "$(date -u +%F) ($built), $processor, Linux $(uname -r)" >target/peers/$name.when
 }
 run device benches/peers/device.sh
 run tmpfs env PLACE=/dev/shm benches/peers/device.sh
@@ -50,6 +51,37 @@ run mysql benches/peers/mysql.sh
 run load benches/peers/load.sh
 run watching benches/peers/watching.sh
 awk 'FNR > 1 || NR == 1' target/peers/*.csv >target/peers/all
+
+# tests_of PART: how the names of its tests begin.
+tests_of() {
+    case $1 in
+        device) echo "device on [^t]" ;;
+        tmpfs) echo "device on tmpfs" ;;
+        sqlite) echo SQLite ;;
+        postgres) echo PostgreSQL ;;
+        mysql) echo MariaDB ;;
+        load | watching) echo "$1:" ;;
+    esac
+}
+parts="device load mysql postgres sqlite tmpfs watching"
+# The page's own figures of parts that were not measured on this machine.
+figures_before() { sed -n '/<!-- figures -->/,/<!-- end of figures -->/p' docs/performance.md; }
+days() {
+    local part
+    for part in $parts; do
+        if [ -s target/peers/$part.csv ]; then
+            echo "- $part: $(cat target/peers/$part.when 2>/dev/null || echo "on an unknown day")"
+        else
+            figures_before | grep "^- $part: " || true
+        fi
+    done
+}
+rows_before() {
+    local part
+    for part in $parts; do
+        [ -s target/peers/$part.csv ] || figures_before | grep "^| $(tests_of $part)" || true
+    done
+}
 
 # One line of the table for each test and peer: ratios of petal to the peer, with their intervals.
 table() {
@@ -68,8 +100,6 @@ table() {
         }
         function of(key, metric) { return (key, metric) in figure ? figure[key, metric] : "-" }
         END {
-            print "| test | peer | peer: operations/s | rate | processor time an operation | p99 |"
-            print "|---|---|---|---|---|---|"
             for (i = 1; i <= count; i++)
                 print "| " keys[i] " | " rate[keys[i]] " | " of(keys[i], "operations_s") " | " \
                     of(keys[i], "cpu_us") " | " of(keys[i], "p99_us") " |"
@@ -80,17 +110,18 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     sed '/<!-- figures -->/q' docs/performance.md
     echo
     memory=$(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo)
-    processor=$(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)
-    echo "Measured with $("$PETAL" --version), each part on its day (at its commit):"
-    for part in target/peers/*.csv; do
-        part=$(basename "$part" .csv)
-        echo "$part $(cat target/peers/$part.when 2>/dev/null || echo "on an unknown day"),"
-    done
-    echo "$(nproc) processors ($processor), $memory GiB, Linux $(uname -r),"
+    echo "The last of these parts was measured with $("$PETAL" --version), each on its day, at its commit, on a machine"
+    echo "of its own:"
+    echo
+    days
+    echo
+    echo "$(nproc) processors, $memory GiB,"
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
     echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."
     echo
-    table
+    echo "| test | peer | peer: operations/s | rate | processor time an operation | p99 |"
+    echo "|---|---|---|---|---|---|"
+    { table; rows_before; } | LC_ALL=C sort
     echo
     sed -n '/<!-- end of figures -->/,$p' docs/performance.md
 } >target/peers/page.md
