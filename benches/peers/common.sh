@@ -89,6 +89,8 @@ petal_load() {
 fio_durable() { jq '.jobs[0].write.runtime / 1000' "$folder/out"; }
 # fio writing as many bytes to the same disk: 1 MiB at a time, direct, one fsync at the end.
 fio_write() {
+    # What a server does meanwhile is not fio's.
+    local servers=()
     rm -f "$folder/fio.dat"
     rate fio_durable fio --name=x --filename="$folder/fio.dat" --rw=write --bs=1m --size="${gib}G" \
         --direct=1 --ioengine=io_uring --iodepth=8 --end_fsync=1 --output-format=json

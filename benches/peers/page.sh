@@ -110,12 +110,11 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     sed '/<!-- figures -->/q' docs/performance.md
     echo
     memory=$(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo)
-    echo "The last of these parts was measured with $("$PETAL" --version), each on its day, at its commit, on a machine"
-    echo "of its own:"
+    echo "Each part was measured on its day, at its commit, on its machine:"
     echo
     days
     echo
-    echo "$(nproc) processors, $memory GiB,"
+    echo "The last one: $("$PETAL" --version), $(nproc) processors, $memory GiB,"
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
     echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."
     echo

@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 /// The log of a load fills its files to the end, so nothing is gained by zeroes written and synced
-/// before it. Only superusers may say so.
+/// before it. Only superusers may say so without a grant.
 const FILL_LOG_ONCE: &str = "SELECT set_config('wal_init_zero', 'off', true) \
      FROM pg_roles WHERE rolname = current_user AND rolsuper";
 
