@@ -16,7 +16,7 @@ use petal::record::ledger::{FORMAT, LedgerFile, LedgerHeader};
 use petal::runner::Watch;
 use petal::runner::hook_group::HookGroup;
 use petal::runner::job::{Job, Start};
-use petal::runner::peers::{PeerError, Peers, ProgressShare, Tag, Together, Wait};
+use petal::runner::peers::{MessageTag, PeerError, PeerWait, Peers, ProgressShare, Together};
 use petal::runner::run::run;
 use petal::settings::Settings;
 use petal::stats::histogram::Latencies;
@@ -125,20 +125,20 @@ impl Peers for AlwaysReady {
         2
     }
 
-    fn send(&self, _: u32, _: Tag, _: &[u8], _: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(&self, _: u32, _: MessageTag, _: &[u8], _: &PeerWait<'_>) -> Result<(), PeerError> {
         Ok(())
     }
 
-    fn receive(&self, _: u32, _: Tag, _: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(&self, _: u32, _: MessageTag, _: &PeerWait<'_>) -> Result<Vec<u8>, PeerError> {
         // A verdict of the first run, and nothing against it.
         Ok(vec![0; 4])
     }
 
-    fn arrived(&self, _: Tag) -> Result<Option<u32>, PeerError> {
+    fn arrived(&self, _: MessageTag) -> Result<Option<u32>, PeerError> {
         Ok(None)
     }
 
-    fn barrier(&self, _: &Wait<'_>) -> Result<(), PeerError> {
+    fn barrier(&self, _: &PeerWait<'_>) -> Result<(), PeerError> {
         Ok(())
     }
 }

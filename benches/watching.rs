@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use petal::record::os_log::{OsLog, OsLogHeader};
 use petal::stats::devices::{self, DataDevices};
-use petal::stats::os::{Database, Probe, ServerProcesses};
+use petal::stats::os::{DatabaseLocation, Probe, ServerProcesses};
 
 const ROUNDS: usize = 7;
 const SAMPLES: u32 = 200;
@@ -21,13 +21,14 @@ fn main() {
     let found = devices::find(std::slice::from_ref(&folder));
     let path = folder.join(format!("watching-{}.ndjson", std::process::id()));
     let mut log = OsLog::begin(&path, &OsLogHeader::default()).unwrap();
-    let alone = Probe::watching(&found, Database::InPetal, false);
-    let network = Probe::watching(&found, Database::InPetal, true);
+    let alone = Probe::watching(&found, DatabaseLocation::InPetal, false);
+    let network = Probe::watching(&found, DatabaseLocation::InPetal, true);
     let mut children: Vec<Child> =
         (0..CHILDREN).map(|_| Command::new("sleep").arg("600").spawn().unwrap()).collect();
     let server = ServerProcesses { parent: std::process::id(), log_writer: None };
-    let server = Probe::watching(&DataDevices::default(), Database::In(vec![server]), false);
-    let bare = Probe::watching(&DataDevices::default(), Database::InPetal, false);
+    let server =
+        Probe::watching(&DataDevices::default(), DatabaseLocation::In(vec![server]), false);
+    let bare = Probe::watching(&DataDevices::default(), DatabaseLocation::InPetal, false);
     let mut us = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         us[0].push(each(|| drop(alone.sample())));

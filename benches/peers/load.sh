@@ -6,8 +6,8 @@
 #
 # Operations are bytes of the data set, and their rate is until they are durable (common.sh).
 # PostgreSQL: one and two schemas, as initdb left it but for max_wal_size=8GB, and with
-# wal_level=minimal. With a log, rows are durable by it, and their blocks are written later. Needs root or an ordinary user, PostgreSQL's
-# programs, fio, jq, and room for twice GIB.
+# wal_level=minimal. With a log, rows are durable by it, and their blocks are written later. Needs root or an
+# ordinary user, PostgreSQL's programs, fio, jq, and room for twice GIB.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 programs=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)

@@ -85,11 +85,13 @@ rows_before() {
 
 # One line of the table for each test and peer: ratios of petal to the peer, with their intervals.
 table() {
+    local peer=$(awk -F, 'END {print $2}' target/peers/all)
     "$PETAL" compare target/peers/all --factors test,peer,program --by program --baseline peer \
-        --in-turn --csv | awk -F, '
+        --in-turn --csv | awk -F, -v peer="$peer" '
         NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         {
-            key = $at["test"] " | " $at["peer"]
+            # A factor with one value alone has no column.
+            key = $at["test"] " | " ("peer" in at ? $at["peer"] : peer)
             if (!(key in seen)) { seen[key] = 1; keys[++count] = key }
             share = sprintf("%.3f", 1 + $at["change_pct"] / 100)
             if ($at["change_low_pct"] != "")

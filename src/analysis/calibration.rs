@@ -67,14 +67,14 @@ pub fn best(points: &[CurvePoint]) -> Option<Best> {
 }
 
 #[derive(Debug, Clone)]
-pub struct Bound {
+pub struct LatencyBound {
     pub text: String,
     pub curve: &'static str,
     pub figure: fn(&LatencySummary) -> Option<f64>,
     pub us_max: f64,
 }
 
-impl Bound {
+impl LatencyBound {
     /// Parses a bound such as `read.p99=10ms`. The error is the rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const FORM: &str = "is not CURVE.FIGURE=TIME, such as read.p99=10ms";
@@ -95,7 +95,7 @@ impl Bound {
 
 /// The most requests per second under a bound, of the points that were measured: nothing between
 /// two of them is claimed.
-pub fn under(bound: &Bound, calibration: &Calibration) -> Under {
+pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
     let points = calibration.curves.get(bound.curve).map_or(&[][..], Vec::as_slice);
     let within = points
         .iter()
@@ -285,7 +285,7 @@ pub(crate) mod tests {
 
         #[test]
         fn no_text_upsets_the_bounds(text in "\\PC{0,24}") {
-            let _ = Bound::parse(&text);
+            let _ = LatencyBound::parse(&text);
         }
     }
 
@@ -390,7 +390,7 @@ pub(crate) mod tests {
 
     #[test]
     fn bounds_are_read_and_the_most_under_them_is_found() {
-        let bound = Bound::parse("read.p99=0.5ms").unwrap();
+        let bound = LatencyBound::parse("read.p99=0.5ms").unwrap();
         let latency = LatencySummary { p99: Some(7.0), ..LatencySummary::default() };
         assert_eq!((bound.curve, bound.us_max), (READ, 500.0));
         assert_eq!((bound.figure)(&latency), Some(7.0));
@@ -399,7 +399,7 @@ pub(crate) mod tests {
             (found.iops, found.depth, found.latency_us),
             (Some(4000.0), Some(4), Some(200.0))
         );
-        assert_eq!(under(&Bound::parse("mix.p99=50us").unwrap(), &calibration()).iops, None);
+        assert_eq!(under(&LatencyBound::parse("mix.p99=50us").unwrap(), &calibration()).iops, None);
         for (text, rule) in [
             ("read.p99", "is not CURVE"),
             ("reads.p99=1ms", "no such curve"),
@@ -407,7 +407,7 @@ pub(crate) mod tests {
             ("read.p99=10", "no such time"),
             ("read.p99=-1ms", "no such time"),
         ] {
-            assert!(Bound::parse(text).unwrap_err().contains(rule), "{text}");
+            assert!(LatencyBound::parse(text).unwrap_err().contains(rule), "{text}");
         }
     }
 }

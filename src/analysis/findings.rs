@@ -14,7 +14,7 @@ type Rule = fn(&Run) -> Judgement;
 
 /// The part of a run that a rule sees.
 #[derive(Clone, Copy)]
-enum Seen {
+enum PartOfRun {
     Whole,
     /// All layers over the time that the database counted, for rules that compare layers.
     Counted,
@@ -22,12 +22,12 @@ enum Seen {
     Updates,
 }
 
-use Seen::{Counted, Updates, Whole};
+use PartOfRun::{Counted, Updates, Whole};
 
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(Seen, Rule); 55] = [
+const RULES: [(PartOfRun, Rule); 55] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),

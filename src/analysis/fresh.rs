@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::judgement::{Judgement, unknown, unseen, warning};
 use crate::record::Run;
-use crate::stats::host::Device;
+use crate::stats::host::HostDevice;
 use crate::stats::units::bytes as size;
 
 const ID: &str = "fresh-device";
@@ -34,9 +34,9 @@ pub(super) fn judge(run: &Run) -> Judgement {
     for device in counted {
         match drive_of(device, devices, run) {
             Ok(drive) => match drive.state(is_virtual) {
-                State::Empty => return found(device, &drive),
-                State::InUse => return Judgement::Clear,
-                State::Unknown(reason) => reasons.push(reason),
+                DriveState::Empty => return found(device, &drive),
+                DriveState::InUse => return Judgement::Clear,
+                DriveState::Unknown(reason) => reasons.push(reason),
             },
             Err(reason) => reasons.push(reason),
         }
@@ -57,43 +57,47 @@ struct Drive<'a> {
     discards: Option<bool>,
 }
 
-enum State {
+enum DriveState {
     Empty,
     InUse,
     Unknown(String),
 }
 
 impl Drive<'_> {
-    fn state(&self, is_virtual: bool) -> State {
+    fn state(&self, is_virtual: bool) -> DriveState {
         let is_little = |bytes: u64| (bytes as f64) < self.bytes as f64 * USED_SHARE_MIN;
         if !is_little(self.used_bytes) {
-            return State::InUse;
+            return DriveState::InUse;
         }
         match self.rotational {
             // Virtual disks are often called rotating, whatever they are.
-            Some(true) if !is_virtual => State::InUse,
+            Some(true) if !is_virtual => DriveState::InUse,
             Some(true) | None => {
-                State::Unknown(format!("what {} is made of is not known", self.name))
+                DriveState::Unknown(format!("what {} is made of is not known", self.name))
             }
             Some(false) if !is_little(self.used_bytes.saturating_add(self.outside_bytes)) => {
-                State::Unknown(format!(
+                DriveState::Unknown(format!(
                     "{} of {} lie outside of the data's device, and what is in use there is not \
                      known",
                     size(self.outside_bytes),
                     self.name
                 ))
             }
-            Some(false) if self.discards == Some(false) => State::Unknown(format!(
+            Some(false) if self.discards == Some(false) => DriveState::Unknown(format!(
                 "{} is never told of blocks that are free again: what was ever written there is \
                  in use to it",
                 self.name
             )),
-            Some(false) => State::Empty,
+            Some(false) => DriveState::Empty,
         }
     }
 }
 
-fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<Drive<'a>, String> {
+fn drive_of<'a>(
+    device: &'a HostDevice,
+    devices: &'a [HostDevice],
+    run: &Run,
+) -> Result<Drive<'a>, String> {
     let name = &device.name;
     let used_bytes =
         used(device, run).ok_or_else(|| format!("how much of {name} is in use is not known"))?;
@@ -103,7 +107,7 @@ fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<
     for _ in 0..DEEPEST {
         let own = lowest.size_bytes.ok_or_else(unknown_size)?;
         let disk = lowest.disk.as_deref().unwrap_or(&lowest.name);
-        let Device { rotational, discards, .. } = *lowest;
+        let HostDevice { rotational, discards, .. } = *lowest;
         let drive = |bytes, outside_bytes| {
             Ok(Drive { name: disk, bytes, used_bytes, outside_bytes, rotational, discards })
         };
@@ -128,7 +132,7 @@ fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<
 }
 
 /// Bytes in use of the file system; without one petal's own, of the device.
-fn used(device: &Device, run: &Run) -> Option<u64> {
+fn used(device: &HostDevice, run: &Run) -> Option<u64> {
     if device.file_system.is_some() {
         let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
         return Some(all.saturating_sub(free));
@@ -137,7 +141,7 @@ fn used(device: &Device, run: &Run) -> Option<u64> {
     Some(loaded.map(|it| it.bytes + it.index_bytes + it.scan_rows * it.block_size).sum())
 }
 
-fn found(device: &Device, drive: &Drive<'_>) -> Judgement {
+fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {
     let whose = if device.file_system.is_some() { "the file system" } else { "petal" };
     let outside = match drive.outside_bytes {
         0 => String::new(),
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
     use crate::record::fixture;
 
-    fn judged(change: impl Fn(&mut Device)) -> Judgement {
+    fn judged(change: impl Fn(&mut HostDevice)) -> Judgement {
         let mut run = fixture::mixed_run();
         let host = run.details.host.as_mut().unwrap();
         host.virtual_machine = Some(true);
@@ -186,7 +190,7 @@ mod tests {
         assert!(matches!(judged(|_| {}), Judgement::Found(_)));
         assert!(matches!(judged(|device| device.free_bytes = Some(850)), Judgement::Clear));
         let raw = |size: u64| {
-            move |device: &mut Device| {
+            move |device: &mut HostDevice| {
                 device.file_system = None;
                 device.size_bytes = Some(size);
                 device.disk_bytes = Some(size);
@@ -196,7 +200,7 @@ mod tests {
         assert!(matches!(judged(raw(1 << 20)), Judgement::Clear));
     }
 
-    fn why(change: impl Fn(&mut Device)) -> String {
+    fn why(change: impl Fn(&mut HostDevice)) -> String {
         match judged(change) {
             Judgement::Unknown(not_judged) => not_judged.reason,
             Judgement::Found(finding) => panic!("{}", finding.message),
@@ -208,7 +212,7 @@ mod tests {
     #[test]
     fn the_drive_counts_and_not_the_file_system_on_a_part_of_it() {
         let partition = |disk_bytes: u64| {
-            move |device: &mut Device| {
+            move |device: &mut HostDevice| {
                 (device.disk, device.disk_bytes) = (Some("disk".into()), Some(disk_bytes));
                 device.lies_on = vec!["disk".into()];
             }
@@ -218,14 +222,14 @@ mod tests {
         assert!(finding.message.starts_with("disk is nearly empty"), "{}", finding.message);
         assert!(why(partition(2000)).contains("lie outside of the data's device"));
         // As much as a tenth of a small drive is in use by the data's own file system alone.
-        let small = |device: &mut Device| {
+        let small = |device: &mut HostDevice| {
             partition(1000)(device);
             device.free_bytes = Some(890);
         };
         assert!(matches!(judged(small), Judgement::Clear));
-        let several = |device: &mut Device| device.lies_on = vec!["a".into(), "b".into()];
+        let several = |device: &mut HostDevice| device.lies_on = vec!["a".into(), "b".into()];
         assert!(why(several).contains("several drives"));
-        let file = |device: &mut Device| device.lies_on = vec!["/data/disk.img".into()];
+        let file = |device: &mut HostDevice| device.lies_on = vec!["/data/disk.img".into()];
         assert!(why(file).contains("lies on is not known"));
     }
 
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_no_finding() {
         for change in [
-            (|device| device.free_bytes = None) as fn(&mut Device),
+            (|device| device.free_bytes = None) as fn(&mut HostDevice),
             |device| device.rotational = None,
             |device| device.rotational = Some(true),
         ] {

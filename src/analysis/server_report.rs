@@ -200,7 +200,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
 mod tests {
     use super::*;
     use crate::record::server_report::ReportFigure;
-    use crate::record::{Endpoint, IoLatency, fixture};
+    use crate::record::{EndpointShare, IoLatency, fixture};
     use crate::stats::counters::IoCounts;
 
     const READS: &str = "physical read IO requests";
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn instances_are_summed_if_all_are_there() {
-        let endpoint = |name: &str| Endpoint {
+        let endpoint = |name: &str| EndpointShare {
             endpoint: name.into(),
             sessions: 4,
             is_beside: false,

@@ -54,13 +54,13 @@ pub struct Welch {
 
 /// Mean, its squared standard error and its degrees of freedom.
 #[derive(Clone, Copy)]
-struct Sample {
+struct MeanEstimate {
     mean: f64,
     error_squared: f64,
     freedom: f64,
 }
 
-impl Sample {
+impl MeanEstimate {
     fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         Some(Self {
@@ -76,12 +76,12 @@ impl Sample {
     }
 }
 
-fn welch_of(a: Sample, b: Sample) -> Option<Welch> {
+fn welch_of(a: MeanEstimate, b: MeanEstimate) -> Option<Welch> {
     let error_squared = a.error_squared + b.error_squared;
     if error_squared <= 0.0 {
         return None;
     }
-    let part = |sample: Sample| sample.error_squared.powi(2) / sample.freedom;
+    let part = |sample: MeanEstimate| sample.error_squared.powi(2) / sample.freedom;
     let freedom = error_squared.powi(2) / (part(a) + part(b));
     let t = (b.mean - a.mean) / error_squared.sqrt();
     Some(Welch { t, freedom, p: t_p_value(t, freedom)? })
@@ -89,7 +89,7 @@ fn welch_of(a: Sample, b: Sample) -> Option<Welch> {
 
 /// Welch's test of b against a; None under two values a side, or where neither side varies.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
-    welch_of(Sample::of(a)?, Sample::of(b)?)
+    welch_of(MeanEstimate::of(a)?, MeanEstimate::of(b)?)
 }
 
 /// The difference of two sides that ran one after the other. None without values, or against a
@@ -100,7 +100,9 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
     if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
         return without("it takes three repeats a side");
     }
-    let (Some(a), Some(b)) = (Sample::of(a), Sample::of(b)) else { return without("no spread") };
+    let (Some(a), Some(b)) = (MeanEstimate::of(a), MeanEstimate::of(b)) else {
+        return without("no spread");
+    };
     let Some(test) = welch_of(a, b) else {
         return without("no repeat differs from another, as rounded figures do");
     };
@@ -117,7 +119,7 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
 
 /// The ratio b/a, from its estimate in one direction, at which the test of `b = ratio a` begins to
 /// be significant.
-fn ratio_bound(a: Sample, b: Sample, direction: f64) -> Option<f64> {
+fn ratio_bound(a: MeanEstimate, b: MeanEstimate, direction: f64) -> Option<f64> {
     let is_refused = |ratio: f64| welch_of(a.times(ratio), b).is_some_and(|test| test.p < LEVEL);
     let ratio = b.mean / a.mean;
     let error = (b.error_squared + ratio * ratio * a.error_squared).sqrt() / a.mean;

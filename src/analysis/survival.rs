@@ -25,7 +25,7 @@ use crate::workload::version::{RowStamps, RunStamps, Version};
 
 /// The content of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum RowContent {
     /// Unread, or of unknown content.
     Unknown,
     /// Something from before the run, or no row at all: every commit of it is lost.
@@ -39,7 +39,7 @@ pub struct Survival<'a> {
     ledger: &'a Ledger,
     stamps: RunStamps,
     /// By schema, then by key from 1.
-    held: BTreeMap<u32, Vec<Held>>,
+    held: BTreeMap<u32, Vec<RowContent>>,
     bad_rows: u64,
     bad: Vec<BadRow>,
     rows_read: u64,
@@ -55,7 +55,7 @@ impl<'a> Survival<'a> {
         Self {
             ledger,
             stamps: RunStamps::of_mask(ledger.header.stamp_mask),
-            held: schemas.map(|schema| (schema.number, vec![Held::Unknown; rows])).collect(),
+            held: schemas.map(|schema| (schema.number, vec![RowContent::Unknown; rows])).collect(),
             bad_rows: 0,
             bad: Vec::new(),
             rows_read: 0,
@@ -71,7 +71,7 @@ impl<'a> Survival<'a> {
         let held = row.and_then(|stamps| self.held_by(schema, key, stamps));
         let held = held.unwrap_or_else(|why| {
             self.bad(schema, key, why);
-            Held::Unknown
+            RowContent::Unknown
         });
         self.set(schema, key, held);
     }
@@ -79,7 +79,7 @@ impl<'a> Survival<'a> {
     /// There is no row of this key.
     pub fn missing(&mut self, schema: u32, key: u64) {
         self.bad(schema, key, "there is no such row".to_owned());
-        self.set(schema, key, Held::Older);
+        self.set(schema, key, RowContent::Older);
     }
 
     /// A row cannot be read, or is there more than once.
@@ -90,18 +90,18 @@ impl<'a> Survival<'a> {
         }
     }
 
-    fn set(&mut self, schema: u32, key: u64, held: Held) {
+    fn set(&mut self, schema: u32, key: u64, held: RowContent) {
         let rows = self.held.get_mut(&schema);
         if let Some(row) = rows.and_then(|rows| rows.get_mut(key.wrapping_sub(1) as usize)) {
             *row = held;
         }
     }
 
-    fn held_by(&mut self, schema: u32, key: u64, row: RowStamps) -> Result<Held, String> {
+    fn held_by(&mut self, schema: u32, key: u64, row: RowStamps) -> Result<RowContent, String> {
         let header = &self.ledger.header;
         let Some(version) = self.stamps.version(row.row, header.sessions) else {
             self.other_run_rows += u64::from(row.row != load_stamp(schema, key));
-            return Ok(Held::Older);
+            return Ok(RowContent::Older);
         };
         if header.heavy && row.rest != row.row {
             return Err("torn: its first columns are of another write than the rest".to_owned());
@@ -109,7 +109,7 @@ impl<'a> Survival<'a> {
         let Some(commit) = self.commit(version) else {
             self.unacknowledged_rows += 1;
             self.unacknowledged.insert(version);
-            return Ok(Held::Own { version, over_ns: self.over_ns(version) });
+            return Ok(RowContent::Own { version, over_ns: self.over_ns(version) });
         };
         if commit.schema != schema || !commit.keys().contains(&key) {
             return Err(format!(
@@ -120,7 +120,7 @@ impl<'a> Survival<'a> {
                 commit.schema
             ));
         }
-        Ok(Held::Own { version, over_ns: commit.end_ns })
+        Ok(RowContent::Own { version, over_ns: commit.end_ns })
     }
 
     fn commit(&self, version: Version) -> Option<&Acknowledged> {
@@ -151,7 +151,8 @@ impl<'a> Survival<'a> {
             let mut keys = commit.keys().filter(is_lost).peekable();
             let is_lost = keys.peek().is_some();
             let mut all = commit.keys();
-            let is_unknown = all.any(|key| holds(key).is_none_or(|held| *held == Held::Unknown));
+            let is_unknown =
+                all.any(|key| holds(key).is_none_or(|held| *held == RowContent::Unknown));
             if !is_lost && !is_unknown {
                 continue;
             }
@@ -220,7 +221,7 @@ impl<'a> Survival<'a> {
             acknowledged_at: at.map(moment::stamp),
             before_last_ms: last_ns.saturating_sub(commit.end_ns) as f64 / 1e6,
             found: match held {
-                Some(Held::Own { version, .. }) => named(*version),
+                Some(RowContent::Own { version, .. }) => named(*version),
                 _ => "what was there before the run".to_owned(),
             },
         }
@@ -228,11 +229,11 @@ impl<'a> Survival<'a> {
 }
 
 /// True if the content of a row is certainly from before this commit of it.
-fn is_older(held: &Held, commit: &Acknowledged) -> bool {
+fn is_older(held: &RowContent, commit: &Acknowledged) -> bool {
     match held {
-        Held::Unknown => false,
-        Held::Older => true,
-        Held::Own { version, over_ns } => {
+        RowContent::Unknown => false,
+        RowContent::Older => true,
+        RowContent::Own { version, over_ns } => {
             commit.begin_ns > *over_ns
                 || version.session == commit.version.session
                     && version.sequence < commit.version.sequence

@@ -27,7 +27,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
         let setting = &durability.setting;
         let verdict = good_if(durability.durable);
         let advice =
-            format!("petal run   # with that changed, or told beside every figure: {setting}");
+            format!("petal run   # with that changed, or named beside every figure: {setting}");
         let why = "a commit that is not flushed costs no device write";
         checks.push(judged("durability", why, (setting, verdict, advice)));
     }

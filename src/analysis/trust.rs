@@ -1,4 +1,4 @@
-//! Trust in the record: is it whole, long enough, steady ([`steady`] says that),
+//! Trust in the record: is it whole, long enough, steady ([`super::steady`] says that),
 //! repeated, even.
 
 use serde_json::json;

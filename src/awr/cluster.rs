@@ -2,12 +2,12 @@
 
 use super::figure::Figure;
 use super::number as printed;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::topic::Topic;
 
 /// The cluster's row of a table: `Sum`, or the only one of a report over a single instance, which
 /// has no `Sum`.
-pub fn total(table: &PageTable) -> Option<Row<'_>> {
+pub fn total(table: &PageTable) -> Option<TableRow<'_>> {
     let at = number_column(table);
     let sum = table.rows.iter().find(|row| cell(*row, at) == "Sum");
     sum.or_else(|| {
@@ -17,7 +17,7 @@ pub fn total(table: &PageTable) -> Option<Row<'_>> {
 }
 
 /// The row of one instance.
-pub fn row_of<'t>(table: &'t PageTable, instance: &str) -> Option<Row<'t>> {
+pub fn row_of<'t>(table: &'t PageTable, instance: &str) -> Option<TableRow<'t>> {
     let at = number_column(table);
     table.rows.iter().find(|row| cell(*row, at) == instance)
 }
@@ -32,13 +32,13 @@ pub fn is_instance(text: &str) -> bool {
 }
 
 /// The rows of single instances.
-pub fn instance_rows(table: &PageTable) -> Vec<Row<'_>> {
+pub fn instance_rows(table: &PageTable) -> Vec<TableRow<'_>> {
     let at = number_column(table);
     table.rows.iter().filter(|row| is_instance(cell(*row, at))).collect()
 }
 
 /// The rows of the instances in the report, as it lists them.
-pub fn listed(page: &ParsedReport) -> Option<(&PageTable, Vec<Row<'_>>)> {
+pub fn listed(page: &ParsedReport) -> Option<(&PageTable, Vec<TableRow<'_>>)> {
     let table = page.first(Topic::ClusterInstances)?;
     Some((table, instance_rows(table)))
 }
@@ -46,11 +46,11 @@ pub fn listed(page: &ParsedReport) -> Option<(&PageTable, Vec<Row<'_>>)> {
 /// The sum of a column over some rows, if each of them has it.
 pub fn sum(
     table: &PageTable,
-    rows: &[Row<'_>],
+    rows: &[TableRow<'_>],
     column: Option<usize>,
     parse: impl Fn(&str) -> Option<printed::Printed>,
 ) -> Option<Figure> {
-    let read = |row: &Row<'_>| Figure::read(cell(*row, column), &table.title, &parse);
+    let read = |row: &TableRow<'_>| Figure::read(cell(*row, column), &table.title, &parse);
     let figures: Vec<Figure> = rows.iter().map(read).collect::<Option<_>>()?;
     match figures.as_slice() {
         [one] => Some(one.clone()),

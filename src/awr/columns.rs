@@ -9,7 +9,7 @@ use super::figure::{Figure, number};
 use super::report::Report;
 use crate::record::observation::{Observation, metric};
 
-pub struct Column {
+pub struct ReportColumn {
     /// Name, with the unit last.
     pub name: &'static str,
     pub unit: &'static str,
@@ -39,12 +39,12 @@ const BACKGROUND: &str = "Background Wait Events, in the same way";
 
 macro_rules! columns {
     ($($name:literal, $unit:literal, $source:expr => $value:expr;)+) => {
-        &[$(Column { name: $name, unit: $unit, source: $source, value: $value }),+]
+        &[$(ReportColumn { name: $name, unit: $unit, source: $source, value: $value }),+]
     };
 }
 
 /// All columns, in the order of the CSV: name, unit, source, value.
-pub const COLUMNS: &[Column] = columns! {
+pub const COLUMNS: &[ReportColumn] = columns! {
     "db", "name", HEADER => |r| r.header.db.clone();
     "db_id", "number", HEADER => |r| r.header.db_id.clone();
     "instance", "name", HEADER => |r| r.header.instance.clone();
@@ -130,7 +130,7 @@ pub const COLUMNS: &[Column] = columns! {
     "top_event_5_us", "us", TOP => |r| top(r, 4)?.latency_us.clone();
 };
 
-pub fn column(name: &str) -> Option<&'static Column> {
+pub fn column(name: &str) -> Option<&'static ReportColumn> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 

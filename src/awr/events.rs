@@ -4,7 +4,7 @@
 use super::cluster;
 use super::figure::{Figure, more_precise, number};
 use super::number;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{Bucket, Histogram, WaitEvent, event};
 use super::topic::Topic;
 
@@ -55,7 +55,7 @@ pub fn is_of_one_population(events: &[WaitEvent]) -> bool {
 }
 
 /// The units that the columns of a table are in.
-struct Columns {
+struct EventColumns {
     name: usize,
     instance: Option<usize>,
     class: Option<usize>,
@@ -65,7 +65,7 @@ struct Columns {
     share: Option<usize>,
 }
 
-fn columns(table: &PageTable) -> Option<Columns> {
+fn columns(table: &PageTable) -> Option<EventColumns> {
     // Narrow columns cut their headings: `Tota Time` is all that some releases leave.
     let time = table.column_where(|key| {
         let is_other = is_share(key) || key.contains("avg") || key.contains("out");
@@ -96,7 +96,7 @@ fn columns(table: &PageTable) -> Option<Columns> {
         };
         (at, unit_us)
     });
-    Some(Columns {
+    Some(EventColumns {
         name: table.column_where(|key| key.starts_with("event"))?,
         instance: table.column(&["i"]),
         class: table.column(&["waitclass", "class"]),
@@ -114,7 +114,7 @@ fn is_share(key: &str) -> bool {
 
 fn events(table: &PageTable) -> Vec<WaitEvent> {
     let Some(columns) = columns(table) else { return Vec::new() };
-    let mut named: Option<Row<'_>> = None;
+    let mut named: Option<TableRow<'_>> = None;
     let mut events = Vec::new();
     for row in table.rows.iter() {
         let instance = columns.instance.map(|at| cell(row, Some(at)));
@@ -133,7 +133,12 @@ fn events(table: &PageTable) -> Vec<WaitEvent> {
 }
 
 /// The event of a row, whose name and class stand in `named`.
-fn of_row(row: Row<'_>, named: Row<'_>, table: &PageTable, columns: &Columns) -> Option<WaitEvent> {
+fn of_row(
+    row: TableRow<'_>,
+    named: TableRow<'_>,
+    table: &PageTable,
+    columns: &EventColumns,
+) -> Option<WaitEvent> {
     let section = &table.title;
     let name = cell(named, Some(columns.name));
     let count = |at| Figure::read(cell(row, at), section, number::count);
@@ -207,7 +212,7 @@ fn of_table(table: &PageTable) -> Vec<Histogram> {
         .collect();
     let is_counted = ranges.iter().any(|(_, name, _)| name.contains(" - "));
     let share = |text: &str| number::count(text.split('(').next().unwrap_or(text));
-    let of_row = |row: Row<'_>| Histogram {
+    let of_row = |row: TableRow<'_>| Histogram {
         name: cell(row, Some(name)).to_owned(),
         section: table.title.to_string(),
         waits: Figure::read(cell(row, waits), &table.title, number::count),

@@ -14,11 +14,11 @@ const PARTS_MAX: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Literal(String),
     Factor(String),
     Anything,
@@ -38,26 +38,26 @@ impl Pattern {
                 if name.is_empty() || !name.chars().all(is_name) {
                     return Err(wrong("a name is lower-case letters, digits and _"));
                 }
-                parts.push(Part::Factor(name.to_owned()));
+                parts.push(PatternPart::Factor(name.to_owned()));
                 rest = after;
             } else if let Some(after) = rest.strip_prefix('*') {
-                parts.push(Part::Anything);
+                parts.push(PatternPart::Anything);
                 rest = after;
             } else {
                 let to = rest.find(['{', '*']).unwrap_or(rest.len());
                 let (literal, after) = rest.split_at(to);
-                parts.push(Part::Literal(literal.to_owned()));
+                parts.push(PatternPart::Literal(literal.to_owned()));
                 rest = after;
             }
         }
-        if !parts.iter().any(|part| matches!(part, Part::Factor(_))) {
+        if !parts.iter().any(|part| matches!(part, PatternPart::Factor(_))) {
             return Err(wrong("names no factor in braces"));
         }
         if parts.len() > PARTS_MAX * 2 {
             return Err(wrong("has too many parts"));
         }
         let adjacent =
-            parts.windows(2).any(|two| !two.iter().any(|p| matches!(p, Part::Literal(_))));
+            parts.windows(2).any(|two| !two.iter().any(|p| matches!(p, PatternPart::Literal(_))));
         if adjacent {
             return Err(wrong("needs some text between two names"));
         }
@@ -76,26 +76,26 @@ impl Pattern {
     }
 }
 
-fn matched(parts: &[Part], text: &str) -> Option<Vec<(String, String)>> {
+fn matched(parts: &[PatternPart], text: &str) -> Option<Vec<(String, String)>> {
     let Some((part, rest)) = parts.split_first() else {
         return text.is_empty().then(Vec::new);
     };
     match part {
-        Part::Literal(literal) => matched(rest, text.strip_prefix(literal.as_str())?),
-        Part::Factor(_) | Part::Anything => {
-            let least = usize::from(matches!(part, Part::Factor(_)));
+        PatternPart::Literal(literal) => matched(rest, text.strip_prefix(literal.as_str())?),
+        PatternPart::Factor(_) | PatternPart::Anything => {
+            let least = usize::from(matches!(part, PatternPart::Factor(_)));
             let reach = text.find('/').unwrap_or(text.len());
             // The shortest value that lets the rest fit.
             (least..=reach).filter(|&to| text.is_char_boundary(to)).find_map(|to| {
                 // What follows begins with a text: only there can it go on.
                 let after = text.get(to..)?;
-                if let Some(Part::Literal(next)) = rest.first()
+                if let Some(PatternPart::Literal(next)) = rest.first()
                     && !after.starts_with(next.as_str())
                 {
                     return None;
                 }
                 let mut factors = matched(rest, after)?;
-                if let Part::Factor(name) = part {
+                if let PatternPart::Factor(name) = part {
                     factors.insert(0, (name.clone(), text.get(..to)?.to_owned()));
                 }
                 Some(factors)

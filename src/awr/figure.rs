@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::number::{self, Printed, Scalar};
-use super::page::{PageTable, Row, cell};
+use super::page::{PageTable, TableRow, cell};
 
 /// A value out of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -94,17 +94,17 @@ impl Figure {
 
 impl PageTable {
     /// The count, rate or time in a row, under the first of these headings that the table has.
-    pub fn count(&self, row: Row<'_>, keys: &[&str]) -> Option<Figure> {
+    pub fn count(&self, row: TableRow<'_>, keys: &[&str]) -> Option<Figure> {
         self.count_at(row, self.column(keys))
     }
 
     /// The count, rate or time in a row's cell.
-    pub fn count_at(&self, row: Row<'_>, at: Option<usize>) -> Option<Figure> {
+    pub fn count_at(&self, row: TableRow<'_>, at: Option<usize>) -> Option<Figure> {
         Figure::read(cell(row, at), &self.title, number::count)
     }
 
     /// The text in a row, under the first of these headings that the table has.
-    pub fn text(&self, row: Row<'_>, keys: &[&str]) -> Option<Figure> {
+    pub fn text(&self, row: TableRow<'_>, keys: &[&str]) -> Option<Figure> {
         Figure::text(cell(row, self.column(keys)), &self.title)
     }
 }

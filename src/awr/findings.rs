@@ -31,10 +31,10 @@ pub fn is_for_tests(id: &str) -> bool {
     FOR_TESTS.contains(&id)
 }
 
-type Rule = fn(&Report) -> Option<Finding>;
+type ReportRule = fn(&Report) -> Option<Finding>;
 
 pub fn judge(report: &Report, warnings: &[String]) -> Vec<Finding> {
-    const RULES: [Rule; 5] = [commits, processor, prefetch, log_switches, short_run];
+    const RULES: [ReportRule; 5] = [commits, processor, prefetch, log_switches, short_run];
     let restart = restart(report, warnings);
     restart.into_iter().chain(RULES.iter().filter_map(|rule| rule(report))).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cluster;
 use super::figure::{Figure, put};
 use super::number;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{ReportHeader, ReportKind};
 use super::topic::Topic;
 
@@ -31,7 +31,7 @@ pub fn read(page: &ParsedReport, kind: ReportKind) -> ReportHeader {
 
 fn database(table: &PageTable, header: &mut ReportHeader) {
     let id = table.column(&["dbid"]);
-    let is_id = |row: Row<'_>| number::count(cell(row, id)).is_some();
+    let is_id = |row: TableRow<'_>| number::count(cell(row, id)).is_some();
     let Some(at) = table.rows.iter().position(is_id) else { return };
     let Some(row) = table.rows.get(at) else { return };
     put(&mut header.db, table.text(row, &["dbname", "database"]));

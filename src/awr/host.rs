@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::cluster;
 use super::figure::{self, Figure, more_precise, put};
 use super::number;
-use super::page::{PageTable, ParsedReport, Row, cell};
-use super::report::{Cpu, Memory, Parameter, ReportHeader};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
+use super::report::{Cpu, Memory, ReportHeader, ReportParameter};
 use super::topic::Topic;
 
 /// Parameters kept, whole names or beginnings.
@@ -63,7 +63,7 @@ fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
 fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader) {
     let name = table.column(&["statistic", "statisticname"]).or(Some(0));
     let Some(value) = table.column(&["value", "total"]) else { return };
-    let seconds = |row: Row<'_>| {
+    let seconds = |row: TableRow<'_>| {
         let mut figure = table.count_at(row, Some(value))?;
         figure.value = number::Scalar::Decimal(figure.number()? / 100.0);
         figure.step /= 100.0;
@@ -106,10 +106,10 @@ fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader)
 }
 
 /// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
-pub fn cluster_cpu(table: &PageTable, rows: &[Row<'_>]) -> Cpu {
+pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
     let column = |key: &str| table.column(&[key]);
     let sum = |key| cluster::sum(table, rows, column(key), number::count);
-    let waited = |row: &Row<'_>| {
+    let waited = |row: &TableRow<'_>| {
         let figure = |key: &str| table.count(*row, &[key]);
         let (share, busy, idle) = (figure("%wio")?, figure("busy")?, figure("idle")?);
         let all = (busy.number()? + idle.number()?) / 100.0;
@@ -134,14 +134,14 @@ pub fn cluster_cpu(table: &PageTable, rows: &[Row<'_>]) -> Cpu {
 }
 
 /// Processors and memory of an instance's host.
-pub fn of_instance(table: &PageTable, row: Row<'_>, header: &mut ReportHeader) {
+pub fn of_instance(table: &PageTable, row: TableRow<'_>, header: &mut ReportHeader) {
     let count = |key: &str| table.count(row, &[key]);
     (header.cpus, header.cores) = (count("cpus"), count("cores"));
     header.sockets = count("sckts");
 }
 
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.
-pub fn caches(table: &PageTable, rows: &[Row<'_>]) -> Memory {
+pub fn caches(table: &PageTable, rows: &[TableRow<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
     let bytes = |text: &str| Some(number::count(text)?.scaled(mib));
     let begin = |group: &str| {
@@ -200,8 +200,8 @@ fn labels(line: &str, table: &PageTable, memory: &mut Memory) {
     put(&mut memory.pga_bytes, nth("PGA use (MB):", 0, mib));
 }
 
-pub fn parameters(page: &ParsedReport) -> Vec<Parameter> {
-    let mut all: Vec<Parameter> = Vec::new();
+pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
+    let mut all: Vec<ReportParameter> = Vec::new();
     for table in page.tables_of(Topic::Parameters) {
         let Some(name_at) = table.column(&["parametername"]).or(Some(0)) else { continue };
         let value = table.column(&["beginvalue", "value"]);
@@ -221,7 +221,7 @@ pub fn parameters(page: &ParsedReport) -> Vec<Parameter> {
             }
             is_kept = PARAMETERS.split(' ').any(|kept| name.starts_with(kept));
             if is_kept {
-                all.push(Parameter {
+                all.push(ReportParameter {
                     name: name.to_owned(),
                     instance: instance.map(|at| cell(row, Some(at)).to_owned()),
                     value: text(value),
@@ -243,6 +243,6 @@ fn lengthen(figure: &mut Option<Figure>, rest: &str) {
 }
 
 /// A parameter's value at the beginning, if the report shows it.
-pub fn parameter<'p>(parameters: &'p [Parameter], name: &str) -> Option<&'p Figure> {
+pub fn parameter<'p>(parameters: &'p [ReportParameter], name: &str) -> Option<&'p Figure> {
     parameters.iter().find(|known| known.name == name).and_then(|known| known.value.as_ref())
 }

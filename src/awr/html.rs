@@ -7,10 +7,10 @@ mod tokens;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::page::{Column, PageTable, ParsedReport, Row, Rows};
+use super::page::{PageTable, ParsedReport, TableColumn, TableRow, TableRows};
 use super::topic::{self, Topic};
 
-use tokens::{Tag, tokenize};
+use tokens::{StartTag, tokenize};
 
 /// Tables within tables that are read as tables of their own.
 const DEPTH_MAX: usize = 8;
@@ -75,8 +75,8 @@ struct PageBuilder {
 #[derive(Default)]
 struct OpenTable {
     summary: String,
-    titles: Titles,
-    rows: Rows,
+    titles: TitlesAbove,
+    rows: TableRows,
     /// Of each row, and of the one that is open.
     kinds: Vec<RowKind>,
     kind: RowKind,
@@ -92,7 +92,7 @@ struct OpenTable {
 
 /// What stands over a table since the table before.
 #[derive(Default)]
-struct Titles {
+struct TitlesAbove {
     heading: String,
     nearest: String,
 }
@@ -112,7 +112,7 @@ struct RowKind {
 }
 
 impl PageBuilder {
-    fn start(&mut self, tag: &Tag) {
+    fn start(&mut self, tag: &StartTag) {
         if self.is_full {
             return;
         }
@@ -212,8 +212,8 @@ impl PageBuilder {
     }
 
     /// What stands over a table, and what the report says of itself there.
-    fn titles(&mut self, text: &str) -> Titles {
-        let mut titles = Titles::default();
+    fn titles(&mut self, text: &str) -> TitlesAbove {
+        let mut titles = TitlesAbove::default();
         for part in text.split('\n') {
             let shown = tidy(part.trim_start_matches([HEADING, ITEM])).into_owned();
             if shown.is_empty() {
@@ -226,7 +226,7 @@ impl PageBuilder {
             }
             self.page.is_ended |= shown.starts_with("End of Report");
             if part.starts_with(HEADING) {
-                titles = Titles { heading: shown, nearest: String::new() };
+                titles = TitlesAbove { heading: shown, nearest: String::new() };
             } else if !part.starts_with(ITEM) {
                 titles.nearest = shown;
             }
@@ -287,7 +287,7 @@ impl OpenTable {
 
     /// How many rows are headings, the columns that they name, and the section; None where no
     /// section that is read can be told.
-    fn section(&self) -> Option<(usize, Vec<Column>, Topic, Arc<str>)> {
+    fn section(&self) -> Option<(usize, Vec<TableColumn>, Topic, Arc<str>)> {
         let mut head = self.kinds.iter().take_while(|kind| kind.is_heading()).count();
         if head == 0 && self.kinds.len() > 1 && self.kinds.first().is_some_and(|row| row.cells > 1)
         {
@@ -303,7 +303,7 @@ impl OpenTable {
         self.end_row();
         let section = if self.is_read == Some(false) { None } else { self.section() };
         let (head, columns, topic, title) = section?;
-        let mut rows = Rows::default();
+        let mut rows = TableRows::default();
         for (row, kind) in self.rows.iter().zip(&self.kinds).skip(head) {
             if topic.is_labelled() || !kind.is_heading() {
                 rows.extend(row.cells());
@@ -321,10 +321,10 @@ impl RowKind {
 }
 
 /// The last row of headings names the columns, those above group them.
-fn columns(head: &[Row]) -> Vec<Column> {
+fn columns(head: &[TableRow]) -> Vec<TableColumn> {
     let Some((names, groups)) = head.split_last() else { return Vec::new() };
     let group = |at| groups.iter().rev().find_map(|row| row.get(at)).unwrap_or_default();
-    names.cells().enumerate().map(|(at, name)| Column::new(group(at), name)).collect()
+    names.cells().enumerate().map(|(at, name)| TableColumn::new(group(at), name)).collect()
 }
 
 fn colspan(value: &[u8]) -> usize {
@@ -334,7 +334,11 @@ fn colspan(value: &[u8]) -> usize {
 
 /// Finds the section by the columns, else by the nearest text above, the nearest heading, or the
 /// table's own summary.
-fn topic_of(titles: &Titles, summary: &str, columns: &[Column]) -> Option<(Topic, Arc<str>)> {
+fn topic_of(
+    titles: &TitlesAbove,
+    summary: &str,
+    columns: &[TableColumn],
+) -> Option<(Topic, Arc<str>)> {
     if let Some(topic) = topic::of_columns(columns.iter().map(|column| column.key.as_str())) {
         return Some((topic, topic::HEAD.into()));
     }

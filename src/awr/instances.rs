@@ -1,7 +1,7 @@
 //! Each instance of a report over a cluster as a report of its own.
 
 use super::events::Events;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{Report, ReportHeader, ReportKind};
 use super::topic::Topic;
 use super::{cluster, host, load, waits};
@@ -18,7 +18,7 @@ pub fn instances(page: &ParsedReport, whole: &ReportHeader, events: &Events) -> 
 fn instance(
     page: &ParsedReport,
     table: &PageTable,
-    row: Row<'_>,
+    row: TableRow<'_>,
     whole: &ReportHeader,
     events: &Events,
 ) -> Report {
@@ -50,7 +50,7 @@ fn instance(
     }
 }
 
-fn header(table: &PageTable, row: Row<'_>, whole: &ReportHeader) -> ReportHeader {
+fn header(table: &PageTable, row: TableRow<'_>, whole: &ReportHeader) -> ReportHeader {
     let text = |keys: &[&str]| table.text(row, keys);
     let count = |keys: &[&str]| table.count(row, keys);
     ReportHeader {

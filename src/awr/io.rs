@@ -3,7 +3,7 @@
 
 use super::figure::Figure;
 use super::number as printed;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{IoFunction, IoRow};
 use super::topic::Topic;
 
@@ -17,15 +17,15 @@ pub struct Io {
 pub fn read(page: &ParsedReport, release: &str) -> Io {
     let order = page.first(Topic::TablespaceIo).map(|table| order(table, release));
     let mut tablespaces: Vec<IoRow> = page.tables_of(Topic::TablespaceIo).flat_map(rows).collect();
-    let note = match order.unwrap_or(Order::AsHeaded) {
-        Order::AsHeaded => None,
-        Order::WritesFirst => {
+    let note = match order.unwrap_or(ColumnOrder::AsHeaded) {
+        ColumnOrder::AsHeaded => None,
+        ColumnOrder::WritesFirst => {
             tablespaces.iter_mut().for_each(writes_first);
             Some(
                 "Tablespace IO Stats: writes and single-block reads stand under each other's headings",
             )
         }
-        Order::Unknown => {
+        ColumnOrder::Unknown => {
             tablespaces.iter_mut().for_each(forget);
             Some(
                 "Tablespace IO Stats: which of its figures are writes depends on the release, which is not known",
@@ -43,7 +43,7 @@ fn rows(table: &PageTable) -> Vec<IoRow> {
     table.rows.iter().filter_map(|row| io_row(row, table, name, file)).collect()
 }
 
-fn io_row(row: Row<'_>, table: &PageTable, name: usize, file: Option<usize>) -> Option<IoRow> {
+fn io_row(row: TableRow<'_>, table: &PageTable, name: usize, file: Option<usize>) -> Option<IoRow> {
     let figure = |keys: &[&str]| table.count(row, keys);
     let headed = table.columns.iter().enumerate().filter(|(_, column)| !column.name.is_empty());
     let pdb = table.column(&["pdbname", "pdb"]);
@@ -72,7 +72,7 @@ fn io_row(row: Row<'_>, table: &PageTable, name: usize, file: Option<usize>) -> 
 
 /// What stands under `1-bk Rds/s`, `Av 1-bk Rd(ms)` and `Writes` of a table of tablespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ColumnOrder {
     AsHeaded,
     /// Writes, single-block reads per second, their ms.
     WritesFirst,
@@ -82,14 +82,14 @@ enum Order {
 /// Decides the order by the release in the header: 11.2.0.4 prints these three columns in another
 /// order than their headings. Its table has nothing between the single-block reads and the writes;
 /// later releases have `% Opt Reads` there.
-fn order(table: &PageTable, release: &str) -> Order {
+fn order(table: &PageTable, release: &str) -> ColumnOrder {
     let single = table.column(&["av1bkrdms"]);
     let is_suspect = single.is_some_and(|at| table.column(&["writes"]) == Some(at + 1));
     match release {
-        _ if !is_suspect => Order::AsHeaded,
-        "" => Order::Unknown,
-        _ if release.starts_with("11.2.0.4") => Order::WritesFirst,
-        _ => Order::AsHeaded,
+        _ if !is_suspect => ColumnOrder::AsHeaded,
+        "" => ColumnOrder::Unknown,
+        _ if release.starts_with("11.2.0.4") => ColumnOrder::WritesFirst,
+        _ => ColumnOrder::AsHeaded,
     }
 }
 
@@ -121,7 +121,7 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
     let unit = average
         .and_then(|at| table.columns.get(at))
         .and_then(|column| column.key.ends_with("ms").then_some(1e3));
-    let of_row = |row: Row<'_>| {
+    let of_row = |row: TableRow<'_>| {
         let read = |at: Option<usize>, parse: fn(&str) -> Option<printed::Printed>| {
             Figure::read(cell(row, Some(at?)), &table.title, parse)
         };
@@ -141,7 +141,7 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
             }),
         }
     };
-    let is_kept = |row: &Row<'_>| cluster.is_none_or(|at| cell(*row, Some(at)) == "*");
+    let is_kept = |row: &TableRow<'_>| cluster.is_none_or(|at| cell(*row, Some(at)) == "*");
     let rows = table.rows.iter().filter(is_kept).map(of_row);
     rows.filter(|function| !function.name.is_empty()).collect()
 }

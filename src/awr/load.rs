@@ -3,7 +3,7 @@
 use super::cluster;
 use super::figure::{Figure, put};
 use super::number;
-use super::page::{PageTable, ParsedReport, Row, cell};
+use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{LoadLine, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
 
@@ -62,7 +62,7 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut LoadLin
 }
 
 /// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
-pub fn of_row(table: &PageTable, row: Row<'_>) -> LoadProfile {
+pub fn of_row(table: &PageTable, row: TableRow<'_>) -> LoadProfile {
     let rate = |keys: &[&str]| table.count(row, keys);
     let kilobytes = || {
         let printed = cell(row, Some(table.column(&["redosizeks"])?));
@@ -88,7 +88,7 @@ pub fn of_row(table: &PageTable, row: Row<'_>) -> LoadProfile {
 /// DB CPU of a row of a cluster's time model, over the elapsed time.
 pub fn cpu_per_second(
     table: &PageTable,
-    row: Row<'_>,
+    row: TableRow<'_>,
     elapsed_min: &Option<Figure>,
 ) -> Option<Figure> {
     let cpu = table.count(row, &["dbcpus"])?;

@@ -40,8 +40,8 @@ use std::path::Path;
 use memchr::memmem;
 use page::ParsedReport;
 use report::{Format, Report, ReportKind};
-use source::{Opened, Source};
-use statistics::Statistics;
+use source::{OpenedFile, Source};
+use statistics::ReportStatistics;
 use topic::Topic;
 
 /// Bytes in which a report in HTML shows itself as such.
@@ -69,21 +69,23 @@ pub enum AwrError {
 }
 
 /// What came of a file.
-pub struct Read {
+pub struct FileReports {
     /// The file is an archive of others.
     pub is_archive: bool,
     pub reports: Vec<Result<Report, AwrError>>,
 }
 
 /// Reads a file: a report, several one after the other, or an archive of such files.
-pub fn read(path: &Path) -> Read {
+pub fn read(path: &Path) -> FileReports {
     let file = path.display().to_string();
     let unreadable =
         |file: &str, error| vec![Err(AwrError::Unreadable { file: file.to_owned(), error })];
     match source::open(path) {
-        Err(error) => Read { is_archive: false, reports: unreadable(&file, error) },
-        Ok(Opened::Text(source)) => Read { is_archive: false, reports: parse_all(&file, source) },
-        Ok(Opened::Archive(archive)) => {
+        Err(error) => FileReports { is_archive: false, reports: unreadable(&file, error) },
+        Ok(OpenedFile::Text(source)) => {
+            FileReports { is_archive: false, reports: parse_all(&file, source) }
+        }
+        Ok(OpenedFile::Archive(archive)) => {
             let mut reports = Vec::new();
             let read = archive::each(archive, |name, source| {
                 let name = format!("{file}/{name}");
@@ -93,7 +95,7 @@ pub fn read(path: &Path) -> Read {
                 });
             });
             reports.extend(read.err().into_iter().flat_map(|error| unreadable(&file, error)));
-            Read { is_archive: true, reports }
+            FileReports { is_archive: true, reports }
         }
     }
 }
@@ -164,7 +166,7 @@ fn judged(mut page: ParsedReport, kind: ReportKind) -> Report {
 }
 
 fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
-    let statistics = Statistics::of(page.take(Topic::Statistics));
+    let statistics = ReportStatistics::of(page.take(Topic::Statistics));
     let page = &page;
     let mut header = header::read(page, kind);
     let events = events::read(page);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::topic::{self, Topic};
 
-pub use rows::{Row, Rows};
+pub use rows::{TableRow, TableRows};
 
 /// Cells that one report may have; a report has some tens of thousands.
 const CELLS_MAX: usize = 4_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// The heading above several columns, such as `Wait Time`; often empty.
     pub group: String,
     /// As it stands, its lines joined by blanks.
@@ -22,7 +22,7 @@ pub struct Column {
     pub key: String,
 }
 
-impl Column {
+impl TableColumn {
     pub fn new(group: &str, name: &str) -> Self {
         Self { group: group.to_owned(), name: name.to_owned(), key: topic::key(name) }
     }
@@ -32,8 +32,8 @@ impl Column {
 pub struct PageTable {
     pub topic: Topic,
     pub title: Arc<str>,
-    pub columns: Vec<Column>,
-    pub rows: Rows,
+    pub columns: Vec<TableColumn>,
+    pub rows: TableRows,
     /// Characters that each column has in a text report, which cuts names there; empty in HTML.
     pub widths: Vec<usize>,
 }
@@ -63,7 +63,7 @@ impl PageTable {
 }
 
 /// A cell of a row, blank where the row has none.
-pub fn cell(row: Row<'_>, at: Option<usize>) -> &str {
+pub fn cell(row: TableRow<'_>, at: Option<usize>) -> &str {
     at.and_then(|at| row.get(at)).unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::figure::Figure;
-use super::statistics::Statistics;
+use super::statistics::ReportStatistics;
 use crate::record::Finding;
 
 /// What a report is of.
@@ -46,19 +46,19 @@ pub struct Report {
     pub header: ReportHeader,
     pub load_profile: LoadProfile,
     pub time_model: TimeModel,
-    pub wait_classes: Vec<WaitClass>,
+    pub wait_classes: Vec<ReportWaitClass>,
     pub top_events: Vec<WaitEvent>,
     /// Before 11g: of foreground and background processes together; the section says which.
     pub foreground_events: Vec<WaitEvent>,
     pub background_events: Vec<WaitEvent>,
     pub histograms: Vec<Histogram>,
-    pub statistics: Arc<Statistics>,
+    pub statistics: Arc<ReportStatistics>,
     pub tablespaces: Vec<IoRow>,
     pub files: Vec<IoRow>,
     pub io_functions: Vec<IoFunction>,
     pub cpu: Cpu,
     pub memory: Memory,
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<ReportParameter>,
     /// Of a report over several instances: what it says of each of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Report>,
@@ -146,7 +146,7 @@ pub struct TimeModel {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct WaitClass {
+pub struct ReportWaitClass {
     pub name: String,
     pub waits: Option<Figure>,
     pub time_s: Option<Figure>,
@@ -257,7 +257,7 @@ pub struct Memory {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Parameter {
+pub struct ReportParameter {
     pub name: String,
     /// Of a report over several instances: which; `*` is all.
     #[serde(skip_serializing_if = "Option::is_none")]

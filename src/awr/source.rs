@@ -28,13 +28,13 @@ pub struct Source {
 }
 
 /// A file that can be read: a text, or an archive of some.
-pub enum Opened {
+pub enum OpenedFile {
     Text(Source),
     Archive(File),
 }
 
 /// Opens a file and reads it, gzip'd or not, unless it is an archive.
-pub fn open(path: &Path) -> io::Result<Opened> {
+pub fn open(path: &Path) -> io::Result<OpenedFile> {
     let mut file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
@@ -43,16 +43,16 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     let length = file.read(&mut begin)?;
     let begin = begin.get(..length).unwrap_or_default();
     if ZIP_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
-        return Ok(Opened::Archive(file));
+        return Ok(OpenedFile::Archive(file));
     }
-    unpacked(begin.chain(file)).map(Opened::Text)
+    unpacked(begin.chain(file)).map(OpenedFile::Text)
 }
 
 /// Reads a text; an archive is none.
 pub fn read(path: &Path) -> io::Result<Source> {
     match open(path)? {
-        Opened::Text(source) => Ok(source),
-        Opened::Archive(_) => Err(io::Error::other("is an archive")),
+        OpenedFile::Text(source) => Ok(source),
+        OpenedFile::Archive(_) => Err(io::Error::other("is an archive")),
     }
 }
 

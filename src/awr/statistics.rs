@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::figure::Figure;
 use super::number;
-use super::page::{PageTable, Row, cell};
+use super::page::{PageTable, TableRow, cell};
 
 /// One statistic over the interval of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -19,14 +19,14 @@ pub struct Statistic {
 
 /// The statistics of a report, in its order. One that stands in two sections alike is given once.
 #[derive(Debug, Clone, Default)]
-pub struct Statistics {
-    tables: Vec<Columns>,
-    entries: Vec<Entry>,
+pub struct ReportStatistics {
+    tables: Vec<StatisticsTable>,
+    entries: Vec<StatisticRow>,
 }
 
 /// A table with the places of its columns.
 #[derive(Debug, Clone)]
-struct Columns {
+struct StatisticsTable {
     table: PageTable,
     name: usize,
     total: usize,
@@ -35,25 +35,25 @@ struct Columns {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct StatisticRow {
     table: u32,
     row: u32,
     /// From 1: text reports cut different names to the same one.
     occurrence: u32,
 }
 
-impl Statistics {
+impl ReportStatistics {
     pub fn of(tables: Vec<PageTable>) -> Self {
-        let tables: Vec<Columns> = tables.into_iter().filter_map(columns).collect();
+        let tables: Vec<StatisticsTable> = tables.into_iter().filter_map(columns).collect();
         let mut all = Self { tables, entries: Vec::new() };
         let mut entries = Vec::new();
         for (at, columns) in all.tables.iter().enumerate() {
-            let is_statistic = |row: Row<'_>| {
+            let is_statistic = |row: TableRow<'_>| {
                 let total = number::count(cell(row, Some(columns.total)));
                 total.is_some() && !cell(row, Some(columns.name)).is_empty()
             };
             let rows = columns.table.rows.iter().enumerate().filter(|(_, row)| is_statistic(*row));
-            let entry = |row| Entry { table: at as u32, row: row as u32, occurrence: 0 };
+            let entry = |row| StatisticRow { table: at as u32, row: row as u32, occurrence: 0 };
             entries.extend(rows.map(|(row, _)| entry(row)));
         }
         all.count(&mut entries);
@@ -62,16 +62,16 @@ impl Statistics {
     }
 
     /// Leaves out what stands there twice alike, and numbers what shares a name.
-    fn count(&self, entries: &mut Vec<Entry>) {
-        let key = |entry: &Entry| {
+    fn count(&self, entries: &mut Vec<StatisticRow>) {
+        let key = |entry: &StatisticRow| {
             let columns = self.tables.get(entry.table as usize);
             let row = columns.and_then(|it| Some((it, it.table.rows.get(entry.row as usize)?)));
             row.map(|(it, row)| (cell(row, Some(it.name)), cell(row, Some(it.total))))
         };
-        let place = |entry: &Entry| (entry.table, entry.row);
+        let place = |entry: &StatisticRow| (entry.table, entry.row);
         entries.sort_by(|one, two| key(one).cmp(&key(two)).then(place(one).cmp(&place(two))));
         entries.dedup_by(|next, first| key(next) == key(first));
-        let name = |entry: &Entry| key(entry).map(|(name, _)| name);
+        let name = |entry: &StatisticRow| key(entry).map(|(name, _)| name);
         entries.sort_by(|one, two| name(one).cmp(&name(two)).then(place(one).cmp(&place(two))));
         let mut before = (None, 0);
         for entry in entries.iter_mut() {
@@ -82,7 +82,7 @@ impl Statistics {
         entries.sort_by_key(place);
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&Columns, Row<'_>, u32)> {
+    fn rows(&self) -> impl Iterator<Item = (&StatisticsTable, TableRow<'_>, u32)> {
         self.entries.iter().filter_map(|entry| {
             let columns = self.tables.get(entry.table as usize)?;
             Some((columns, columns.table.rows.get(entry.row as usize)?, entry.occurrence))
@@ -119,8 +119,8 @@ impl Statistics {
     }
 }
 
-fn columns(table: PageTable) -> Option<Columns> {
-    Some(Columns {
+fn columns(table: PageTable) -> Option<StatisticsTable> {
+    Some(StatisticsTable {
         name: table.column(&["statistic", "statisticname"])?,
         total: table.column(&["total"])?,
         second: table.column(&["persecond"]),
@@ -129,12 +129,12 @@ fn columns(table: PageTable) -> Option<Columns> {
     })
 }
 
-impl Columns {
-    fn name<'t>(&self, row: Row<'t>) -> &'t str {
+impl StatisticsTable {
+    fn name<'t>(&self, row: TableRow<'t>) -> &'t str {
         cell(row, Some(self.name))
     }
 
-    fn statistic(&self, row: Row<'_>) -> Statistic {
+    fn statistic(&self, row: TableRow<'_>) -> Statistic {
         let figure = |at| self.table.count_at(row, at);
         Statistic {
             total: figure(Some(self.total)),
@@ -144,13 +144,13 @@ impl Columns {
     }
 }
 
-impl PartialEq for Statistics {
+impl PartialEq for ReportStatistics {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl Serialize for Statistics {
+impl Serialize for ReportStatistics {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::number;
-use super::page::{Column, PageTable, ParsedReport, Rows, cell};
+use super::page::{PageTable, ParsedReport, TableColumn, TableRows, cell};
 use super::report::{Report, ReportKind};
 use super::topic::{HEAD, Topic};
-use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
+use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum};
 
 /// Rows of the top list, as Statspack has them.
 const TOP: usize = 5;
@@ -96,12 +96,12 @@ fn page(interval: &DatabaseInterval) -> ParsedReport {
 }
 
 fn table(topic: Topic, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> PageTable {
-    let mut cells = Rows::default();
+    let mut cells = TableRows::default();
     rows.iter().for_each(|row| cells.extend(row.iter().map(String::as_str)));
     PageTable {
         topic,
         title: title.into(),
-        columns: columns.iter().map(|name| Column::new("", name)).collect(),
+        columns: columns.iter().map(|name| TableColumn::new("", name)).collect(),
         rows: cells,
         widths: Vec::new(),
     }
@@ -179,7 +179,7 @@ fn time_s(interval: &DatabaseInterval, name: &str) -> Option<f64> {
 type Waited<'i> = (&'i str, Option<f64>, f64);
 
 /// The events of some processes; those that took time first.
-fn waited(interval: &DatabaseInterval, of: fn(&WaitDelta) -> WaitTotal) -> Vec<Waited<'_>> {
+fn waited(interval: &DatabaseInterval, of: fn(&WaitDelta) -> WaitSum) -> Vec<Waited<'_>> {
     let totals = interval.events.iter().map(|event| (event.event.as_str(), of(event)));
     let waited = totals.filter(|(_, total)| total.waits > 0.0);
     let mut waited: Vec<Waited> =

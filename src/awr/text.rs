@@ -7,7 +7,7 @@ mod grid;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::page::{PageTable, ParsedReport, Rows};
+use super::page::{PageTable, ParsedReport, TableRows};
 use super::topic::{self, HEAD, Topic};
 
 use grid::{Grid, Unfinished};
@@ -20,7 +20,7 @@ const END: &str = "End of Report";
 
 /// What a section's title says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum ReportSection {
     /// Tables without titles; their columns tell.
     Head,
     Of(Topic),
@@ -60,7 +60,7 @@ fn begins_line(text: &str, at: usize) -> bool {
 pub fn page(text: &str) -> ParsedReport {
     let mut lines = lines(text).peekable();
     let mut page = ParsedReport::default();
-    let mut reader = Reader { page: &mut page, section: Section::Head, unfinished: None };
+    let mut reader = TextReader { page: &mut page, section: ReportSection::Head, unfinished: None };
     let mut section: Vec<Cow<str>> = Vec::new();
     let mut open = HEAD.to_owned();
     while let Some(line) = lines.next() {
@@ -82,14 +82,14 @@ pub fn page(text: &str) -> ParsedReport {
     page
 }
 
-struct Reader<'p> {
+struct TextReader<'p> {
     page: &'p mut ParsedReport,
-    section: Section,
+    section: ReportSection,
     /// What the last page of the same section left open.
     unfinished: Option<Unfinished>,
 }
 
-impl Reader<'_> {
+impl TextReader<'_> {
     /// False when nothing more is wanted.
     fn section(&mut self, title: &str, lines: &[Cow<'_, str>]) -> bool {
         let section = section(title);
@@ -98,13 +98,15 @@ impl Reader<'_> {
         }
         self.section = section;
         let topic = match section {
-            Section::Other => return true,
-            Section::Head => None,
+            ReportSection::Other => return true,
+            ReportSection::Head => None,
             // A cluster's has a row for each instance.
-            Section::Of(Topic::CacheSizes) if lines.iter().any(|line| has_instances(line)) => {
+            ReportSection::Of(Topic::CacheSizes)
+                if lines.iter().any(|line| has_instances(line)) =>
+            {
                 Some(Topic::ClusterCaches)
             }
-            Section::Of(topic) => Some(topic),
+            ReportSection::Of(topic) => Some(topic),
         };
         let blanked;
         let mut lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
@@ -119,14 +121,14 @@ impl Reader<'_> {
             }
         }
         let title: Arc<str> = match section {
-            Section::Head => HEAD.into(),
+            ReportSection::Head => HEAD.into(),
             _ => title.into(),
         };
         let labelled = |line: &&&str| match topic {
             None => is_snapshot_line(line) || line.contains("Num CPUs:"),
             Some(topic) => topic.is_labelled() && !line.is_empty(),
         };
-        let mut rows = Rows::default();
+        let mut rows = TableRows::default();
         lines.iter().filter(labelled).for_each(|line| rows.extend([*line]));
         if !rows.is_empty() {
             let topic = topic.unwrap_or(Topic::Snapshots);
@@ -184,12 +186,12 @@ fn is_warning(line: &str) -> bool {
     line.contains("span an instance shutdown") || line.contains("RESULTS ARE INVALID")
 }
 
-fn section(title: &str) -> Section {
+fn section(title: &str) -> ReportSection {
     match topic::key(title).as_str() {
         "reportheader" | "database" | "dbname" | "hostname" | "host" | "snapshot" | "instance" => {
-            Section::Head
+            ReportSection::Head
         }
-        _ => topic::of_title(title).map_or(Section::Other, Section::Of),
+        _ => topic::of_title(title).map_or(ReportSection::Other, ReportSection::Of),
     }
 }
 

@@ -9,7 +9,7 @@ use super::derived::{SINGLE_BLOCK_READS, begin_iso, end_iso, rate, waits};
 use super::figure::{Figure, number, shown};
 use super::load::per_second;
 use super::report::{Report, ReportKind};
-use crate::analysis::profile::parts::Part;
+use crate::analysis::profile::parts::SourcePart;
 use crate::record::profile::{Clock, Input, ProfileInterval, parse_time};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
@@ -109,7 +109,7 @@ fn commits(report: &Report) -> Option<Figure> {
 }
 
 /// What a report gives.
-pub fn part(report: &Report) -> Part {
+pub fn part(report: &Report) -> SourcePart {
     let mut input = input(report);
     let mut interval = ProfileInterval {
         begin: begin_iso(report).map(|time| time.shown()),
@@ -153,7 +153,7 @@ pub fn part(report: &Report) -> Part {
             vec![ProfileInterval { length_s, ..interval }]
         }
     };
-    Part {
+    SourcePart {
         input,
         clock: Clock::Database,
         block_bytes: column(report, "block_bytes").and_then(|found| Some(found.number()? as u32)),
@@ -164,7 +164,7 @@ pub fn part(report: &Report) -> Part {
 }
 
 /// A file that gives no report, as a part without intervals.
-pub fn unread(error: &AwrError) -> Part {
+pub fn unread(error: &AwrError) -> SourcePart {
     let name = match error {
         AwrError::Unreadable { file, .. }
         | AwrError::Other { file, .. }
@@ -173,9 +173,9 @@ pub fn unread(error: &AwrError) -> Part {
         | AwrError::Internal { file, .. } => file.clone(),
     };
     let notes = vec![error.to_string()];
-    Part {
+    SourcePart {
         input: Input { name, kind: "unread".to_owned(), notes, ..Input::default() },
-        ..Part::default()
+        ..SourcePart::default()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::engine::{Progress as _, ProgressUnit};
 use crate::record::observation::Observation;
 use crate::report;
 use crate::report::petals::PIOPS;
-use crate::report::petals::scatter::{self, Spot};
+use crate::report::petals::scatter::{self, ScatterPoint};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -76,9 +76,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
     let mut reader =
-        Reader { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
+        ReportFiles { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
     reader.read(&given);
-    let Reader { reports, exit, passed_over, .. } = reader;
+    let ReportFiles { reports, exit, passed_over, .. } = reader;
     if passed_over > 0 {
         let what = if passed_over == 1 { "file is no report" } else { "files are no reports" };
         console.warn(&format!("{passed_over} other {what}, and passed over"));
@@ -140,9 +140,9 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Comman
 }
 
 /// The reports that have both figures, by their databases.
-fn spots(reports: &[Report]) -> Vec<Spot> {
+fn spots(reports: &[Report]) -> Vec<ScatterPoint> {
     let spot = |report: &Report| {
-        Some(Spot {
+        Some(ScatterPoint {
             group: report.header.db.as_ref().map_or_else(|| "no name".to_owned(), Figure::shown),
             name: report.file.rsplit('/').next().unwrap_or(&report.file).to_owned(),
             piops: columns::value(report, "piops").filter(|&piops| piops > 0.0)?,
@@ -166,7 +166,7 @@ fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandErro
     })
 }
 
-struct Reader<'c> {
+struct ReportFiles<'c> {
     console: &'c Console,
     pattern: Option<Pattern>,
     reports: Vec<Report>,
@@ -175,7 +175,7 @@ struct Reader<'c> {
     passed_over: usize,
 }
 
-impl Reader<'_> {
+impl ReportFiles<'_> {
     fn read(&mut self, given: &[&PathBuf]) {
         let mut files: Vec<(PathBuf, bool)> = Vec::new();
         for path in given {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::analysis::calibration::Bound;
+use crate::analysis::calibration::LatencyBound;
 use crate::engine::Stop;
-use crate::engine::device::calibration_target::Wanted;
+use crate::engine::device::calibration_target::WantedStretch;
 use crate::record::Status;
 use crate::runner::calibrate::{Calibrated, CalibrationPlan, run_once};
 use crate::runner::series::draw_seed;
@@ -111,7 +111,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             CommandError::usage(format!("--size {text}: {error}; give a size such as 1G or 500M"))
         })
     });
-    let wanted = Wanted {
+    let wanted = WantedStretch {
         bytes: size.transpose()?,
         storage_cache: settings.storage_cache,
         keep: matches.get_flag("keep"),
@@ -165,11 +165,11 @@ fn plan(matches: &ArgMatches, settings: &Settings) -> Result<CalibrationPlan, Co
     let mut depths: Vec<u32> = matches.get_many("depths").unwrap_or_default().copied().collect();
     depths.sort_unstable();
     depths.dedup();
-    let bounds: Result<Vec<Bound>, CommandError> = matches
+    let bounds: Result<Vec<LatencyBound>, CommandError> = matches
         .get_many::<String>("max-latency")
         .unwrap_or_default()
         .map(|text| {
-            Bound::parse(text).map_err(|rule| {
+            LatencyBound::parse(text).map_err(|rule| {
                 CommandError::usage(format!(
                     "--max-latency {text}: {rule}; write for instance read.p99=10ms"
                 ))

@@ -11,7 +11,7 @@ use crate::settings::printable::printable;
 use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::gallery::Found;
+use super::gallery::FoundRecords;
 use super::output;
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let Some(path) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
-    let mut found = Found::default();
+    let mut found = FoundRecords::default();
     found.look(path, 0, None, console);
     let verdict = match found.runs.as_slice() {
         [(_, run)] => Some(analysis::verdict(run).to_string()),

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use crate::analysis::and_more;
 use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::limits::{self, LimitResult};
-use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
+use crate::analysis::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
 use crate::analysis::petals::Petals;
 use crate::record::observation::Observation;
 use crate::record::{self, RecordError, plain_csv, sweep};
@@ -109,7 +109,7 @@ fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Comma
 /// The metrics to compare: those asked for or the usual ones, and those of the limits.
 fn rules(
     matches: &ArgMatches,
-    sides: &[Side],
+    sides: &[ComparedSide],
     limits: &[&ChangeLimit],
 ) -> Result<Rules, CommandError> {
     let asked = matches.get_many::<String>("metric").unwrap_or_default();
@@ -142,7 +142,11 @@ fn shown(
 }
 
 /// One side has nothing to be compared with: its lines are shown.
-fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+fn alone(
+    side: &ComparedSide,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, CommandError> {
     if let Some(limit) =
         matches.get_many::<ChangeLimit>("fail-if").and_then(|mut limits| limits.next())
     {
@@ -171,7 +175,7 @@ fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, C
     Ok(Exit::Done)
 }
 
-fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, CommandError> {
+fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<ComparedSide>, CommandError> {
     let arguments: Vec<&String> = matches.get_many("side").unwrap_or_default().collect();
     let factors: Option<Vec<String>> =
         matches.get_many::<String>("factors").map(|names| names.cloned().collect());
@@ -188,7 +192,7 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, CommandEr
             )));
         };
         let name = format!("{first}{}", and_more(" ", rest.len()));
-        let mut side = Side { name, observations: Vec::new() };
+        let mut side = ComparedSide { name, observations: Vec::new() };
         for path in group {
             side.observations.extend(load(Path::new(path.as_str()), factors.as_deref())?);
         }
@@ -200,11 +204,11 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, CommandEr
     let names: Vec<String> = sides.iter().map(|side| side.name.clone()).collect();
     let all = sides.into_iter().flat_map(|side| side.observations).collect();
     let baseline = matches.get_one::<String>("baseline").map(String::as_str);
-    Side::split(&names.join(", "), all, &by, baseline).map_err(CommandError::usage)
+    ComparedSide::split(&names.join(", "), all, &by, baseline).map_err(CommandError::usage)
 }
 
 /// A sweep over several targets, alone, is a comparison of these.
-fn by_targets(sides: &[Side], console: &Console) -> Option<String> {
+fn by_targets(sides: &[ComparedSide], console: &Console) -> Option<String> {
     let [side] = sides else { return None };
     let targets = || side.observations.iter().map(|seen| seen.factor("db"));
     let first = targets().next()??;

@@ -35,22 +35,22 @@ pub struct Console {
     terminal: bool,
     /// A result could not be written to stdout.
     result_lost: Arc<AtomicBool>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ConsoleState>>,
     /// Whoever else follows the work.
     metrics: Option<Metrics>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConsoleState {
     bar: Option<ProgressBar>,
-    phase: Option<Phase>,
+    phase: Option<PlainPhase>,
     run_s: f64,
     /// Stands before every line of progress, such as where a sweep is.
     heading: String,
 }
 
 /// Work that is counted, where there is no terminal to draw a bar on.
-struct Phase {
+struct PlainPhase {
     what: String,
     total: u64,
     done: u64,
@@ -236,7 +236,7 @@ impl Console {
         let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
-        let phase = Phase { what, total, done: 0, unit, began: now, shown: now };
+        let phase = PlainPhase { what, total, done: 0, unit, began: now, shown: now };
         state.bar = Some(bar);
         state.phase = Some(phase);
     }
@@ -268,7 +268,7 @@ impl Progress for Console {
     }
 }
 
-impl Phase {
+impl PlainPhase {
     fn plain(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
@@ -372,7 +372,7 @@ mod tests {
     fn slow_work_has_its_rate_by_the_minute() {
         let began = Instant::now() - Duration::from_secs(60);
         let phase = |done, total, unit| {
-            Phase { what: "cutting".into(), total, done, unit, began, shown: began }.plain()
+            PlainPhase { what: "cutting".into(), total, done, unit, began, shown: began }.plain()
         };
         let slow = phase(3, 30, ProgressUnit::Items);
         assert_eq!(slow, "petal: cutting: 3 of 30, 3.0/min, 9 min 0 s left");

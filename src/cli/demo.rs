@@ -7,11 +7,11 @@ use clap::{ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::petals::Petals;
-use crate::record::Folder;
+use crate::record::RecordFolder;
 use crate::report;
 use crate::runner::sweep::SweepRequest;
 use crate::settings::Settings;
-use crate::settings::axes::Asked;
+use crate::settings::axes::SweepArguments;
 use crate::settings::read::Sources;
 use crate::settings::table::CommandKind;
 
@@ -45,7 +45,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(3);
     let out = Settings::default().out;
-    let folder = Folder::create(&out, "demo", OffsetDateTime::now_utc())?;
+    let folder = RecordFolder::create(&out, "demo", OffsetDateTime::now_utc())?;
     let flags = [
         ("RUN_TIME", seconds.to_string()),
         ("UPDATE_PCT", UPDATE_PCT.to_owned()),
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ("SCALE", SCALE.to_owned()),
     ];
     let request = SweepRequest {
-        asked: Asked {
+        asked: SweepArguments {
             flags: BTreeMap::from(flags),
             sessions: Some(SESSIONS.to_owned()),
             targets: Vec::new(),

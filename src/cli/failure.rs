@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::analysis::compare::limits::{LimitResult, Outcome};
+use crate::analysis::compare::limits::{LimitOutcome, LimitResult};
 use crate::engine::EngineError;
 use crate::engine::threads::ThreadError;
 use crate::record::{RecordError, Run, Status};
@@ -41,9 +41,9 @@ impl Exit {
     /// The exit code of limits: the worst of them stands for all.
     pub fn of_limits(held: &[LimitResult]) -> Self {
         match held.iter().map(|held| held.outcome).max() {
-            Some(Outcome::Failed) => Self::Failed,
-            Some(Outcome::Inconclusive) => Self::Inconclusive,
-            Some(Outcome::Passed) | None => Self::Done,
+            Some(LimitOutcome::Failed) => Self::Failed,
+            Some(LimitOutcome::Inconclusive) => Self::Inconclusive,
+            Some(LimitOutcome::Passed) | None => Self::Done,
         }
     }
 

@@ -41,7 +41,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let objective: Option<&Objective> = matches.get_one("objective");
-    let mut found = Found::default();
+    let mut found = FoundRecords::default();
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         found.look(path, DEPTH_MAX, objective, console);
     }
@@ -62,12 +62,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 
 /// What was found: sweeps, and runs that no sweep holds.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundRecords {
     sweeps: Vec<Shown>,
     pub(super) runs: Vec<(String, Run)>,
 }
 
-impl Found {
+impl FoundRecords {
     /// Adds what lies there; what cannot be read is reported and passed over.
     pub(super) fn look(
         &mut self,

@@ -69,36 +69,36 @@ Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.
-struct Entry {
+struct Subcommand {
     command: fn() -> Command,
     run: fn(&ArgMatches, &Console) -> Result<Exit, CommandError>,
 }
 
 /// Every command, in the order of the help.
-const ENTRIES: &[Entry] = &[
-    Entry { command: setup::command, run: setup::run },
-    Entry { command: run::command, run: run::run },
-    Entry { command: merge::command, run: merge::run },
-    Entry { command: sweep::command, run: sweep::run },
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { command: setup::command, run: setup::run },
+    Subcommand { command: run::command, run: run::run },
+    Subcommand { command: merge::command, run: merge::run },
+    Subcommand { command: sweep::command, run: sweep::run },
     #[cfg(feature = "device")]
-    Entry { command: calibrate::command, run: calibrate::run },
-    Entry { command: report::command, run: report::run },
-    Entry { command: verify::command, run: verify::run },
-    Entry { command: powercut::command, run: powercut::run },
-    Entry { command: compare::command, run: compare::run },
-    Entry { command: history::command, run: history::run },
-    Entry { command: awr::command, run: awr::run },
-    Entry { command: profile::command, run: profile::run },
-    Entry { command: replay::command, run: replay::run },
-    Entry { command: gallery::command, run: gallery::run },
-    Entry { command: card::command, run: card::run },
-    Entry { command: check::command, run: check::run },
-    Entry { command: os::command, run: os::run },
-    Entry { command: demo::command, run: demo::run },
-    Entry { command: drop::command, run: drop::run },
-    Entry { command: help::command, run: help::run },
-    Entry { command: completions::command, run: completions::run },
-    Entry { command: man::command, run: man::run },
+    Subcommand { command: calibrate::command, run: calibrate::run },
+    Subcommand { command: report::command, run: report::run },
+    Subcommand { command: verify::command, run: verify::run },
+    Subcommand { command: powercut::command, run: powercut::run },
+    Subcommand { command: compare::command, run: compare::run },
+    Subcommand { command: history::command, run: history::run },
+    Subcommand { command: awr::command, run: awr::run },
+    Subcommand { command: profile::command, run: profile::run },
+    Subcommand { command: replay::command, run: replay::run },
+    Subcommand { command: gallery::command, run: gallery::run },
+    Subcommand { command: card::command, run: card::run },
+    Subcommand { command: check::command, run: check::run },
+    Subcommand { command: os::command, run: os::run },
+    Subcommand { command: demo::command, run: demo::run },
+    Subcommand { command: drop::command, run: drop::run },
+    Subcommand { command: help::command, run: help::run },
+    Subcommand { command: completions::command, run: completions::run },
+    Subcommand { command: man::command, run: man::run },
 ];
 
 /// Everything from the arguments to the exit code.
@@ -138,12 +138,12 @@ pub fn command() -> Command {
                 .short('q')
                 .global(true),
         )
-        .subcommands(ENTRIES.iter().map(|entry| (entry.command)()))
+        .subcommands(SUBCOMMANDS.iter().map(|entry| (entry.command)()))
 }
 
 fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
-    match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
+    match SUBCOMMANDS.iter().find(|entry| (entry.command)().get_name() == name) {
         Some(entry) => {
             launch::check(name)?;
             // Of several ranks, which may be on one host, the first one serves the sum of all.

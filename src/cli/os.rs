@@ -14,7 +14,7 @@ use crate::runner::os;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::HostFacts;
-use crate::stats::os::{Database, Probe, ServerProcesses};
+use crate::stats::os::{DatabaseLocation, Probe, ServerProcesses};
 
 use super::args::{self, value, whole};
 use super::console::Console;
@@ -86,7 +86,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let devices = found(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
-    let database = server.map_or(Database::Unseen, |server| Database::In(vec![server]));
+    let database =
+        server.map_or(DatabaseLocation::Unseen, |server| DatabaseLocation::In(vec![server]));
     let probe = Probe::watching(&devices, database, true);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let header = OsLogHeader {

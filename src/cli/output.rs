@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::record::Folder;
+use crate::record::RecordFolder;
 
 use super::failure::{CommandError, Exit};
 
@@ -16,12 +16,12 @@ pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Com
 }
 
 /// The folder that `--out` named, made where it is not there.
-pub fn folder(path: &Path) -> Result<Folder, CommandError> {
+pub fn folder(path: &Path) -> Result<RecordFolder, CommandError> {
     fs::create_dir_all(path).map_err(|error| {
         let what = format!("--out {}: {error}; name a folder that can be made", path.display());
         CommandError::new(Exit::Environment, what)
     })?;
-    Ok(Folder::open(path))
+    Ok(RecordFolder::open(path))
 }
 
 /// Refuses a name that ends otherwise, before anything is read.

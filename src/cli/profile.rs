@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::profile::parts::{self, Part};
+use crate::analysis::profile::parts::{self, SourcePart};
 use crate::analysis::profile::{ProfileError, add, of_run, of_work};
 use crate::awr::{self, AwrError, to_profile};
 use crate::record;
@@ -131,7 +131,7 @@ fn of_files(
 }
 
 /// The reports of a folder; other files are passed over.
-fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, CommandError> {
+fn of_folder(path: &Path, console: &Console) -> Result<Vec<SourcePart>, CommandError> {
     let entries = fs::read_dir(path).map_err(|error| {
         let message = format!("{}: {error}; check who may read it", path.display());
         CommandError::new(Exit::Environment, message)
@@ -139,7 +139,8 @@ fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, CommandError> 
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.is_file());
     files.sort();
-    let parts: Vec<Part> = files.iter().flat_map(|file| of_reports(file, true, console)).collect();
+    let parts: Vec<SourcePart> =
+        files.iter().flat_map(|file| of_reports(file, true, console)).collect();
     match parts.is_empty() {
         false => Ok(parts),
         true => {
@@ -148,7 +149,7 @@ fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, CommandError> 
     }
 }
 
-fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<Part> {
+fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart> {
     let read = awr::read(path);
     let passes_over = of_folder || read.is_archive;
     let mut parts = Vec::new();

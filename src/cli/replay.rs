@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 
 use crate::analysis::break_point;
-use crate::analysis::replay::{Asked as AskedUnits, Played, ReplayPlan};
+use crate::analysis::replay::{Played, ReplayOptions, ReplayPlan};
 use crate::record::Run;
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
@@ -17,7 +17,7 @@ use crate::runner::replay::{self, ReplayRequest};
 use crate::runner::series::RunSeries;
 use crate::runner::sweep::{self, Replayed, SweepRequest};
 use crate::runner::{RunError, WorkContext};
-use crate::settings::axes::Asked;
+use crate::settings::axes::SweepArguments;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::{self, CommandKind};
@@ -136,13 +136,13 @@ fn scales(text: &str) -> Result<Vec<f64>, String> {
 }
 
 /// A command line, read.
-struct Given<'a> {
+struct ReplayArguments<'a> {
     matches: &'a ArgMatches,
     profile: Profile,
     flags: BTreeMap<&'static str, String>,
 }
 
-impl Given<'_> {
+impl ReplayArguments<'_> {
     fn sources(&self, flags: BTreeMap<&'static str, String>) -> Sources<'static> {
         let schemas = self.matches.get_one("schemas").copied();
         source::sources(self.matches, CommandKind::Run, flags, schemas)
@@ -193,7 +193,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             Some("all") => Played::All,
             _ => Played::Busiest,
         },
-        asked: AskedUnits {
+        asked: ReplayOptions {
             work_unit: Some(base.work_unit).filter(|_| base.is_given("WORK_UNIT")),
             update_work_unit: Some(base.update_work_unit)
                 .filter(|_| base.is_given("UPDATE_WORK_UNIT")),
@@ -234,7 +234,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 
 /// The folder of a replay step by step: the one that was named, else one named after what was asked;
 /// None of a single multiple.
-fn steps_dir(given: &Given<'_>, base: &Settings, asked: &ReplayPlan) -> Option<PathBuf> {
+fn steps_dir(given: &ReplayArguments<'_>, base: &Settings, asked: &ReplayPlan) -> Option<PathBuf> {
     let scales = given.scales().filter(|scales| scales.len() > 1)?;
     if let Some(out) = given.flags.get("OUT").filter(|out| !out.is_empty()) {
         return Some(out.into());
@@ -242,7 +242,7 @@ fn steps_dir(given: &Given<'_>, base: &Settings, asked: &ReplayPlan) -> Option<P
     Some(sweep::steps_dir(base, &asked.of, scales))
 }
 
-fn given(matches: &ArgMatches) -> Result<Given<'_>, CommandError> {
+fn given(matches: &ArgMatches) -> Result<ReplayArguments<'_>, CommandError> {
     let flags = flags::given(matches, CommandKind::Run);
     let contradicts = SAID_BY_PROFILE.into_iter().find(|key| flags.contains_key(key));
     if let Some(parameter) = contradicts.and_then(table::find) {
@@ -254,7 +254,7 @@ fn given(matches: &ArgMatches) -> Result<Given<'_>, CommandError> {
     }
     let path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
     let profile = crate::analysis::profile::resummarise(profile::load(&path)?);
-    Ok(Given { matches, profile, flags })
+    Ok(ReplayArguments { matches, profile, flags })
 }
 
 /// The stated objective, or production's own latency.
@@ -272,7 +272,7 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
 }
 
 fn once(
-    given: &Given<'_>,
+    given: &ReplayArguments<'_>,
     plan: &ReplayPlan,
     scale: f64,
     context: &WorkContext<'_>,
@@ -293,7 +293,7 @@ fn once(
 }
 
 fn step_by_step(
-    given: &Given<'_>,
+    given: &ReplayArguments<'_>,
     (plan, scales, dir): (&ReplayPlan, &[f64], Option<PathBuf>),
     objective: Option<Objective>,
     console: &Console,
@@ -304,7 +304,7 @@ fn step_by_step(
     flags.remove("OUT");
     let targets: Vec<String> = flags.remove("DB").into_iter().collect();
     let request = SweepRequest {
-        asked: Asked { flags, sessions: None, targets },
+        asked: SweepArguments { flags, sessions: None, targets },
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,
         load: false,

@@ -8,7 +8,7 @@ use crate::analysis::petals::Petals;
 use crate::analysis::{break_point, findings};
 use crate::awr::to_record;
 use crate::record::calibration::Calibration;
-use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
+use crate::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
 use crate::report;
 use crate::runner::os_data;
 
@@ -191,7 +191,7 @@ fn of_runs(
     #[cfg(feature = "xlsx")]
     write_workbook(matches, console, || {
         let of_runs: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
-        let rows = report::sweep::table::Rows::of_runs(&of_runs).0;
+        let rows = report::sweep::table::SweepRows::of_runs(&of_runs).0;
         let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
         report::workbook::runs(&report::sweep::csv::runs(&named)?, &named, &observations)
     })?;
@@ -241,7 +241,7 @@ fn folder_name(path: &Path) -> String {
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
+fn write_os_text(folder: &RecordFolder, run: &Run, console: &Console) -> Exit {
     let written = report::write_os_text(folder, run);
     if written.as_ref().is_ok_and(Vec::is_empty) {
         console.warn(&format!(
@@ -263,7 +263,7 @@ fn of_calibration(
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
-        exit = kept(report::write_calibration(&Folder::open(path), &measured), console);
+        exit = kept(report::write_calibration(&RecordFolder::open(path), &measured), console);
     }
     console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
     Ok(exit)
@@ -282,7 +282,7 @@ pub(super) fn of_one_calibration(
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
-fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exit {
+fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) -> Exit {
     let seen = to_record::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
         return Exit::Done;
@@ -300,7 +300,7 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));
     }
     let objective = matches.get_one("objective");
-    let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
+    let exit = kept(report::write_sweep(&RecordFolder::open(path), &swept, objective), console);
     #[cfg(feature = "xlsx")]
     write_workbook(matches, console, || {
         let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());

@@ -14,7 +14,7 @@ use crate::report::table::line;
 use crate::runner::WorkContext;
 use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
-use crate::settings::axes::Asked;
+use crate::settings::axes::SweepArguments;
 use crate::settings::table::CommandKind;
 
 use super::args::{self, flag, value};
@@ -68,7 +68,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let is_given = matches.value_source("DB") == Some(clap::parser::ValueSource::CommandLine);
     let targets = matches.get_many::<String>("DB").filter(|_| is_given).unwrap_or_default();
     let request = SweepRequest {
-        asked: Asked {
+        asked: SweepArguments {
             flags,
             sessions: matches.get_one("sessions").cloned(),
             targets: targets.cloned().collect(),

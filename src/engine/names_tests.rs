@@ -1,6 +1,8 @@
-//! Which files may speak of an engine by its name, or by the names of its parameters and views. A
-//! new engine must need no other.
+//! Names in the code. Which files may speak of an engine by its name, or by the names of its
+//! parameters and views: a new engine must need no other. And no two types have one name, unless
+//! they are one thing, of several engines.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -62,6 +64,33 @@ const NAMES: [&str; 18] = [
     "continued row",
 ];
 
+/// Names of types that several engines have, one each, or share: the same thing everywhere.
+const OF_EACH_ENGINE: [&str; 23] = [
+    "Address",
+    "Answer",
+    "Arguments",
+    "Canceller",
+    "Client",
+    "CounterReader",
+    "Endpoint",
+    "Error",
+    "Filling",
+    "Loader",
+    "Options",
+    "ReaderState",
+    "Result",
+    "Row",
+    "ServerLoop",
+    "Settling",
+    "Shared",
+    "Side",
+    "SslMode",
+    "Statistics",
+    "TablesInUse",
+    "TlsOptions",
+    "Work",
+];
+
 /// The text without its tests and without comments.
 fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     // The module of a file's tests is its last item.
@@ -78,41 +107,49 @@ fn is_test(path: &str) -> bool {
     path.contains("/tests/") || ["tests.rs", "fixture.rs"].iter().any(|end| name.ends_with(end))
 }
 
-/// The lines below `folder` that hold one of these names, but for files with an allowed beginning.
-fn look(folder: &Path, root: &Path, names: &[&str], allowed: &[&str], found: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-        if path.is_dir() {
-            look(&path, root, names, allowed, found);
-        } else if name.ends_with(".rs")
-            && !is_test(&name)
-            && !allowed.iter().any(|allowed| name.starts_with(allowed))
-        {
-            let text = fs::read_to_string(&path).unwrap();
-            for (number, line) in product_code(&text) {
-                let lower = line.to_lowercase();
-                if names.iter().any(|name| lower.contains(name)) {
-                    found.push(format!("src/{name}:{number}: {}", line.trim()));
-                }
+/// Calls `look` with the name below `src` and the text of each file that is no test.
+fn each_file(look: &mut impl FnMut(&str, &str)) {
+    fn visit(folder: &Path, root: &Path, look: &mut impl FnMut(&str, &str)) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                visit(&path, root, look);
+            } else if name.ends_with(".rs") && !is_test(&name) {
+                look(&name, &fs::read_to_string(&path).unwrap());
             }
         }
     }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    visit(&root, &root, look);
+}
+
+/// The lines that hold one of these names, but for files with an allowed beginning.
+fn lines_with(names: &[&str], allowed: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    each_file(&mut |file, text| {
+        if allowed.iter().any(|allowed| file.starts_with(allowed)) {
+            return;
+        }
+        for (number, line) in product_code(text) {
+            let lower = line.to_lowercase();
+            if names.iter().any(|name| lower.contains(name)) {
+                found.push(format!("src/{file}:{number}: {}", line.trim()));
+            }
+        }
+    });
+    found
 }
 
 #[test]
 fn no_other_file_speaks_of_an_engine() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut found = Vec::new();
-    look(&root, &root, &NAMES, &ALLOWED.map(|(allowed, _)| allowed), &mut found);
+    let found = lines_with(&NAMES, &ALLOWED.map(|(allowed, _)| allowed));
     assert!(found.is_empty(), "an engine supplies this itself:\n{}", found.join("\n"));
 }
 
 #[test]
 fn no_other_room_calls_one_engine() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut found = Vec::new();
-    look(&root, &root, &CALLS, &["engine/"], &mut found);
+    let found = lines_with(&CALLS, &["engine/"]);
     assert!(found.is_empty(), "ask the registry, or the table of support:\n{}", found.join("\n"));
 }
 
@@ -122,4 +159,40 @@ fn every_file_that_may_is_there() {
     for (name, why) in ALLOWED {
         assert!(root.join(name).exists(), "{name} ({why}) is not there");
     }
+}
+
+/// The name of the type that this line of a module begins.
+fn type_begun(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let (kind, rest) = line.split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric()).next()?;
+    ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(name)
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    each_file(&mut |file, text| {
+        for name in product_code(text).filter_map(|(_, line)| type_begun(line)) {
+            files.entry(name.to_owned()).or_default().push(file.to_owned());
+        }
+    });
+    files.retain(|_, files| files.len() > 1);
+    // Below `engine/`, the engine's folder or the file that engines share.
+    let place = |file: &str| {
+        file.strip_prefix("engine/").map(|file| file.split('/').next().unwrap_or(file).to_owned())
+    };
+    let is_of_each = |name: &str, files: &[String]| {
+        let places: BTreeSet<Option<String>> = files.iter().map(|file| place(file)).collect();
+        OF_EACH_ENGINE.contains(&name) && places.len() == files.len() && !places.contains(&None)
+    };
+    let unneeded: Vec<&str> =
+        OF_EACH_ENGINE.into_iter().filter(|name| !files.contains_key(*name)).collect();
+    assert!(unneeded.is_empty(), "no two engines have these any more: {unneeded:?}");
+    files.retain(|name, files| !is_of_each(name, files));
+    assert!(files.is_empty(), "different things by one name: {files:#?}");
 }

@@ -7,27 +7,39 @@ use crate::settings::Settings;
 use crate::settings::table::support;
 
 /// An engine that can be opened.
-struct Entry {
+struct RegisteredEngine {
     support: &'static support::EngineSupport,
     open: fn(&Settings) -> Result<Arc<dyn Engine>>,
 }
 
-static ENTRIES: &[Entry] = &[
+static REGISTERED: &[RegisteredEngine] = &[
     #[cfg(feature = "sqlite")]
-    Entry { support: &support::SQLITE, open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)) },
+    RegisteredEngine {
+        support: &support::SQLITE,
+        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
+    },
     #[cfg(feature = "postgres")]
-    Entry {
+    RegisteredEngine {
         support: &support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
     },
     #[cfg(feature = "mysql")]
-    Entry { support: &support::MYSQL, open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)) },
+    RegisteredEngine {
+        support: &support::MYSQL,
+        open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)),
+    },
     #[cfg(feature = "oracle")]
-    Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
+    RegisteredEngine {
+        support: &support::ORACLE,
+        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
+    },
     #[cfg(feature = "device")]
-    Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
+    RegisteredEngine {
+        support: &support::DEVICE,
+        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
+    },
     #[cfg(any(test, feature = "scripted"))]
-    Entry {
+    RegisteredEngine {
         support: &support::SCRIPTED,
         open: |s| Ok(Arc::new(super::scripted::Scripted::open(s)?)),
     },
@@ -43,8 +55,8 @@ pub const GRANTS: Option<&str> = None;
 /// Opens the engine that the URL names.
 pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
     let scheme = settings.db.scheme.as_str();
-    let Some(entry) = ENTRIES.iter().find(|entry| entry.support.scheme == scheme) else {
-        let schemes = ENTRIES.iter().map(|entry| format!("{}:", entry.support.scheme));
+    let Some(entry) = REGISTERED.iter().find(|entry| entry.support.scheme == scheme) else {
+        let schemes = REGISTERED.iter().map(|entry| format!("{}:", entry.support.scheme));
         return Err(EngineError::Setting(format!(
             "DB={}: this petal has no engine for {scheme}:; it has {}",
             settings.db.redacted(),
@@ -61,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_engine_has_its_place_in_the_table_of_support() {
-        for entry in ENTRIES {
+        for entry in REGISTERED {
             assert!(std::ptr::eq(support::of(entry.support.scheme).unwrap(), entry.support));
         }
     }

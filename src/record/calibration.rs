@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, RecordError, Status, format};
+use super::{RecordError, RecordFolder, Status, format};
 use crate::stats::histogram::LatencySummary;
 use crate::stats::target::DirectIo;
 
@@ -211,7 +211,7 @@ pub fn is_one(path: &Path) -> bool {
     path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
 }
 
-pub fn save(folder: &Folder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
+pub fn save(folder: &RecordFolder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), WHAT, calibration)?;
     folder.write_atomically(NAME, &text)
 }
@@ -219,7 +219,7 @@ pub fn save(folder: &Folder, calibration: &Calibration) -> Result<PathBuf, Recor
 /// Writes it once more, under its folder's name, where runs look; None where the device is not
 /// seen, so that no run could be compared with it.
 pub fn keep(
-    folder: &Folder,
+    folder: &RecordFolder,
     kept_in: &Path,
     calibration: &Calibration,
 ) -> Result<Option<PathBuf>, RecordError> {
@@ -230,7 +230,7 @@ pub fn keep(
     let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
     let text = format::text(&kept_in.join(&name), WHAT, calibration)?;
-    Folder::open(kept_in).write_atomically(&name, &text).map(Some)
+    RecordFolder::open(kept_in).write_atomically(&name, &text).map(Some)
 }
 
 /// Reads one, by its folder or file.
@@ -289,7 +289,7 @@ mod tests {
             (&["wwid-1", "wwid-2"], "2026-04-01T00:00:00Z"),
             (&["wwid-1"], "2026-02-01T00:00:00Z"),
         ] {
-            let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
+            let folder = RecordFolder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
             let (folder, calibration) = (folder.unwrap(), of(drives, at));
             let path = save(&folder, &calibration).unwrap();
             let kept = keep(&folder, &kept_in, &calibration).unwrap();
@@ -299,7 +299,7 @@ mod tests {
         }
         let mut interrupted = of(&["wwid-1"], "2026-05-01T00:00:00Z");
         interrupted.status = Status::Interrupted;
-        let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
+        let folder = RecordFolder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
         keep(&folder.unwrap(), &kept_in, &interrupted).unwrap();
         fs::write(kept_in.join("broken.json"), "{").unwrap();
         fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/1"}"#).unwrap();
@@ -314,7 +314,7 @@ mod tests {
     fn a_device_that_is_not_seen_is_not_kept_for_runs() {
         let dir = tempfile::tempdir().unwrap();
         let folder =
-            Folder::create(dir.path(), "calibrate", time::OffsetDateTime::now_utc()).unwrap();
+            RecordFolder::create(dir.path(), "calibrate", time::OffsetDateTime::now_utc()).unwrap();
         let unseen = Calibration { device: None, ..of(&[], "2026-01-01T00:00:00Z") };
         assert_eq!(keep(&folder, &dir.path().join("kept"), &unseen).unwrap(), None);
         assert!(!dir.path().join("kept").exists());

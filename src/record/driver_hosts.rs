@@ -19,7 +19,7 @@ pub struct HostShare {
     /// As the host calls itself.
     pub host: String,
     /// The kernel's own id of its boot: the same for shares on one machine; null where it is not
-    /// told.
+    /// known.
     pub boot_id: Option<String>,
     /// This share took the database's counters: for all hosts, or those of an engine in petal's own
     /// process for itself.

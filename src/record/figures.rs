@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::journal::WaitTotal;
+use super::journal::JournalWait;
 use super::{IoLatency, Ops, PerSecond, Rows, Run, Second, WaitHistogram, WaitRow};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary, micros};
@@ -18,7 +18,9 @@ impl PerSecond {
             ops: self.ops,
             rows: self.rows,
             commits: self.commits,
-            ..self.with_device_of(Totals { seconds, io: *io, ..Totals::default() }.per_second())
+            ..self.with_device_of(
+                IntervalTotals { seconds, io: *io, ..IntervalTotals::default() }.per_second(),
+            )
         }
     }
 
@@ -35,13 +37,15 @@ impl PerSecond {
 
     /// These rates with those of a device that was counted over a time of its own.
     pub(super) fn with_device_over(self, device: Option<DeviceCounts>, seconds: f64) -> Self {
-        Totals { seconds, device, ..Totals::default() }.per_second().with_device_of(self)
+        IntervalTotals { seconds, device, ..IntervalTotals::default() }
+            .per_second()
+            .with_device_of(self)
     }
 }
 
 impl Run {
     /// Takes over what petal, the operating system and the device counted in some seconds.
-    pub(super) fn set_totals(&mut self, totals: &Totals) {
+    pub(super) fn set_totals(&mut self, totals: &IntervalTotals) {
         let summary = &mut self.summary;
         (summary.ops, summary.rows, summary.rows_asked) =
             (totals.ops, totals.rows, totals.rows_asked);
@@ -66,7 +70,7 @@ impl WaitRow {
 
 /// The waits that took any time, longest first; equal times by name, so that a report is the same
 /// every time.
-pub fn wait_rows(waits: &[WaitTotal]) -> Vec<WaitRow> {
+pub fn wait_rows(waits: &[JournalWait]) -> Vec<WaitRow> {
     let mut rows: Vec<WaitRow> =
         waits.iter().filter(|wait| wait.time_ns > 0).map(WaitRow::from).collect();
     rows.sort_by(|a, b| b.time_us.total_cmp(&a.time_us).then_with(|| a.name.cmp(&b.name)));
@@ -144,7 +148,7 @@ pub(super) fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) ->
 
 /// Sums of an interval, and the time it took. A figure that one second lacks is unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Totals {
+pub struct IntervalTotals {
     pub seconds: f64,
     pub ops: Ops,
     pub rows: Rows,
@@ -154,7 +158,7 @@ pub struct Totals {
     pub cpu: Option<CpuShare>,
 }
 
-impl Totals {
+impl IntervalTotals {
     pub fn of<'a>(seconds: impl IntoIterator<Item = &'a Second>) -> Self {
         let seconds: Vec<&Second> = seconds.into_iter().collect();
         let each = || seconds.iter();
@@ -254,13 +258,13 @@ mod tests {
         ) {
             let io = IoCounts { physical_read_bytes: Some(bytes), ..IoCounts::default() };
             let device = DeviceCounts { write_bytes: device_bytes, ..DeviceCounts::default() };
-            let totals = Totals {
+            let totals = IntervalTotals {
                 seconds,
                 ops: Ops { total: ops, update: ops / 4, ..Ops::default() },
                 rows: Rows { select: ops * 64, ..Rows::default() },
                 io,
                 device: Some(device),
-                ..Totals::default()
+                ..IntervalTotals::default()
             };
             let rates = totals.per_second();
             let close = |rate: Option<f64>, total: u64| {
@@ -287,7 +291,7 @@ mod tests {
                 })
                 .collect();
             let sum: u64 = counts.iter().sum();
-            let totals = Totals::of(&timeline);
+            let totals = IntervalTotals::of(&timeline);
             prop_assert_eq!(totals.ops.total, sum);
             prop_assert_eq!(totals.io.commits, Some(sum));
             prop_assert_eq!(totals.device.map(|device| device.read_bytes), Some(sum));
@@ -299,7 +303,7 @@ mod tests {
     #[test]
     fn no_time_gives_no_rate() {
         let ops = Ops { total: 1, update: 1, ..Ops::default() };
-        let none = Totals { ops, ..Totals::default() };
+        let none = IntervalTotals { ops, ..IntervalTotals::default() };
         assert_eq!(none.per_second(), PerSecond::default());
     }
 
@@ -310,7 +314,7 @@ mod tests {
             device: Some(DeviceCounts::default()),
             ..Second::default()
         };
-        let totals = Totals::of(&[known.clone(), Second::default(), known]);
+        let totals = IntervalTotals::of(&[known.clone(), Second::default(), known]);
         assert_eq!(totals.io.commits, None);
         assert_eq!(totals.device, None);
     }

@@ -29,7 +29,7 @@ fn present(finding: &Finding) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Folder, Severity, fixture, load, save};
+    use crate::record::{RecordFolder, Severity, fixture, load, save};
     use serde_json::json;
 
     #[test]
@@ -54,7 +54,7 @@ mod tests {
             })
             .collect();
         let dir = tempfile::tempdir().unwrap();
-        save(&Folder::open(dir.path()), &run).unwrap();
+        save(&RecordFolder::open(dir.path()), &run).unwrap();
         let loaded = load(dir.path()).unwrap();
         let ids: Vec<&str> = loaded.summary.findings.iter().map(|f| f.id.as_str()).collect();
         assert_eq!(ids, cases.map(|(_, _, id)| id));

@@ -7,19 +7,19 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::figures::{self, Totals};
-use super::journal::{Journal, JournalLine, Opening, WaitTotal};
+use super::figures::{self, IntervalTotals};
+use super::journal::{Journal, JournalLine, JournalWait, Opening};
 use super::latency_log::LatencyLog;
 use super::os::{HostSeen, SecondSeen};
 use super::os_log::{OsLog, OsLogHeader};
 use super::{
-    Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
+    EndpointShare, FileIo, HookCall, HookValue, Ops, RecordFolder, Rows, Run, Second, SessionLost,
     SettleTimes, Status, Steady, WaitHistogram, WindowTotals,
 };
 use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
-use crate::stats::host::{Device, HostFacts};
+use crate::stats::host::{HostDevice, HostFacts};
 use crate::stats::os::{
     Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, OsInterval, Whole,
 };
@@ -111,7 +111,7 @@ fn host() -> HostFacts {
         cpus: 2,
         cpu_model: Some("Example CPU 3.0 GHz".into()),
         memory_bytes: Some(24 << 30),
-        devices: vec![Device {
+        devices: vec![HostDevice {
             name: "vda".into(),
             model: Some("virtual disk".into()),
             file_system: Some("ext4".into()),
@@ -119,7 +119,7 @@ fn host() -> HostFacts {
             rotational: Some(false),
             write_cache: Some("write back".into()),
             size_bytes: Some(100 << 30),
-            ..Device::default()
+            ..HostDevice::default()
         }],
         ..HostFacts::default()
     }
@@ -333,11 +333,11 @@ pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
 }
 
 /// Wait events since the trigger after so many seconds.
-pub fn waits(totals: &Totals) -> Vec<WaitTotal> {
+pub fn waits(totals: &IntervalTotals) -> Vec<JournalWait> {
     let reads = totals.io.physical_read_blocks.unwrap();
     let writes = totals.io.physical_write_blocks.unwrap();
     let updates = totals.ops.update;
-    let wait = |name: &str, class, source, waits, time_ns| WaitTotal {
+    let wait = |name: &str, class, source, waits, time_ns| JournalWait {
         name: name.into(),
         class,
         source,
@@ -354,7 +354,7 @@ pub fn waits(totals: &Totals) -> Vec<WaitTotal> {
     ]
 }
 
-fn counters(totals: &Totals) -> BTreeMap<String, u64> {
+fn counters(totals: &IntervalTotals) -> BTreeMap<String, u64> {
     BTreeMap::from([
         ("checkpoints".to_owned(), totals.io.physical_write_blocks.unwrap() / 100_000),
         ("wal_frames".to_owned(), totals.rows.update),
@@ -392,7 +392,7 @@ pub fn windowed_run() -> Run {
     let mut run = mixed_run();
     let steady = run.summary.steady.as_mut().unwrap();
     let seconds = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
-    let totals = Totals::of(seconds);
+    let totals = IntervalTotals::of(seconds);
     let waits = figures::wait_rows(&waits(&totals));
     let events = &run.details.target.io_events;
     steady.io_latency_us = figures::io_latencies(events, &waits, &BTreeMap::new());
@@ -419,13 +419,13 @@ pub fn windowed_run() -> Run {
 
 /// Sets all figures from a timeline.
 pub fn fill(run: &mut Run, timeline: Vec<Second>) {
-    let totals = Totals::of(&timeline);
+    let totals = IntervalTotals::of(&timeline);
     fill_summary(run, &totals, &timeline);
     fill_details(run, &totals, &timeline);
     run.details.timeline = timeline;
 }
 
-fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
+fn fill_summary(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     let summary = &mut run.summary;
     summary.elapsed_s = totals.seconds;
     summary.ops = totals.ops;
@@ -436,7 +436,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.petal_cpu_s = Some(totals.seconds * 0.42);
     summary.errors = BTreeMap::from([("SQLITE_BUSY".to_owned(), 1)]);
     summary.counters = counters(totals);
-    summary.endpoints = vec![Endpoint {
+    summary.endpoints = vec![EndpointShare {
         endpoint: "petal-data".into(),
         sessions: 8,
         is_beside: false,
@@ -450,7 +450,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.steady = (!steady.is_empty()).then(|| Steady {
         from_s: 5.0,
         to_s: totals.seconds,
-        per_second: Totals::of(steady).per_second(),
+        per_second: IntervalTotals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
         ..Steady::default()
     });
@@ -469,7 +469,7 @@ fn merged(timeline: &[Second]) -> BTreeMap<String, Latencies> {
     known.map(|(kind, latencies)| (kind.to_owned(), latencies)).collect()
 }
 
-fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {
+fn fill_details(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     let mut reads = Latencies::new();
     for position in 0..1000_u64 {
         reads.record(60_000 + (position * 7919) % 48_600);
@@ -522,7 +522,7 @@ fn fill_os(details: &mut super::Details, timeline: &[Second]) {
 
 /// What a run leaves that is killed after `seconds`: a journal and a latency log, no `run.json`.
 pub fn killed_run(folder: &Path, seconds: u64) {
-    let folder = Folder::open(folder);
+    let folder = RecordFolder::open(folder);
     let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();
     let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
     let mut log = LatencyLog::begin(&folder, trigger).unwrap();
@@ -530,7 +530,7 @@ pub fn killed_run(folder: &Path, seconds: u64) {
         OsLog::begin(&folder.path().join(super::os::OWN_NAME), &OsLogHeader::default()).unwrap();
     let timeline = timeline(seconds);
     for (index, second) in timeline.iter().enumerate() {
-        let totals = Totals::of(&timeline[..=index]);
+        let totals = IntervalTotals::of(&timeline[..=index]);
         let by_kind = latencies(index as u64, &second.ops);
         let by_tag = by_kind.iter().map(|(kind, latencies)| (*kind, latencies));
         log.second(second.from_s, second.length_s, by_tag).unwrap();

@@ -20,13 +20,13 @@ const STAMP: &[BorrowedFormatItem<'_>] =
 const NUMBER_MAX: u32 = 10_000;
 
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct RecordFolder {
     path: PathBuf,
     /// The lock of a folder that petal is filling, until the last copy of this value is gone.
     _held: Option<Arc<File>>,
 }
 
-impl Folder {
+impl RecordFolder {
     /// Makes `out/<UTC stamp>-<name>/`, and never reuses one: the second of a second gets `-2`.
     /// What may not stand in a file's name becomes `-`.
     pub fn create(out: &Path, name: &str, started_at: OffsetDateTime) -> Result<Self, RecordError> {
@@ -138,7 +138,9 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let started_at = datetime!(2026-11-20 14:42:07 +1);
         let names: Vec<String> = (0..3)
-            .map(|_| Folder::create(&out.path().join("deep/er"), "run 1/2", started_at).unwrap())
+            .map(|_| {
+                RecordFolder::create(&out.path().join("deep/er"), "run 1/2", started_at).unwrap()
+            })
             .map(|folder| folder.path().file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         let base = "20261120T134207Z-run-1-2";
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn a_file_is_replaced_whole_and_no_draft_stays() {
         let out = tempfile::tempdir().unwrap();
-        let folder = Folder::open(out.path());
+        let folder = RecordFolder::open(out.path());
         folder.write_atomically("run.json", b"first").unwrap();
         folder.write_atomically("run.json", b"second").unwrap();
         assert_eq!(fs::read(out.path().join("run.json")).unwrap(), b"second");
@@ -158,14 +160,15 @@ mod tests {
     #[test]
     fn a_folder_is_live_as_long_as_it_is_filled() {
         let out = tempfile::tempdir().unwrap();
-        let begun = Folder::create(out.path(), "run", datetime!(2026-11-20 0:00 UTC)).unwrap();
-        let seen = Folder::open(begun.path());
+        let begun =
+            RecordFolder::create(out.path(), "run", datetime!(2026-11-20 0:00 UTC)).unwrap();
+        let seen = RecordFolder::open(begun.path());
         let copy = begun.clone();
         drop(begun);
         assert!(seen.is_live());
         drop(copy);
         assert!(!seen.is_live());
-        assert!(!Folder::open(&out.path().join("nowhere")).is_live());
+        assert!(!RecordFolder::open(&out.path().join("nowhere")).is_live());
     }
 
     #[test]
@@ -174,7 +177,7 @@ mod tests {
         let victim = out.path().join("victim");
         fs::write(&victim, b"mine").unwrap();
         std::os::unix::fs::symlink(&victim, out.path().join(".report.html.tmp")).unwrap();
-        Folder::open(out.path()).write_atomically("report.html", b"page").unwrap();
+        RecordFolder::open(out.path()).write_atomically("report.html", b"page").unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"mine");
         let written = out.path().join("report.html");
         assert!(!fs::symlink_metadata(&written).unwrap().is_symlink());
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn a_failed_write_keeps_the_old_file_and_names_the_path() {
         let out = tempfile::tempdir().unwrap();
-        let folder = Folder::open(out.path());
+        let folder = RecordFolder::open(out.path());
         // A folder stands where the file should go: the rename fails after the draft was written.
         fs::create_dir_all(out.path().join("run.json/kept")).unwrap();
         let message = folder.write_atomically("run.json", b"x").unwrap_err().to_string();
@@ -198,7 +201,8 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let blocked = out.path().join("taken");
         fs::write(&blocked, b"mine").unwrap();
-        let error = Folder::create(&blocked, "run", datetime!(2026-11-20 0:00 UTC)).unwrap_err();
+        let error =
+            RecordFolder::create(&blocked, "run", datetime!(2026-11-20 0:00 UTC)).unwrap_err();
         let message = error.to_string();
         assert!(message.contains("taken") && message.contains("--out"), "{message}");
         assert!(error.is_environment());

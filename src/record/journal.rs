@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::ndjson::{self, Lines};
-use super::{Folder, RecordError, Run, Second, SessionLost, WaitRow};
+use super::ndjson::{self, LinesFile};
+use super::{RecordError, RecordFolder, Run, Second, SessionLost, WaitRow};
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
 pub const FORMAT: &str = "petal-journal/1";
@@ -37,7 +37,7 @@ pub struct JournalLine {
     pub second: Second,
     /// Since the trigger. In the file only those that are not as the line before left them: a day's
     /// run must not fill a disk with what stood still.
-    pub waits: Vec<WaitTotal>,
+    pub waits: Vec<JournalWait>,
     /// The database's own counters since the trigger; written as `waits` are.
     pub counters: BTreeMap<String, u64>,
     /// The database's counters could not be sampled: `waits` and `counters` are unknown.
@@ -55,7 +55,7 @@ pub struct JournalLine {
 
 /// A wait event since the trigger, without its histogram.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WaitTotal {
+pub struct JournalWait {
     pub name: String,
     pub class: WaitClass,
     pub source: WaitSource,
@@ -63,7 +63,7 @@ pub struct WaitTotal {
     pub time_ns: u64,
 }
 
-impl From<&Wait> for WaitTotal {
+impl From<&Wait> for JournalWait {
     fn from(wait: &Wait) -> Self {
         Self {
             name: wait.name.clone(),
@@ -75,8 +75,8 @@ impl From<&Wait> for WaitTotal {
     }
 }
 
-impl From<&WaitTotal> for WaitRow {
-    fn from(wait: &WaitTotal) -> Self {
+impl From<&JournalWait> for WaitRow {
+    fn from(wait: &JournalWait) -> Self {
         Self::from_totals(&wait.name, wait.class, wait.source, wait.waits, wait.time_ns)
     }
 }
@@ -84,13 +84,13 @@ impl From<&WaitTotal> for WaitRow {
 /// The journal of a run that goes on.
 #[derive(Debug)]
 pub struct Journal {
-    lines: Lines,
+    lines: LinesFile,
     latest: LatestTotals,
 }
 
 impl Journal {
-    pub fn begin(folder: &Folder, opening: &Opening) -> Result<Self, RecordError> {
-        let lines = Lines::begin(&folder.path().join(NAME), "a journal line", opening)?;
+    pub fn begin(folder: &RecordFolder, opening: &Opening) -> Result<Self, RecordError> {
+        let lines = LinesFile::begin(&folder.path().join(NAME), "a journal line", opening)?;
         Ok(Self { lines, latest: LatestTotals::default() })
     }
 
@@ -103,7 +103,7 @@ impl Journal {
 /// Waits and counters as the lines so far tell them.
 #[derive(Debug, Default)]
 struct LatestTotals {
-    waits: Vec<WaitTotal>,
+    waits: Vec<JournalWait>,
     counters: BTreeMap<String, u64>,
 }
 
@@ -117,9 +117,9 @@ impl LatestTotals {
     }
 
     /// The totals as they stand after `last`, the line of the newest second.
-    fn counted(&self, seconds: usize, last: Option<&JournalLine>) -> Option<Counted> {
+    fn counted(&self, seconds: usize, last: Option<&JournalLine>) -> Option<CountedSeconds> {
         let (waits, counters) = (self.waits.clone(), self.counters.clone());
-        Some(Counted { seconds, line: JournalLine { waits, counters, ..last?.clone() } })
+        Some(CountedSeconds { seconds, line: JournalLine { waits, counters, ..last?.clone() } })
     }
 
     fn take(&mut self, line: &JournalLine) {
@@ -137,13 +137,13 @@ impl LatestTotals {
 }
 
 #[derive(Debug)]
-pub struct Read {
+pub struct JournalContent {
     pub opening: Opening,
     pub seconds: Vec<Second>,
     /// The last line, whose totals are those of the run; None of a run without a second.
     pub last: Option<JournalLine>,
     /// None when the database's counters are known of no second.
-    pub counted: Option<Counted>,
+    pub counted: Option<CountedSeconds>,
     pub sessions_lost: Vec<SessionLost>,
     /// True when something after the last readable line was cut off or damaged.
     pub torn: bool,
@@ -151,7 +151,7 @@ pub struct Read {
 
 /// How far the seconds tell the database's counters without a break.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountedSeconds {
     /// How many seconds, from the first on.
     pub seconds: usize,
     /// The line of the last of them, with the totals until then.
@@ -159,11 +159,11 @@ pub struct Counted {
 }
 
 /// Reads a journal up to the first line that is torn or damaged.
-pub fn read(path: &Path) -> Result<Read, RecordError> {
+pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let (mut seconds, mut last) = (Vec::new(), None);
     let mut latest = LatestTotals::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
-    let mut until_break: Option<Option<Counted>> = None;
+    let mut until_break: Option<Option<CountedSeconds>> = None;
     let (opening, torn) =
         ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: JournalLine| {
             for lost in std::mem::take(&mut line.sessions_lost) {
@@ -182,13 +182,13 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
     let counted = until_break.unwrap_or_else(|| latest.counted(seconds.len(), last.as_ref()));
     let last =
         last.map(|line| JournalLine { waits: latest.waits, counters: latest.counters, ..line });
-    Ok(Read { opening, seconds, last, counted, sessions_lost, torn })
+    Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn })
 }
 
 /// What happened between two of its lines.
 #[derive(Debug, Default)]
 pub struct Between {
-    pub waits: Vec<WaitTotal>,
+    pub waits: Vec<JournalWait>,
     pub counters: BTreeMap<String, u64>,
     pub petal_cpu_s: Option<f64>,
     pub db_time_s: f64,
@@ -222,7 +222,7 @@ fn difference(from: &JournalLine, to: JournalLine) -> Between {
     let waits = to.waits.into_iter().map(|wait| {
         let Some(then) = from.waits.iter().find(|then| then.name == wait.name) else { return wait };
         let waits = wait.waits.zip(then.waits).map(|(now, then)| now.saturating_sub(then));
-        WaitTotal { waits, time_ns: wait.time_ns.saturating_sub(then.time_ns), ..wait }
+        JournalWait { waits, time_ns: wait.time_ns.saturating_sub(then.time_ns), ..wait }
     });
     let counters = to.counters.into_iter().map(|(name, count)| {
         let then = from.counters.get(&name).copied().unwrap_or(0);
@@ -259,7 +259,7 @@ mod tests {
     fn each_second_is_on_disk_when_it_was_reported() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
-        let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
             journal.second(JournalLine::default()).unwrap();
             assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
@@ -269,10 +269,10 @@ mod tests {
     const NO_COUNTERS: &str = "\"counters\":{}";
 
     #[test]
-    fn what_could_not_be_sampled_is_unknown_and_told_whole_when_it_can_be_again() {
+    fn what_could_not_be_sampled_is_unknown_and_reported_whole_when_it_can_be_again() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
-        let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         let known = JournalLine {
             counters: BTreeMap::from([("commits".to_owned(), 7)]),
             ..JournalLine::default()
@@ -292,13 +292,13 @@ mod tests {
         ) {
             let dir = tempfile::tempdir().unwrap();
             let opening = Opening::new(fixture::opening());
-            let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+            let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
             // One more counter and wait each second; some stand still.
             let mut totals = [0; 4];
             for (at, steps) in seconds.iter().enumerate() {
                 totals.iter_mut().zip(steps).for_each(|(total, step)| *total += step);
                 let known = || totals.iter().enumerate().take(at + 1);
-                let waits = known().map(|(n, &time_ns)| WaitTotal {
+                let waits = known().map(|(n, &time_ns)| JournalWait {
                     name: format!("wait {n}"),
                     class: WaitClass::UserIo,
                     source: WaitSource::Timed,
@@ -331,7 +331,7 @@ mod tests {
     fn a_lost_session_is_one_however_often_it_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
-        let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         let lost = |session: u32| SessionLost {
             session,
             at_s: f64::from(session),

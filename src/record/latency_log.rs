@@ -25,7 +25,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 
 use super::ndjson::AppendedFile;
-use super::{Folder, RecordError, format};
+use super::{RecordError, RecordFolder, format};
 use crate::stats::histogram::Latencies;
 
 pub const NAME: &str = "latency.hlog";
@@ -43,7 +43,7 @@ pub struct LatencyLog {
 
 impl LatencyLog {
     /// `triggered_at` is the zero of all intervals.
-    pub fn begin(folder: &Folder, triggered_at: SystemTime) -> Result<Self, RecordError> {
+    pub fn begin(folder: &RecordFolder, triggered_at: SystemTime) -> Result<Self, RecordError> {
         let mut log = Self {
             file: AppendedFile::create(&folder.path().join(NAME))?,
             serializer: V2DeflateSerializer::new(),
@@ -263,7 +263,7 @@ mod tests {
 
     fn three_seconds(folder: &Path) -> PathBuf {
         let trigger = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_500);
-        let mut log = LatencyLog::begin(&Folder::open(folder), trigger).unwrap();
+        let mut log = LatencyLog::begin(&RecordFolder::open(folder), trigger).unwrap();
         for second in 0..3_u64 {
             let selects = filled(&[1_000_000 * (second + 1), 2_000_000]);
             let updates = filled(&[5_000_000 + second]);
@@ -344,7 +344,8 @@ mod tests {
     #[test]
     fn an_error_is_reported_once_and_then_it_is_quiet() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = LatencyLog::begin(&Folder::open(dir.path()), SystemTime::now()).unwrap();
+        let mut log =
+            LatencyLog::begin(&RecordFolder::open(dir.path()), SystemTime::now()).unwrap();
         // /dev/full takes nothing: a disk that is full, for real.
         log.file.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let latencies = filled(&[1000]);

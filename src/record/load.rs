@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
-use super::{FORMAT, Folder, RebuiltBecause, RecordError, Run, format, journal, rebuild};
+use super::{FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, journal, rebuild};
 
 pub const NAME: &str = "run.json";
 
-pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
+pub fn save(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), "the run", run)?;
     folder.write_atomically(NAME, &text)
 }
@@ -39,10 +39,10 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
 }
 
 /// The folder of a run that is named as [`load`] takes it.
-pub fn folder_of(path: &Path) -> Folder {
+pub fn folder_of(path: &Path) -> RecordFolder {
     let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = if path.is_dir() { Some(path) } else { beside() };
-    Folder::open(folder.unwrap_or(Path::new(".")))
+    RecordFolder::open(folder.unwrap_or(Path::new(".")))
 }
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
@@ -59,7 +59,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
             error => Err(error),
         }),
         (false, true) => {
-            let because = match Folder::open(path).is_live() {
+            let because = match RecordFolder::open(path).is_live() {
                 true => RebuiltBecause::StillRunning,
                 false => RebuiltBecause::NotWritten,
             };
@@ -88,7 +88,7 @@ mod tests {
     fn what_was_saved_is_what_is_loaded_by_folder_or_by_file() {
         let dir = tempfile::tempdir().unwrap();
         let run = fixture::mixed_run();
-        let path = save(&Folder::open(dir.path()), &run).unwrap();
+        let path = save(&RecordFolder::open(dir.path()), &run).unwrap();
         for place in [dir.path(), path.as_path()] {
             let loaded = load(place).unwrap();
             assert_eq!(loaded.summary.seed, run.summary.seed, "a seed uses all 64 bits");
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(run.summary.status, Status::Interrupted);
         assert!(run.details.rebuilt);
         assert_eq!(run.details.rebuilt_because, Some(RebuiltBecause::NotWritten));
-        let filled = Folder::begun(dir.path().to_owned());
+        let filled = RecordFolder::begun(dir.path().to_owned());
         let because = load(dir.path()).unwrap().details.rebuilt_because;
         assert_eq!(because, Some(RebuiltBecause::StillRunning));
         drop(filled);

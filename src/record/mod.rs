@@ -37,7 +37,7 @@ mod wait_histogram;
 mod window;
 
 pub use error::RecordError;
-pub use folder::Folder;
+pub use folder::RecordFolder;
 pub use load::{folder_of, is_one, load, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
@@ -121,7 +121,7 @@ pub struct Summary {
     pub os: Option<os_figures::OsFigures>,
     /// The database's own counters over the run.
     pub counters: BTreeMap<String, u64>,
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<EndpointShare>,
     pub settle: Option<SettleTimes>,
     /// The reports that the database made of the run by itself; empty where it made none.
     #[serde(default)]
@@ -246,7 +246,7 @@ pub struct WaitRow {
 
 /// One endpoint's share of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Endpoint {
+pub struct EndpointShare {
     pub endpoint: String,
     pub sessions: u32,
     /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to, or an
@@ -359,7 +359,7 @@ pub struct Details {
     /// With RATE: operations that were due and not begun when the run ended.
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
-    pub until_steady: Option<UntilSteady>,
+    pub until_steady: Option<UntilSteadyResult>,
     /// What was counted in the steady window; None where the database was not sampled at its
     /// bounds, and in records made before petal kept it.
     pub steady: Option<WindowTotals>,
@@ -388,7 +388,7 @@ pub struct Suspended {
 
 /// A run that was to end as soon as it was proven to be steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct UntilSteady {
+pub struct UntilSteadyResult {
     /// Bytes that had to be written first; 0 of a run that only reads.
     pub volume_bytes: u64,
     /// From when on the run was steady; null when RUN_TIME ended it before that was proven.

@@ -52,13 +52,13 @@ impl AppendedFile {
 
 /// A file of lines that goes on.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LinesFile {
     file: AppendedFile,
     /// What a line is, for messages.
     what: &'static str,
 }
 
-impl Lines {
+impl LinesFile {
     /// Makes a file that was not there.
     pub fn begin<T: Serialize>(
         path: &Path,
@@ -124,7 +124,7 @@ mod tests {
         // /dev/full takes nothing: a disk that is full, for real.
         let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let file = AppendedFile { path: "journal.ndjson".into(), file };
-        let mut lines = Lines { file, what: "a line" };
+        let mut lines = LinesFile { file, what: "a line" };
         let error = lines.append(&1).unwrap_err().to_string();
         assert!(error.contains("journal.ndjson") && error.contains("free some space"), "{error}");
         assert!(lines.append(&1).is_ok());

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use super::RecordError;
 use super::moment::stamp;
-use super::ndjson::{self, Lines, encoded};
+use super::ndjson::{self, LinesFile, encoded};
 use crate::stats::clock::ClockState;
 use crate::stats::host::HostFacts;
 use crate::stats::os::OsInterval;
@@ -50,12 +50,12 @@ pub struct OsLogLine {
 
 /// A file that goes on.
 #[derive(Debug)]
-pub struct OsLog(Lines);
+pub struct OsLog(LinesFile);
 
 impl OsLog {
     /// Makes a file that was not there.
     pub fn begin(path: &Path, header: &OsLogHeader) -> Result<Self, RecordError> {
-        Lines::begin(path, WHAT, &of_this_format(header)).map(Self)
+        LinesFile::begin(path, WHAT, &of_this_format(header)).map(Self)
     }
 
     /// Appends an interval that ends now. An error is returned once; after it, this does nothing.

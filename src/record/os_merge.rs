@@ -1,5 +1,5 @@
 //! Puts what `petal os` recorded on a database's host into a run's record, by time: both write UTC,
-//! and the database, asked during the run, told how far its clock is ahead. An interval that lies
+//! and the database, asked during the run, said how far its clock is ahead. An interval that lies
 //! partly in a second gives that part of its counts to it.
 
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::path::Path;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use super::figures::{self, Totals};
+use super::figures::{self, IntervalTotals};
 use super::moment::stamp;
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
-use super::{Folder, RecordError, Run};
+use super::{RecordError, RecordFolder, Run};
 use crate::stats::os::{OsInterval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
@@ -43,7 +43,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     let trigger = trigger(run, path)?;
     let elapsed_s = run.summary.elapsed_s;
     let (header, placed, span) = placed(path, trigger, elapsed_s)?;
-    let lines = Lines::new(placed);
+    let lines = SortedLines::new(placed);
     let mut total = lines.whole(0.0, elapsed_s);
     let covered_s = total.sum.seconds;
     if covered_s <= 0.0 {
@@ -109,7 +109,7 @@ pub fn reaches_end(run: &Run, path: &Path) -> bool {
         let (_, _, span) = placed(path, trigger, run.summary.elapsed_s)?;
         Ok(span.map(|(_, end)| end - trigger))
     });
-    // What cannot be read is told when it is merged.
+    // What cannot be read is reported when it is merged.
     span.map_or(true, |length| {
         length.is_some_and(|length| length.as_seconds_f64() >= run.summary.elapsed_s)
     })
@@ -122,7 +122,7 @@ fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
 }
 
 /// Writes the merged seconds beside the record.
-pub fn save_seconds(folder: &Folder, run: &Run) -> Result<(), RecordError> {
+pub fn save_seconds(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     let Some(seen) = &run.details.server_os else { return Ok(()) };
     let path = folder.path().join(SERVER_NAME);
     let header = OsLogHeader {
@@ -200,15 +200,15 @@ impl Clocks {
     }
 }
 
-type Span = (OffsetDateTime, OffsetDateTime);
+type TimeSpan = (OffsetDateTime, OffsetDateTime);
 
 /// The lines around the run, and the span of all of them.
 fn placed(
     path: &Path,
     trigger: OffsetDateTime,
     elapsed_s: f64,
-) -> Result<(OsLogHeader, Vec<SecondSeen>, Option<Span>), RecordError> {
-    let (mut placed, mut span): (Vec<SecondSeen>, Option<Span>) = (Vec::new(), None);
+) -> Result<(OsLogHeader, Vec<SecondSeen>, Option<TimeSpan>), RecordError> {
+    let (mut placed, mut span): (Vec<SecondSeen>, Option<TimeSpan>) = (Vec::new(), None);
     let mut set: Option<(f64, String)> = None;
     let (header, _) = os_log::read(path, |_, line| {
         let Ok(end) = parsed(path, &line.at) else { return };
@@ -241,12 +241,12 @@ fn placed(
 
 /// The lines in the order of their begins. Clocks are set back now and then, so the file's order
 /// may be another one, and lines may overlap.
-struct Lines {
+struct SortedLines {
     placed: Vec<SecondSeen>,
     longest_s: f64,
 }
 
-impl Lines {
+impl SortedLines {
     fn new(mut placed: Vec<SecondSeen>) -> Self {
         placed.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
         let longest_s = placed.iter().map(|line| line.interval.seconds).fold(0.0, f64::max);
@@ -277,7 +277,7 @@ fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     run.summary.per_second = run.summary.per_second.with_device_over(run.details.device, seconds);
     if let Some(steady) = &mut run.summary.steady {
         let rows = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
-        let Totals { device, cpu, .. } = Totals::of(rows);
+        let IntervalTotals { device, cpu, .. } = IntervalTotals::of(rows);
         let seconds = steady.to_s - steady.from_s;
         steady.per_second = steady.per_second.with_device_over(device, seconds);
         if let Some(totals) = &mut run.details.steady {
@@ -487,7 +487,7 @@ mod tests {
         let path = recorded(dir.path(), -20, 200, 0.0);
         let mut run = remote();
         merge(&mut run, &path).unwrap();
-        let folder = Folder::open(dir.path());
+        let folder = RecordFolder::open(dir.path());
         save_seconds(&folder, &run).unwrap();
         super::super::save(&folder, &run).unwrap();
         let again = super::super::load(dir.path()).unwrap();
@@ -515,7 +515,7 @@ mod tests {
                 placed.iter().filter_map(|line| line.within(from_s, to_s)).collect();
             let switches = |part: &OsInterval| part.counts.context_switches.unwrap();
             let expected: u64 = all.iter().map(switches).sum();
-            let whole = Lines::new(placed).whole(from_s, to_s);
+            let whole = SortedLines::new(placed).whole(from_s, to_s);
             prop_assert_eq!(whole.intervals, all.len() as u64);
             prop_assert_eq!(whole.sum.counts.context_switches.unwrap_or(0), expected);
         }

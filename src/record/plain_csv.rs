@@ -11,7 +11,7 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::observation::{Observation, metric};
 use super::{RecordError, Status, format};
-use column::Column;
+use column::CsvColumn;
 
 /// Reads a file. `factors` names the factor columns; None leaves it to the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
@@ -73,7 +73,7 @@ fn separator(text: &str) -> u8 {
 }
 
 fn observation(
-    columns: &[Column],
+    columns: &[CsvColumn],
     row: &StringRecord,
     separator: u8,
 ) -> Result<Observation, String> {
@@ -81,15 +81,17 @@ fn observation(
     for (column, field) in columns.iter().zip(row) {
         let figure = || number(field, separator).map_err(|why| format!("{}: {why}", column.name()));
         match column {
-            Column::Factor(name) => seen.factors.push((name.clone(), field.to_owned())),
-            Column::Repeat => seen.repeat = whole("repeat", figure()?)?.map(|n| n as u32),
-            Column::ActiveBytes => seen.active_bytes = whole("active_bytes", figure()?)?,
-            Column::Elapsed => seen.elapsed_s = figure()?,
-            Column::Source => seen.source = field.to_owned(),
-            Column::Status => seen.status = status(field)?,
-            Column::Cell | Column::Window => {}
-            Column::Started => seen.started_at = Some(field.to_owned()).filter(|s| !s.is_empty()),
-            Column::Figure { name, scale, endpoint } => {
+            CsvColumn::Factor(name) => seen.factors.push((name.clone(), field.to_owned())),
+            CsvColumn::Repeat => seen.repeat = whole("repeat", figure()?)?.map(|n| n as u32),
+            CsvColumn::ActiveBytes => seen.active_bytes = whole("active_bytes", figure()?)?,
+            CsvColumn::Elapsed => seen.elapsed_s = figure()?,
+            CsvColumn::Source => seen.source = field.to_owned(),
+            CsvColumn::Status => seen.status = status(field)?,
+            CsvColumn::Cell | CsvColumn::Window => {}
+            CsvColumn::Started => {
+                seen.started_at = Some(field.to_owned()).filter(|s| !s.is_empty())
+            }
+            CsvColumn::Figure { name, scale, endpoint } => {
                 let Some(value) = figure()?.map(|value| value * scale) else { continue };
                 match endpoint {
                     None => drop(seen.metrics.insert(name.clone(), value)),
@@ -159,7 +161,7 @@ fn whole(what: &str, value: Option<f64>) -> Result<Option<u64>, String> {
 
 /// The whole of what was reported per node: rates add up, latencies are weighed by the rate of what
 /// was timed. One node that does not tell leaves the whole unknown.
-fn sum_endpoints(seen: &mut Observation, columns: &[Column]) {
+fn sum_endpoints(seen: &mut Observation, columns: &[CsvColumn]) {
     for (name, by_endpoint) in &seen.endpoints {
         let expected = columns.iter().filter(|column| column.is_of_endpoint(name)).count();
         if by_endpoint.len() < expected || seen.metrics.contains_key(name) {

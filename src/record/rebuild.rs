@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, Totals};
-use super::journal::{self, Counted, JournalLine};
+use super::figures::{self, IntervalTotals};
+use super::journal::{self, CountedSeconds, JournalLine};
 use super::latency_log::{self, Intervals};
 use super::{CountedUntil, RecordError, Run, Second, Status, Steady};
 use crate::stats::os::DeviceCounts;
@@ -84,11 +84,11 @@ fn fill_totals(
     run: &mut Run,
     timeline: Vec<Second>,
     last: Option<JournalLine>,
-    counted: Option<Counted>,
+    counted: Option<CountedSeconds>,
 ) {
-    let totals = Totals::of(&timeline);
+    let totals = IntervalTotals::of(&timeline);
     let counted = counted.map(|counted| (&timeline[..counted.seconds], counted.line));
-    let io = counted.as_ref().map_or(totals.io, |(seconds, _)| Totals::of(*seconds).io);
+    let io = counted.as_ref().map_or(totals.io, |(seconds, _)| IntervalTotals::of(*seconds).io);
     let device = totals.device.or_else(|| watched_device(run));
     let (summary, details) = (&mut run.summary, &mut run.details);
     // From the trigger to the end of the last second, as elapsed_s is meant.
@@ -104,7 +104,7 @@ fn fill_totals(
         ));
     }
     let counted_s = summary.counted_until.map_or(summary.elapsed_s, |until| until.second);
-    let whole = Totals { seconds: summary.elapsed_s, device, ..totals };
+    let whole = IntervalTotals { seconds: summary.elapsed_s, device, ..totals };
     summary.per_second = whole.per_second().with_database_over(&io, counted_s);
     details.io = io;
     if let Some(last) = last {
@@ -125,7 +125,7 @@ fn fill_totals(
         );
     }
     details.timeline = timeline;
-    run.set_totals(&Totals { device, ..totals });
+    run.set_totals(&IntervalTotals { device, ..totals });
 }
 
 fn end_s(second: &Second) -> f64 {
@@ -186,7 +186,7 @@ fn fill_steady(run: &mut Run, intervals: Option<&Intervals>) {
         Steady {
             from_s,
             to_s,
-            per_second: Totals::of(seconds).per_second(),
+            per_second: IntervalTotals::of(seconds).per_second(),
             latency_us: merged.map(|(kind, latencies)| (kind, latencies.summary())).collect(),
             ..Steady::default()
         }

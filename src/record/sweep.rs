@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::observation::Observation;
 use super::replay::ReplayOf;
-use super::{Folder, RecordError, Run, Status, as_text, format};
+use super::{RecordError, RecordFolder, Run, Status, as_text, format};
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
@@ -232,7 +232,7 @@ impl Sweep {
 }
 
 /// Writes `sweep.json`, whole or not at all.
-pub fn save(folder: &Folder, sweep: &Sweep) -> Result<PathBuf, RecordError> {
+pub fn save(folder: &RecordFolder, sweep: &Sweep) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), "the sweep", sweep)?;
     folder.write_atomically(NAME, &text)
 }
@@ -312,15 +312,15 @@ pub fn load(dir: &Path) -> Result<Swept, RecordError> {
 }
 
 /// The folder in which a cell is run, empty: what an earlier attempt left is removed.
-pub fn begin_cell(dir: &Path, name: &str) -> Result<Folder, RecordError> {
+pub fn begin_cell(dir: &Path, name: &str) -> Result<RecordFolder, RecordError> {
     let path = dir.join(format!("{name}{UNFINISHED}"));
     remove(&path)?;
     fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    Ok(Folder::begun(path))
+    Ok(RecordFolder::begun(path))
 }
 
 /// The cell is done: its folder gets its name.
-pub fn finish_cell(dir: &Path, name: &str, folder: &Folder) -> Result<(), RecordError> {
+pub fn finish_cell(dir: &Path, name: &str, folder: &RecordFolder) -> Result<(), RecordError> {
     let path = dir.join(name);
     fs::rename(folder.path(), &path).map_err(|source| RecordError::io("make", &path, source))?;
     if let Ok(parent) = fs::File::open(dir) {
@@ -424,7 +424,7 @@ mod tests {
         let mut before = sweep(plan.clone());
         before.status = Status::Complete;
         before.cells = vec![run_cell(dir.path(), &plan, 1, 1), run_cell(dir.path(), &plan, 2, 1)];
-        save(&Folder::open(dir.path()), &before).unwrap();
+        save(&RecordFolder::open(dir.path()), &before).unwrap();
         // One that is in the index, and one that is not yet.
         run_cell(dir.path(), &plan, 2, 2);
         for cell in [&before.cells[0].folder, "cell002-sessions2-r2"] {
@@ -438,7 +438,7 @@ mod tests {
             let missing: Vec<_> = seen.failures.iter().map(|f| (f.number, f.repeat)).collect();
             assert_eq!(missing, [(1, 1), (2, 2)]);
             assert!(seen.failures[0].message.contains("run.json cannot be read"));
-            save(&Folder::open(dir.path()), &seen).unwrap();
+            save(&RecordFolder::open(dir.path()), &seen).unwrap();
             assert_eq!(load(dir.path()).unwrap().runs.len(), 1);
         }
         let aside = set_damaged_aside(dir.path(), &read(dir.path()).unwrap()).unwrap();
@@ -522,7 +522,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut sweep = sweep(plan(&[("sessions", &["1", "2", "4"])]));
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
-        save(&Folder::open(dir.path()), &sweep).unwrap();
+        save(&RecordFolder::open(dir.path()), &sweep).unwrap();
         // Done, and not in the index; and one of which only half is there.
         let late = run_cell(dir.path(), &sweep.plan, 3, 2);
         let half = sweep.plan.folder_name(1, &sweep.plan.cells()[0], 1);
@@ -542,7 +542,7 @@ mod tests {
         let mut sweep = sweep(plan(&[("sessions", &["1", "2"])]));
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 1, 1));
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
-        save(&Folder::open(dir.path()), &sweep).unwrap();
+        save(&RecordFolder::open(dir.path()), &sweep).unwrap();
         fs::remove_dir_all(dir.path().join(&sweep.cells[0].folder)).unwrap();
         set_aside(dir.path(), &sweep.cells[1].folder).unwrap();
         assert!(read(dir.path()).unwrap().cells.is_empty());

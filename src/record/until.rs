@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use super::figures::{self, Totals};
+use super::figures::{self, IntervalTotals};
 
 /// Where the database's totals end, as its closing snapshot failed: a second's end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,12 +27,12 @@ impl Run {
         let Some(until) = self.summary.counted_until else { return Cow::Borrowed(self) };
         let mut run = self.clone();
         let seconds = figures::seconds_within(&self.details.timeline, 0.0, until.second);
-        let totals = Totals::of(seconds);
+        let totals = IntervalTotals::of(seconds);
         run.summary.elapsed_s = until.second;
         run.set_totals(&totals);
         run.details.db_time_s = until.db_time_s;
         run.details.think_time_s = until.think_time_s;
-        let counted = Totals { seconds: until.second, io: run.details.io, ..totals };
+        let counted = IntervalTotals { seconds: until.second, io: run.details.io, ..totals };
         run.summary.per_second = counted.per_second();
         Cow::Owned(run)
     }
@@ -60,7 +60,7 @@ mod tests {
         run.summary.counted_until =
             Some(CountedUntil { second: 7.0, of_s: 60.02, db_time_s: 50.0, think_time_s: 0.0 });
         let cut = run.counted();
-        let first = Totals::of(&whole.details.timeline[..7]);
+        let first = IntervalTotals::of(&whole.details.timeline[..7]);
         assert!(first.ops.total > 0 && first.ops.total < whole.summary.ops.total);
         assert_eq!((cut.summary.ops, cut.summary.rows), (first.ops, first.rows));
         assert_eq!(cut.details.device, first.device);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, Totals};
+use super::figures::{self, IntervalTotals};
 use super::os::HostSeen;
 use super::{FileIo, Ops, Rows, Run, WaitHistogram, WaitRow, journal, latency_log};
 use crate::stats::counters::IoCounts;
@@ -168,7 +168,7 @@ pub(super) fn rebuild(folder: &Path, run: &mut Run) {
     };
     let Ok(Some(between)) = journal::between(&folder.join(journal::NAME), bounds) else { return };
     let (from_s, to_s) = bounds;
-    let totals = Totals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
+    let totals = IntervalTotals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
     let waits = figures::wait_rows(&between.waits);
     if let Some(steady) = &mut run.summary.steady {
         let events = &run.details.target.io_events;
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(shown.summary.per_second, steady.per_second);
         assert_eq!(shown.summary.io_latency_us, steady.io_latency_us);
         assert_eq!(shown.summary.latency_us, steady.latency_us);
-        let totals = Totals::of(figures::seconds_within(&run.details.timeline, 5.0, 60.0));
+        let totals = IntervalTotals::of(figures::seconds_within(&run.details.timeline, 5.0, 60.0));
         assert_eq!((shown.details.io, shown.summary.ops), (totals.io, totals.ops));
         assert_eq!(shown.summary.endpoints[0].io, totals.io);
         assert_eq!(shown.summary.elapsed_s, 55.0);

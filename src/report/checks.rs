@@ -37,7 +37,7 @@ fn word(verdict: CheckResult) -> &'static str {
 mod tests {
     use super::*;
     use crate::analysis::host::check;
-    use crate::stats::host::{Device, HostFacts, IdleState, RaidResync};
+    use crate::stats::host::{HostDevice, HostFacts, IdleState, RaidResync};
 
     fn good() -> HostFacts {
         HostFacts {
@@ -55,14 +55,14 @@ mod tests {
             raid_resyncs: Some(Vec::new()),
             dirty_ratio: Some(20),
             dirty_background_ratio: Some(10),
-            devices: vec![Device {
+            devices: vec![HostDevice {
                 name: "nvme0n1".into(),
                 disk: Some("nvme0n1".into()),
                 scheduler: Some("none".into()),
                 rotational: Some(false),
                 write_cache: Some("write through".into()),
                 read_ahead_bytes: Some(128 << 10),
-                ..Device::default()
+                ..HostDevice::default()
             }],
             ..HostFacts::default()
         }
@@ -87,14 +87,14 @@ mod tests {
             product: Some("QEMU Standard PC".into()),
             raid_resyncs: Some(vec![resync]),
             dirty_ratio: None,
-            devices: vec![Device {
+            devices: vec![HostDevice {
                 name: "sda1".into(),
                 disk: Some("sda".into()),
                 scheduler: Some("bfq".into()),
                 rotational: Some(false),
                 write_cache: Some("write back".into()),
                 read_ahead_bytes: Some(8 << 20),
-                ..Device::default()
+                ..HostDevice::default()
             }],
             ..good()
         }

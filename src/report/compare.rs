@@ -5,7 +5,7 @@ use super::json::word;
 use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Align, Table, paragraph};
 use super::text::{bullets, caveats, section};
-use crate::analysis::compare::limits::{LimitResult, Outcome};
+use crate::analysis::compare::limits::{LimitOutcome, LimitResult};
 use crate::analysis::compare::{
     Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
 };
@@ -151,9 +151,9 @@ pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
     section(out, "limits", "fail only when the whole interval is past them");
     for one in held {
         let word = match one.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
-            Outcome::Inconclusive => "INCONCLUSIVE",
+            LimitOutcome::Passed => "passed",
+            LimitOutcome::Failed => "FAILED",
+            LimitOutcome::Inconclusive => "INCONCLUSIVE",
         };
         let because = if one.because.is_empty() { "" } else { ": " };
         let line = format!("{}{because}{}", one.limit, one.because.join("; "));
@@ -250,7 +250,7 @@ fn csv_change(change: Option<&Change>) -> [String; 7] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::compare::{Rules, Side, compare, limits};
+    use crate::analysis::compare::{ComparedSide, Rules, compare, limits};
     use crate::record::observation::metric;
     use crate::record::plain_csv;
 
@@ -258,7 +258,7 @@ mod tests {
 
     fn compression(metrics: &[&str]) -> Comparison {
         let rows = plain_csv::parse(TWO_NODES, "two-nodes.csv", None).unwrap();
-        let sides = Side::split("two-nodes.csv", rows, "compression", None).unwrap();
+        let sides = ComparedSide::split("two-nodes.csv", rows, "compression", None).unwrap();
         let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
         compare(&sides, &Rules { metrics, in_turn: false }).unwrap()
     }
@@ -347,7 +347,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
             }
         }
         let rows = plain_csv::parse(&text, "t.csv", None).unwrap();
-        let sides = Side::split("t.csv", rows, "target", None).unwrap();
+        let sides = ComparedSide::split("t.csv", rows, "target", None).unwrap();
         let shown = render(&compare(&sides, &Rules::default()).unwrap(), &[]);
         let table = shown.split("PIOPS").nth(1).unwrap().split("WHAT DIFFERS").next().unwrap();
         insta::assert_snapshot!(table, @"

@@ -8,7 +8,7 @@ use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{DeviceUse, OsInterval};
 
 /// A figure of one interval, in the unit that its tool prints.
-type Figure = fn(&OsInterval) -> Option<f64>;
+type OsFigure = fn(&OsInterval) -> Option<f64>;
 
 const KIB: f64 = 1024.0;
 /// Microseconds of a second in one per cent of it.
@@ -20,7 +20,7 @@ fn processors(interval: &OsInterval) -> Option<CpuPercents> {
 
 /// Every column of a host, but for those of its devices. Processes are in per cent of one
 /// processor, as pidstat tells them.
-const HOST: [(&str, Figure); 46] = [
+const HOST: [(&str, OsFigure); 46] = [
     ("mpstat.%usr", |i| Some(processors(i)?.usr)),
     ("mpstat.%nice", |i| Some(processors(i)?.nice)),
     ("mpstat.%sys", |i| Some(processors(i)?.sys)),

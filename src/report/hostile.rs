@@ -13,7 +13,7 @@ use crate::analysis;
 use crate::analysis::compare as comparing;
 use crate::record::calibration::Calibration;
 use crate::record::sweep::{Axis, CellFailure, Swept};
-use crate::record::{Folder, Run, fixture, plain_csv};
+use crate::record::{RecordFolder, Run, fixture, plain_csv};
 use crate::settings::printable::printable;
 
 pub(super) const HOSTILE: &str = "=cmd|' /C calc'!A0\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{202e}\r\nforged: line\
@@ -122,9 +122,9 @@ fn search(paths: Vec<PathBuf>) {
     }
 }
 
-fn in_folder(write: impl FnOnce(&Folder) -> Vec<PathBuf>) {
+fn in_folder(write: impl FnOnce(&RecordFolder) -> Vec<PathBuf>) {
     let dir = tempfile::tempdir().unwrap();
-    search(write(&Folder::open(dir.path())));
+    search(write(&RecordFolder::open(dir.path())));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn texts_of_a_calibration_do_nothing_in_its_reports() {
 fn texts_of_a_comparison_do_nothing_in_it() {
     let table = "compression,update_pct,reads_s\noff,0,100\noff,0,101\non,0,90\non,0,91\n";
     let rows = plain_csv::parse(table, "t.csv", None).unwrap();
-    let sides = comparing::Side::split("t.csv", rows, "compression", None).unwrap();
+    let sides = comparing::ComparedSide::split("t.csv", rows, "compression", None).unwrap();
     let rules = comparing::Rules { metrics: Vec::new(), in_turn: false };
     let mut comparison = comparing::compare(&sides, &rules).unwrap();
     let hostile = || HOSTILE.to_owned();

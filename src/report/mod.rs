@@ -40,7 +40,7 @@ use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::petals::Petals;
 use crate::record::calibration::Calibration;
 use crate::record::sweep::Swept;
-use crate::record::{self, Folder, RecordError, Run, latency_log};
+use crate::record::{self, RecordError, RecordFolder, Run, latency_log};
 use crate::settings::objective::Objective;
 use crate::settings::printable::printable;
 
@@ -50,7 +50,7 @@ pub const CSV_NAME: &str = "timeline.csv";
 pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
-pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
     let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run))?;
     let spreads = latency_log::spreads(folder.path());
     let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
@@ -63,14 +63,14 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
 
 /// Writes what the operating system saw as the files that SLOB leaves, and returns their paths; none
 /// where it was not watched.
-pub fn write_os_text(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+pub fn write_os_text(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
     let files = os_text::files(run).into_iter().flatten();
     files.map(|(name, text)| folder.write_atomically(name, text.as_bytes())).collect()
 }
 
 /// Writes every report of a sweep into its folder, and returns their paths.
 pub fn write_sweep(
-    folder: &Folder,
+    folder: &RecordFolder,
     swept: &Swept,
     objective: Option<&Objective>,
 ) -> Result<Vec<PathBuf>, RecordError> {
@@ -100,7 +100,7 @@ const FIT_SVG_NAME: &str = "will-it-fit.svg";
 
 /// Writes the break point of a replay into the folder of its sweep, and returns the paths. The page
 /// needs the profile that lies there.
-fn write_fit(folder: &Folder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
+fn write_fit(folder: &RecordFolder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
     let text = replay::break_point(found);
     let mut written = vec![folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?];
     let path = folder.path().join(record::profile::NAME);
@@ -116,7 +116,7 @@ fn write_fit(folder: &Folder, found: &BreakPoint) -> Result<Vec<PathBuf>, Record
 
 /// Writes every report of a calibration into its folder, and returns their paths.
 pub fn write_calibration(
-    folder: &Folder,
+    folder: &RecordFolder,
     measured: &Calibration,
 ) -> Result<Vec<PathBuf>, RecordError> {
     let page = made(folder, html::NAME, "the report as a page", html::calibration(measured))?;
@@ -128,7 +128,7 @@ pub fn write_calibration(
 
 /// The text of a report, or why there is none.
 fn made<E: std::fmt::Display>(
-    folder: &Folder,
+    folder: &RecordFolder,
     name: &str,
     what: &'static str,
     text: Result<String, E>,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn reports_are_rebuilt_the_same_from_the_record() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path());
+        let folder = RecordFolder::open(dir.path());
         let mut run = fixture::mixed_run();
         run.summary.findings = analysis::judge(&run);
         record::save(&folder, &run).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::record::Run;
 
-pub(super) struct Sources {
+pub(super) struct FigureSources {
     /// Of a layer's row, above the device.
     pub name: &'static str,
     pub layers: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Sources {
     pub counters: &'static str,
 }
 
-const DATABASE: Sources = Sources {
+const DATABASE: FigureSources = FigureSources {
     name: "database",
     layers: "petal, the database, the device",
     counts: "petal's counts, the database's, the device's",
@@ -26,7 +26,7 @@ const DATABASE: Sources = Sources {
     counters: "The database's own counters",
 };
 
-const BARE_DEVICE: Sources = Sources {
+const BARE_DEVICE: FigureSources = FigureSources {
     name: "petal",
     layers: "petal, the device",
     counts: "petal's counts, the device's",
@@ -37,6 +37,6 @@ const BARE_DEVICE: Sources = Sources {
     counters: "Petal's own counters",
 };
 
-pub(super) fn of(run: &Run) -> &'static Sources {
+pub(super) fn of(run: &Run) -> &'static FigureSources {
     if run.is_bare_device() { &BARE_DEVICE } else { &DATABASE }
 }

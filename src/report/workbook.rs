@@ -29,7 +29,7 @@ struct Sheet {
 }
 
 /// One chart of a sheet: what it draws over which column, a series for each value of another one.
-struct Drawing<'a> {
+struct SheetChart<'a> {
     kind: ChartType,
     title: &'a str,
     x: &'a str,
@@ -52,7 +52,7 @@ pub fn runs(
     }
     let petals = petals_of(observations);
     let is_one = all.len() == 1;
-    let over_time = |title, ys, y_title| Drawing {
+    let over_time = |title, ys, y_title| SheetChart {
         kind: ChartType::ScatterStraight,
         title,
         x: "from_s",
@@ -60,7 +60,7 @@ pub fn runs(
         y_title,
         by: Some("run").filter(|_| !is_one),
     };
-    let of_seconds: &[Drawing<'_>] = &[
+    let of_seconds: &[SheetChart<'_>] = &[
         over_time("Operations over time", &["ops"], "operations in the second"),
         over_time(
             "Physical reads over time",
@@ -69,7 +69,7 @@ pub fn runs(
         ),
         over_time("Latency of SELECT over time", &["select_p99_us"], "p99, us"),
     ];
-    let longest = Drawing {
+    let longest = SheetChart {
         kind: ChartType::Bar,
         title: "Where time went",
         x: "event",
@@ -111,7 +111,7 @@ pub fn reports(reports: &[Report]) -> Result<Vec<u8>, WorkbookError> {
     ])
 }
 
-const PETALS: [Drawing<'static>; 1] = [Drawing {
+const PETALS: [SheetChart<'static>; 1] = [SheetChart {
     kind: ChartType::ScatterStraightWithMarkers,
     title: "Petals: single-block read latency by physical I/O",
     x: "piops",
@@ -238,7 +238,7 @@ impl Sheet {
     }
 
     /// None where a column is not there, or nothing in it is known.
-    fn chart(&self, drawing: &Drawing<'_>) -> Option<Chart> {
+    fn chart(&self, drawing: &SheetChart<'_>) -> Option<Chart> {
         let x = self.column(drawing.x)?;
         let mut chart = Chart::new(drawing.kind);
         let mut is_empty = true;
@@ -272,7 +272,9 @@ fn number(cell: &str) -> Option<f64> {
 }
 
 /// The workbook of all sheets that have a row; charts stand at the right of the figures.
-fn written<const N: usize>(sheets: [(Sheet, &[Drawing<'_>]); N]) -> Result<Vec<u8>, WorkbookError> {
+fn written<const N: usize>(
+    sheets: [(Sheet, &[SheetChart<'_>]); N],
+) -> Result<Vec<u8>, WorkbookError> {
     let mut workbook = Workbook::new();
     for (sheet, drawings) in sheets.iter().filter(|(sheet, _)| !sheet.rows.is_empty()) {
         let worksheet = workbook.add_worksheet();

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use crate::record::driver_hosts::HostShare;
-use crate::record::figures::{self, Totals};
-use crate::record::journal::WaitTotal;
+use crate::record::figures::{self, IntervalTotals};
+use crate::record::journal::JournalWait;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::OsFigures;
 use crate::record::os_log::OsLogHeader;
 use crate::record::server_report::SeenReport;
 use crate::record::{
-    CountedUntil, Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
+    CountedUntil, Details, EndpointShare, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
     SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram, WindowTotals,
 };
 use crate::stats::counters::Counters;
@@ -29,12 +29,12 @@ use super::job::{Job, Prepared};
 use super::steady_window;
 
 /// The raw results of a run.
-pub struct Measured {
+pub struct RunMeasurements {
     pub elapsed_s: f64,
     /// The closing snapshot was taken when all hosts of the run had ended.
     pub all_ended: bool,
     pub totals: Tally,
-    pub steady: steady_window::Steady,
+    pub steady: steady_window::SteadyStretch,
     pub timeline: Vec<Second>,
     /// Deltas per endpoint, to the end or until `counted_until`; None when there are none.
     pub counters: Option<Vec<Counters>>,
@@ -97,7 +97,7 @@ fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
 pub fn run(
     job: &Job<'_>,
     prepared: Prepared,
-    mut measured: Measured,
+    mut measured: RunMeasurements,
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
@@ -118,16 +118,16 @@ pub fn run(
 fn summary(
     job: &Job<'_>,
     opening: Summary,
-    measured: Measured,
+    measured: RunMeasurements,
     total: &Counters,
     details: &Details,
 ) -> Summary {
     let totals = &measured.totals;
     let (ops, rows) = (Ops::from(totals), Rows::from(totals));
     let (seconds, device) = (measured.elapsed_s, details.device);
-    let own = Totals { seconds, ops, rows, device, ..Totals::default() };
+    let own = IntervalTotals { seconds, ops, rows, device, ..IntervalTotals::default() };
     let database_s = measured.counted_until.map_or(measured.elapsed_s, |until| until.second);
-    let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
+    let waits: Vec<JournalWait> = total.waits.iter().map(JournalWait::from).collect();
     let waits = figures::wait_rows(&waits);
     Summary {
         status: status(job, &measured),
@@ -163,7 +163,12 @@ fn summary(
 }
 
 /// Takes the seconds out of `measured`: those of a day would not be held twice.
-fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Counters) -> Details {
+fn details(
+    job: &Job<'_>,
+    opening: Details,
+    measured: &mut RunMeasurements,
+    total: &Counters,
+) -> Details {
     Details {
         io: total.io,
         device: measured.os.as_ref().and_then(OsInterval::device),
@@ -235,7 +240,7 @@ pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
 }
 
 /// The whole from the samples around the run; the seconds add only how gauges moved.
-fn os_seen(opening: HostSeen, measured: &mut Measured) -> HostSeen {
+fn os_seen(opening: HostSeen, measured: &mut RunMeasurements) -> HostSeen {
     let whole = Whole {
         sum: measured.os.clone().unwrap_or_default(),
         ranges: measured.os_ranges,
@@ -270,7 +275,7 @@ pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     main + scanned * target.block_size
 }
 
-fn status(job: &Job<'_>, measured: &Measured) -> Status {
+fn status(job: &Job<'_>, measured: &RunMeasurements) -> Status {
     if job.is_interrupted() {
         Status::Interrupted
     } else if measured.lost.len() == job.seats.len() || measured.data_vanished.is_some() {
@@ -281,15 +286,15 @@ fn status(job: &Job<'_>, measured: &Measured) -> Status {
 }
 
 /// petal's figures over whole seconds, the others' over the time between their samples.
-fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
+fn steady(window: &steady_window::SteadyStretch, details: &Details) -> Option<Steady> {
     let steady_window::Stretch { tally, from_s, to_s } = &window.seconds;
     let seconds = to_s - from_s;
     let (ops, rows) = (Ops::from(tally), Rows::from(tally));
-    let own = Totals { seconds, ops, rows, ..Totals::default() }.per_second();
+    let own = IntervalTotals { seconds, ops, rows, ..IntervalTotals::default() }.per_second();
     let totals = details.steady.as_ref();
     let sampled = totals.map(|totals| {
         let (seconds, io, device) = (totals.counted_s, totals.io, totals.device);
-        Totals { seconds, io, device, ..Totals::default() }.per_second()
+        IntervalTotals { seconds, io, device, ..IntervalTotals::default() }.per_second()
     });
     let (ops, rows, commits) = (own.ops, own.rows, own.commits);
     let counters = window.counters().as_deref().and_then(Counters::sum).unwrap_or_default();
@@ -308,14 +313,14 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
 
 fn window_totals(
     job: &Job<'_>,
-    window: &steady_window::Steady,
+    window: &steady_window::SteadyStretch,
     is_local: bool,
 ) -> Option<WindowTotals> {
     let counters = window.counters()?;
     let total = Counters::sum(&counters).unwrap_or_default();
     let tally = &window.seconds.tally;
     let os = window.os();
-    let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
+    let waits: Vec<JournalWait> = total.waits.iter().map(JournalWait::from).collect();
     Some(WindowTotals {
         counted_s: window.counted_s()?,
         ops: Ops::from(tally),
@@ -355,14 +360,14 @@ fn endpoints(
     endpoints: u32,
     read_event: &str,
     counters: &[Counters],
-) -> Vec<Endpoint> {
+) -> Vec<EndpointShare> {
     // A single entry is that of all sessions.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
     counters
         .iter()
         .enumerate()
-        .map(|(at, counters)| Endpoint {
+        .map(|(at, counters)| EndpointShare {
             endpoint: counters.endpoint.clone(),
             sessions: sessions(at) as u32,
             is_beside: at >= endpoints as usize,
@@ -374,7 +379,7 @@ fn endpoints(
 
 /// Time over waits; None where they were not counted, or there were none.
 fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
-    let rows = counters.waits.iter().filter(|wait| wait.name == read_event).map(WaitTotal::from);
+    let rows = counters.waits.iter().filter(|wait| wait.name == read_event).map(JournalWait::from);
     figures::wait_rows(&rows.collect::<Vec<_>>()).first()?.avg_us
 }
 

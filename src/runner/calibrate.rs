@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::RunError;
-use crate::analysis::calibration::{Bound, best, under};
+use crate::analysis::calibration::{LatencyBound, best, under};
 use crate::engine::device::Device;
 use crate::engine::device::calibration_target::{
-    CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, Wanted,
+    CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, WantedStretch,
 };
-use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
+use crate::engine::device::measure::{IoMeasurements, IoPattern, LOG_BYTES};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
-use crate::record::{Folder, RecordError, Status, moment};
+use crate::record::{RecordError, RecordFolder, Status, moment};
 use crate::report;
 use crate::settings::Settings;
 use crate::stats::devices::{self, DataDevices};
@@ -47,7 +47,7 @@ pub struct CalibrationPlan {
     /// None: chosen by depth and processors.
     pub threads: Option<u32>,
     pub storage_cache: Option<u64>,
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<LatencyBound>,
     pub seed: u64,
 }
 
@@ -98,14 +98,14 @@ impl CalibrationPlan {
             })
     }
 
-    fn work(&self, measurement: Measurement) -> Option<Work> {
+    fn work(&self, measurement: Measurement) -> Option<IoPattern> {
         let at_random = |read_pct: u8, depth: u32| {
             let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
             let threads = self.threads.unwrap_or(depth.div_ceil(DEPTH_PER_THREAD).min(cpus));
             let request_bytes = self.block_bytes;
-            Work { read_pct, request_bytes, in_order: false, depth, threads }
+            IoPattern { read_pct, request_bytes, in_order: false, depth, threads }
         };
-        let in_order = |read_pct: u8| Work {
+        let in_order = |read_pct: u8| IoPattern {
             read_pct,
             request_bytes: LARGE_BYTES,
             in_order: true,
@@ -124,7 +124,7 @@ impl CalibrationPlan {
 }
 
 impl Sum {
-    fn add(&mut self, measured: &Measured, device: Option<DeviceCounts>) {
+    fn add(&mut self, measured: &IoMeasurements, device: Option<DeviceCounts>) {
         self.iops.push(measured.requests() as f64 / measured.seconds.max(1e-9));
         self.device = match self.rounds {
             0 => device,
@@ -151,7 +151,7 @@ impl Sum {
         self.per_second() * f64::from(request_bytes) / 1e6
     }
 
-    fn point(&self, work: &Work) -> CurvePoint {
+    fn point(&self, work: &IoPattern) -> CurvePoint {
         let summary = |latencies: &Latencies| -> Option<LatencySummary> {
             (latencies.count() > 0).then(|| latencies.summary())
         };
@@ -209,13 +209,13 @@ pub struct WrittenCalibration {
 /// One calibration into a folder of its own below OUT. An error means that nothing was measured.
 pub fn run_once(
     settings: &Settings,
-    wanted: &Wanted,
+    wanted: &WantedStretch,
     plan: &CalibrationPlan,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<WrittenCalibration, RunError> {
     let device = Device::open(settings)?;
-    let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
+    let folder = RecordFolder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
     // The target is gone again afterwards, unless it is to be kept.
     let calibrated = device
         .calibration_target(wanted, progress, stop)
@@ -329,7 +329,7 @@ impl Measuring<'_> {
         &self,
         measurement: Measurement,
         seed: u64,
-    ) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
+    ) -> Result<(IoMeasurements, Option<DeviceCounts>), EngineError> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
         let work = self.plan.work(measurement);

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError, Result};
-use crate::record::Folder;
+use crate::record::RecordFolder;
 use crate::record::driver_hosts::CommonStart;
 use crate::record::ledger::LedgerFile;
 use crate::settings::Settings;
@@ -40,7 +40,7 @@ pub struct Job<'a> {
     pub start: Start<'a>,
     pub loaded: Vec<LoadedSchema>,
     /// The folder of the record; without one only the returned value is left.
-    pub folder: Option<&'a Folder>,
+    pub folder: Option<&'a RecordFolder>,
     /// The file that `petal os` records on the database's host, where that is another host.
     pub os_data: Option<&'a Path>,
     /// Where acknowledged commits are written down; None without a ledger.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::record::{self, Folder, Run};
+use crate::record::{self, RecordFolder, Run};
 use crate::report;
 
 use super::RunError;
@@ -13,14 +13,14 @@ use super::RunError;
 /// A run that was measured, and its folder.
 pub struct RunWithFolder {
     pub run: Run,
-    pub folder: Folder,
+    pub folder: RecordFolder,
     /// An error after the figures were measured: a hook, a report that could not be written.
     pub failure: Option<RunError>,
 }
 
 /// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
 pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolder, RunError> {
-    let folder = Folder::create(out, name, OffsetDateTime::now_utc())?;
+    let folder = RecordFolder::create(out, name, OffsetDateTime::now_utc())?;
     merge_into(folders, folder.clone()).inspect_err(|_| {
         // It was made just now, and holds nothing but what this merge began.
         let _ = std::fs::remove_dir_all(folder.path());
@@ -28,7 +28,7 @@ pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolde
 }
 
 /// Merges into a folder that is there.
-pub fn merge_into(folders: &[PathBuf], folder: Folder) -> Result<RunWithFolder, RunError> {
+pub fn merge_into(folders: &[PathBuf], folder: RecordFolder) -> Result<RunWithFolder, RunError> {
     let mut run = record::merge::merge(folders, &folder)?;
     run.summary.findings = findings::judge(&run);
     record::save(&folder, &run)?;

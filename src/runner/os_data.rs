@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::analysis::findings;
-use crate::record::{Folder, RecordError, Run, os_merge};
+use crate::record::{RecordError, RecordFolder, Run, os_merge};
 
 /// A recorder beside the run may be a second behind its end.
 const LAG_MAX: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub fn wait_for(run: &Run, file: &Path) {
 pub fn merge(
     run: &mut Run,
     file: &Path,
-    folder: &Folder,
+    folder: &RecordFolder,
     note: &dyn Fn(&str),
 ) -> Result<Result<(), RecordError>, RecordError> {
     let notes = os_merge::merge(run, file)?;

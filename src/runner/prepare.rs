@@ -9,7 +9,7 @@ use crate::stats::cgroup::Groups;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::HostFacts;
-use crate::stats::os::{self, Database, OsInterval, Probe};
+use crate::stats::os::{self, DatabaseLocation, OsInterval, Probe};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::units::bytes;
 
@@ -86,12 +86,12 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
 /// Of this host: with a database on another one, petal itself and the network are left to see.
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
-        (true, true) => Database::InPetal,
+        (true, true) => DatabaseLocation::InPetal,
         (true, false) => match job.engine.server_processes() {
-            none if none.is_empty() => Database::Unseen,
-            servers => Database::In(servers),
+            none if none.is_empty() => DatabaseLocation::Unseen,
+            servers => DatabaseLocation::In(servers),
         },
-        (false, _) => Database::Unseen,
+        (false, _) => DatabaseLocation::Unseen,
     };
     let none = DataDevices::default();
     Probe::watching(devices.unwrap_or(&none), database, !details.local)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::WorkContext;
-use crate::analysis::profile::of_work::Look;
+use crate::analysis::profile::of_work::WorkSnapshot;
 use crate::engine::{Engine, ProgressUnit, Result};
 use crate::stats::server_work::ServerWork;
 
@@ -19,7 +19,7 @@ pub fn watch(
     every: Duration,
     length: Duration,
     context: &WorkContext<'_>,
-) -> Result<Vec<Look>> {
+) -> Result<Vec<WorkSnapshot>> {
     let begun = Instant::now();
     let first = engine.server_work()?;
     let mut looks = vec![look(begun, Ok(first))];
@@ -44,10 +44,10 @@ pub fn watch(
     Ok(looks)
 }
 
-fn look(begun: Instant, work: Result<Vec<ServerWork>, String>) -> Look {
+fn look(begun: Instant, work: Result<Vec<ServerWork>, String>) -> WorkSnapshot {
     // The moment at which the answer is there: counters are read just before.
     let now = OffsetDateTime::now_utc();
-    Look {
+    WorkSnapshot {
         at: PrimitiveDateTime::new(now.date(), now.time()),
         elapsed_s: begun.elapsed().as_secs_f64(),
         work,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, Stop};
-use crate::stats::os::{OsInterval, Probe, Sample};
+use crate::stats::os::{OsInterval, OsSample, Probe};
 
 /// Dirty pages below this are no load worth waiting for.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
@@ -86,7 +86,7 @@ fn waited_for_idle(waited: Duration) -> String {
 }
 
 /// Names the activity that goes on; None when the host is quiet or cannot be seen.
-fn unrest(now: &Sample, earlier: &Sample) -> Option<String> {
+fn unrest(now: &OsSample, earlier: &OsSample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::series::{RunSeries, UsedData};
 use super::{RunError, WorkContext};
-use crate::analysis::replay::measured::Measured;
-use crate::analysis::replay::{Asked, Ground, Played, ReplayPlan, plan};
+use crate::analysis::replay::measured::TrialMeasurements;
+use crate::analysis::replay::{Ground, Played, ReplayOptions, ReplayPlan, plan};
 use crate::engine::EngineError;
 use crate::record::Status;
 use crate::record::profile::Profile;
@@ -27,7 +27,7 @@ const MOVED_MAX: f64 = 0.03;
 pub struct ReplayRequest<'a> {
     pub profile: &'a Profile,
     pub played: Played,
-    pub asked: Asked,
+    pub asked: ReplayOptions,
     /// The length of a trial; zero: none.
     pub trial: Duration,
     /// Settings without a plan: target and length of a run.
@@ -60,9 +60,10 @@ pub fn fit(
     ground: &Ground,
     context: &WorkContext<'_>,
 ) -> Result<ReplayPlan, RunError> {
-    let planned =
-        |length: Duration, trial: Option<&Measured>| planned(request, ground, length, trial);
-    let mut found: Option<Measured> = None;
+    let planned = |length: Duration, trial: Option<&TrialMeasurements>| {
+        planned(request, ground, length, trial)
+    };
+    let mut found: Option<TrialMeasurements> = None;
     let mut tried = planned(request.trial, None)?;
     let trials = if request.trial.is_zero() { 0 } else { TRIALS_MAX };
     for _ in 0..trials {
@@ -130,7 +131,7 @@ fn planned(
     request: &ReplayRequest<'_>,
     ground: &Ground,
     length: Duration,
-    trial: Option<&Measured>,
+    trial: Option<&TrialMeasurements>,
 ) -> Result<ReplayPlan, RunError> {
     plan(request.profile, (request.played, length), ground, request.asked, trial)
         .map_err(|error| RunError::Setting(error.to_string()))
@@ -140,7 +141,7 @@ fn trial(
     request: &ReplayRequest<'_>,
     plan: &ReplayPlan,
     context: &WorkContext<'_>,
-) -> Result<Measured, RunError> {
+) -> Result<TrialMeasurements, RunError> {
     let seconds = request.trial.as_secs();
     context.watch.note(&format!("a trial of {seconds} s tells what a row costs on this target"));
     let settings = Settings {
@@ -155,7 +156,7 @@ fn trial(
     let series = RunSeries::new(context.open(&settings)?, settings, context)?;
     let kept = series.run_once(1, Some("replay-trial"))?;
     match kept.run.summary.status {
-        Status::Complete => Ok(Measured::of(&kept.run)),
+        Status::Complete => Ok(TrialMeasurements::of(&kept.run)),
         Status::Interrupted => Err(EngineError::Interrupted.into()),
         Status::Failed | Status::Incomplete => Err(RunError::Environment(format!(
             "the trial failed: no session reached its end; petal report {} tells why",

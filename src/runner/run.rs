@@ -15,13 +15,13 @@ use crate::record::journal::{self, Journal, Opening};
 use crate::record::latency_log::{self, LatencyLog};
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
-use crate::record::{HookCall, RecordError, Run, SessionLost, Suspended, UntilSteady};
+use crate::record::{HookCall, RecordError, Run, SessionLost, Suspended, UntilSteadyResult};
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
-use crate::stats::os::{Probe, Sample};
+use crate::stats::os::{OsSample, Probe};
 use crate::stats::timeline::Shards;
 
-use super::assemble::{self, Measured};
+use super::assemble::{self, RunMeasurements};
 use super::calibrated;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
@@ -98,11 +98,11 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
 }
 
 /// The opening snapshots of the database, the call of the hook, and the gaps of the database's own report.
-type Begun = (Vec<Counters>, Vec<HookCall>, Vec<String>);
+type RunOpening = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
 /// report first, whose cost is in no figure of petal's.
-fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
+fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<RunOpening, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
     job.start.wait_for_snapshot(job, prepared)?;
@@ -113,7 +113,7 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
 
 /// Waits for the common trigger. The operating system is sampled shortly before it, after the files
 /// are begun, which takes its time on a busy host.
-fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<Sample>, RunError> {
+fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<OsSample>, RunError> {
     job.start.wait_for_sample(job, prepared)?;
     let sample = prepared.probe.as_ref().map(Probe::sample);
     job.start.wait_for_trigger(job, prepared)?;
@@ -202,7 +202,7 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
 
 /// What was noticed while a run was followed.
 struct Followed {
-    until_steady: Option<UntilSteady>,
+    until_steady: Option<UntilSteadyResult>,
     suspended: Option<Vec<Suspended>>,
 }
 
@@ -244,7 +244,7 @@ fn follow<'scope>(
         stop_control.apply(job, &mut pool, bounds);
     }
     job.watch.ended();
-    let until_steady = terms.map(|terms| UntilSteady {
+    let until_steady = terms.map(|terms| UntilSteadyResult {
         volume_bytes: terms.volume_bytes,
         steady_from_s: proven_from_s,
     });
@@ -337,8 +337,8 @@ fn close(
     pool: SessionPool<'_>,
     mut sampler: Sampler<'_>,
     bounds: &Bounds,
-    opening_os: Option<Sample>,
-) -> Measured {
+    opening_os: Option<OsSample>,
+) -> RunMeasurements {
     let standing = standing(job, &pool);
     let last_end_ns = pool.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
     let elapsed_s = match last_end_ns {
@@ -370,7 +370,7 @@ fn close(
     let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     pool.dismiss();
     let watched = sampler.take_watching();
-    Measured {
+    RunMeasurements {
         elapsed_s,
         all_ended,
         totals: sampler.totals,

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Result};
-use crate::record::journal::{Journal, JournalLine, WaitTotal};
+use crate::record::journal::{Journal, JournalLine, JournalWait};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts};
-use crate::stats::os::Sample;
+use crate::stats::os::OsSample;
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::Hot;
 
 use super::deltas::Deltas;
-use super::steady_window::{Bound, SteadyWindow};
+use super::steady_window::{SteadyWindow, WindowBound};
 use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
@@ -35,7 +35,7 @@ const ENDED: [CommonCounter; 3] =
 
 /// The step that the sampler does next within a second.
 #[derive(Clone, Copy)]
-enum Phase {
+enum SamplerStep {
     Sample,
     Harvest,
 }
@@ -49,14 +49,14 @@ struct Mark {
     counters: Option<Arc<Vec<Counters>>>,
     /// Since the trigger, each of [`ENDED`].
     ended: [Option<u64>; ENDED.len()],
-    os: Option<Sample>,
+    os: Option<OsSample>,
 }
 
 pub struct Sampler<'a> {
     parts: Parts<'a>,
     /// Sessions that the journal has as lost.
     lost_reported: BTreeSet<u32>,
-    phase: Phase,
+    phase: SamplerStep,
     /// The second that is under way.
     second: u64,
     /// At the trigger.
@@ -66,7 +66,7 @@ pub struct Sampler<'a> {
     latest: Option<Counters>,
     deltas: Deltas,
     /// The database's totals at the last second's end at which they were sampled.
-    counted: Option<Counted>,
+    counted: Option<SampledTotals>,
     pub totals: Tally,
     pub steady: SteadyWindow,
     pub timeline: Vec<Second>,
@@ -88,7 +88,7 @@ pub struct Parts<'a> {
     /// RUN_TIME.
     pub planned_s: f64,
     pub opening: Vec<Counters>,
-    pub opening_os: Option<Sample>,
+    pub opening_os: Option<OsSample>,
     pub journal: Option<Journal>,
     pub latency_log: Option<LatencyLog>,
 }
@@ -113,7 +113,7 @@ impl<'a> Sampler<'a> {
         };
         Self {
             lost_reported: BTreeSet::new(),
-            phase: Phase::Sample,
+            phase: SamplerStep::Sample,
             second: 0,
             marks: VecDeque::from([first.clone()]),
             first,
@@ -132,26 +132,26 @@ impl<'a> Sampler<'a> {
     pub fn due(&self) -> Instant {
         let end = self.parts.trigger + Duration::from_secs(self.second + 1);
         match self.phase {
-            Phase::Sample => end,
-            Phase::Harvest => end + HARVEST_DELAY,
+            SamplerStep::Sample => end,
+            SamplerStep::Harvest => end + HARVEST_DELAY,
         }
     }
 
     /// Does what is due.
     pub fn tick(&mut self, standing: &Standing) {
         match self.phase {
-            Phase::Sample => {
+            SamplerStep::Sample => {
                 let end_s = self.second as f64 + 1.0;
                 self.sample(
                     [self.parts.warm_up_s, self.parts.planned_s].map(f64::ceil).contains(&end_s),
                 );
-                self.phase = Phase::Harvest;
+                self.phase = SamplerStep::Harvest;
             }
-            Phase::Harvest => {
+            SamplerStep::Harvest => {
                 self.harvest(self.second + 1, None, standing);
                 // A starved petal skips ahead rather than sampling the past.
                 self.second = self.parts.trigger.elapsed().as_secs().max(self.second + 1);
-                self.phase = Phase::Sample;
+                self.phase = SamplerStep::Sample;
             }
         }
     }
@@ -209,7 +209,7 @@ impl<'a> Sampler<'a> {
     fn keep_counted(&mut self, at_s: f64, counters: Arc<Vec<Counters>>) {
         let second = at_s.round();
         if second >= 1.0 && (at_s - second).abs() < NEAR_S {
-            self.counted = Some(Counted { second, counters, times: None });
+            self.counted = Some(SampledTotals { second, counters, times: None });
         }
     }
 
@@ -297,10 +297,10 @@ impl<'a> Sampler<'a> {
     }
 
     /// The second at whose end the database was sampled near that time.
-    fn bound_near(&self, at_s: f64) -> Option<Bound> {
+    fn bound_near(&self, at_s: f64) -> Option<WindowBound> {
         let mark = self.mark_near(at_s)?;
         let counters = Arc::clone(mark.counters.as_ref()?);
-        Some(Bound { at_s: mark.at_s, counters, os: mark.os.clone() })
+        Some(WindowBound { at_s: mark.at_s, counters, os: mark.os.clone() })
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
@@ -322,7 +322,7 @@ impl<'a> Sampler<'a> {
         let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
         let line = JournalLine {
             second: row.clone(),
-            waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
+            waits: latest.iter().flat_map(|c| &c.waits).map(JournalWait::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             uncounted: latest.is_none() && self.parts.counts_database,
             errors: self.totals.errors.clone(),
@@ -378,7 +378,7 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
 }
 
 /// The database's totals since the trigger.
-struct Counted {
+struct SampledTotals {
     second: f64,
     counters: Arc<Vec<Counters>>,
     /// The sessions' time in operations and in think time until then, when that second is counted.
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
     use crate::engine::EngineError;
     use crate::engine::scripted::{Script, Scripted};
-    use crate::record::{Folder, fixture, journal};
+    use crate::record::{RecordFolder, fixture, journal};
 
     use super::super::deltas::tests::sampled;
 
@@ -419,7 +419,7 @@ mod tests {
     fn a_lost_session_is_journaled_once() {
         let dir = tempfile::tempdir().unwrap();
         let opening = journal::Opening::new(fixture::opening());
-        let journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let mut sampler = sampler(&engine, &shards, Some(journal));
         let lost = |session| SessionLost {

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::findings;
 use crate::engine::Engine;
 use crate::record::replay::ReplayOf;
-use crate::record::{self, Folder, RecordError, Run};
+use crate::record::{self, RecordError, RecordFolder, Run};
 use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
@@ -120,7 +120,7 @@ impl<'a> RunSeries<'a> {
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
     pub fn run_once(&self, repeat: u32, name: Option<&str>) -> Result<RunWithFolder, RunError> {
         let name = name.map_or_else(|| self.name(), str::to_owned);
-        let folder = Folder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
+        let folder = RecordFolder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
         self.run_in(folder, 0, repeat)
     }
 
@@ -144,7 +144,7 @@ impl<'a> RunSeries<'a> {
     /// with each other the first one merges what all of them did.
     pub fn run_in(
         &self,
-        folder: Folder,
+        folder: RecordFolder,
         cell: u32,
         repeat: u32,
     ) -> Result<RunWithFolder, RunError> {
@@ -183,7 +183,7 @@ impl<'a> RunSeries<'a> {
     /// folder of the run on all hosts.
     fn run_here(
         &self,
-        folder: Folder,
+        folder: RecordFolder,
         shown: &Path,
         cell: u32,
         repeat: u32,
@@ -225,7 +225,7 @@ impl<'a> RunSeries<'a> {
         })?;
         run.details.replay = self.replay.clone();
         let mut failure = ledger.as_ref().and_then(|ledger| ledger::end(ledger, &mut run).err());
-        // What keeps it from being written is told when it is written whole.
+        // What keeps it from being written is reported when it is written whole.
         let _ = save_before_post(&job, &folder, &run);
         match call_hook(&job, "post") {
             Ok(call) => run.details.hooks.extend(call),
@@ -251,7 +251,7 @@ impl<'a> RunSeries<'a> {
     }
 
     /// `--os-data`. What cannot be merged is a gap; the run itself stays.
-    fn merge_os_data(&self, run: &mut Run, folder: &Folder) -> Result<(), RunError> {
+    fn merge_os_data(&self, run: &mut Run, folder: &RecordFolder) -> Result<(), RunError> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
         let written = os_data::merge(run, file, folder, &|line| self.context.watch.note(line));
@@ -289,7 +289,7 @@ impl<'a> RunSeries<'a> {
 
 /// Keeps the figures whatever becomes of the script, or of petal while it waits for it. What the
 /// script tells enters the record when it has ended.
-fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), RecordError> {
+fn save_before_post(job: &Job<'_>, folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     if job.settings.external_script.is_none() {
         return Ok(());
     }
@@ -303,7 +303,7 @@ fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), Rec
     Ok(())
 }
 
-fn write(folder: &Folder, run: &Run) -> Result<(), RecordError> {
+fn write(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     record::save(folder, run)?;
     report::write_all(folder, run)?;
     Ok(())

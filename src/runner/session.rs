@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
-use crate::stats::timeline::{Ended, EndedAs, Shards, Tally};
+use crate::stats::timeline::{EndedAs, EndedOperation, Shards, Tally};
 use crate::workload::arrivals::Arrivals;
 use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
@@ -54,7 +54,7 @@ pub struct SessionLoop<'a> {
 }
 
 /// The next step of the loop.
-enum Next {
+enum NextStep {
     Execute,
     /// Nothing to execute before this time, since the trigger.
     Wait(Duration),
@@ -81,17 +81,17 @@ impl SessionLoop<'_> {
                 break;
             }
             let next = if is_due {
-                Next::Execute // What is under way ends, and nothing begins.
+                NextStep::Execute // What is under way ends, and nothing begins.
             } else {
                 self.fill(&mut batch, &mut pending, batch_size, now)
             };
             match next {
-                Next::Execute => {}
-                Next::Wait(until) => {
+                NextStep::Execute => {}
+                NextStep::Wait(until) => {
                     self.sleep_until(until);
                     continue;
                 }
-                Next::Think(think) => {
+                NextStep::Think(think) => {
                     let from_ns = self.stop.since_trigger_ns(now);
                     self.sleep_until(Duration::from_nanos(from_ns) + think);
                     let woke_ns = self.stop.since_trigger_ns(Instant::now());
@@ -99,7 +99,7 @@ impl SessionLoop<'_> {
                     self.shards.count(self.seat.session, woke_ns, count);
                     continue;
                 }
-                Next::Done => break,
+                NextStep::Done => break,
             }
             outcomes.ended.clear();
             let called = Instant::now();
@@ -153,7 +153,7 @@ impl SessionLoop<'_> {
         pending: &mut Option<Step>,
         batch_size: usize,
         now: Instant,
-    ) -> Next {
+    ) -> NextStep {
         let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
         let most = batch.len() + batch_size;
         while batch.len() < most && (batch.len() as u64) < self.left {
@@ -162,7 +162,7 @@ impl SessionLoop<'_> {
                 Some(arrivals) => match arrivals.next() {
                     Some(arrival) if arrival.due <= now => Some(arrival),
                     later if batch.is_empty() => {
-                        return Next::Wait(later.map_or(Duration::MAX, |later| later.due));
+                        return NextStep::Wait(later.map_or(Duration::MAX, |later| later.due));
                     }
                     _ => break,
                 },
@@ -173,7 +173,7 @@ impl SessionLoop<'_> {
                 let thinking = batch.is_empty();
                 *pending = Some(Step { think: step.think.filter(|_| !thinking), ..step });
                 if thinking {
-                    return Next::Think(think);
+                    return NextStep::Think(think);
                 }
                 break;
             }
@@ -182,13 +182,13 @@ impl SessionLoop<'_> {
             }
             batch.push(Operation { due: arrival.map(|arrival| arrival.due), ..step.operation });
         }
-        if batch.is_empty() { Next::Done } else { Next::Execute }
+        if batch.is_empty() { NextStep::Done } else { NextStep::Execute }
     }
 
     fn fold(&self, batch: &[Operation], outcomes: &Outcomes) {
         let ended = outcomes.ended.iter().map(|outcome| {
             let operation = &batch[outcome.operation as usize];
-            Ended {
+            EndedOperation {
                 kind: operation.kind,
                 latency_ns: outcome.latency_ns,
                 response_ns: operation

@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
 
 /// A message from a session to the runner.
-enum Report {
+enum SessionReport {
     Ready(Box<dyn Cancel>),
     Refused(EngineError),
     Ended(Box<SessionEnd>),
@@ -36,7 +36,7 @@ enum Report {
 pub struct SessionPool<'scope> {
     members: Vec<Member<'scope>>,
     /// Each with the index of its seat.
-    reports: Receiver<(usize, Report)>,
+    reports: Receiver<(usize, SessionReport)>,
 }
 
 struct Member<'scope> {
@@ -76,19 +76,19 @@ impl<'scope> SessionPool<'scope> {
         let mut ready = 0;
         while ready < sessions {
             match self.reports.recv_timeout(POLL) {
-                Ok((index, Report::Ready(cancel))) => {
+                Ok((index, SessionReport::Ready(cancel))) => {
                     self.members[index].cancel = Some(cancel);
                     ready += 1;
                     job.watch.advance(1);
                 }
-                Ok((_, Report::Refused(_))) if job.is_interrupted() => {
+                Ok((_, SessionReport::Refused(_))) if job.is_interrupted() => {
                     return Err(EngineError::Interrupted.into());
                 }
-                Ok((index, Report::Refused(error))) => {
+                Ok((index, SessionReport::Refused(error))) => {
                     let (session, sessions) = (job.seats[index].session, sessions as u32);
                     return Err(RunError::Connect { session, sessions, error });
                 }
-                Ok((_, Report::Ended(_))) => unreachable!("nothing ends before the trigger"),
+                Ok((_, SessionReport::Ended(_))) => unreachable!("nothing ends before the trigger"),
                 Err(_) if job.is_interrupted() => return Err(EngineError::Interrupted.into()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -104,7 +104,7 @@ impl<'scope> SessionPool<'scope> {
         while self.running() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             match self.reports.recv_timeout(left) {
-                Ok((index, Report::Ended(end))) => self.members[index].end = Some(*end),
+                Ok((index, SessionReport::Ended(end))) => self.members[index].end = Some(*end),
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -163,7 +163,7 @@ fn attend(
     cache_blocks: u64,
     trigger: &Trigger,
     shards: &Shards,
-    report: &dyn Fn(Report),
+    report: &dyn Fn(SessionReport),
 ) -> Option<Box<dyn Session>> {
     let connected = job.engine.connect(seat).and_then(|mut session| {
         let schemas = schemas_of(seat, &job.plan, job.workload.schemas);
@@ -171,8 +171,9 @@ fn attend(
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
     });
-    let (mut session, schemas) = connected.map_err(|error| report(Report::Refused(error))).ok()?;
-    report(Report::Ready(session.canceller()));
+    let (mut session, schemas) =
+        connected.map_err(|error| report(SessionReport::Refused(error))).ok()?;
+    report(SessionReport::Ready(session.canceller()));
     let Some(stop) = trigger.wait() else {
         return Some(session);
     };
@@ -189,7 +190,7 @@ fn attend(
         scan_rows: &job.scan_rows(),
         ledger: job.ledger.map(|file| SessionLedger::new(file, &job.workload, seat.session)),
     };
-    report(Report::Ended(Box::new(at_work.run())));
+    report(SessionReport::Ended(Box::new(at_work.run())));
     Some(session)
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::stats::counters::Counters;
-use crate::stats::os::Sample;
+use crate::stats::os::OsSample;
 use crate::stats::timeline::Tally;
 
 /// The window may be so much shorter than petal's own for the sake of samples at its bounds.
@@ -12,12 +12,12 @@ const COUNTED_SHARE_MIN: f64 = 0.5;
 
 /// The samples at a bound of the window.
 #[derive(Clone)]
-pub struct Bound {
+pub struct WindowBound {
     /// The time of the sample, in seconds after the trigger.
     pub at_s: f64,
     /// Since the trigger, per endpoint.
     pub counters: Arc<Vec<Counters>>,
-    pub os: Option<Sample>,
+    pub os: Option<OsSample>,
 }
 
 /// Whole seconds, and what petal counted in them.
@@ -37,21 +37,26 @@ pub struct SteadyWindow {
     counted: Stretch,
     /// Counted by petal since the last sample.
     since_sample: Tally,
-    from: Option<Bound>,
-    to: Option<Bound>,
+    from: Option<WindowBound>,
+    to: Option<WindowBound>,
 }
 
 /// The window when the run is over.
 #[derive(Default)]
-pub struct Steady {
+pub struct SteadyStretch {
     pub seconds: Stretch,
     /// The samples at its bounds; None where the database was not sampled there.
-    pub bounds: Option<(Bound, Bound)>,
+    pub bounds: Option<(WindowBound, WindowBound)>,
 }
 
 impl SteadyWindow {
     /// Adds the second that begins at `from_s`, with the samples at its bounds.
-    pub fn add(&mut self, from_s: f64, tally: &Tally, bounds: (Option<Bound>, Option<Bound>)) {
+    pub fn add(
+        &mut self,
+        from_s: f64,
+        tally: &Tally,
+        bounds: (Option<WindowBound>, Option<WindowBound>),
+    ) {
         if self.all.to_s == 0.0 {
             self.all.from_s = from_s;
         }
@@ -75,17 +80,17 @@ impl SteadyWindow {
 
     /// The window between two samples. Where those would leave out most of it, all of its seconds,
     /// without the database's counters.
-    pub fn close(self) -> Steady {
+    pub fn close(self) -> SteadyStretch {
         let length = |stretch: &Stretch| stretch.to_s - stretch.from_s;
         let is_counted = length(&self.counted) >= length(&self.all) * COUNTED_SHARE_MIN;
         match self.from.zip(self.to).filter(|_| is_counted) {
-            Some(bounds) => Steady { seconds: self.counted, bounds: Some(bounds) },
-            None => Steady { seconds: self.all, bounds: None },
+            Some(bounds) => SteadyStretch { seconds: self.counted, bounds: Some(bounds) },
+            None => SteadyStretch { seconds: self.all, bounds: None },
         }
     }
 }
 
-impl Steady {
+impl SteadyStretch {
     /// The database's counts between the samples, per endpoint.
     pub fn counters(&self) -> Option<Vec<Counters>> {
         let (from, to) = self.bounds.as_ref()?;
@@ -109,14 +114,14 @@ mod tests {
     use super::*;
     use crate::stats::counters::IoCounts;
 
-    fn bound(at_s: f64) -> Option<Bound> {
+    fn bound(at_s: f64) -> Option<WindowBound> {
         let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };
         let counters = Arc::new(vec![Counters { io, ..Counters::default() }]);
-        Some(Bound { at_s, counters, os: None })
+        Some(WindowBound { at_s, counters, os: None })
     }
 
     /// Ten seconds from second 5 on, of an operation each; those in `missed` end without a sample.
-    fn window(missed: impl Fn(u64) -> bool) -> Steady {
+    fn window(missed: impl Fn(u64) -> bool) -> SteadyStretch {
         let mut window = SteadyWindow::default();
         let sampled = |second: u64| if missed(second) { None } else { bound(second as f64 + 0.02) };
         for second in 5..15 {
@@ -126,7 +131,7 @@ mod tests {
         window.close()
     }
 
-    fn values(steady: &Steady) -> (f64, f64, u64, Option<u64>) {
+    fn values(steady: &SteadyStretch) -> (f64, f64, u64, Option<u64>) {
         let commits = steady.counters().map(|counters| counters[0].io.commits.unwrap());
         let seconds = &steady.seconds;
         (seconds.from_s, seconds.to_s, seconds.tally.busy_ns, commits)

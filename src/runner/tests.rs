@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::scripted::{Fault, Script, Scripted, Trace};
+use crate::engine::scripted::{Fault, OperationTrace, Script, Scripted};
 use crate::engine::{Engine as _, Silent};
 use crate::record::{Run, Status};
 use crate::settings::rates::RateOverTime;
@@ -325,8 +325,8 @@ fn status_kib(key: &str) -> u64 {
 }
 
 /// What each session of fixed work did, and the records of the shares.
-fn traced(settings: &Settings, shares: u32) -> (Trace, Vec<Run>) {
-    let trace = Trace::default();
+fn traced(settings: &Settings, shares: u32) -> (OperationTrace, Vec<Run>) {
+    let trace = OperationTrace::default();
     let runs = (1..=shares).map(|number| {
         let script = Script { trace: Some(trace.clone()), ..script() };
         let share = (Share { number, of: shares }, Start::AtOnce);

@@ -39,7 +39,7 @@ pub fn verify(
                 reader.load()
             )));
         }
-        let rows = Rows { schema: schema.number, rows: header.rows };
+        let rows = SchemaRows { schema: schema.number, rows: header.rows };
         rows.read(reader.as_mut(), &mut survival, context)?;
         let of_schema = ledger.commits.iter().filter(|commit| commit.schema == schema.number);
         let updates = updates(of_schema, RunStamps::of_mask(header.stamp_mask));
@@ -79,12 +79,12 @@ fn updates<'a>(
 }
 
 /// The rows of one schema.
-struct Rows {
+struct SchemaRows {
     schema: u32,
     rows: u64,
 }
 
-impl Rows {
+impl SchemaRows {
     fn read(
         &self,
         reader: &mut dyn RowReader,

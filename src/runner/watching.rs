@@ -3,12 +3,12 @@
 use crate::record::RecordError;
 use crate::record::os::SecondSeen;
 use crate::record::os_log::OsLog;
-use crate::stats::os::{GaugeRanges, Probe, Sample};
+use crate::stats::os::{GaugeRanges, OsSample, Probe};
 
 pub struct Watching<'a> {
     probe: &'a Probe,
     log: Option<OsLog>,
-    latest: Sample,
+    latest: OsSample,
     latest_at_s: f64,
     pub seconds: Vec<SecondSeen>,
     pub ranges: GaugeRanges,
@@ -16,7 +16,7 @@ pub struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     /// Begins with a sample just before the trigger.
-    pub fn new(probe: &'a Probe, opening: Sample, log: Option<OsLog>) -> Self {
+    pub fn new(probe: &'a Probe, opening: OsSample, log: Option<OsLog>) -> Self {
         Self {
             probe,
             log,
@@ -29,7 +29,7 @@ impl<'a> Watching<'a> {
 
     /// Samples the operating system, `at_s` seconds after the trigger. Returns the sample, without
     /// its processors one by one, and what kept the second from being written.
-    pub fn look(&mut self, at_s: f64) -> (Sample, Result<(), RecordError>) {
+    pub fn look(&mut self, at_s: f64) -> (OsSample, Result<(), RecordError>) {
         let sample = self.probe.sample();
         let mut interval = sample.since(&self.latest);
         let from_s = rounded(self.latest_at_s);

@@ -13,7 +13,7 @@ const CELLS_MAX: usize = 10_000;
 
 /// A sweep's command line, before anything is validated.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct SweepArguments {
     /// Flags, by key; a value may be a list.
     pub flags: BTreeMap<&'static str, String>,
     /// `--sessions`, a list.
@@ -39,7 +39,7 @@ struct List {
 }
 
 /// Spans the cells. `sources` tells of the rest: its flags are replaced.
-pub fn span(asked: &Asked, sources: &Sources) -> Result<Axes, SettingErrors> {
+pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingErrors> {
     let mut errors = Vec::new();
     let mut lists = Vec::new();
     if asked.targets.len() > 1 {
@@ -84,7 +84,7 @@ fn cells(lists: &[List]) -> usize {
     lists.iter().map(|list| list.values.len()).fold(1, usize::saturating_mul)
 }
 
-fn is_given(asked: &Asked, key: &str) -> bool {
+fn is_given(asked: &SweepArguments, key: &str) -> bool {
     asked.flags.get(key).is_some_and(|text| !text.is_empty())
 }
 
@@ -222,7 +222,7 @@ fn canonical(list: &List) -> Vec<String> {
 
 /// A flag that holds a list, where its parameter may be varied. One value is no axis but for
 /// UPDATE_PCT, READERS and WRITERS, that every sweep has.
-fn axis_of(parameter: &Parameter, asked: &Asked) -> Result<Option<List>, SettingError> {
+fn axis_of(parameter: &Parameter, asked: &SweepArguments) -> Result<Option<List>, SettingError> {
     let Some(text) = asked.flags.get(parameter.key).filter(|_| parameter.key != "DB") else {
         return Ok(None);
     };
@@ -279,7 +279,7 @@ pub fn is_axis(parameter: &Parameter) -> bool {
 }
 
 /// `--sessions`, which contradicts the other ways to say how many.
-fn sessions(asked: &Asked, apart: bool) -> Result<Option<List>, SettingError> {
+fn sessions(asked: &SweepArguments, apart: bool) -> Result<Option<List>, SettingError> {
     let Some(text) = &asked.sessions else { return Ok(None) };
     let refuse = |rule: String, hint: &str| {
         Err(SettingError::elsewhere(format!("--sessions {text}"), rule, hint))
@@ -317,7 +317,7 @@ mod tests {
         sessions: Option<&str>,
         targets: &[&str],
     ) -> Result<Axes, SettingErrors> {
-        let asked = Asked {
+        let asked = SweepArguments {
             flags: flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
             sessions: sessions.map(str::to_owned),
             targets: targets.iter().map(|url| (*url).to_owned()).collect(),

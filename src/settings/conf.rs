@@ -10,7 +10,7 @@ use super::error::Refusal;
 
 /// One assignment. Later ones of the same key win.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Assignment {
     pub key: String,
     /// Unquoted and expanded; empty means unset.
     pub value: String,
@@ -18,7 +18,7 @@ pub struct Entry {
     pub line: u32,
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for Assignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}=*** in line {}", self.key, self.line)
     }
@@ -27,7 +27,7 @@ impl fmt::Debug for Entry {
 /// The contents of a settings file.
 #[derive(Debug, Default)]
 pub struct Conf {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Assignment>,
     /// Names that values refer to as `$NAME`: helpers of the file, not misspelt keys.
     pub referred: BTreeSet<String>,
     /// Lines that cannot be taken, from 1, and why.
@@ -36,7 +36,7 @@ pub struct Conf {
 
 impl Conf {
     /// The assignment in force: the last one.
-    pub fn last(&self, key: &str) -> Option<&Entry> {
+    pub fn last(&self, key: &str) -> Option<&Assignment> {
         self.entries.iter().rev().find(|entry| entry.key == key)
     }
 }
@@ -49,7 +49,8 @@ pub fn parse(
     may_name: &dyn Fn(&str) -> bool,
 ) -> Conf {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let mut reader = Reader { rest: &text, line: 1, conf: Conf::default(), environment, may_name };
+    let mut reader =
+        ConfReader { rest: &text, line: 1, conf: Conf::default(), environment, may_name };
     while !reader.rest.is_empty() {
         let line = reader.line;
         if let Err(fault) = reader.statement() {
@@ -69,7 +70,7 @@ fn fault<T>(rule: impl Into<String>, hint: &str) -> Result<T, Refusal> {
     Err(Refusal::new(rule, hint))
 }
 
-struct Reader<'a> {
+struct ConfReader<'a> {
     /// What is not read yet.
     rest: &'a str,
     line: u32,
@@ -78,7 +79,7 @@ struct Reader<'a> {
     may_name: &'a dyn Fn(&str) -> bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfReader<'a> {
     /// One assignment, `export` list, comment or blank, with the separator after it.
     fn statement(&mut self) -> Result<(), Refusal> {
         self.blanks();
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         if !self.ends_statement() && !exports && !self.at_assignment() {
             return fault("has more after the value than a comment", QUOTE_IT);
         }
-        self.conf.entries.push(Entry { key: key.to_owned(), value, line });
+        self.conf.entries.push(Assignment { key: key.to_owned(), value, line });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::Refusal;
-use super::table::support::{self, Address, EngineSupport};
+use super::table::support::{self, EngineSupport, UrlForm};
 
 /// A password or its like. It can be used, not shown: neither `Debug` nor `Display` nor serde.
 /// Its memory is overwritten when it is dropped.
@@ -112,8 +112,8 @@ impl TargetUrl {
         }
         let mut url = Self { scheme: engine.scheme.to_owned(), ..Self::default() };
         match engine.address {
-            Address::Path => url.rest = path_of(engine.scheme, body)?,
-            Address::Server => url.take_server(body)?,
+            UrlForm::Path => url.rest = path_of(engine.scheme, body)?,
+            UrlForm::Server => url.take_server(body)?,
         }
         url.take_options(query)?;
         Ok(url)
@@ -121,7 +121,7 @@ impl TargetUrl {
 
     /// The URL as it may be shown: a password is `***`.
     pub fn redacted(&self) -> String {
-        let is_server = self.is_at(Address::Server);
+        let is_server = self.is_at(UrlForm::Server);
         let after = self.rest.strip_prefix("//").filter(|_| is_server).unwrap_or("");
         let host_end = after.find('/').unwrap_or(after.len());
         let (authority, name) = after.split_at(host_end);
@@ -147,15 +147,15 @@ impl TargetUrl {
 
     /// The folder or file of a `sqlite:` or `device:` target.
     pub fn path(&self) -> Option<&std::path::Path> {
-        self.is_at(Address::Path).then(|| std::path::Path::new(&self.rest))
+        self.is_at(UrlForm::Path).then(|| std::path::Path::new(&self.rest))
     }
 
     /// User, hosts and name of a target that is a server.
     pub fn server(&self) -> Option<Server> {
-        self.is_at(Address::Server).then(|| read_server(&self.rest).ok())?
+        self.is_at(UrlForm::Server).then(|| read_server(&self.rest).ok())?
     }
 
-    fn is_at(&self, address: Address) -> bool {
+    fn is_at(&self, address: UrlForm) -> bool {
         support::of(&self.scheme).is_some_and(|engine| engine.address == address)
     }
 

@@ -38,12 +38,12 @@ pub struct DatabaseSnapshot {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WaitDelta {
     pub event: String,
-    pub foreground: WaitTotal,
-    pub background: WaitTotal,
+    pub foreground: WaitSum,
+    pub background: WaitSum,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct WaitTotal {
+pub struct WaitSum {
     pub waits: f64,
     pub time_us: f64,
 }

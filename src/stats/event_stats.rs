@@ -25,7 +25,7 @@ const PAGE_BYTES_MIN: u64 = 512;
 
 /// What was counted of one event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct EventTotals {
     pub calls: u64,
     pub time_ns: u64,
     pub bytes: u64,
@@ -33,9 +33,9 @@ pub struct Totals {
     pub pages: u64,
 }
 
-super::field_by_field!(Totals: calls, time_ns, bytes, pages);
+super::field_by_field!(EventTotals: calls, time_ns, bytes, pages);
 
-impl Totals {
+impl EventTotals {
     fn add(&mut self, latency_ns: u64, bytes: u64) {
         self.calls += 1;
         self.time_ns += latency_ns;
@@ -49,7 +49,12 @@ impl Totals {
 }
 
 /// One kind of file, by what its reads, writes and syncs came to.
-pub fn file_counts(kind: &'static str, read: Totals, write: Totals, sync: Totals) -> FileCounts {
+pub fn file_counts(
+    kind: &'static str,
+    read: EventTotals,
+    write: EventTotals,
+    sync: EventTotals,
+) -> FileCounts {
     FileCounts {
         kind,
         read_requests: read.calls,
@@ -64,8 +69,8 @@ pub fn file_counts(kind: &'static str, read: Totals, write: Totals, sync: Totals
 }
 
 /// Totals and histograms of many recorders. A histogram exists once its event happened.
-struct Shard {
-    totals: Vec<Totals>,
+struct EventShard {
+    totals: Vec<EventTotals>,
     latencies: Vec<Option<Box<Latencies>>>,
 }
 
@@ -75,19 +80,19 @@ const SHARDS: usize = 4;
 /// All events since it was made.
 pub struct EventStats {
     events: &'static [EventName],
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<EventShard>; SHARDS],
     /// For the next recorder's shard.
     recorders_made: AtomicU64,
     /// Those whose rings a snapshot must fold first.
-    recorders: Mutex<Vec<Weak<Recorder>>>,
+    recorders: Mutex<Vec<Weak<EventRecorder>>>,
     count_names: &'static [&'static str],
     counts: Vec<AtomicU64>,
 }
 
 impl EventStats {
     pub fn new(events: &'static [EventName], count_names: &'static [&'static str]) -> Self {
-        let shard = || Shard {
-            totals: vec![Totals::default(); events.len()],
+        let shard = || EventShard {
+            totals: vec![EventTotals::default(); events.len()],
             latencies: events.iter().map(|_| None).collect(),
         };
         Self {
@@ -116,12 +121,12 @@ impl EventStats {
     }
 
     /// A recorder for one more writer.
-    pub fn recorder(self: &Arc<Self>) -> Arc<Recorder> {
+    pub fn recorder(self: &Arc<Self>) -> Arc<EventRecorder> {
         let made = self.recorders_made.fetch_add(1, Ordering::Relaxed);
-        let recorder = Arc::new(Recorder {
+        let recorder = Arc::new(EventRecorder {
             shard: made as usize % SHARDS,
             stats: Arc::clone(self),
-            ring: Ring::default(),
+            ring: EventRing::default(),
             folding: Mutex::default(),
         });
         let mut recorders = self.recorders.lock();
@@ -131,11 +136,11 @@ impl EventStats {
     }
 
     /// Each event's totals so far, and its single waits if asked.
-    pub fn collect(&self, with_latencies: bool) -> (Vec<Totals>, Vec<Option<Latencies>>) {
+    pub fn collect(&self, with_latencies: bool) -> (Vec<EventTotals>, Vec<Option<Latencies>>) {
         let live: Vec<_> = self.recorders.lock().iter().filter_map(Weak::upgrade).collect();
         live.iter().for_each(|recorder| recorder.fold());
         drop(live);
-        let mut totals = vec![Totals::default(); self.events.len()];
+        let mut totals = vec![EventTotals::default(); self.events.len()];
         let mut latencies: Vec<Option<Latencies>> = self.events.iter().map(|_| None).collect();
         for shard in &self.shards {
             let shard = shard.lock();
@@ -156,7 +161,7 @@ impl EventStats {
     }
 
     /// What [`EventStats::collect`] found, as waits: those that happened.
-    pub fn waits(&self, totals: &[Totals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
+    pub fn waits(&self, totals: &[EventTotals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
         let events = self.events.iter().zip(totals).zip(latencies);
         events
             .filter(|((_, total), _)| total.calls > 0)
@@ -177,7 +182,7 @@ const RING: usize = 256;
 const BYTES_BITS: u32 = 56;
 
 /// One writer's events: a latency and, packed, the event and its bytes.
-struct Ring {
+struct EventRing {
     slots: Box<[[AtomicU64; 2]]>,
     /// Events ever written.
     head: AtomicU64,
@@ -185,7 +190,7 @@ struct Ring {
     tail: AtomicU64,
 }
 
-impl Default for Ring {
+impl Default for EventRing {
     fn default() -> Self {
         Self {
             slots: (0..RING).map(|_| Default::default()).collect(),
@@ -196,14 +201,14 @@ impl Default for Ring {
 }
 
 /// What one writer did. Only one thread at a time may record; anybody may fold.
-pub struct Recorder {
+pub struct EventRecorder {
     shard: usize,
     stats: Arc<EventStats>,
-    ring: Ring,
+    ring: EventRing,
     folding: Mutex<()>,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// One event, by its place in the statistics's list.
     pub fn record(&self, event: usize, latency_ns: u64, bytes: u64) {
         let head = self.ring.head.load(Ordering::Relaxed);
@@ -237,7 +242,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for EventRecorder {
     fn drop(&mut self) {
         self.fold();
     }

@@ -17,7 +17,7 @@ use super::devices::{DataDevices, Roots};
 use super::os::meminfo_bytes;
 use super::tree::{in_brackets, number, read};
 
-pub use device::Device;
+pub use device::HostDevice;
 use device::described;
 use facts::{
     cpuinfo_value, deepest_idle, governor, load_average, product, raid_resyncs,
@@ -34,7 +34,7 @@ pub struct HostFacts {
     pub cpu_model: Option<String>,
     pub memory_bytes: Option<u64>,
     /// Those that hold the data, each followed by what it lies on where that is another's member.
-    pub devices: Vec<Device>,
+    pub devices: Vec<HostDevice>,
     /// petal's own control group, where its limits can be read: a limit of None is then none.
     pub cgroup: Option<String>,
     /// Processors' worth of time that the control groups grant.

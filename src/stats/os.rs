@@ -1,7 +1,7 @@
 //! Counters of the operating system: processors, devices, memory, pressure, the network, the time
 //! of petal's and the server's processes.
 //!
-//! A [`Probe`] takes cumulative [`Sample`]s, cheap enough for once a second; the difference of two
+//! A [`Probe`] takes cumulative [`OsSample`]s, cheap enough for once a second; the difference of two
 //! is an [`OsInterval`]. What cannot be read is None. One file per source.
 
 pub mod cpu;
@@ -54,7 +54,7 @@ pub struct Probe {
 
 /// Where the database runs, as a probe of this host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Database {
+pub enum DatabaseLocation {
     /// Within petal's process.
     InPetal,
     /// In the processes of these servers, one or more.
@@ -89,7 +89,7 @@ impl WatchedGroup {
 
 /// Cumulative counts at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Sample {
+pub struct OsSample {
     at_ns: u64,
     cpus: Cpus,
     allowed: Option<Arc<[u32]>>,
@@ -102,18 +102,18 @@ pub struct Sample {
 impl Probe {
     /// For a database within petal's process.
     pub fn new(devices: &DataDevices) -> Self {
-        Self::watching(devices, Database::InPetal, false)
+        Self::watching(devices, DatabaseLocation::InPetal, false)
     }
 
     /// With the processes of servers on this host, whose processors and control group then
     /// matter beside petal's own, and with the network where it carries the work. Of a database
     /// that is not seen no control group is known.
-    pub fn watching(devices: &DataDevices, database: Database, network: bool) -> Self {
+    pub fn watching(devices: &DataDevices, database: DatabaseLocation, network: bool) -> Self {
         let roots = devices.roots.clone();
-        let is_unseen = database == Database::Unseen;
+        let is_unseen = database == DatabaseLocation::Unseen;
         let servers = match database {
-            Database::In(servers) => servers,
-            Database::InPetal | Database::Unseen => Vec::new(),
+            DatabaseLocation::In(servers) => servers,
+            DatabaseLocation::InPetal | DatabaseLocation::Unseen => Vec::new(),
         };
         // Of several servers the first one's limits stand for all.
         let first = servers.first();
@@ -147,7 +147,7 @@ impl Probe {
         self.petal_group.limit.as_ref()
     }
 
-    pub fn sample(&self) -> Sample {
+    pub fn sample(&self) -> OsSample {
         let stat = self.read("stat").unwrap_or_default();
         let mut counts = Counts {
             interrupts: number_after(&stat, "intr"),
@@ -167,7 +167,7 @@ impl Probe {
         self.group(&mut counts);
         self.petal_io(&mut counts);
         let log_writer_on = self.server(&mut counts, &mut gauges);
-        Sample {
+        OsSample {
             at_ns: nanoseconds(ClockId::Monotonic),
             cpus: Cpus::of(&stat).allow(self.allowed()),
             allowed: self.allowed.clone(),
@@ -222,7 +222,7 @@ impl Probe {
     }
 }
 
-impl Sample {
+impl OsSample {
     /// Page-cache pages not yet on their way or not yet there: Dirty plus Writeback.
     pub fn dirty_bytes(&self) -> Option<u64> {
         let gauges = &self.gauges;
@@ -342,14 +342,14 @@ mod tests {
             tree.write("/sys/fs/cgroup/petal/cpu.stat", &text);
         };
         petal_waited(10);
-        let probe = Probe::watching(&devices, Database::In(vec![server]), true);
+        let probe = Probe::watching(&devices, DatabaseLocation::In(vec![server]), true);
         assert_eq!(probe.allowed(), Some(&[2, 3][..]));
         let limit = |limit: Option<&GroupLimit>| limit.map(|limit| limit.processors);
         assert_eq!(
             (limit(probe.group_limit()), limit(probe.petal_group_limit())),
             (Some(1.5), Some(0.5))
         );
-        let unseen = Probe::watching(&devices, Database::Unseen, false);
+        let unseen = Probe::watching(&devices, DatabaseLocation::Unseen, false);
         assert_eq!(
             (limit(unseen.group_limit()), limit(unseen.petal_group_limit())),
             (None, Some(0.5))

@@ -17,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// One operation that ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended<'a> {
+pub struct EndedOperation<'a> {
     pub kind: Kind,
     pub latency_ns: u64,
     /// With RATE: from the intended start to the end.
@@ -63,7 +63,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn record(&mut self, ended: Ended<'_>) {
+    pub fn record(&mut self, ended: EndedOperation<'_>) {
         self.busy_ns += ended.latency_ns;
         match ended.result {
             EndedAs::Done => {
@@ -144,12 +144,12 @@ fn add_latencies(sum: &mut Option<Box<Latencies>>, part: Option<&Latencies>) {
 /// Tallies by second, spread over a few locks.
 #[derive(Debug)]
 pub struct Shards {
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<TimelineShard>>,
 }
 
 /// The seconds not yet harvested, oldest first, without gaps.
 #[derive(Debug, Default)]
-struct Shard {
+struct TimelineShard {
     oldest: u64,
     seconds: VecDeque<Tally>,
 }
@@ -161,7 +161,7 @@ impl Shards {
     }
 
     /// Folds a batch of one session.
-    pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = Ended<'a>>) {
+    pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = EndedOperation<'a>>) {
         let mut shard = self.shards[session as usize % self.shards.len()].lock();
         for ended in batch {
             shard.second_of(ended.end_ns).record(ended);
@@ -201,7 +201,7 @@ impl Shards {
     }
 }
 
-impl Shard {
+impl TimelineShard {
     fn second_of(&mut self, end_ns: u64) -> &mut Tally {
         let offset = (end_ns / SECOND_NS).saturating_sub(self.oldest) as usize;
         if self.seconds.len() <= offset {
@@ -216,11 +216,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn done(end_ns: u64) -> Ended<'static> {
+    fn done(end_ns: u64) -> EndedOperation<'static> {
         let result = EndedAs::Done;
         let (kind, rows) = (Kind::Select, 2);
         let hot = [end_ns.is_multiple_of(2), false];
-        Ended {
+        EndedOperation {
             kind,
             latency_ns: 5,
             response_ns: None,
@@ -266,9 +266,9 @@ mod tests {
     fn too_few_rows_here_and_too_many_there_are_not_as_asked() {
         let mut tally = Tally::default();
         for (rows, rows_asked) in [(2, 2), (1, 2), (3, 2)] {
-            tally.record(Ended { rows, rows_asked, ..done(1) });
+            tally.record(EndedOperation { rows, rows_asked, ..done(1) });
         }
-        tally.record(Ended { rows: 0, result: EndedAs::Failed("busy"), ..done(1) });
+        tally.record(EndedOperation { rows: 0, result: EndedAs::Failed("busy"), ..done(1) });
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.rows, sum.rows_asked), ([12, 0, 0], [12, 0, 0]));
@@ -296,8 +296,8 @@ mod tests {
     #[test]
     fn failed_and_cut_operations_are_not_counted_as_done() {
         let mut tally = Tally::default();
-        tally.record(Ended { result: EndedAs::Failed("busy"), ..done(1) });
-        tally.record(Ended { result: EndedAs::Cut, ..done(1) });
+        tally.record(EndedOperation { result: EndedAs::Failed("busy"), ..done(1) });
+        tally.record(EndedOperation { result: EndedAs::Cut, ..done(1) });
         assert_eq!((tally.ops_total(), tally.errors_total(), tally.cut), (0, 1, 1));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::devtools::{Browser, installed};
 use crate::support::{ALONE, Loop, Workplace, names, skip};
 
-/// A browser with a page open, or the skip told.
+/// A browser with a page open, or None, with the skip reported.
 fn opened(page: &Path) -> Option<Browser> {
     let Some(program) = installed() else {
         skip("no Chromium is installed: scripts/install-test-servers.sh does it");

@@ -33,7 +33,7 @@ fn a_disk_that_fills_up_during_a_load_leaves_nothing_half_done() {
     disk.fill("somebody-elses");
     setup.ends().exited(3).telling(&["petal1.db", "full", "free some room"]);
     assert!(before == contents(&disk.path("data")), "{:?}", names(&disk.path("data")));
-    fs::remove_file(disk.path("somebody-elses")).unwrap();
+    disk.free("somebody-elses");
     work.petal(["setup", "--scale", "16M", "--replace", "--db", &url]).exits(0);
     work.petal(["run", "--work-loop", "3", "--db", &url]).exits(0);
 }

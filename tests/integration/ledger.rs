@@ -363,7 +363,7 @@ fn a_ledger_is_kept_on_another_host() {
 }
 
 #[test]
-fn a_connection_that_is_lost_ends_the_ledger_and_is_told() {
+fn a_connection_that_is_lost_ends_the_ledger_and_is_reported() {
     let work = loaded("sqlite:petal-data");
     let lose = "echo petal-open; head -c 4000 >kept.ledger; echo connection closed >&2; exit 255";
     let path = stub_ssh(&work, lose);

@@ -154,7 +154,7 @@ fn a_full_disk_ends_the_load_in_words_and_leaves_nothing() {
     setup.until("a loader", || !server.sql("", loads).is_empty());
     let _ = std::fs::write(disk.path("others"), others);
     setup.ends().exited(3).telling(&["make room on the server's disk"]);
-    std::fs::remove_file(disk.path("others")).unwrap();
+    disk.free("others");
     // The load before is still there, and whole.
     let engine = open_with(&url, Settings::default());
     assert_eq!(engine.loaded().unwrap().len(), 1);

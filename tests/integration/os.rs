@@ -214,7 +214,7 @@ fn a_file_of_another_time_is_reported_with_both_spans() {
 }
 
 #[test]
-fn a_killed_recorder_leaves_what_it_told() {
+fn a_killed_recorder_leaves_what_it_reported() {
     let work = Workplace::loaded(1, "8M");
     let (os, path) = recorder(&work, 1);
     let with = [&RUN[..], &["--os-data", path.to_str().unwrap()]].concat();

@@ -67,7 +67,7 @@ fn reports_that_cannot_be_kept_are_printed_and_exit_3() {
     };
     disk.fill("somebody-elses");
     report(work.petal(["report", &folder]), "No space left");
-    fs::remove_file(disk.path("somebody-elses")).unwrap();
+    disk.free("somebody-elses");
     disk.make_read_only();
     report(work.petal(["report", &folder]), "Read-only");
     disk.make_writable();

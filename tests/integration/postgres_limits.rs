@@ -31,7 +31,7 @@ fn timeouts_of_the_role_are_kept_and_explained() {
     let mut done = Outcomes::default();
     session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
     assert_eq!(done.ended.len(), batch.len());
-    // One operation that is longer is fatal, and told.
+    // One operation that is longer is fatal, and reported as such.
     client.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
     let mut done = Outcomes::default();
     let error = session

@@ -102,7 +102,7 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
         .telling(&["53100", "make room on the server's disk"]);
     assert!(open(&url).loaded().unwrap().is_empty());
     // Where there is room, that is where the data go.
-    std::fs::remove_file(disk.path("others")).unwrap();
+    disk.free("others");
     client.batch_execute("DROP EVENT TRIGGER slow").unwrap();
     load(&small, 1);
     let sql = "SELECT count(*) FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace \

@@ -442,6 +442,13 @@ impl Mount {
             }
         }
     }
+
+    /// Gives the room of a file back now: removed alone, it is kept for as long as a process that
+    /// another test has just forked holds a descriptor of it.
+    pub fn free(&self, name: &str) {
+        File::create(self.path(name)).unwrap();
+        fs::remove_file(self.path(name)).unwrap();
+    }
 }
 
 impl Drop for Mount {

@@ -519,7 +519,7 @@ fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
 }
 
 #[test]
-fn a_cell_that_fails_is_kept_and_told_and_done_again_when_asked() {
+fn a_cell_that_fails_is_kept_and_reported_and_done_again_when_asked() {
     let work = Workplace::loaded(1, "8M");
     // In the second cell the data are cut off under the sessions.
     let hook = work.script(

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ContextDifference, Side};
+use super::{ComparedSide, ContextDifference};
 use crate::analysis::level::Level;
 use crate::analysis::{and_more, factor_words};
 use crate::record::observation::Observation;
@@ -22,7 +22,7 @@ pub(super) struct CellRuns<'a> {
 }
 
 /// The factors that vary within a side, in the order in which they are found.
-pub(super) fn keys(sides: &[Side]) -> Vec<String> {
+pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
     let all = || sides.iter().flat_map(|side| &side.observations);
     let mut candidates: Vec<String> = Vec::new();
     let mut add = |key: &str| {
@@ -61,7 +61,7 @@ pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
 }
 
 /// All cells, in the order of their factors.
-pub(super) fn all<'a>(sides: &'a [Side], keys: &[String]) -> Vec<CellRuns<'a>> {
+pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRuns<'a>> {
     let mut by_values: BTreeMap<Vec<Level>, CellRuns<'a>> = BTreeMap::new();
     for (at, side) in sides.iter().enumerate() {
         for seen in &side.observations {
@@ -80,7 +80,10 @@ pub(super) fn all<'a>(sides: &'a [Side], keys: &[String]) -> Vec<CellRuns<'a>> {
 }
 
 /// The cells that the baseline and another side have, and a note on those that only one side has.
-pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<CellRuns<'a>>, Vec<String>) {
+pub(super) fn matched<'a>(
+    sides: &'a [ComparedSide],
+    keys: &[String],
+) -> (Vec<CellRuns<'a>>, Vec<String>) {
     let (mut whole, rest): (Vec<_>, Vec<_>) = all(sides, keys).into_iter().partition(|cell| {
         !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
     });
@@ -90,7 +93,7 @@ pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<CellRuns<'
     (whole, lonely(sides, &rest))
 }
 
-fn lonely(sides: &[Side], rest: &[CellRuns<'_>]) -> Vec<String> {
+fn lonely(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Vec<String> {
     if rest.is_empty() {
         return Vec::new();
     }
@@ -113,8 +116,11 @@ pub(super) fn label(factors: &[(String, String)]) -> String {
 }
 
 /// Factors, settings and environment in which the sides differ, those of the cells left out.
-pub(super) fn context_differences(sides: &[Side], keys: &[String]) -> Vec<ContextDifference> {
-    let of = |side: &Side, name: &str| -> BTreeSet<String> {
+pub(super) fn context_differences(
+    sides: &[ComparedSide],
+    keys: &[String],
+) -> Vec<ContextDifference> {
+    let of = |side: &ComparedSide, name: &str| -> BTreeSet<String> {
         side.observations.iter().filter_map(|seen| value(seen, name)).collect()
     };
     let all = sides.iter().flat_map(|side| &side.observations);

@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 
-use super::limits::{LimitResult, Outcome, outcome};
-use super::{CompareError, ContextDifference, Figures, Side, cells, figures, metrics, notes};
+use super::limits::{LimitOutcome, LimitResult, outcome};
+use super::{
+    CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
+};
 use crate::analysis::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
 use crate::analysis::significance;
 use crate::record::observation::Observation;
@@ -60,7 +62,7 @@ pub struct Shift {
 
 /// Groups runs by `by`, in the order in which the groups began, and follows each metric of each cell.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
-    let all = Side { name: "the records".to_owned(), observations: seen.to_vec() };
+    let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
     let (mut sides, mut said) = notes::whole_runs(&[all]);
     let whole = sides.pop().unwrap_or_default();
     if whole.observations.is_empty() {
@@ -85,9 +87,9 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
 }
 
 /// A side for each group, the one that began first before the others.
-fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<Side> {
+fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<ComparedSide> {
     seen.sort_by_key(Observation::started);
-    let mut groups: Vec<Side> = Vec::new();
+    let mut groups: Vec<ComparedSide> = Vec::new();
     let mut unknown = 0;
     for seen in seen {
         let day =
@@ -98,7 +100,7 @@ fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<S
         };
         match groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.observations.push(seen),
-            None => groups.push(Side { name, observations: vec![seen] }),
+            None => groups.push(ComparedSide { name, observations: vec![seen] }),
         }
     }
     if unknown > 0 {
@@ -111,7 +113,7 @@ fn followed(
     metric: &str,
     factors: &[(String, String)],
     known: Vec<(usize, Figures)>,
-    groups: &[Side],
+    groups: &[ComparedSide],
     keys: &[String],
 ) -> FigureHistory {
     let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
@@ -192,9 +194,9 @@ impl History {
             let shift = newest.and_then(|step| step.shift).map(changed);
             let name = newest.map_or("", |step| step.group.as_str());
             let trend = series.trend.map(changed);
-            let has_drifted = outcome(limit, trend) == Outcome::Failed;
+            let has_drifted = outcome(limit, trend) == LimitOutcome::Failed;
             let drift = has_drifted.then(|| {
-                (Outcome::Failed, format!("{place}: trend {}", super::limits::words(trend)))
+                (LimitOutcome::Failed, format!("{place}: trend {}", super::limits::words(trend)))
             });
             let reported = format!("{place}: {name} {}", super::limits::words(shift));
             [Some((outcome(limit, shift), reported)), drift].into_iter().flatten()
@@ -221,7 +223,7 @@ mod tests {
         runs.flat_map(|(night, values)| values.iter().map(move |v| (night, v))).map(run).collect()
     }
 
-    fn held(seen: &[Observation], limit: &str) -> Outcome {
+    fn held(seen: &[Observation], limit: &str) -> LimitOutcome {
         let piops = [metric::PIOPS.to_owned()];
         history(seen, DAY, &piops).unwrap().hold(&limit.parse().unwrap()).outcome
     }
@@ -246,8 +248,8 @@ mod tests {
         assert_eq!(named, ["petal"]);
         // The night of the step breaks the limit; the night after it is held against that night,
         // and the drift over all of them is not yet proven.
-        assert_eq!(held(&seen[..15], "piops < -10%"), Outcome::Failed);
-        assert_eq!(held(&seen[..12], "piops < -10%"), Outcome::Passed);
+        assert_eq!(held(&seen[..15], "piops < -10%"), LimitOutcome::Failed);
+        assert_eq!(held(&seen[..12], "piops < -10%"), LimitOutcome::Passed);
         let by_version = history(&seen, "petal", &[]).unwrap();
         assert_eq!(by_version.series[0].steps.len(), 2);
         assert!(by_version.series[0].steps[1].is_change);
@@ -263,7 +265,7 @@ mod tests {
         let trend = reported.series[0].trend.unwrap();
         assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
         let held = reported.hold(&"piops < -5%".parse().unwrap());
-        assert_eq!(held.outcome, Outcome::Failed);
+        assert_eq!(held.outcome, LimitOutcome::Failed);
         assert!(held.because.iter().any(|why| why.contains("trend -1")), "{held:?}");
     }
 
@@ -271,12 +273,12 @@ mod tests {
     fn one_run_a_night_is_held_against_how_far_nights_lie_apart() {
         let quiet: Vec<[f64; 1]> = [100.0, 101.0, 99.0, 100.0, 100.5, 99.5].map(|v| [v]).into();
         let mut all: Vec<&[f64]> = quiet.iter().map(|v| &v[..]).collect();
-        assert_eq!(held(&nights(&all), "piops < -10%"), Outcome::Passed);
-        assert_eq!(held(&nights(&all[..2]), "piops < -10%"), Outcome::Inconclusive);
+        assert_eq!(held(&nights(&all), "piops < -10%"), LimitOutcome::Passed);
+        assert_eq!(held(&nights(&all[..2]), "piops < -10%"), LimitOutcome::Inconclusive);
         all.push(&[70.0]);
         let reported = history(&nights(&all), DAY, &[]).unwrap();
         let steps = &reported.series[0].steps;
         assert_eq!(steps.iter().rposition(|step| step.is_change), Some(6));
-        assert_eq!(held(&nights(&all), "piops < -10%"), Outcome::Failed);
+        assert_eq!(held(&nights(&all), "piops < -10%"), LimitOutcome::Failed);
     }
 }

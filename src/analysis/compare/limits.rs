@@ -9,7 +9,7 @@ use crate::settings::limit::{ChangeLimit, Past};
 /// What a limit came to. In their order the worse one stands for several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum LimitOutcome {
     /// Every interval lies wholly on the good side.
     Passed,
     /// An interval holds the limit, or there is none.
@@ -22,7 +22,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitResult {
     pub limit: String,
-    pub outcome: Outcome,
+    pub outcome: LimitOutcome,
     /// The cells that failed; of an inconclusive one those that could not be judged.
     pub because: Vec<String>,
 }
@@ -33,7 +33,7 @@ pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 /// Holds a limit against every cell and side.
 pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
     let several = comparison.sides.len() > 2;
-    let outcomes: Vec<(Outcome, String)> = comparison
+    let outcomes: Vec<(LimitOutcome, String)> = comparison
         .changes(&limit.metric)
         .map(|(cell, side, change)| {
             let changed =
@@ -47,27 +47,27 @@ pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
 }
 
 /// Judges a limit by the gravest of these outcomes; without any it is open.
-pub(super) fn worst(limit: &ChangeLimit, outcomes: Vec<(Outcome, String)>) -> LimitResult {
+pub(super) fn worst(limit: &ChangeLimit, outcomes: Vec<(LimitOutcome, String)>) -> LimitResult {
     let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
-    let worst = worst.unwrap_or(Outcome::Inconclusive);
+    let worst = worst.unwrap_or(LimitOutcome::Inconclusive);
     let because = outcomes.into_iter().filter(|(outcome, _)| *outcome == worst).map(|(_, why)| why);
     LimitResult {
         limit: limit.to_string(),
         outcome: worst,
-        because: if worst == Outcome::Passed { Vec::new() } else { because.collect() },
+        because: if worst == LimitOutcome::Passed { Vec::new() } else { because.collect() },
     }
 }
 
-pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> Outcome {
-    let Some((_, Some((low, high)))) = changed else { return Outcome::Inconclusive };
+pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> LimitOutcome {
+    let Some((_, Some((low, high)))) = changed else { return LimitOutcome::Inconclusive };
     let (is_past, is_good) = match limit.side {
         Past::Below => (high < limit.share, low >= limit.share),
         Past::Above => (low > limit.share, high <= limit.share),
     };
     match (is_past, is_good) {
-        (true, _) => Outcome::Failed,
-        (_, true) => Outcome::Passed,
-        _ => Outcome::Inconclusive,
+        (true, _) => LimitOutcome::Failed,
+        (_, true) => LimitOutcome::Passed,
+        _ => LimitOutcome::Inconclusive,
     }
 }
 

@@ -45,7 +45,7 @@ const HOOK: &str = "hook_";
 
 /// One side: a name, and its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Side {
+pub struct ComparedSide {
     pub name: String,
     pub observations: Vec<Observation>,
 }
@@ -147,7 +147,7 @@ pub enum CompareError {
 }
 
 /// Compares every later side with the first.
-pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError> {
+pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, CompareError> {
     let (sides, mut notes) = notes::whole_runs(sides);
     if let Some(empty) = sides.iter().find(|side| side.observations.is_empty()) {
         return Err(CompareError::NoWholeRun { side: empty.name.clone() });
@@ -186,7 +186,7 @@ pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError
     })
 }
 
-fn metrics(sides: &[Side], asked: &[String]) -> Result<Vec<String>, CompareError> {
+fn metrics(sides: &[ComparedSide], asked: &[String]) -> Result<Vec<String>, CompareError> {
     let all = sides.iter().flat_map(|side| &side.observations);
     let known: BTreeSet<&String> = all.flat_map(|seen| seen.metrics.keys()).collect();
     if let Some(missing) = asked.iter().find(|name| !known.contains(name)) {
@@ -273,8 +273,8 @@ fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
 
 impl Comparison {
     /// With what each line of each side costs, of the highest load within an objective.
-    pub fn with_costs(mut self, sides: &[Side], objective: Option<&Objective>) -> Self {
-        let of = |side: &Side| price::of_side(&side.name, &side.observations, objective);
+    pub fn with_costs(mut self, sides: &[ComparedSide], objective: Option<&Objective>) -> Self {
+        let of = |side: &ComparedSide| price::of_side(&side.name, &side.observations, objective);
         self.costs = sides.iter().flat_map(of).collect();
         self
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
-use super::{ComparedCell, Side, Significance};
+use super::{ComparedCell, ComparedSide, Significance};
 use crate::analysis::estimate::{Estimate, REPEATS_MIN};
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::{and_more, windows};
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 5;
 const EVEN_BY: [&str; 3] = [metric::PIOPS, metric::READS, metric::OPS];
 
 /// The sides without the runs whose figures do not stand for their cell, and a note on those.
-pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
+pub(super) fn whole_runs(sides: &[ComparedSide]) -> (Vec<ComparedSide>, Vec<String>) {
     let mut left_out = Vec::new();
     let sides = sides
         .iter()
@@ -30,14 +30,18 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
                     false
                 }
             });
-            Side { observations: whole.cloned().collect(), ..side.clone() }
+            ComparedSide { observations: whole.cloned().collect(), ..side.clone() }
         })
         .collect();
     let notes = reported("left-out", "not compared: ", left_out, "");
     (sides, notes.into_iter().collect())
 }
 
-pub(super) fn of(sides: &[Side], matched: &[CellRuns<'_>], cells: &[ComparedCell]) -> Vec<String> {
+pub(super) fn of(
+    sides: &[ComparedSide],
+    matched: &[CellRuns<'_>],
+    cells: &[ComparedCell],
+) -> Vec<String> {
     let notes = [
         sessions_lost(matched),
         rows_missing(matched),
@@ -135,7 +139,7 @@ fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
 }
 
 /// Every run in which an endpoint is too far from the mean of all, with the one that is farthest.
-fn uneven_endpoints(sides: &[Side]) -> Option<String> {
+fn uneven_endpoints(sides: &[ComparedSide]) -> Option<String> {
     let all = sides.iter().flat_map(|side| &side.observations);
     let advice = "; over 5 % from the mean of the endpoints: look at paths, caches and other load \
                   before trusting these runs";
@@ -156,7 +160,7 @@ fn uneven(seen: &Observation) -> Option<String> {
 
 /// The estimates of each cell, metric and side.
 fn estimates<'a>(
-    sides: &'a [Side],
+    sides: &'a [ComparedSide],
     cells: &'a [ComparedCell],
 ) -> impl Iterator<Item = (&'a ComparedCell, &'a str, usize, &'a str, Estimate)> {
     cells.iter().flat_map(move |cell| {
@@ -169,7 +173,7 @@ fn estimates<'a>(
     })
 }
 
-fn varying(sides: &[Side], cells: &[ComparedCell]) -> Option<String> {
+fn varying(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
     let varying = estimates(sides, cells).filter(|(.., estimate)| estimate.varies());
     let shown = varying.map(|(cell, metric, _, side, estimate)| {
         let percent = estimate.variation().unwrap_or(0.0) * 100.0;
@@ -180,7 +184,11 @@ fn varying(sides: &[Side], cells: &[ComparedCell]) -> Option<String> {
     reported("repeats-vary", "", shown.collect(), advice)
 }
 
-fn outlying(sides: &[Side], matched: &[CellRuns<'_>], cells: &[ComparedCell]) -> Option<String> {
+fn outlying(
+    sides: &[ComparedSide],
+    matched: &[CellRuns<'_>],
+    cells: &[ComparedCell],
+) -> Option<String> {
     let shown = estimates(sides, cells).filter_map(|(cell, metric, side_at, side, estimate)| {
         let at = estimate.outlier()?;
         let whole = matched.iter().find(|matched| matched.factors == cell.factors)?;

@@ -1,10 +1,10 @@
 //! Sides made of the levels of one factor: a sweep over two targets, a table with a column that
 //! says before and after.
 
-use super::Side;
+use super::ComparedSide;
 use crate::record::observation::Observation;
 
-impl Side {
+impl ComparedSide {
     /// A side for each value of the factor `by`, in the order in which they first appear, or with
     /// `baseline` first. The factor is then no factor any more. An error is a sentence.
     pub fn split(

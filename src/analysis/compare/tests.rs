@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::limits::{Outcome, hold};
+use super::limits::{LimitOutcome, hold};
 use super::*;
 use crate::record::{Status, fixture, plain_csv};
 use proptest::prelude::*;
@@ -8,12 +8,13 @@ use proptest::prelude::*;
 const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
 
 /// The sides of a table by one of its factors, in the order in which they appear.
-fn sides_of(text: &str, by: &str) -> Vec<Side> {
-    Side::split("table.csv", plain_csv::parse(text, "table.csv", None).unwrap(), by, None).unwrap()
+fn sides_of(text: &str, by: &str) -> Vec<ComparedSide> {
+    ComparedSide::split("table.csv", plain_csv::parse(text, "table.csv", None).unwrap(), by, None)
+        .unwrap()
 }
 
-fn side(name: &str, observations: Vec<Observation>) -> Side {
-    Side { name: name.into(), observations }
+fn side(name: &str, observations: Vec<Observation>) -> ComparedSide {
+    ComparedSide { name: name.into(), observations }
 }
 
 /// A run of a round: it began so many minutes after noon.
@@ -237,7 +238,7 @@ fn what_cannot_be_compared_says_why() {
         metrics: BTreeMap::from([(metric::PIOPS.to_owned(), 1.0)]),
         ..Observation::default()
     };
-    let why = |sides: &[Side], metrics: &[&str]| {
+    let why = |sides: &[ComparedSide], metrics: &[&str]| {
         let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
         compare(sides, &Rules { metrics, in_turn: false }).unwrap_err().to_string()
     };
@@ -278,17 +279,17 @@ fn a_limit_fails_only_when_the_whole_interval_is_past_it() {
     };
     // 20 % less, give or take 2.
     let slower = [80.0, 80.5, 79.5];
-    assert_eq!(held(&slower, "piops < -5%").outcome, Outcome::Failed);
-    assert_eq!(held(&slower, "piops < -20%").outcome, Outcome::Inconclusive);
-    assert_eq!(held(&slower, "piops < -30%").outcome, Outcome::Passed);
-    assert_eq!(held(&slower, "piops > 5%").outcome, Outcome::Passed);
-    assert_eq!(held(&[120.0, 121.0, 119.0], "piops > 5%").outcome, Outcome::Failed);
+    assert_eq!(held(&slower, "piops < -5%").outcome, LimitOutcome::Failed);
+    assert_eq!(held(&slower, "piops < -20%").outcome, LimitOutcome::Inconclusive);
+    assert_eq!(held(&slower, "piops < -30%").outcome, LimitOutcome::Passed);
+    assert_eq!(held(&slower, "piops > 5%").outcome, LimitOutcome::Passed);
+    assert_eq!(held(&[120.0, 121.0, 119.0], "piops > 5%").outcome, LimitOutcome::Failed);
     // One run proves nothing, however far it is off.
     let single = held(&[10.0], "piops < -5%");
-    assert_eq!(single.outcome, Outcome::Inconclusive);
+    assert_eq!(single.outcome, LimitOutcome::Inconclusive);
     insta::assert_snapshot!(single.because.join("\n"), @"all: -90.0 %, interval unknown");
     insta::assert_snapshot!(held(&slower, "piops < -5%").because.join("\n"), @"all: -20.0 %, interval -21.6 % to -18.3 %");
-    assert_eq!(held(&slower, "read_us > 5%").outcome, Outcome::Inconclusive);
+    assert_eq!(held(&slower, "read_us > 5%").outcome, LimitOutcome::Inconclusive);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! at work.
 
 use super::{Check, CheckResult, good, judged, judged_if_known};
-use crate::stats::host::{Device, HostFacts, RaidResync};
+use crate::stats::host::{HostDevice, HostFacts, RaidResync};
 use crate::stats::units::bytes;
 
 /// The share of a file system that is free. The allocator scatters what is left, and flash needs
@@ -34,11 +34,11 @@ pub(super) fn raid(host: &HostFacts) -> Check {
 }
 
 /// What a command calls the device whose queue it changes.
-fn disk(device: &Device) -> &str {
+fn disk(device: &HostDevice) -> &str {
     device.disk.as_deref().unwrap_or(&device.name)
 }
 
-pub(super) fn scheduler(device: &Device) -> Check {
+pub(super) fn scheduler(device: &HostDevice) -> Check {
     let seen = device.scheduler.as_ref().map(|name| {
         let verdict = match name.as_str() {
             "bfq" | "cfq" => CheckResult::Warn,
@@ -57,7 +57,7 @@ pub(super) fn scheduler(device: &Device) -> Check {
     )
 }
 
-pub(super) fn read_ahead(device: &Device) -> Check {
+pub(super) fn read_ahead(device: &HostDevice) -> Check {
     let seen = device.read_ahead_bytes.map(|ahead| {
         let value = bytes(ahead);
         if ahead <= USUAL_READ_AHEAD_BYTES {
@@ -75,7 +75,7 @@ pub(super) fn read_ahead(device: &Device) -> Check {
     )
 }
 
-pub(super) fn write_cache(device: &Device) -> Check {
+pub(super) fn write_cache(device: &HostDevice) -> Check {
     let seen = device.write_cache.as_ref().map(|mode| {
         if mode == "write through" {
             return good(mode);
@@ -98,7 +98,7 @@ pub(super) fn write_cache(device: &Device) -> Check {
     )
 }
 
-pub(super) fn free_space(device: &Device) -> Check {
+pub(super) fn free_space(device: &HostDevice) -> Check {
     let seen = device.file_system_bytes.zip(device.free_bytes).map(|(all, free)| {
         let value = format!("{} of {}", bytes(free), bytes(all));
         let verdict = match free as f64 / all.max(1) as f64 {
@@ -117,7 +117,7 @@ pub(super) fn free_space(device: &Device) -> Check {
     )
 }
 
-pub(super) fn mount_options(device: &Device) -> Check {
+pub(super) fn mount_options(device: &HostDevice) -> Check {
     let seen = device.mount_options.as_ref().map(|options| {
         let is_spoiling = |option: &&str| {
             let name = option.split('=').next().unwrap_or_default();

@@ -74,13 +74,13 @@ pub(super) fn judged(
 }
 
 /// Value, verdict and advice of a check.
-type Seen = (String, CheckResult, String);
+type JudgedValue = (String, CheckResult, String);
 
-fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {
+fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<JudgedValue>) -> Check {
     let unknown = || ("not known".to_owned(), CheckResult::Unknown, String::new());
     judged(name, why, seen.unwrap_or_else(unknown))
 }
 
-fn good(value: impl Into<String>) -> Seen {
+fn good(value: impl Into<String>) -> JudgedValue {
     (value.into(), CheckResult::Good, String::new())
 }

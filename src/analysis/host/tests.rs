@@ -1,17 +1,17 @@
 use super::*;
-use crate::stats::host::{Device, IdleState, RaidResync};
+use crate::stats::host::{HostDevice, IdleState, RaidResync};
 use proptest::prelude::*;
 
 fn host() -> HostFacts {
     HostFacts {
         cpus: 8,
         memory_bytes: Some(64 << 30),
-        devices: vec![Device { name: "nvme0n1p1".into(), ..Device::default() }],
+        devices: vec![HostDevice { name: "nvme0n1p1".into(), ..HostDevice::default() }],
         ..HostFacts::default()
     }
 }
 
-fn on_device(change: impl FnOnce(&mut Device)) -> HostFacts {
+fn on_device(change: impl FnOnce(&mut HostDevice)) -> HostFacts {
     let mut host = host();
     host.devices[0].disk = Some("nvme0n1".into());
     change(&mut host.devices[0]);
@@ -226,12 +226,12 @@ proptest! {
         word in prop::option::of("\\PC{1,20}"),
         cpus in any::<u32>(),
     ) {
-        let device = Device {
+        let device = HostDevice {
             name: "sda".into(),
             scheduler: word.clone(),
             write_cache: word.clone(),
             read_ahead_bytes: sizes[0],
-            ..Device::default()
+            ..HostDevice::default()
         };
         let host = HostFacts {
             cpus,

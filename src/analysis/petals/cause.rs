@@ -23,7 +23,7 @@ const AGAINST_STORAGE: [(&str, &str); 3] = [
     ("steal", "the hypervisor took processor time away"),
 ];
 
-/// The cause, and a sentence for each piece of evidence that was looked at and told something.
+/// The cause, and a sentence for each piece of evidence that was looked at and says something.
 pub(super) fn of(better: &Point, later: &Point) -> Limit {
     let pair = Pair { better, later };
     let first = [

@@ -285,7 +285,7 @@ fn runs_of_mixed_lengths_and_repeats_that_differ_are_noted() {
 }
 
 #[test]
-fn what_did_not_end_well_is_left_out_and_told() {
+fn what_did_not_end_well_is_left_out_and_reported() {
     let mut observations = thrice(&[(1, 100.0, 10.0)]);
     observations[1].status = Some(Status::Interrupted);
     observations[2].factors.clear();

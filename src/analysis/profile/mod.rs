@@ -10,7 +10,9 @@ pub mod parts;
 
 use std::collections::BTreeMap;
 
-use crate::record::profile::{Percentiles, Profile, ProfileInterval, ProfileSummary, time_text};
+use crate::record::profile::{
+    Profile, ProfileInterval, ProfilePercentiles, ProfileSummary, time_text,
+};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 /// Clocks of snapshots tell minutes in some reports.
@@ -83,7 +85,7 @@ fn holes(intervals: &[ProfileInterval]) -> Vec<String> {
     intervals.windows(2).filter_map(hole).collect()
 }
 
-fn percentiles_of(intervals: &[ProfileInterval], figure: WorkCount) -> Percentiles {
+fn percentiles_of(intervals: &[ProfileInterval], figure: WorkCount) -> ProfilePercentiles {
     let known = intervals.iter().filter_map(|it| Some((it.rate(figure)?, it.length_s)));
     let mut known: Vec<(f64, f64)> = known.collect();
     known.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -97,7 +99,7 @@ fn percentiles_of(intervals: &[ProfileInterval], figure: WorkCount) -> Percentil
         reached.or(known.last()).map_or(0.0, |(rate, _)| *rate)
     };
     let total: f64 = known.iter().map(|(rate, length_s)| rate * length_s).sum();
-    Percentiles {
+    ProfilePercentiles {
         p50: at(0.5),
         p90: at(0.9),
         p95: at(0.95),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use time::{Duration, PrimitiveDateTime, UtcOffset};
 
-use super::parts::Part;
+use super::parts::SourcePart;
 use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
 use crate::record::{Rows, Run, Second, moment};
 use crate::stats::counters::IoCounts;
@@ -13,7 +13,7 @@ use crate::stats::server_work::{WorkCount, WorkTime};
 const LATENCY: &str = "io_latency_us of the whole run, the same in every interval";
 
 /// The part that a run gives, in intervals of about `every_s` seconds.
-pub fn part(name: &str, run: &Run, every_s: f64) -> Part {
+pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
     let summary = &run.summary;
     let begin = moment::parse(&summary.started_at).map(|at| at.to_offset(UtcOffset::UTC));
     let begin = begin.map(|at| PrimitiveDateTime::new(at.date(), at.time()));
@@ -46,7 +46,7 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> Part {
     }
     sources(run, &mut input);
     let block_bytes = u32::try_from(summary.target.block_size).ok().filter(|size| *size > 0);
-    Part { input, clock: Clock::Utc, block_bytes, intervals, ..Part::default() }
+    SourcePart { input, clock: Clock::Utc, block_bytes, intervals, ..SourcePart::default() }
 }
 
 fn sources(run: &Run, input: &mut Input) {

@@ -1,13 +1,13 @@
 //! A profile of a server's counters, read at the ends of intervals.
 
-use super::parts::Part;
+use super::parts::SourcePart;
 use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 use time::PrimitiveDateTime;
 
 /// A look at all servers: when, and what they had done until then.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct WorkSnapshot {
     /// UTC, by this host's clock.
     pub at: PrimitiveDateTime,
     /// By a clock that is never set.
@@ -20,7 +20,7 @@ pub struct Look {
 const CLOCK_SLACK_S: f64 = 2.0;
 
 /// The part of a profile that looks at one URL give.
-pub fn part(name: &str, looks: &[Look]) -> Part {
+pub fn part(name: &str, looks: &[WorkSnapshot]) -> SourcePart {
     let known: Vec<&ServerWork> =
         looks.iter().filter_map(|look| look.work.as_ref().ok()?.first()).collect();
     let mut input = Input { name: name.to_owned(), kind: "server".to_owned(), ..Input::default() };
@@ -50,10 +50,10 @@ pub fn part(name: &str, looks: &[Look]) -> Part {
         }
     }
     let block_bytes = known.first().and_then(|work| work.block_bytes);
-    Part { input, clock: Clock::Utc, block_bytes, intervals, ..Part::default() }
+    SourcePart { input, clock: Clock::Utc, block_bytes, intervals, ..SourcePart::default() }
 }
 
-fn interval(earlier: &Look, later: &Look) -> Result<ProfileInterval, String> {
+fn interval(earlier: &WorkSnapshot, later: &WorkSnapshot) -> Result<ProfileInterval, String> {
     let (then, now) = (earlier.work.as_ref()?, later.work.as_ref()?);
     let length_s = later.elapsed_s - earlier.elapsed_s;
     if length_s <= 0.0 {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use time::macros::datetime;
 
-    fn look(elapsed_s: f64, reads: u64, since: &str) -> Look {
+    fn look(elapsed_s: f64, reads: u64, since: &str) -> WorkSnapshot {
         let mut work = ServerWork {
             endpoint: "db".to_owned(),
             counted_since: since.to_owned(),
@@ -121,7 +121,7 @@ mod tests {
         work.count(WorkCount::SingleBlockReads, Some(reads), "view");
         work.time(WorkTime::SingleBlockRead, Some((reads, reads * 50_000)), "view");
         let at = datetime!(2026-11-22 10:00:00) + time::Duration::seconds_f64(elapsed_s);
-        Look { at, elapsed_s, work: Ok(vec![work]) }
+        WorkSnapshot { at, elapsed_s, work: Ok(vec![work]) }
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         assert!(restarted.intervals.is_empty());
         assert!(restarted.input.notes[1].contains("started anew"), "{:?}", restarted.input.notes);
         assert!(restarted.input.notes[2].contains("started anew"));
-        let silent = Look { work: Err("gone".to_owned()), ..look(10.0, 0, "x") };
+        let silent = WorkSnapshot { work: Err("gone".to_owned()), ..look(10.0, 0, "x") };
         let part = part(
             "db",
             &[look(0.0, 1000, "x"), silent, look(20.0, 5000, "x"), look(30.0, 6000, "x")],

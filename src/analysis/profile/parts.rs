@@ -12,7 +12,7 @@ const AT_ONCE_S: f64 = 300.0;
 
 /// What one source tells: of one database, or of one instance of it.
 #[derive(Debug, Clone, Default)]
-pub struct Part {
+pub struct SourcePart {
     pub input: Input,
     pub clock: Clock,
     pub block_bytes: Option<u32>,
@@ -24,7 +24,7 @@ pub struct Part {
     pub intervals: Vec<ProfileInterval>,
 }
 
-impl Part {
+impl SourcePart {
     fn database(&self) -> &str {
         self.database_id.as_deref().or(self.input.database.as_deref()).unwrap_or("")
     }
@@ -39,15 +39,16 @@ impl Part {
 }
 
 /// One interval of one instance.
-struct Piece {
+struct InstanceInterval {
     instance: String,
     interval: ProfileInterval,
 }
 
-pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
-    let reported: Vec<&Part> = parts.iter().filter(|part| !part.intervals.is_empty()).collect();
+pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
+    let reported: Vec<&SourcePart> =
+        parts.iter().filter(|part| !part.intervals.is_empty()).collect();
     let Some(first) = reported.first() else {
-        let why = |part: &Part| {
+        let why = |part: &SourcePart| {
             let Input { name, notes, gaps, .. } = &part.input;
             let lacks = || gaps.values().cloned().collect();
             let said: Vec<String> = if notes.is_empty() { lacks() } else { notes.clone() };
@@ -78,7 +79,7 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
         let instance = part.instance().to_owned();
         for interval in part.intervals {
             let interval = ProfileInterval { inputs: vec![at], ..interval };
-            pieces.push(Piece { instance: instance.clone(), interval });
+            pieces.push(InstanceInterval { instance: instance.clone(), interval });
         }
     }
     let pieces = finest(pieces, &mut profile);
@@ -89,23 +90,23 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
 }
 
 /// One database, and several instances only of a cluster.
-fn one_of_each(reported: &[&Part]) -> Result<(), ProfileError> {
-    let mut databases: BTreeMap<&str, &Part> = BTreeMap::new();
-    let mut instances: BTreeMap<&str, &Part> = BTreeMap::new();
+fn one_of_each(reported: &[&SourcePart]) -> Result<(), ProfileError> {
+    let mut databases: BTreeMap<&str, &SourcePart> = BTreeMap::new();
+    let mut instances: BTreeMap<&str, &SourcePart> = BTreeMap::new();
     for part in reported {
         databases.entry(part.database()).or_insert(part);
         instances.entry(part.instance()).or_insert(part);
     }
-    let names = |found: &BTreeMap<&str, &Part>, name: fn(&Part) -> &str| {
+    let names = |found: &BTreeMap<&str, &SourcePart>, name: fn(&SourcePart) -> &str| {
         let named = found.values().map(|part| format!("{} ({})", name(part), part.input.name));
         named.collect::<Vec<_>>().join(", ")
     };
     if databases.len() > 1 {
-        let names = names(&databases, Part::shown_database);
+        let names = names(&databases, SourcePart::shown_database);
         return Err(ProfileError::Mixed { what: "these are of several databases", names });
     }
     if instances.len() > 1 && reported.iter().any(|part| !part.is_cluster) {
-        let names = names(&instances, Part::instance);
+        let names = names(&instances, SourcePart::instance);
         let what = "these are of several instances, and not all of them of a cluster";
         return Err(ProfileError::Mixed { what, names });
     }
@@ -114,9 +115,9 @@ fn one_of_each(reported: &[&Part]) -> Result<(), ProfileError> {
 
 /// Keeps the shorter of two intervals of one instance that overlap, such as an hour's report
 /// beside the day's.
-fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
+fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<InstanceInterval> {
     pieces.sort_by(|one, other| one.interval.length_s.total_cmp(&other.interval.length_s));
-    let mut kept: Vec<Piece> = Vec::new();
+    let mut kept: Vec<InstanceInterval> = Vec::new();
     for piece in pieces {
         let same = kept.iter().find(|known| {
             known.instance == piece.instance && overlap(&known.interval, &piece.interval)
@@ -124,7 +125,7 @@ fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
         match same {
             None => kept.push(piece),
             Some(known) => {
-                let name = |piece: &Piece| {
+                let name = |piece: &InstanceInterval| {
                     let input =
                         piece.interval.inputs.first().and_then(|&at| profile.inputs.get(at));
                     input.map_or_else(String::new, |input| input.name.clone())
@@ -164,11 +165,11 @@ fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
 }
 
 /// Adds what instances did at the same time.
-fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
+fn at_the_same_time(pieces: &[InstanceInterval], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
     let instances: BTreeSet<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
-    let mut groups: Vec<Vec<&Piece>> = Vec::new();
+    let mut groups: Vec<Vec<&InstanceInterval>> = Vec::new();
     for piece in pieces {
-        let fits = |group: &&mut Vec<&Piece>| {
+        let fits = |group: &&mut Vec<&InstanceInterval>| {
             group.iter().all(|other| {
                 other.instance != piece.instance && is_at_once(&other.interval, &piece.interval)
             })
@@ -201,7 +202,7 @@ fn is_at_once(one: &ProfileInterval, other: &ProfileInterval) -> bool {
     (a - b).as_seconds_f64().abs() <= close_s && (one.length_s - other.length_s).abs() <= close_s
 }
 
-fn sum(group: &[&Piece]) -> ProfileInterval {
+fn sum(group: &[&InstanceInterval]) -> ProfileInterval {
     let intervals: Vec<&ProfileInterval> = group.iter().map(|piece| &piece.interval).collect();
     let (per_second, latency_us) = match intervals.as_slice() {
         [one] => (one.per_second.clone(), one.latency_us.clone()),
@@ -238,8 +239,13 @@ mod tests {
     use super::super::tests::interval;
     use super::*;
 
-    fn part(name: &str, database: &str, instance: &str, intervals: Vec<ProfileInterval>) -> Part {
-        Part {
+    fn part(
+        name: &str,
+        database: &str,
+        instance: &str,
+        intervals: Vec<ProfileInterval>,
+    ) -> SourcePart {
+        SourcePart {
             input: Input {
                 name: name.to_owned(),
                 database: Some(database.to_owned()),
@@ -247,7 +253,7 @@ mod tests {
                 ..Input::default()
             },
             intervals,
-            ..Part::default()
+            ..SourcePart::default()
         }
     }
 
@@ -273,7 +279,7 @@ mod tests {
 
     #[test]
     fn instances_of_a_cluster_are_added_by_time() {
-        let cluster = |name: &str, instance: &str, intervals| Part {
+        let cluster = |name: &str, instance: &str, intervals| SourcePart {
             is_cluster: true,
             ..part(name, "ERP", instance, intervals)
         };

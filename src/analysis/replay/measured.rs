@@ -34,7 +34,7 @@ const PER_ROW_MAX: f64 = 8.0;
 const ROWS_MIN: u64 = 200;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct TrialMeasurements {
     pub seconds: f64,
     pub redo_stress: RedoStress,
     /// Blocks read for SELECTs and UPDATEs.
@@ -46,7 +46,7 @@ pub struct Measured {
     pub other_redo_per_row: Option<f64>,
 }
 
-impl Measured {
+impl TrialMeasurements {
     /// Adds the redo per row that an earlier trial measured under the other REDO_STRESS.
     pub fn after(self, earlier: Option<&Self>) -> Self {
         let of_other = earlier.and_then(|earlier| match earlier.redo_stress == self.redo_stress {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_trial_tells_what_each_row_costs() {
         let run = fixture::mixed_run();
-        let found = Measured::of(&run);
+        let found = TrialMeasurements::of(&run);
         let (rows, io) = (&run.summary.rows, &run.details.io);
         let per_row = io.physical_write_blocks.unwrap() as f64 / rows.update as f64;
         assert_eq!(found.writes_per_row, Some(per_row));
@@ -126,13 +126,13 @@ mod tests {
         let mut unseen = run.clone();
         unseen.details.io.redo_bytes = None;
         unseen.summary.rows.update = ROWS_MIN - 1;
-        let found = Measured::of(&unseen);
+        let found = TrialMeasurements::of(&unseen);
         assert_eq!((found.redo_per_row, found.writes_per_row), (None, None));
     }
 
     #[test]
     fn what_a_cache_serves_or_puts_off_corrects_nothing() {
-        let found = Measured {
+        let found = TrialMeasurements {
             seconds: 10.0,
             redo_stress: RedoStress::Lite,
             reads: read_cost(20, 1000, 100),

@@ -18,7 +18,7 @@ use crate::settings::rates::RateOverTime;
 use crate::stats::server_work::WorkCount;
 use crate::workload::row::COLUMNS;
 
-use self::measured::{Measured, ReadCost};
+use self::measured::{ReadCost, TrialMeasurements};
 use super::profile::is_idle;
 
 /// SELECTs that visit one block each are more work for petal than they need be.
@@ -55,7 +55,7 @@ pub struct Ground {
 
 /// What was asked for beside the profile.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked {
+pub struct ReplayOptions {
     pub work_unit: Option<u32>,
     pub update_work_unit: Option<u32>,
     pub redo_stress: Option<RedoStress>,
@@ -95,8 +95,8 @@ pub fn plan(
     profile: &Profile,
     (played, run_time): (Played, Duration),
     ground: &Ground,
-    asked: Asked,
-    trial: Option<&Measured>,
+    asked: ReplayOptions,
+    trial: Option<&TrialMeasurements>,
 ) -> Result<ReplayPlan, ReplayError> {
     let intervals: Vec<&ProfileInterval> = match played {
         Played::Busiest => profile.busiest().into_iter().collect(),
@@ -123,8 +123,8 @@ pub fn plan(
     if reads.is_none() && commits.is_none() {
         return Err(ReplayError::Unknown(of.database));
     }
-    let cost = trial.and_then(Measured::usable_reads).unwrap_or(ReadCost::PLAIN);
-    let writes_per_row = trial.and_then(Measured::usable_writes_per_row).unwrap_or(1.0);
+    let cost = trial.and_then(TrialMeasurements::usable_reads).unwrap_or(ReadCost::PLAIN);
+    let writes_per_row = trial.and_then(TrialMeasurements::usable_writes_per_row).unwrap_or(1.0);
     let update_work_unit = asked.update_work_unit.unwrap_or_else(|| {
         let writes = of.rate(WorkCount::BlockWrites);
         let per_commit = writes.zip(commits.filter(|commits| *commits > 0.0));
@@ -230,7 +230,7 @@ fn redo_stress(
     of: &ReplayOf,
     ground: &Ground,
     update_work_unit: u32,
-    trial: Option<&Measured>,
+    trial: Option<&TrialMeasurements>,
 ) -> RedoStress {
     let Some(wanted) = redo_per_commit(of).filter(|bytes| *bytes > 0.0) else {
         return RedoStress::Lite;
@@ -263,7 +263,7 @@ fn redo_per_commit(of: &ReplayOf) -> Option<f64> {
 fn expected(
     plan: &ReplayPlan,
     (selects, scans): (f64, bool),
-    trial: Option<&Measured>,
+    trial: Option<&TrialMeasurements>,
 ) -> BTreeMap<WorkCount, f64> {
     let commits = plan.of.rate(WorkCount::Commits).unwrap_or(0.0);
     let updated = commits * f64::from(plan.update_work_unit);

@@ -44,13 +44,13 @@ const GROUND: Ground = Ground {
     column_bytes: 128,
 };
 
-fn planned(profile: &Profile, trial: Option<&Measured>) -> ReplayPlan {
+fn planned(profile: &Profile, trial: Option<&TrialMeasurements>) -> ReplayPlan {
     let time = (Played::Busiest, Duration::from_secs(60));
-    plan(profile, time, &GROUND, Asked::default(), trial).unwrap()
+    plan(profile, time, &GROUND, ReplayOptions::default(), trial).unwrap()
 }
 
-fn trial(reads: f64, writes: f64, redo: f64, redo_stress: RedoStress) -> Measured {
-    Measured {
+fn trial(reads: f64, writes: f64, redo: f64, redo_stress: RedoStress) -> TrialMeasurements {
+    TrialMeasurements {
         seconds: 10.0,
         redo_stress,
         reads: Some(ReadCost { per_row: reads, per_operation: 0.0 }),
@@ -97,7 +97,8 @@ fn a_trial_corrects_reads_and_writes_and_tells_what_is_left() {
 #[test]
 fn reads_of_an_index_are_taken_from_those_of_the_rows() {
     let index = ReadCost { per_row: 1.0, per_operation: 2.0 };
-    let tried = Measured { reads: Some(index), ..trial(1.0, 1.0, 400.0, RedoStress::Lite) };
+    let tried =
+        TrialMeasurements { reads: Some(index), ..trial(1.0, 1.0, 400.0, RedoStress::Lite) };
     let plan = planned(&busy(), Some(&tried));
     // 5000 - 50 x (8 + 2) blocks are left to SELECTs of 3 + 2.
     assert_eq!((plan.work_unit, plan.parameters()["SELECT_RATE"].as_str()), (3, "900"));
@@ -143,7 +144,7 @@ fn more_redo_takes_all_columns_and_scans_need_a_table() {
     assert_eq!(planned(&heavy, Some(&tried)).redo_stress, RedoStress::Lite);
     let bare = Ground { scan_rows: 0, scan_bytes: 0, ..GROUND };
     let time = (Played::Busiest, Duration::from_secs(60));
-    let plan = plan(&busy(), time, &bare, Asked::default(), None).unwrap();
+    let plan = plan(&busy(), time, &bare, ReplayOptions::default(), None).unwrap();
     assert!(plan.scan_rate.is_zero());
     assert!(plan.of.not_imitated.iter().any(|line| line.contains("100.0 blocks/s, are left out")));
 }
@@ -170,7 +171,7 @@ fn the_kind_of_update_whose_redo_is_nearer_is_taken_by_trials_of_both() {
 #[test]
 fn all_intervals_are_played_in_the_length_of_the_run() {
     let time = (Played::All, Duration::from_secs(60));
-    let plan = plan(&busy(), time, &GROUND, Asked::default(), None).unwrap();
+    let plan = plan(&busy(), time, &GROUND, ReplayOptions::default(), None).unwrap();
     assert_eq!(plan.update_rate.to_string(), "0:1 30:50");
     // Commits are known of both hours, writes of one.
     assert_eq!(plan.of.per_second[&Commits], 25.5);
@@ -180,7 +181,7 @@ fn all_intervals_are_played_in_the_length_of_the_run() {
 fn an_idle_database_and_an_empty_profile_are_refused() {
     let time = (Played::Busiest, Duration::from_secs(60));
     let refused = |profile: &Profile| {
-        plan(profile, time, &GROUND, Asked::default(), None).unwrap_err().to_string()
+        plan(profile, time, &GROUND, ReplayOptions::default(), None).unwrap_err().to_string()
     };
     let idle = profile(vec![interval("2026-11-22T10:00:00", &[(SingleBlockReads, 0.01)])]);
     assert!(refused(&idle).contains("nothing to scale"));

@@ -1,6 +1,6 @@
 //! A plan in words: how a profile becomes operations, and what they leave out.
 
-use super::measured::Measured;
+use super::measured::TrialMeasurements;
 use super::{Ground, Played, ReplayPlan, redo_guess, redo_per_commit};
 use crate::record::profile::Profile;
 use crate::record::replay::ReplayOf;
@@ -27,12 +27,12 @@ pub fn time(profile: &Profile, played: Played) -> String {
 }
 
 /// A line for each figure that became operations.
-pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&Measured>) -> Vec<String> {
+pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -> Vec<String> {
     let of = &plan.of;
     let commits = of.rate(WorkCount::Commits);
     let mut lines = Vec::new();
     if let Some(reads) = of.rate(WorkCount::SingleBlockReads) {
-        let corrected = trial.and_then(Measured::usable_reads).map_or_else(String::new, |cost| {
+        let corrected = trial.and_then(TrialMeasurements::usable_reads).map_or_else(String::new, |cost| {
             format!(
                 "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
                  operation",
@@ -50,7 +50,7 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&Measured>) -> Vec<Str
     }
     let writes = of.rate(WorkCount::BlockWrites);
     if let Some((writes, commits)) = writes.zip(commits.filter(|n| *n > 0.0)) {
-        let per_row = trial.and_then(Measured::usable_writes_per_row);
+        let per_row = trial.and_then(TrialMeasurements::usable_writes_per_row);
         let corrected = per_row.map_or_else(String::new, |per_row| {
             format!(", each of which the target wrote {per_row:.2} times in a trial")
         });
@@ -82,7 +82,7 @@ pub fn not_imitated(
     plan: &ReplayPlan,
     profile: &Profile,
     ground: &Ground,
-    trial: Option<&Measured>,
+    trial: Option<&TrialMeasurements>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     for figure in WorkCount::ALL {
@@ -131,7 +131,7 @@ pub fn not_imitated(
     lines
 }
 
-fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&Measured>) -> String {
+fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&TrialMeasurements>) -> String {
     match figure {
         WorkCount::SingleBlockReads if plan.select_rate.is_zero() => {
             ": UPDATEs read the blocks that they change, and no SELECT is left to leave out"

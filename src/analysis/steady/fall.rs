@@ -112,7 +112,7 @@ fn fitted(rates: &[f64]) -> ((f64, f64), f64) {
     ((mean - half, mean + half), left)
 }
 
-type Count = fn(&Second) -> Option<u64>;
+type SecondCount = fn(&Second) -> Option<u64>;
 
 /// The seconds before and after.
 struct Stretches<'a> {
@@ -128,7 +128,7 @@ impl Stretches<'_> {
     }
 
     /// Totals of a count over each stretch's time; None where one second does not know.
-    fn rates(&self, count: Count) -> Option<(f64, f64)> {
+    fn rates(&self, count: SecondCount) -> Option<(f64, f64)> {
         self.both(|seconds| {
             let total: Option<u64> = seconds.iter().map(|second| count(second)).sum();
             let time_s: f64 = seconds.iter().map(|second| second.length_s).sum();
@@ -136,7 +136,7 @@ impl Stretches<'_> {
         })
     }
 
-    fn ratio(&self, over: Count, under: Count) -> Option<(f64, f64)> {
+    fn ratio(&self, over: SecondCount, under: SecondCount) -> Option<(f64, f64)> {
         let (over, under) = (self.rates(over)?, self.rates(under)?);
         (under.0 > 0.0 && under.1 > 0.0).then(|| (over.0 / under.0, over.1 / under.1))
     }

@@ -223,7 +223,7 @@ fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::fixture::run_over;
-    use crate::record::{Finding, UntilSteady};
+    use crate::record::{Finding, UntilSteadyResult};
 
     fn found(run: &Run) -> Vec<Finding> {
         let judged = [unstable(run), until_steady(run), stalled(run)].into_iter();
@@ -272,14 +272,14 @@ mod tests {
     #[test]
     fn until_steady_says_what_ended_the_run() {
         let mut run = run_over(305, |_, ops| ops);
-        let mut asked = UntilSteady { volume_bytes: 1 << 30, steady_from_s: Some(5.0) };
+        let mut asked = UntilSteadyResult { volume_bytes: 1 << 30, steady_from_s: Some(5.0) };
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on, and had written 50.2 GiB (1.00 GiB were asked for)");
         asked.steady_from_s = None;
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: RUN_TIME ended the run before it was proven steady; 50.2 GiB were written, 1.00 GiB and a whole checkpoint cycle in every window were asked for");
         // Of a run that only reads no volume is asked.
-        asked = UntilSteady { volume_bytes: 0, steady_from_s: Some(5.0) };
+        asked = UntilSteadyResult { volume_bytes: 0, steady_from_s: Some(5.0) };
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on");
     }

@@ -122,7 +122,7 @@ fn what_is_torn_missing_or_of_elsewhere_is_bad() {
 }
 
 #[test]
-fn versions_of_other_runs_are_older_and_told() {
+fn versions_of_other_runs_are_older_and_reported() {
     let ledger = ledger(vec![commit(1, 3, 1, (10, 20))]);
     let mut survival = Survival::new(&ledger);
     survival.found(1, 1, Ok(RowStamps { row: 77, rest: 77 }));

@@ -22,22 +22,22 @@ const BLANK: &str = "&#160;";
 
 /// State that the reader and the emitter share.
 #[derive(Default)]
-struct Shared {
+struct TokenizerState {
     builder: RefCell<PageBuilder>,
     /// Set behind a tag of a table, outside of its cells.
     is_between: Cell<bool>,
 }
 
 /// Gives the tokenizer a text without what needs no tokenizer.
-struct RowReader<'t> {
+struct TokenizerInput<'t> {
     text: &'t str,
     at: usize,
     inner: StringReader<'t>,
-    shared: &'t Shared,
+    shared: &'t TokenizerState,
 }
 
-impl<'t> RowReader<'t> {
-    fn new(text: &'t str, shared: &'t Shared) -> Self {
+impl<'t> TokenizerInput<'t> {
+    fn new(text: &'t str, shared: &'t TokenizerState) -> Self {
         Self { text, at: 0, inner: text.to_reader(), shared }
     }
 
@@ -52,9 +52,9 @@ impl<'t> RowReader<'t> {
         while let Some((part, to)) = part(self.text, self.at) {
             self.at = to;
             match part {
-                Part::Row => builder.start_row(),
-                Part::RowEnd => builder.end_cell(),
-                Part::Cell { is_heading, text } => {
+                TablePart::Row => builder.start_row(),
+                TablePart::RowEnd => builder.end_cell(),
+                TablePart::Cell { is_heading, text } => {
                     builder.start_cell(is_heading, 1);
                     builder.string(text.as_bytes());
                     builder.end_cell();
@@ -71,20 +71,20 @@ impl<'t> RowReader<'t> {
 }
 
 /// A part of a table that has no entity, no other element and no attribute that is read.
-enum Part<'t> {
+enum TablePart<'t> {
     Row,
     RowEnd,
     Cell { is_heading: bool, text: &'t str },
 }
 
 /// The part at this place behind blanks, and where it ends.
-fn part(text: &str, from: usize) -> Option<(Part<'_>, usize)> {
+fn part(text: &str, from: usize) -> Option<(TablePart<'_>, usize)> {
     let rest = text.get(from..)?.trim_ascii_start();
     let behind = |part, rest: &str| Some((part, text.len() - rest.len()));
     if let Some(rest) = rest.strip_prefix("<tr>") {
-        return behind(Part::Row, rest);
+        return behind(TablePart::Row, rest);
     } else if let Some(rest) = rest.strip_prefix("</tr>") {
-        return behind(Part::RowEnd, rest);
+        return behind(TablePart::RowEnd, rest);
     }
     let is_heading = rest.starts_with("<th");
     let (attributes, rest) =
@@ -99,7 +99,7 @@ fn part(text: &str, from: usize) -> Option<(Part<'_>, usize)> {
         && !attributes.bytes().any(|byte| byte.is_ascii_uppercase())
         && !attributes.contains("colspan")
         && !text.bytes().any(|byte| matches!(byte, b'&' | 0));
-    if is_plain { behind(Part::Cell { is_heading, text }, rest) } else { None }
+    if is_plain { behind(TablePart::Cell { is_heading, text }, rest) } else { None }
 }
 
 /// The place of the `</table>` that follows, if nothing but rows stands before it.
@@ -121,7 +121,7 @@ fn end_of_rows(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-impl Reader for RowReader<'_> {
+impl Reader for TokenizerInput<'_> {
     type Error = Infallible;
 
     #[inline(always)]
@@ -158,7 +158,7 @@ impl Reader for RowReader<'_> {
 
 /// A start tag, with the attributes that are read.
 #[derive(Default)]
-pub struct Tag {
+pub struct StartTag {
     pub name: Vec<u8>,
     pub colspan: Vec<u8>,
     pub summary: Vec<u8>,
@@ -168,25 +168,25 @@ pub struct Tag {
 /// Hands the tags of a text, and what stands between them, to a builder. With `hides`, the content
 /// of `style`, `script` and their like is no markup.
 pub fn tokenize(text: &str, hides: bool) -> PageBuilder {
-    let shared = Shared::default();
-    let mut tag = Tag::default();
+    let shared = TokenizerState::default();
+    let mut tag = StartTag::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         shared.event(&mut tag, &event);
         None
     });
     emitter.naively_switch_states(hides);
-    let reader = RowReader::new(text, &shared);
+    let reader = TokenizerInput::new(text, &shared);
     Tokenizer::new_with_emitter(reader, WithoutErrors(emitter)).for_each(drop);
     shared.builder.into_inner()
 }
 
-impl Shared {
-    fn event(&self, tag: &mut Tag, event: &CallbackEvent<'_>) {
+impl TokenizerState {
+    fn event(&self, tag: &mut StartTag, event: &CallbackEvent<'_>) {
         let mut builder = self.builder.borrow_mut();
         match event {
             CallbackEvent::String { value } => builder.string(value),
             CallbackEvent::OpenStartTag { name } => {
-                *tag = Tag { name: name.to_vec(), ..Tag::default() };
+                *tag = StartTag { name: name.to_vec(), ..StartTag::default() };
             }
             CallbackEvent::AttributeName { name } => tag.attribute = name.to_vec(),
             CallbackEvent::AttributeValue { value } => match tag.attribute.as_slice() {

@@ -3,7 +3,7 @@
 
 /// Rows of cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rows {
+pub struct TableRows {
     text: String,
     /// Where each cell ends in the text. Reports have less than 4 GiB.
     cell_ends: Vec<u32>,
@@ -13,13 +13,13 @@ pub struct Rows {
 
 /// One row of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row<'t> {
-    rows: &'t Rows,
+pub struct TableRow<'t> {
+    rows: &'t TableRows,
     from: usize,
     to: usize,
 }
 
-impl Rows {
+impl TableRows {
     /// Adds a cell to the row that is open.
     pub fn push(&mut self, cell: &str) {
         self.text.push_str(cell);
@@ -58,20 +58,20 @@ impl Rows {
         self.text.truncate(self.cell_ends.last().map_or(0, |&end| end as usize));
     }
 
-    pub fn get(&self, row: usize) -> Option<Row<'_>> {
+    pub fn get(&self, row: usize) -> Option<TableRow<'_>> {
         let to = *self.row_ends.get(row)? as usize;
-        Some(Row { rows: self, from: self.at(row), to })
+        Some(TableRow { rows: self, from: self.at(row), to })
     }
 
-    pub fn first(&self) -> Option<Row<'_>> {
+    pub fn first(&self) -> Option<TableRow<'_>> {
         self.get(0)
     }
 
-    pub fn last(&self) -> Option<Row<'_>> {
+    pub fn last(&self) -> Option<TableRow<'_>> {
         self.get(self.len().checked_sub(1)?)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = TableRow<'_>> {
         (0..self.len()).filter_map(|row| self.get(row))
     }
 
@@ -81,7 +81,7 @@ impl Rows {
     }
 }
 
-impl<'t> Row<'t> {
+impl<'t> TableRow<'t> {
     pub fn get(self, column: usize) -> Option<&'t str> {
         let at = self.from + column;
         let end = |at: usize| self.rows.cell_ends.get(at).map(|&end| end as usize);
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn cells_come_back_as_they_were_given() {
-        let mut rows = Rows::default();
+        let mut rows = TableRows::default();
         rows.extend(["", "a", "é"]);
         rows.end_row();
         rows.extend(["1,234"]);
         rows.extend(["x", ""]);
-        let all = |rows: &Rows| -> Vec<Vec<String>> {
+        let all = |rows: &TableRows| -> Vec<Vec<String>> {
             rows.iter().map(|row| row.cells().map(str::to_owned).collect()).collect()
         };
         assert_eq!(all(&rows), [vec!["", "a", "é"], vec!["1,234"], vec!["x", ""]]);

@@ -8,7 +8,7 @@ use crate::engine::{ReportContent, ServerReport};
 /// What PERFSTAT keeps of five minutes.
 fn interval() -> DatabaseInterval {
     let pairs = |all: &[(&str, f64)]| all.iter().map(|(name, it)| ((*name).into(), *it)).collect();
-    let waits = |waits, time_us| WaitTotal { waits, time_us };
+    let waits = |waits, time_us| WaitSum { waits, time_us };
     let event = |event: &str, foreground, background| WaitDelta {
         event: event.into(),
         foreground,

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::page::{Column, PageTable, Rows};
+use super::super::page::{PageTable, TableColumn, TableRows};
 use super::super::topic::{self, Topic};
 
 /// Lines over a line of dashes that may be headings.
@@ -13,16 +13,16 @@ const HEADING_LINES: usize = 5;
 
 /// From one column's first character to behind its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct ColumnSpan {
     from: usize,
     to: usize,
 }
 
 /// A line of dashes: columns and their headings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
-    spans: Vec<Span>,
-    columns: Vec<Column>,
+struct DashedLine {
+    spans: Vec<ColumnSpan>,
+    columns: Vec<TableColumn>,
 }
 
 /// A record of several lines of which some were read when a page ended.
@@ -41,9 +41,9 @@ pub struct Grid<'l> {
 }
 
 /// The rows of a table as they are read.
-struct RowReader<'r> {
-    rules: &'r [Rule],
-    done: Rows,
+struct GridReader<'r> {
+    rules: &'r [DashedLine],
+    done: TableRows,
     unfinished: Option<Unfinished>,
 }
 
@@ -53,12 +53,16 @@ impl Grid<'_> {
         let mut tables = Vec::new();
         let mut from = 0;
         while let Some((rules, below)) = self.rules(from) {
-            let mut rows =
-                RowReader { rules: &rules, done: Rows::default(), unfinished: unfinished.take() };
+            let mut rows = GridReader {
+                rules: &rules,
+                done: TableRows::default(),
+                unfinished: unfinished.take(),
+            };
             from = self.rows(below, &mut rows);
             *unfinished = rows.unfinished.take();
             let rows = rows.done;
-            let columns: Vec<Column> = rules.iter().flat_map(|rule| rule.columns.clone()).collect();
+            let columns: Vec<TableColumn> =
+                rules.iter().flat_map(|rule| rule.columns.clone()).collect();
             let own = topic::of_columns(columns.iter().map(|column| column.key.as_str()));
             // The instances of a cluster stand below its summary, without a title of their own.
             let is_own = own == Some(Topic::ClusterInstances);
@@ -74,13 +78,13 @@ impl Grid<'_> {
 
     /// The next line of dashes from `from` on, with those that belong to the same records, and the
     /// place below.
-    fn rules(&self, from: usize) -> Option<(Vec<Rule>, usize)> {
+    fn rules(&self, from: usize) -> Option<(Vec<DashedLine>, usize)> {
         let (mut at, mut spans) = self.next_rule(from)?;
         let mut rules = Vec::new();
-        let mut groups: Vec<(Span, String)> = Vec::new();
+        let mut groups: Vec<(ColumnSpan, String)> = Vec::new();
         loop {
             let columns = columns(&spans, &self.heading(from, at), &groups);
-            let rule = Rule { spans, columns };
+            let rule = DashedLine { spans, columns };
             let next = self.next_of_record(at + 1, &rule);
             if next.is_some() && !self.is_record_line(&rule, &rules) {
                 let named = rule.spans.iter().zip(&rule.columns);
@@ -95,7 +99,7 @@ impl Grid<'_> {
         }
     }
 
-    fn next_rule(&self, from: usize) -> Option<(usize, Vec<Span>)> {
+    fn next_rule(&self, from: usize) -> Option<(usize, Vec<ColumnSpan>)> {
         let lines = self.lines.iter().enumerate().skip(from);
         lines.filter(|(_, line)| !is_end(line)).find_map(|(at, line)| Some((at, rule(line)?)))
     }
@@ -115,7 +119,7 @@ impl Grid<'_> {
     }
 
     /// Another line of dashes behind nothing but headings.
-    fn next_of_record(&self, from: usize, above: &Rule) -> Option<(usize, Vec<Span>)> {
+    fn next_of_record(&self, from: usize, above: &DashedLine) -> Option<(usize, Vec<ColumnSpan>)> {
         let is_over_several = above.spans.len() == 1 || above.columns.iter().all(is_group);
         for (at, line) in self.lines.iter().enumerate().skip(from).take(HEADING_LINES) {
             if let Some(spans) = rule(line) {
@@ -133,7 +137,7 @@ impl Grid<'_> {
     }
 
     /// In these sections a record has a line of its own for its name.
-    fn is_record_line(&self, rule: &Rule, before: &[Rule]) -> bool {
+    fn is_record_line(&self, rule: &DashedLine, before: &[DashedLine]) -> bool {
         let stacks =
             matches!(self.topic, Some(Topic::TablespaceIo | Topic::FileIo | Topic::Histogram));
         let first = rule.columns.first().map_or("", |column| column.key.as_str());
@@ -141,7 +145,7 @@ impl Grid<'_> {
     }
 
     /// Rows from `from` to the table's end; the place to go on from.
-    fn rows(&self, from: usize, rows: &mut RowReader) -> usize {
+    fn rows(&self, from: usize, rows: &mut GridReader) -> usize {
         // How many rows there were when each of the last lines was read.
         let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
         for (at, line) in self.lines.iter().enumerate().skip(from) {
@@ -169,7 +173,7 @@ impl Grid<'_> {
     }
 }
 
-impl RowReader<'_> {
+impl GridReader<'_> {
     fn line(&mut self, line: &str) {
         let [first, ..] = self.rules else { return };
         if self.rules.len() == 1 {
@@ -225,7 +229,7 @@ fn is_end(line: &str) -> bool {
 }
 
 /// Headings over several columns, in reports over several instances.
-fn is_group(column: &Column) -> bool {
+fn is_group(column: &TableColumn) -> bool {
     const GROUPS: &str = "\
         wait event waittime summaryavgwaittime summaryavgwaittimems database snapshotids \
         numberofinstances numberofhosts reporttotalminutes requests mb %ofwaits %oftotalwaits";
@@ -233,7 +237,7 @@ fn is_group(column: &Column) -> bool {
 }
 
 /// Columns, if the line is nothing but dashes, blanks and a title's tildes.
-fn rule(line: &str) -> Option<Vec<Span>> {
+fn rule(line: &str) -> Option<Vec<ColumnSpan>> {
     if !line.contains("--") || !line.bytes().all(|byte| matches!(byte, b'-' | b'~' | b' ')) {
         return None;
     }
@@ -244,7 +248,7 @@ fn rule(line: &str) -> Option<Vec<Span>> {
         match (byte, from) {
             (b' ', Some(begun)) => {
                 let is_label = bytes.get(begun) == Some(&b'~');
-                spans.push((Span { from: begun, to: at }, is_label));
+                spans.push((ColumnSpan { from: begun, to: at }, is_label));
                 from = None;
             }
             (b'-' | b'~', None) => from = Some(at),
@@ -253,23 +257,27 @@ fn rule(line: &str) -> Option<Vec<Span>> {
     }
     let starts: Vec<usize> = spans.iter().map(|(span, _)| span.from).collect();
     // Labels reach to the next column.
-    let mut spans: Vec<Span> = spans
+    let mut spans: Vec<ColumnSpan> = spans
         .iter()
         .enumerate()
         .map(|(at, (span, is_label))| match starts.get(at + 1) {
-            Some(&next) if *is_label => Span { from: span.from, to: next },
+            Some(&next) if *is_label => ColumnSpan { from: span.from, to: next },
             _ => *span,
         })
         .collect();
     let first = spans.first()?.from;
     if first > 1 && spans.len() > 1 {
-        spans.insert(0, Span { from: 0, to: first });
+        spans.insert(0, ColumnSpan { from: 0, to: first });
     }
     Some(spans)
 }
 
 /// Each word of the headings belongs to the column that it overlaps most.
-fn columns(spans: &[Span], heading: &[&str], groups: &[(Span, String)]) -> Vec<Column> {
+fn columns(
+    spans: &[ColumnSpan],
+    heading: &[&str],
+    groups: &[(ColumnSpan, String)],
+) -> Vec<TableColumn> {
     let mut names = vec![String::new(); spans.len()];
     for line in heading {
         for (from, word) in words(line) {
@@ -277,7 +285,7 @@ fn columns(spans: &[Span], heading: &[&str], groups: &[(Span, String)]) -> Vec<C
                 continue;
             }
             let to = from + word.chars().count();
-            let overlap = |span: &Span| span.to.min(to).saturating_sub(span.from.max(from));
+            let overlap = |span: &ColumnSpan| span.to.min(to).saturating_sub(span.from.max(from));
             let best = spans.iter().enumerate().max_by_key(|(_, span)| overlap(span));
             let Some((at, span)) = best else { continue };
             if overlap(span) > 0
@@ -290,11 +298,11 @@ fn columns(spans: &[Span], heading: &[&str], groups: &[(Span, String)]) -> Vec<C
             }
         }
     }
-    let group = |span: &Span| {
+    let group = |span: &ColumnSpan| {
         let over = groups.iter().find(|(group, _)| group.from < span.to && span.from < group.to);
         over.map_or("", |(_, name)| name.as_str())
     };
-    spans.iter().zip(&names).map(|(span, name)| Column::new(group(span), name)).collect()
+    spans.iter().zip(&names).map(|(span, name)| TableColumn::new(group(span), name)).collect()
 }
 
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -313,7 +321,7 @@ fn is_figure(word: &str) -> bool {
 
 /// The cells of a line. A number that reaches out of its column to the left belongs to it whole;
 /// a line whose words lie across columns otherwise is no row of this table.
-fn cells<'l>(rule: &Rule, line: &CharacterLine<'l>) -> Option<Vec<&'l str>> {
+fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>> {
     let mut cells = Vec::with_capacity(rule.spans.len());
     let mut taken_to = 0;
     for (at, span) in rule.spans.iter().enumerate() {

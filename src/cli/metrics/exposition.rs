@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::{Metrics, RunState, State};
+use super::{Metrics, MetricsState, RunState};
 use crate::engine::ProgressUnit;
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::Latencies;
@@ -29,12 +29,12 @@ pub fn text(metrics: &Metrics) -> Result<String, Error> {
 type Label<'a> = (&'a str, String);
 
 /// Writes metrics with the labels that all of them have.
-struct Writer<'a> {
+struct MetricsWriter<'a> {
     encoder: DescriptorEncoder<'a>,
     common: [Label<'static>; 3],
 }
 
-impl Writer<'_> {
+impl MetricsWriter<'_> {
     fn labels<'l>(&self, own: &[(&'l str, &str)]) -> Vec<Label<'l>> {
         let own = own.iter().map(|&(name, value)| (name, value.to_owned()));
         self.common.iter().cloned().chain(own).collect()
@@ -124,7 +124,7 @@ impl Collector for Metrics {
             ("engine", subject.engine.to_owned()),
             ("cell", subject.cell.to_string()),
         ];
-        let mut writer = Writer { encoder, common };
+        let mut writer = MetricsWriter { encoder, common };
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         writer.gauge("petal_build", "The petal that serves this", &version, 1.0)?;
         phase(&mut writer, &state)?;
@@ -135,7 +135,7 @@ impl Collector for Metrics {
     }
 }
 
-fn phase(writer: &mut Writer<'_>, state: &State) -> Result<(), Error> {
+fn phase(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), Error> {
     let Some(phase) = &state.phase else { return Ok(()) };
     let unit = match phase.unit {
         ProgressUnit::Bytes => "bytes",
@@ -146,7 +146,7 @@ fn phase(writer: &mut Writer<'_>, state: &State) -> Result<(), Error> {
     writer.gauge("petal_phase_planned", "Its length; 0: unknown", &own, phase.total as f64)
 }
 
-fn run(writer: &mut Writer<'_>, run: &RunState) -> Result<(), Error> {
+fn run(writer: &mut MetricsWriter<'_>, run: &RunState) -> Result<(), Error> {
     let by_kind =
         |counts: [u64; Kind::ALL.len()]| Kind::ALL.map(|kind| (kind.name(), counts[kind.index()]));
     let totals = &run.totals;
@@ -194,7 +194,7 @@ fn run(writer: &mut Writer<'_>, run: &RunState) -> Result<(), Error> {
 }
 
 /// Of the run that ended last; while one is on, none.
-fn findings(writer: &mut Writer<'_>, state: &State) -> Result<(), Error> {
+fn findings(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), Error> {
     if state.findings.is_empty() {
         return Ok(());
     }

@@ -56,10 +56,10 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
 
 /// The work as it stands at this moment.
 #[derive(Debug, Clone)]
-pub struct Metrics(Arc<Mutex<State>>);
+pub struct Metrics(Arc<Mutex<MetricsState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MetricsState {
     subject: Subject,
     phase: Option<Phase>,
     run: Option<RunState>,
@@ -103,7 +103,7 @@ impl Progress for Metrics {
 
 impl Watch for Metrics {
     fn begins(&self, subject: &Subject) {
-        *self.0.lock() = State { subject: subject.clone(), ..State::default() };
+        *self.0.lock() = MetricsState { subject: subject.clone(), ..MetricsState::default() };
     }
 
     fn triggered(&self, sessions: u32, planned_s: f64) {

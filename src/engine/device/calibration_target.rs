@@ -6,9 +6,9 @@
 
 use std::io;
 
-use super::filling::{Filling, Piece};
-use super::layout::{Found, HEADER_BYTES, TargetHeader};
-use super::queue::{Backend, Queue};
+use super::filling::{FilledPiece, Filling};
+use super::layout::{HEADER_BYTES, TargetContent, TargetHeader};
+use super::queue::{Backend, RequestQueue};
 use super::target::{AlignedBuffer, OpenTarget, TargetKind};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::on_path::{OnPath, unusable};
@@ -26,9 +26,9 @@ const BYTES_MIN: u64 = 16 << 20;
 /// Bytes of the requests in order, and of those that fill the stretch.
 pub const LARGE_BYTES: u32 = 1 << 20;
 pub const LARGE_DEPTH: u32 = 8;
-/// The wanted size of the stretch.
+/// The stretch that is asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct WantedStretch {
     pub bytes: Option<u64>,
     /// The storage's cache, which it must exceed.
     pub storage_cache: Option<u64>,
@@ -48,7 +48,7 @@ impl Device {
     /// Opens the target for measuring and fills what of it was not filled.
     pub fn calibration_target(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedStretch,
         progress: &dyn Progress,
         stop: &Stop,
     ) -> Result<CalibrationTarget> {
@@ -109,7 +109,7 @@ fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
     let Some(found) = target::find(&shared.path)? else { return Ok(None) };
     safety::refuse_in_use(&shared.path, &shared.roots)?;
     shared.refuse_foreign(&found)?;
-    let Found::Petal(header) = found else { return Ok(None) };
+    let TargetContent::Petal(header) = found else { return Ok(None) };
     if !header.schemas.is_empty() {
         let numbers: Vec<String> =
             header.schemas.iter().map(|area| area.number.to_string()).collect();
@@ -128,7 +128,7 @@ fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
 /// Bytes to measure on.
 fn stretch(
     shared: &Shared,
-    wanted: &Wanted,
+    wanted: &WantedStretch,
     filled_bytes: u64,
     progress: &dyn Progress,
 ) -> Result<u64> {
@@ -227,7 +227,7 @@ impl CalibrationTarget {
         filling.write(self.bytes / u64::from(LARGE_BYTES), &|number, memory| {
             block::noise(memory, number, mix(number));
             let offset = HEADER_BYTES + number * u64::from(LARGE_BYTES);
-            Piece { offset, bytes: LARGE_BYTES }
+            FilledPiece { offset, bytes: LARGE_BYTES }
         })?;
         self.sync()
     }
@@ -238,8 +238,8 @@ impl CalibrationTarget {
     }
 
     /// A queue for this thread.
-    pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<Queue> {
-        Queue::new(&self.backend, &self.target.file, slots)
+    pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<RequestQueue> {
+        RequestQueue::new(&self.backend, &self.target.file, slots)
     }
 
     pub(super) fn failed(&self, error: &io::Error) -> EngineError {

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
+use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
 
@@ -17,7 +17,7 @@ use crate::engine::threads::Thread;
 pub struct Inline {
     file: Arc<File>,
     slots: Vec<AlignedBuffer>,
-    queued: VecDeque<(usize, Call)>,
+    queued: VecDeque<(usize, IoRequest)>,
 }
 
 impl Inline {
@@ -29,7 +29,7 @@ impl Inline {
         self.slots[slot].bytes_mut()
     }
 
-    pub fn push(&mut self, slot: usize, call: Call) {
+    pub fn push(&mut self, slot: usize, call: IoRequest) {
         self.queued.push_back((slot, call));
     }
 
@@ -57,7 +57,7 @@ struct PoolShared {
 
 #[derive(Default)]
 struct PoolState {
-    asked: VecDeque<(usize, Call, AlignedBuffer)>,
+    asked: VecDeque<(usize, IoRequest, AlignedBuffer)>,
     ended: Vec<(Completion, AlignedBuffer)>,
     closed: bool,
 }
@@ -82,7 +82,7 @@ impl Pool {
         self.slots[slot].bytes_mut()
     }
 
-    pub fn push(&mut self, slot: usize, call: Call) {
+    pub fn push(&mut self, slot: usize, call: IoRequest) {
         let buffer = std::mem::take(&mut self.slots[slot]);
         self.shared.state.lock().asked.push_back((slot, call, buffer));
         self.shared.asked.notify_one();
@@ -131,13 +131,15 @@ impl PoolShared {
     }
 }
 
-fn perform(file: &File, call: Call, buffer: &mut AlignedBuffer) -> io::Result<()> {
+fn perform(file: &File, call: IoRequest, buffer: &mut AlignedBuffer) -> io::Result<()> {
     let mut attempt = || match call {
-        Call::Read { offset, bytes } => {
+        IoRequest::Read { offset, bytes } => {
             file.read_at(&mut buffer.bytes_mut()[..bytes as usize], offset)
         }
-        Call::Write { offset, bytes } => file.write_at(&buffer.bytes()[..bytes as usize], offset),
-        Call::Sync => file.sync_data().map(|()| 0),
+        IoRequest::Write { offset, bytes } => {
+            file.write_at(&buffer.bytes()[..bytes as usize], offset)
+        }
+        IoRequest::Sync => file.sync_data().map(|()| 0),
     };
     let mut tries_left = TRIES_MORE;
     loop {

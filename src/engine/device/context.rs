@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use super::Shared;
 use super::block::{self, Flaw, Identity};
-use super::data::{Area, Data};
+use super::data::{Area, TargetData};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::{Result, SessionError, Stop};
 use crate::settings::Verify;
-use crate::stats::event_stats::Recorder;
+use crate::stats::event_stats::EventRecorder;
 
 /// The code of an operation that met a block that is not what was asked for.
 pub const BAD_BLOCK: &str = "bad-block";
@@ -24,11 +24,11 @@ const REREADS_MAX: usize = 3;
 
 pub struct SessionContext {
     pub shared: Arc<Shared>,
-    pub data: Arc<Data>,
+    pub data: Arc<TargetData>,
     pub target: OpenTarget,
     /// A canceller asked to end the operation under way.
     pub is_cancelled: Arc<AtomicBool>,
-    recorder: Arc<Recorder>,
+    recorder: Arc<EventRecorder>,
     /// Counts since the last flush.
     pub visited: u64,
     pub dirty_hits: u64,

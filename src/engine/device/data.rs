@@ -14,7 +14,7 @@ use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 
 /// Everything that the header names, in use.
-pub struct Data {
+pub struct TargetData {
     pub header: TargetHeader,
     pub areas: Vec<Area>,
     pub log: Log,
@@ -27,10 +27,10 @@ pub struct Area {
     block_bytes: u64,
     permutation: Permutation,
     versions: Versions,
-    pub held: Held,
+    pub held: HeldRanges,
 }
 
-impl Data {
+impl TargetData {
     /// `tracked`: versions are remembered, to find lost writes.
     pub fn new(header: TargetHeader, tracked: bool) -> Self {
         let block_bytes = u64::from(header.block_bytes);
@@ -39,7 +39,7 @@ impl Data {
             block_bytes,
             permutation: about.permutation(),
             versions: Versions::new(if tracked { about.rows } else { 0 }),
-            held: Held::default(),
+            held: HeldRanges::default(),
             about: about.clone(),
         });
         let log = Log::new(header.log_offset(), header.log_bytes);
@@ -150,12 +150,12 @@ impl Versions {
 /// The ranges of keys that UPDATEs under way hold: two that overlap go one after the other. Each
 /// UPDATE takes one range at once, so that none waits for another in a circle.
 #[derive(Default)]
-pub struct Held {
+pub struct HeldRanges {
     ranges: Mutex<Vec<(u64, u64)>>,
     freed: Condvar,
 }
 
-impl Held {
+impl HeldRanges {
     pub fn try_take(&self, first: u64, last: u64) -> bool {
         take_free(&mut self.ranges.lock(), first, last)
     }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn ranges_that_overlap_wait_for_each_other() {
-        let held = Held::default();
+        let held = HeldRanges::default();
         assert!(held.try_take(1, 10));
         assert!(!held.try_take(10, 12) && !held.try_take(0, 1) && !held.try_take(3, 4));
         assert!(held.try_take(11, 12));

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use super::data::Data;
+use super::data::TargetData;
 use super::queue::Backend;
 use super::statistics::Event;
 use super::target::{AlignedBuffer, OpenTarget, TargetKind};
@@ -58,7 +58,7 @@ pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
 
 fn settings(
     shared: &Shared,
-    data: &Data,
+    data: &TargetData,
     target: &OpenTarget,
     backend: &Backend,
 ) -> Vec<(String, String)> {
@@ -96,7 +96,7 @@ fn settings(
 const SAMPLES: u64 = 64;
 
 /// Blocks spread evenly over the first schema. Those that cannot be read are left out.
-fn sample_blocks(target: &OpenTarget, data: &Data) -> Vec<Vec<u8>> {
+fn sample_blocks(target: &OpenTarget, data: &TargetData) -> Vec<Vec<u8>> {
     let Some(area) = data.areas.first() else { return Vec::new() };
     let mut buffer = AlignedBuffer::new(data.header.block_bytes as usize);
     let step = (area.about.rows / SAMPLES).max(1);

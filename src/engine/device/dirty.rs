@@ -14,18 +14,18 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
 use super::block;
-use super::data::Data;
+use super::data::TargetData;
 use super::log::{LOOK_EVERY, wait_until};
-use super::queue::Queue;
-use super::request::{Call, Completion};
+use super::queue::RequestQueue;
+use super::request::{Completion, IoRequest};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::stats::event_stats::Recorder;
+use crate::stats::event_stats::EventRecorder;
 
 const SHARDS: usize = 16;
 
-struct Entry {
+struct DirtyBlock {
     image: Arc<Box<[u8]>>,
     /// The block changed again while it was being written.
     again: bool,
@@ -35,7 +35,7 @@ struct Entry {
 /// The dirty set.
 #[derive(Default)]
 pub struct Dirty {
-    shards: [Mutex<HashMap<u64, Entry>>; SHARDS],
+    shards: [Mutex<HashMap<u64, DirtyBlock>>; SHARDS],
     /// Blocks in it, to see cheaply that it is empty.
     blocks: AtomicU64,
     /// Blocks in it or promised to UPDATEs under way.
@@ -133,7 +133,7 @@ impl Dirty {
                 }
                 None => {
                     let image = Arc::new(image);
-                    shard.insert(address, Entry { image, again: false, writing: false });
+                    shard.insert(address, DirtyBlock { image, again: false, writing: false });
                     self.blocks.fetch_add(1, Ordering::AcqRel);
                     new.push(address);
                 }
@@ -148,11 +148,11 @@ impl Dirty {
     }
 
     /// Starts the writer if it is not at work.
-    pub fn start(&self, shared: &Arc<Shared>, data: &Arc<Data>) -> std::io::Result<()> {
+    pub fn start(&self, shared: &Arc<Shared>, data: &Arc<TargetData>) -> std::io::Result<()> {
         let mut writer = self.writer.lock();
         if writer.is_none() {
             self.stopping.store(false, Ordering::Release);
-            let at_work = Writer::new(shared, data);
+            let at_work = DirtyWriter::new(shared, data);
             *writer = Some(Thread::named("background-writer").start(move || at_work.run())?);
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Dirty {
         self.failed().map_or(Ok(()), Err)
     }
 
-    fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Entry>> {
+    fn shard(&self, address: u64) -> &Mutex<HashMap<u64, DirtyBlock>> {
         // Addresses are multiples of a block: their low bits tell nothing.
         &self.shards[address as usize / 4096 % SHARDS]
     }
@@ -205,17 +205,17 @@ impl Dirty {
 }
 
 /// The thread that writes.
-struct Writer {
+struct DirtyWriter {
     shared: Arc<Shared>,
-    data: Arc<Data>,
-    recorder: Arc<Recorder>,
+    data: Arc<TargetData>,
+    recorder: Arc<EventRecorder>,
     /// Address, version and begin of each slot's write.
     slots: Vec<Option<(u64, u32, Instant)>>,
     free: Vec<usize>,
 }
 
-impl Writer {
-    fn new(shared: &Arc<Shared>, data: &Arc<Data>) -> Self {
+impl DirtyWriter {
+    fn new(shared: &Arc<Shared>, data: &Arc<TargetData>) -> Self {
         let depth = shared.options.write_depth as usize;
         Self {
             shared: Arc::clone(shared),
@@ -241,7 +241,7 @@ impl Writer {
         let block_bytes = self.data.header.block_bytes as usize;
         let slots = self.slots.iter().map(|_| AlignedBuffer::new(block_bytes)).collect();
         let backend = shared.backend().map_err(std::io::Error::other)?;
-        let mut queue = Queue::new(&backend, &target.file, slots)?;
+        let mut queue = RequestQueue::new(&backend, &target.file, slots)?;
         let mut done = Vec::new();
         loop {
             let is_sync_due = self.is_sync_due();
@@ -266,13 +266,13 @@ impl Writer {
         dirty.log_bytes.load(Ordering::Relaxed) >= bytes_max
     }
 
-    fn submit(&mut self, queue: &mut Queue) -> std::io::Result<()> {
+    fn submit(&mut self, queue: &mut RequestQueue) -> std::io::Result<()> {
         let dirty = &self.shared.dirty;
         while let Some(&slot) = self.free.last() {
             let Some(address) = dirty.queue.lock().pop_front() else { break };
             let Some(image) = dirty.begin(address) else { continue };
             queue.slot(slot).copy_from_slice(&image);
-            queue.push(slot, Call::Write { offset: address, bytes: image.len() as u32 })?;
+            queue.push(slot, IoRequest::Write { offset: address, bytes: image.len() as u32 })?;
             self.slots[slot] = Some((address, block::version(&image), Instant::now()));
             self.free.pop();
         }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::queue::{Backend, Queue};
-use super::request::{Call, Completion};
+use super::queue::{Backend, RequestQueue};
+use super::request::{Completion, IoRequest};
 use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::on_path::unusable;
 use crate::engine::threads::Thread;
@@ -27,7 +27,7 @@ pub struct Filling<'a> {
 }
 
 /// The offset and length of a piece that was made.
-pub struct Piece {
+pub struct FilledPiece {
     pub offset: u64,
     pub bytes: u32,
 }
@@ -37,7 +37,7 @@ impl Filling<'_> {
     pub fn write(
         &self,
         count: u64,
-        make: &(impl Fn(u64, &mut [u8]) -> Piece + Sync),
+        make: &(impl Fn(u64, &mut [u8]) -> FilledPiece + Sync),
     ) -> Result<()> {
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let first_error: Mutex<Option<io::Error>> = Mutex::default();
@@ -73,11 +73,11 @@ impl Filling<'_> {
     fn work(
         &self,
         take: &impl Fn() -> Option<u64>,
-        make: &impl Fn(u64, &mut [u8]) -> Piece,
+        make: &impl Fn(u64, &mut [u8]) -> FilledPiece,
     ) -> io::Result<()> {
         let depth = self.depth.max(1) as usize;
         let slots = (0..depth).map(|_| AlignedBuffer::new(self.piece_bytes)).collect();
-        let mut queue = Queue::new(&self.backend, &self.target.file, slots)?;
+        let mut queue = RequestQueue::new(&self.backend, &self.target.file, slots)?;
         let (mut free, mut bytes): (Vec<usize>, _) = ((0..depth).collect(), vec![0; depth]);
         let mut done = Vec::with_capacity(depth);
         loop {
@@ -85,7 +85,7 @@ impl Filling<'_> {
                 let Some(number) = take() else { break };
                 let piece = make(number, queue.slot(slot));
                 bytes[slot] = u64::from(piece.bytes);
-                queue.push(slot, Call::Write { offset: piece.offset, bytes: piece.bytes })?;
+                queue.push(slot, IoRequest::Write { offset: piece.offset, bytes: piece.bytes })?;
                 queue.submit()?; // It goes off while the next is made.
                 free.pop();
             }

@@ -9,8 +9,8 @@ use super::Shared;
 use super::block::Identity;
 use super::context::SessionContext;
 use super::log::PIECE_BYTES_MAX;
-use super::queue::Queue;
-use super::request::{Call, Completion};
+use super::queue::RequestQueue;
+use super::request::{Completion, IoRequest};
 use super::statistics::Count;
 use super::target::AlignedBuffer;
 use crate::engine::{CUT, EngineError, Needs, Result, SessionError};
@@ -19,8 +19,8 @@ use crate::workload::op::Operation;
 /// Operations in flight. The ring belongs to the thread that made it.
 pub struct Flow {
     pub thread: ThreadId,
-    pub queue: Queue,
-    pub uses: Vec<Option<Use>>,
+    pub queue: RequestQueue,
+    pub uses: Vec<Option<SlotUse>>,
     pub free: Vec<usize>,
     pub in_flight: usize,
     pub done: Vec<Completion>,
@@ -31,7 +31,7 @@ pub struct Flow {
 
 /// The purpose of a slot's request.
 #[derive(Clone, Copy)]
-pub enum Use {
+pub enum SlotUse {
     Read { operation: u64, identity: Identity, mark: u8, begin: Instant },
     Log { begin: Instant, bytes: u64 },
     Sync { begin: Instant },
@@ -94,7 +94,7 @@ impl Flow {
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;
         let backend = shared.backend()?;
-        let queue = Queue::new(&backend, file, slots).map_err(|error| {
+        let queue = RequestQueue::new(&backend, file, slots).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
                  number of sessions, raise the limits of locked memory and open files (ulimit -l, \
@@ -127,8 +127,8 @@ impl Flow {
         &mut self,
         context: &SessionContext,
         slot: usize,
-        call: Call,
-        used: Use,
+        call: IoRequest,
+        used: SlotUse,
     ) -> Result<(), SessionError> {
         let pushed = self.queue.push(slot, call);
         pushed.map_err(|error| context.fatal("submitting a request", &error))?;

@@ -127,19 +127,19 @@ impl TargetHeader {
     }
 
     /// Reads a header area: the first copy, or the second where the first is torn.
-    pub fn find(area: &[u8]) -> Found {
+    pub fn find(area: &[u8]) -> TargetContent {
         match Self::decode(area) {
-            Found::Damaged => match area.get(COPY_OFFSET as usize..).map(Self::decode) {
-                Some(Found::Petal(header)) => Found::Petal(header),
-                _ => Found::Damaged,
+            TargetContent::Damaged => match area.get(COPY_OFFSET as usize..).map(Self::decode) {
+                Some(TargetContent::Petal(header)) => TargetContent::Petal(header),
+                _ => TargetContent::Damaged,
             },
             found => found,
         }
     }
 
-    fn decode(bytes: &[u8]) -> Found {
+    fn decode(bytes: &[u8]) -> TargetContent {
         if bytes.get(..8) != Some(&MARK[..]) {
-            return Found::Foreign;
+            return TargetContent::Foreign;
         }
         let number = |at: usize| {
             let four = bytes.get(at..at + 4)?;
@@ -152,15 +152,17 @@ impl TargetHeader {
             serde_json::from_slice::<Self>(json).ok()
         };
         match header() {
-            Some(header) if header.format <= FORMAT && header.is_sound() => Found::Petal(header),
-            _ => Found::Damaged,
+            Some(header) if header.format <= FORMAT && header.is_sound() => {
+                TargetContent::Petal(header)
+            }
+            _ => TargetContent::Damaged,
         }
     }
 }
 
 /// The contents of the start of a target.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum TargetContent {
     /// Petal's, with the complete schemas that are there; none while a load is under way.
     Petal(TargetHeader),
     /// Petal's mark, and no header that this petal understands.
@@ -260,7 +262,7 @@ mod tests {
             }
             let bytes = header.encode().unwrap();
             prop_assert_eq!(bytes.len() as u64, COPY_OFFSET);
-            prop_assert_eq!(TargetHeader::find(&bytes), Found::Petal(header));
+            prop_assert_eq!(TargetHeader::find(&bytes), TargetContent::Petal(header));
         }
 
         #[test]
@@ -287,7 +289,7 @@ mod tests {
             change(&mut header);
             TargetHeader::find(&header.encode().unwrap())
         };
-        assert!(matches!(found(&|_| {}), Found::Petal(_)));
+        assert!(matches!(found(&|_| {}), TargetContent::Petal(_)));
         let absurd: [&dyn Fn(&mut TargetHeader); 14] = [
             &|header| header.block_bytes = 0,
             &|header| header.block_bytes = 4097,
@@ -305,7 +307,7 @@ mod tests {
             &|header| header.schemas[1].filler = "velvet".to_owned(),
         ];
         for (at, change) in absurd.iter().enumerate() {
-            assert_eq!(found(change), Found::Damaged, "change {at}");
+            assert_eq!(found(change), TargetContent::Damaged, "change {at}");
         }
     }
 
@@ -313,10 +315,10 @@ mod tests {
     fn damage_is_told_from_what_is_not_petals() {
         let mut bytes = TargetHeader::new(4096, 1 << 20).encode().unwrap();
         bytes[40] ^= 1;
-        assert_eq!(TargetHeader::find(&bytes), Found::Damaged);
+        assert_eq!(TargetHeader::find(&bytes), TargetContent::Damaged);
         bytes[0] ^= 1;
-        assert_eq!(TargetHeader::find(&bytes), Found::Foreign);
-        assert_eq!(TargetHeader::find(&[]), Found::Foreign);
+        assert_eq!(TargetHeader::find(&bytes), TargetContent::Foreign);
+        assert_eq!(TargetHeader::find(&[]), TargetContent::Foreign);
     }
 
     #[test]
@@ -328,17 +330,20 @@ mod tests {
         torn[40..].fill(0);
         assert_eq!(
             TargetHeader::find(&[torn.clone(), copy(&new)].concat()),
-            Found::Petal(new.clone())
+            TargetContent::Petal(new.clone())
         );
         // Before the first copy is touched it is the truth, and an older petal's file has no other.
         assert_eq!(
             TargetHeader::find(&[copy(&old), copy(&new)].concat()),
-            Found::Petal(old.clone())
+            TargetContent::Petal(old.clone())
         );
-        assert_eq!(TargetHeader::find(&copy(&old)), Found::Petal(old));
-        assert_eq!(TargetHeader::find(&[torn.clone(), torn.clone()].concat()), Found::Damaged);
+        assert_eq!(TargetHeader::find(&copy(&old)), TargetContent::Petal(old));
+        assert_eq!(
+            TargetHeader::find(&[torn.clone(), torn.clone()].concat()),
+            TargetContent::Damaged
+        );
         // What somebody wrote over petal's mark is no longer petal's, whatever stands behind it.
         torn[..8].fill(0);
-        assert_eq!(TargetHeader::find(&[torn, copy(&new)].concat()), Found::Foreign);
+        assert_eq!(TargetHeader::find(&[torn, copy(&new)].concat()), TargetContent::Foreign);
     }
 }

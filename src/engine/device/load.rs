@@ -9,9 +9,9 @@ use std::time::Instant;
 use rand::TryRng as _;
 
 use super::block::Identity;
-use super::data::{Area, Data};
-use super::filling::{Filling, Piece};
-use super::layout::{Found, HEADER_BYTES, SchemaArea, TargetHeader};
+use super::data::{Area, TargetData};
+use super::filling::{FilledPiece, Filling};
+use super::layout::{HEADER_BYTES, SchemaArea, TargetContent, TargetHeader};
 use super::placement::Proof;
 use super::target::{OpenTarget, TargetKind};
 use super::{Shared, block, safety, target};
@@ -91,7 +91,7 @@ impl Loader<'_> {
         let Some(found) = target::find(path)? else { return Ok(new()) };
         safety::refuse_in_use(path, &self.shared.roots)?;
         self.shared.refuse_foreign(&found)?;
-        let Found::Petal(header) = found else { return Ok(new()) };
+        let TargetContent::Petal(header) = found else { return Ok(new()) };
         let is_there = |number: &u32| header.schema(*number).is_some();
         if !plan.replace {
             return match plan.schemas.iter().find(|number| is_there(number)) {
@@ -159,7 +159,7 @@ impl Loader<'_> {
             wipe_end(&target)?;
             target::write_header(&target.path, before)?;
         }
-        let data = Data::new(after.clone(), false);
+        let data = TargetData::new(after.clone(), false);
         let chunks = self.chunks(before, new, &data)?;
         let bytes: u64 = chunks.iter().map(|chunk| chunk.bytes).sum();
         self.progress.phase("loading", bytes, ProgressUnit::Bytes);
@@ -193,7 +193,7 @@ impl Loader<'_> {
         self.plan.rows * u64::from(self.plan.block_size)
     }
 
-    fn area<'a>(&self, data: &'a Data, about: &SchemaArea) -> Result<&'a Area> {
+    fn area<'a>(&self, data: &'a TargetData, about: &SchemaArea) -> Result<&'a Area> {
         Ok(&data.areas[data.position(about.number, &self.shared.path)?])
     }
 
@@ -201,7 +201,7 @@ impl Loader<'_> {
         &self,
         before: &TargetHeader,
         new: &[SchemaArea],
-        data: &'a Data,
+        data: &'a TargetData,
     ) -> Result<Vec<Chunk<'a>>> {
         let mut chunks = Vec::new();
         let block_bytes = u64::from(data.header.block_bytes);
@@ -224,7 +224,12 @@ impl Loader<'_> {
         Ok(chunks)
     }
 
-    fn write_all(&self, target: &OpenTarget, data: &Data, chunks: &[Chunk<'_>]) -> Result<()> {
+    fn write_all(
+        &self,
+        target: &OpenTarget,
+        data: &TargetData,
+        chunks: &[Chunk<'_>],
+    ) -> Result<()> {
         let block_bytes = data.header.block_bytes as usize;
         let filling =
             self.filling(target, self.plan.degree, CHUNKS_IN_FLIGHT, CHUNK_BYTES as usize)?;
@@ -239,12 +244,17 @@ impl Loader<'_> {
                     }
                 }
             }
-            Piece { offset: chunk.offset, bytes: chunk.bytes as u32 }
+            FilledPiece { offset: chunk.offset, bytes: chunk.bytes as u32 }
         })
     }
 
     /// The second time and later ones: every main block in random order, at its own size.
-    fn precondition(&self, target: &OpenTarget, data: &Data, new: &[SchemaArea]) -> Result<()> {
+    fn precondition(
+        &self,
+        target: &OpenTarget,
+        data: &TargetData,
+        new: &[SchemaArea],
+    ) -> Result<()> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
         let block_bytes = data.header.block_bytes;
@@ -262,7 +272,7 @@ impl Loader<'_> {
                 let place = order.apply(number);
                 let area = areas[(place / rows) as usize];
                 let identity = make_main(memory, area, place % rows);
-                Piece { offset: identity.address, bytes: block_bytes }
+                FilledPiece { offset: identity.address, bytes: block_bytes }
             })?;
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::block;
 use super::calibration_target::CalibrationTarget;
 use super::layout::HEADER_BYTES;
 use super::log::LOG_BLOCK_BYTES;
-use super::request::{Call, Completion};
+use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
 use crate::engine::{Result, Stop};
@@ -32,7 +32,7 @@ const STAMP_EVERY: usize = 512;
 
 /// One kind of work at one depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
+pub struct IoPattern {
     /// Per cent of the requests that are reads.
     pub read_pct: u8,
     pub request_bytes: u32,
@@ -45,7 +45,7 @@ pub struct Work {
 
 /// The results of one stretch of work. Only requests that ended within `seconds` are in it.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct IoMeasurements {
     pub seconds: f64,
     pub reads: Latencies,
     pub writes: Latencies,
@@ -53,7 +53,7 @@ pub struct Measured {
     pub thread_cpu_share: f64,
 }
 
-impl Measured {
+impl IoMeasurements {
     pub fn requests(&self) -> u64 {
         self.reads.count() + self.writes.count()
     }
@@ -70,11 +70,11 @@ impl CalibrationTarget {
     /// Measures for `length`. Cut off by a stop, it returns what was measured until then.
     pub fn measure(
         &self,
-        work: &Work,
+        work: &IoPattern,
         length: Duration,
         seed: u64,
         stop: &Stop,
-    ) -> Result<Measured> {
+    ) -> Result<IoMeasurements> {
         let threads = work.threads.clamp(1, work.depth);
         let depth_of =
             |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
@@ -82,7 +82,7 @@ impl CalibrationTarget {
         let window = MeasuredTime::after(ramp, length.saturating_sub(ramp));
         let short = Arc::<AtomicBool>::default();
         let stop = &stop.clone().or_when(short.clone());
-        let results: Vec<io::Result<Measured>> = std::thread::scope(|scope| {
+        let results: Vec<io::Result<IoMeasurements>> = std::thread::scope(|scope| {
             let start = |thread: u32| {
                 let seed = seed ^ u64::from(thread) << 32;
                 let depth = depth_of(thread) as usize;
@@ -96,7 +96,7 @@ impl CalibrationTarget {
             let end = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|_| lost());
             workers.into_iter().map(|worker| worker.map_or_else(|e| Err(e.into()), end)).collect()
         });
-        let mut all = Measured::default();
+        let mut all = IoMeasurements::default();
         for result in results {
             all.add(&result.map_err(|error| self.failed(&error))?);
         }
@@ -105,12 +105,12 @@ impl CalibrationTarget {
 
     fn work(
         &self,
-        work: &Work,
+        work: &IoPattern,
         depth: usize,
         seed: u64,
         window: MeasuredTime,
         stop: &Stop,
-    ) -> io::Result<Measured> {
+    ) -> io::Result<IoMeasurements> {
         let began = (Instant::now(), thread_cpu());
         let mut stream = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut slots: Vec<_> =
@@ -125,7 +125,7 @@ impl CalibrationTarget {
         let mut free: Vec<usize> = (0..depth).rev().collect();
         let mut begun = vec![(began.0, false); depth];
         let mut done = Vec::with_capacity(depth);
-        let mut measured = Measured::default();
+        let mut measured = IoMeasurements::default();
         let mut now = Instant::now();
         loop {
             while !window.is_over(now) && !stop.is_requested() {
@@ -138,10 +138,10 @@ impl CalibrationTarget {
                 let is_read = deck.draw(&mut stream);
                 let bytes = work.request_bytes;
                 let call = if is_read {
-                    Call::Read { offset, bytes }
+                    IoRequest::Read { offset, bytes }
                 } else {
                     stamp(queue.slot(slot), stream.next_u64());
-                    Call::Write { offset, bytes }
+                    IoRequest::Write { offset, bytes }
                 };
                 begun[slot] = (Instant::now(), is_read);
                 queue.push(slot, call)?;
@@ -170,13 +170,13 @@ impl CalibrationTarget {
     }
 
     /// A log: each record is written and synced before the next. The latency is that of both.
-    pub fn log(&self, length: Duration, stop: &Stop) -> Result<Measured> {
+    pub fn log(&self, length: Duration, stop: &Stop) -> Result<IoMeasurements> {
         let failed = |error: io::Error| self.failed(&error);
         let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
         block::noise(slots[0].bytes_mut(), 1, 1);
         let mut queue = self.queue(slots).map_err(failed)?;
         let window = MeasuredTime::after(length / RAMP_PART, length - length / RAMP_PART);
-        let (mut measured, mut done) = (Measured::default(), Vec::new());
+        let (mut measured, mut done) = (IoMeasurements::default(), Vec::new());
         let mut begin = Instant::now();
         for number in 0.. {
             if window.is_over(begin) || stop.is_requested() {
@@ -184,7 +184,7 @@ impl CalibrationTarget {
             }
             stamp(queue.slot(0), number);
             let offset = HEADER_BYTES + number % (self.bytes() / LOG_BYTES) * LOG_BYTES;
-            for call in [Call::Write { offset, bytes: LOG_BYTES as u32 }, Call::Sync] {
+            for call in [IoRequest::Write { offset, bytes: LOG_BYTES as u32 }, IoRequest::Sync] {
                 queue.push(0, call).map_err(failed)?;
                 // What has to be made again has not ended yet.
                 while done.is_empty() {

@@ -58,10 +58,10 @@ use crate::stats::counters::Counters;
 use crate::stats::devices::Roots;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
-use data::Data;
+use data::TargetData;
 use dirty::Dirty;
 use flow::Flow;
-use layout::{Found, HEADER_BYTES, TargetHeader};
+use layout::{HEADER_BYTES, TargetContent, TargetHeader};
 use options::Options;
 use queue::Backend;
 use session::DeviceSession;
@@ -94,16 +94,16 @@ struct Shared {
     roots: Roots,
     statistics: Statistics,
     dirty: Dirty,
-    opened: Mutex<Opened>,
+    opened: Mutex<OpenState>,
     flaws: Mutex<Vec<String>>,
 }
 
 /// The opened target, kept until the data changes.
 #[derive(Default)]
-struct Opened {
+struct OpenState {
     target: Option<OpenTarget>,
     backend: Option<Backend>,
-    data: Option<Arc<Data>>,
+    data: Option<Arc<TargetData>>,
 }
 
 impl Shared {
@@ -141,9 +141,9 @@ impl Shared {
         let Some(found) = target::find(&self.path)? else { return Ok(None) };
         self.refuse_foreign(&found)?;
         match found {
-            Found::Petal(header) => Ok(Some(header)),
-            Found::Foreign => Ok(None),
-            Found::Damaged => Err(EngineError::Data(format!(
+            TargetContent::Petal(header) => Ok(Some(header)),
+            TargetContent::Foreign => Ok(None),
+            TargetContent::Damaged => Err(EngineError::Data(format!(
                 "{}: it bears petal's mark, but its header is damaged or of a newer petal; load it \
                  again (petal setup --replace) or drop it (petal drop)",
                 self.path.display()
@@ -152,19 +152,21 @@ impl Shared {
     }
 
     /// Refuses what petal did not make, unless it is given up by its exact path.
-    fn refuse_foreign(&self, found: &Found) -> Result<()> {
+    fn refuse_foreign(&self, found: &TargetContent) -> Result<()> {
         let file = std::fs::File::open(&self.path);
         let file = file.on(&self.path)?;
         let bytes = target::length(&file).on(&self.path)?;
         let is_device = target::kind(&self.path)? == TargetKind::BlockDevice;
-        let signature = match is_device || *found == Found::Foreign {
+        let signature = match is_device || *found == TargetContent::Foreign {
             true => safety::signature_of(&file, bytes),
             false => None,
         };
         let reason = match (signature, found) {
             (Some(signature), _) => format!("it bears {signature}"),
-            (None, Found::Foreign) if is_device && safety::is_blank(&file, bytes) => return Ok(()),
-            (None, Found::Foreign) => "petal did not fill it".to_owned(),
+            (None, TargetContent::Foreign) if is_device && safety::is_blank(&file, bytes) => {
+                return Ok(());
+            }
+            (None, TargetContent::Foreign) => "petal did not fill it".to_owned(),
             (None, _) => return Ok(()),
         };
         safety::refuse_in_use(&self.path, &self.roots)?;
@@ -173,7 +175,7 @@ impl Shared {
     }
 
     /// The loaded data, of which there must be some.
-    fn data(&self) -> Result<Arc<Data>> {
+    fn data(&self) -> Result<Arc<TargetData>> {
         if let Some(data) = &self.opened.lock().data {
             return Ok(Arc::clone(data));
         }
@@ -189,7 +191,7 @@ impl Shared {
         self.refuse_cut_off(&header, target.bytes)?;
         let blocks = self.options.dirty_bytes / u64::from(header.block_bytes);
         self.dirty.limit(blocks, header.log_bytes / 4);
-        let data = Arc::new(Data::new(header, self.verify != Verify::None));
+        let data = Arc::new(TargetData::new(header, self.verify != Verify::None));
         Ok(Arc::clone(self.opened.lock().data.get_or_insert(data)))
     }
 
@@ -208,7 +210,7 @@ impl Shared {
 
     /// The target changes: what was known of it is no longer true. Its lock goes too.
     fn forget(&self) {
-        *self.opened.lock() = Opened::default();
+        *self.opened.lock() = OpenState::default();
     }
 
     fn bad_block(&self, what: &str) {
@@ -369,7 +371,7 @@ impl Engine for Device {
         let shared = &self.shared;
         let _ = shared.write_behind();
         let Some(found) = target::find(&shared.path)? else { return Ok(Vec::new()) };
-        if found == Found::Foreign {
+        if found == TargetContent::Foreign {
             return Ok(Vec::new());
         }
         // A file system that was made over petal's mark is somebody's.

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicBool;
 
 use super::block;
-use super::data::{Area, Data};
+use super::data::{Area, TargetData};
 use super::target::{AlignedBuffer, OpenTarget};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::each_at_once;
@@ -20,7 +20,7 @@ const PART_BYTES: u64 = 64 << 20;
 /// The main blocks of a schema, to be read.
 pub struct Proof<'a> {
     pub target: &'a OpenTarget,
-    pub data: &'a Data,
+    pub data: &'a TargetData,
     pub area: &'a Area,
     pub progress: &'a dyn Progress,
     pub stop: &'a Stop,

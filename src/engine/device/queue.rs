@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::calls::{Inline, Pool};
-use super::request::{Call, Completion};
+use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use super::uring::Ring;
 
@@ -67,13 +67,13 @@ impl Backend {
 }
 
 /// The requests of one thread. A slot has memory and at most one request.
-pub enum Queue {
+pub enum RequestQueue {
     Ring(Box<Ring>),
     Inline(Inline),
     Pool(Pool),
 }
 
-impl Queue {
+impl RequestQueue {
     pub fn new(backend: &Backend, file: &Arc<File>, slots: Vec<AlignedBuffer>) -> io::Result<Self> {
         let file = Arc::clone(file);
         match backend {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
+    pub fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.push(slot, call),
             Self::Inline(inline) => inline.push(slot, call),

@@ -4,7 +4,7 @@ use std::io;
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum IoRequest {
     Read {
         offset: u64,
         bytes: u32,
@@ -17,7 +17,7 @@ pub enum Call {
     Sync,
 }
 
-impl Call {
+impl IoRequest {
     /// Bytes that it moves.
     pub fn bytes(self) -> u32 {
         match self {
@@ -46,7 +46,7 @@ pub enum Attempt {
 }
 
 /// Judges an attempt by what the kernel answered: bytes that were moved, or an error.
-pub fn judge(call: Call, answer: io::Result<usize>) -> Attempt {
+pub fn judge(call: IoRequest, answer: io::Result<usize>) -> Attempt {
     let wanted = call.bytes() as usize;
     match answer {
         Ok(moved) if moved == wanted => Attempt::Ended(Ok(())),
@@ -55,7 +55,7 @@ pub fn judge(call: Call, answer: io::Result<usize>) -> Attempt {
         Err(error) => match error.kind() {
             // A second sync makes no failed one good: the data may be gone, and it says nothing of
             // it.
-            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != Call::Sync => {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != IoRequest::Sync => {
                 Attempt::Again(error)
             }
             _ => Attempt::Ended(Err(error)),
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn only_what_may_yet_succeed_is_tried_again() {
-        let read = Call::Read { offset: 0, bytes: 4096 };
+        let read = IoRequest::Read { offset: 0, bytes: 4096 };
         let kind = |call, answer| match judge(call, answer) {
             Attempt::Ended(Ok(())) => "done",
             Attempt::Ended(Err(_)) => "failed",
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(kind(read, errno(libc::EINTR)), "again");
         assert_eq!(kind(read, errno(libc::EAGAIN)), "again");
         assert_eq!(kind(read, errno(libc::EIO)), "failed");
-        assert_eq!(kind(Call::Sync, Ok(0)), "done");
-        assert_eq!(kind(Call::Sync, errno(libc::EIO)), "failed");
-        assert_eq!(kind(Call::Sync, errno(libc::EINTR)), "failed", "a sync is never repeated");
+        assert_eq!(kind(IoRequest::Sync, Ok(0)), "done");
+        assert_eq!(kind(IoRequest::Sync, errno(libc::EIO)), "failed");
+        assert_eq!(kind(IoRequest::Sync, errno(libc::EINTR)), "failed", "a sync is never repeated");
     }
 }

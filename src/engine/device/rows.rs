@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::data::Data;
+use super::data::TargetData;
 use super::log::{self, LOG_BLOCK_BYTES};
 use super::target::{AlignedBuffer, OpenTarget};
 use super::{Shared, block};
@@ -16,7 +16,7 @@ use crate::settings::{RedoStress, Verify};
 use crate::workload::version::RowStamps;
 
 pub struct DeviceRows {
-    data: Arc<Data>,
+    data: Arc<TargetData>,
     target: OpenTarget,
     /// The place of the schema among the areas.
     area: usize,

@@ -12,12 +12,12 @@ use std::time::Instant;
 
 use super::Shared;
 use super::context::{BAD_BLOCK, SessionContext};
-use super::flow::{Flow, Pending, Use};
-use super::request::{Call, Completion};
+use super::flow::{Flow, Pending, SlotUse};
+use super::request::{Completion, IoRequest};
 use super::scan::scan;
 use super::statistics::Event;
 use super::target::AlignedBuffer;
-use super::update::{self, Begun};
+use super::update::{self, BeginOutcome};
 use crate::engine::{Batch, CUT, Cancel, Outcome, Outcomes, Result, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
@@ -45,9 +45,9 @@ impl DeviceSession {
         loop {
             while let Some(&slot) = flow.free.last() {
                 let used = self.next_read(flow, batch, &mut next, stop, done, &mut now)?;
-                let Some(used @ Use::Read { identity, .. }) = used else { break };
+                let Some(used @ SlotUse::Read { identity, .. }) = used else { break };
                 let bytes = self.context.data.header.block_bytes;
-                let call = Call::Read { offset: identity.address, bytes };
+                let call = IoRequest::Read { offset: identity.address, bytes };
                 flow.free.pop();
                 flow.submit(&self.context, slot, call, used)?;
             }
@@ -77,7 +77,7 @@ impl DeviceSession {
         stop: &Stop,
         done: &mut Outcomes,
         now: &mut Instant,
-    ) -> Result<Option<Use>, SessionError> {
+    ) -> Result<Option<SlotUse>, SessionError> {
         loop {
             let is_single = self.context.shared.io_depth == 1;
             if flow.pending.front().is_some_and(|head| head.comes_first(is_single)) {
@@ -101,7 +101,7 @@ impl DeviceSession {
                 last.in_flight += 1;
                 let mark = area.version_mark(&identity);
                 let begin = Instant::now();
-                return Ok(Some(Use::Read { operation: number - 1, identity, mark, begin }));
+                return Ok(Some(SlotUse::Read { operation: number - 1, identity, mark, begin }));
             }
             let Some(operation) = batch.get(*next).filter(|_| !stop.is_due(*now)) else {
                 return Ok(None);
@@ -116,9 +116,9 @@ impl DeviceSession {
                 Kind::Scan => return Ok(None),
                 Kind::Select => (None, None),
                 Kind::Update => match update::begin(&self.context, flow, operation, stop)? {
-                    Begun::NotNow => return Ok(None),
-                    Begun::Update(update) => (Some(update), None),
-                    Begun::Cut => (None, Some(CUT)),
+                    BeginOutcome::NotNow => return Ok(None),
+                    BeginOutcome::Update(update) => (Some(update), None),
+                    BeginOutcome::Cut => (None, Some(CUT)),
                 },
             };
             flow.pending.push_back(Pending {
@@ -156,12 +156,12 @@ impl DeviceSession {
         &mut self,
         flow: &mut Flow,
         completion: Completion,
-        used: Use,
+        used: SlotUse,
         now: Instant,
     ) -> Result<(), SessionError> {
         let Completion { slot, result } = completion;
         match used {
-            Use::Read { operation, identity, mark, begin } => {
+            SlotUse::Read { operation, identity, mark, begin } => {
                 flow.free.push(slot);
                 let place = (operation - flow.first) as usize;
                 if let Err(error) = result {
@@ -184,12 +184,12 @@ impl DeviceSession {
                     },
                 }
             }
-            Use::Log { begin, bytes } => {
+            SlotUse::Log { begin, bytes } => {
                 result.map_err(|error| self.context.fatal("writing the log", &error))?;
                 self.context.record(Event::LogWrite, begin, now, bytes);
                 update::logged(&self.context, flow);
             }
-            Use::Sync { begin } => {
+            SlotUse::Sync { begin } => {
                 update::synced(&self.context, flow, result)?;
                 self.context.record(Event::LogSync, begin, now, 0);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
 use crate::stats::event_stats::{
-    EventStats, Recorder, Totals, file_counts, plain_counts, timed_events,
+    EventRecorder, EventStats, EventTotals, file_counts, plain_counts, timed_events,
 };
 
 timed_events! {
@@ -44,7 +44,7 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    pub fn recorder(&self) -> Arc<Recorder> {
+    pub fn recorder(&self) -> Arc<EventRecorder> {
         self.0.recorder()
     }
 
@@ -87,12 +87,12 @@ impl Statistics {
 }
 
 /// Data and log lie on one target; they are told apart all the same.
-fn files(totals: &[Totals]) -> Vec<FileCounts> {
+fn files(totals: &[EventTotals]) -> Vec<FileCounts> {
     let of = |event: Event| totals[event as usize];
     let mut reads = of(Event::BlockRead);
     reads.merge(&of(Event::ScanRead));
     vec![
         file_counts("data", reads, of(Event::BackgroundWrite), of(Event::BackgroundSync)),
-        file_counts("log", Totals::default(), of(Event::LogWrite), of(Event::LogSync)),
+        file_counts("log", EventTotals::default(), of(Event::LogWrite), of(Event::LogSync)),
     ]
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, TargetHeader};
+use super::layout::{COPY_OFFSET, HEADER_BYTES, TargetContent, TargetHeader};
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
 use crate::engine::on_path::{OnPath, unusable};
@@ -68,7 +68,7 @@ pub fn kind(path: &Path) -> Result<TargetKind> {
 }
 
 /// The header at its start; None where there is none.
-pub fn find(path: &Path) -> Result<Option<Found>> {
+pub fn find(path: &Path) -> Result<Option<TargetContent>> {
     if kind(path)? == TargetKind::Missing {
         return Ok(None);
     }

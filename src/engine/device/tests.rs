@@ -62,8 +62,10 @@ impl Place {
     }
 
     fn address(&self, key: u64) -> u64 {
-        let Some(Found::Petal(header)) = target::find(&self.path()).unwrap() else { panic!() };
-        Data::new(header, false).areas[0].identity(key).address
+        let Some(TargetContent::Petal(header)) = target::find(&self.path()).unwrap() else {
+            panic!()
+        };
+        TargetData::new(header, false).areas[0].identity(key).address
     }
 
     fn overwrite(&self, key: u64, bytes: &[u8]) {
@@ -399,7 +401,7 @@ fn scans_read_the_scan_blocks_and_find_wrong_ones() {
     let mut session = engine.connect(seat()).unwrap();
     let scan = operation(Kind::Scan, 0, 0);
     assert_eq!(execute(session.as_mut(), &[scan, scan]).unwrap(), [0u32; 0]);
-    let Some(Found::Petal(header)) = target::find(&place.path()).unwrap() else { panic!() };
+    let Some(TargetContent::Petal(header)) = target::find(&place.path()).unwrap() else { panic!() };
     let file = OpenOptions::new().write(true).open(place.path()).unwrap();
     file.write_all_at(&[9; 16], header.schemas[0].scan_offset + 7 * BLOCK).unwrap();
     assert_eq!(execute(session.as_mut(), &[scan]).unwrap(), [0]);

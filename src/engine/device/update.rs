@@ -5,15 +5,15 @@ use std::time::Instant;
 use super::block::{self, Identity};
 use super::context::SessionContext;
 use super::dirty::NoRoom;
-use super::flow::{Flow, Pending, Update, UpdateStage, Use};
+use super::flow::{Flow, Pending, SlotUse, Update, UpdateStage};
 use super::log;
-use super::request::Call;
+use super::request::IoRequest;
 use super::statistics::Event;
 use crate::engine::{CUT, SessionError, Stop};
 use crate::workload::op::Operation;
 
 /// The outcome of an attempt to begin an UPDATE.
-pub enum Begun {
+pub enum BeginOutcome {
     Update(Update),
     /// The operation was cut while it waited.
     Cut,
@@ -27,9 +27,9 @@ pub fn begin(
     flow: &Flow,
     operation: &Operation,
     stop: &Stop,
-) -> Result<Begun, SessionError> {
+) -> Result<BeginOutcome, SessionError> {
     if flow.pending.iter().any(|other| other.update.is_some()) {
-        return Ok(Begun::NotNow);
+        return Ok(BeginOutcome::NotNow);
     }
     let dirty = &context.shared.dirty;
     if let Some(why) = dirty.failed() {
@@ -41,19 +41,19 @@ pub fn begin(
     let is_alone = flow.in_flight == 0;
     if !held.try_take(first, last) {
         if !is_alone {
-            return Ok(Begun::NotNow);
+            return Ok(BeginOutcome::NotNow);
         }
         let begin = Instant::now();
         let is_taken = held.take(first, last, &is_cut);
         context.record(Event::RowLock, begin, Instant::now(), 0);
         if !is_taken {
-            return Ok(Begun::Cut);
+            return Ok(BeginOutcome::Cut);
         }
     }
     if !dirty.try_reserve(rows) {
         if !is_alone {
             held.give_back(first, last);
-            return Ok(Begun::NotNow);
+            return Ok(BeginOutcome::NotNow);
         }
         let begin = Instant::now();
         let reserved = dirty.reserve(rows, &is_cut);
@@ -61,7 +61,7 @@ pub fn begin(
         if let Err(reason) = reserved {
             held.give_back(first, last);
             return match reason {
-                NoRoom::Cut => Ok(Begun::Cut),
+                NoRoom::Cut => Ok(BeginOutcome::Cut),
                 NoRoom::Failed(why) => Err(writer_failed(why)),
             };
         }
@@ -75,7 +75,7 @@ pub fn begin(
         log_bytes,
         log_place: None,
     };
-    Ok(Begun::Update(update))
+    Ok(BeginOutcome::Update(update))
 }
 
 /// A block was found whole: an UPDATE changes it.
@@ -100,7 +100,12 @@ pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<()
     }
     if update.log_bytes_left == 0 {
         update.stage = UpdateStage::Syncing;
-        return flow.submit(context, slot, Call::Sync, Use::Sync { begin: Instant::now() });
+        return flow.submit(
+            context,
+            slot,
+            IoRequest::Sync,
+            SlotUse::Sync { begin: Instant::now() },
+        );
     }
     let bytes = update.log_bytes_left.min(context.data.log.piece_bytes_max());
     let place = match context.data.log.place(bytes) {
@@ -123,8 +128,8 @@ pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<()
     update.stage = UpdateStage::Logging;
     let piece = &mut flow.queue.slot(slot)[..bytes as usize];
     log::fill(piece, place, stamp, context.data.areas[area].filler);
-    let call = Call::Write { offset: place, bytes: bytes as u32 };
-    flow.submit(context, slot, call, Use::Log { begin: Instant::now(), bytes })
+    let call = IoRequest::Write { offset: place, bytes: bytes as u32 };
+    flow.submit(context, slot, call, SlotUse::Log { begin: Instant::now(), bytes })
 }
 
 /// A piece of the log was written.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
+use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 
 /// The registered file's place.
@@ -26,7 +26,7 @@ const PAUSES: [Duration; TRIES_MORE as usize] =
 /// The request of a slot.
 #[derive(Clone, Copy)]
 struct InFlight {
-    call: Call,
+    call: IoRequest,
     tries_left: u8,
 }
 
@@ -91,7 +91,7 @@ impl Ring {
     }
 
     /// Queues a request; submits earlier ones if they are enough. A slot has one at a time.
-    pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
+    pub fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         if self.queued >= SUBMIT_TOGETHER {
             self.submit()?;
@@ -186,7 +186,7 @@ impl Ring {
         again.into_iter().try_for_each(|(slot, request)| self.queue(slot, request))
     }
 
-    fn entry(&mut self, slot: usize, call: Call) -> squeue::Entry {
+    fn entry(&mut self, slot: usize, call: IoRequest) -> squeue::Entry {
         let pointer = self.slots[slot].bytes_mut().as_mut_ptr();
         let fixed = self.fixed_buffers;
         let index = slot as u16;
@@ -194,19 +194,19 @@ impl Ring {
         macro_rules! on {
             ($file:expr) => {
                 match call {
-                    Call::Read { offset, bytes } if fixed => {
+                    IoRequest::Read { offset, bytes } if fixed => {
                         opcode::ReadFixed::new($file, pointer, bytes, index).offset(offset).build()
                     }
-                    Call::Read { offset, bytes } => {
+                    IoRequest::Read { offset, bytes } => {
                         opcode::Read::new($file, pointer, bytes).offset(offset).build()
                     }
-                    Call::Write { offset, bytes } if fixed => {
+                    IoRequest::Write { offset, bytes } if fixed => {
                         opcode::WriteFixed::new($file, pointer, bytes, index).offset(offset).build()
                     }
-                    Call::Write { offset, bytes } => {
+                    IoRequest::Write { offset, bytes } => {
                         opcode::Write::new($file, pointer, bytes).offset(offset).build()
                     }
-                    Call::Sync => {
+                    IoRequest::Sync => {
                         opcode::Fsync::new($file).flags(types::FsyncFlags::DATASYNC).build()
                     }
                 }

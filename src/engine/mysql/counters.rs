@@ -13,11 +13,11 @@ use crate::stats::counters::Counters;
 
 pub struct CounterReader {
     endpoint: Endpoint,
-    state: Mutex<State>,
+    state: Mutex<ReaderState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReaderState {
     client: Option<Client>,
     /// Kept when the connection is lost.
     counters: Option<Box<dyn StorageCounters>>,
@@ -32,7 +32,7 @@ impl CounterReader {
     pub fn read(&self) -> Result<Counters> {
         let server = self.endpoint.name.as_str();
         let doing = "reading counters";
-        let State { client, counters } = &mut *self.state.lock();
+        let ReaderState { client, counters } = &mut *self.state.lock();
         let client = match client.take().filter(|client| !client.is_closed()) {
             Some(connected) => client.insert(connected),
             None => client.insert(self.endpoint.connect_to_look()?),
@@ -56,6 +56,6 @@ impl CounterReader {
 
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
-        *self.state.lock() = State::default();
+        *self.state.lock() = ReaderState::default();
     }
 }

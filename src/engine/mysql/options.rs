@@ -120,7 +120,7 @@ impl Options {
             named.get("defaults_file").map(String::as_str),
             environment("HOME").as_deref(),
         )?;
-        let given = Given { url: &named, files: &files, environment };
+        let given = OptionSources { url: &named, files: &files, environment };
         let hosts = match service {
             Some(name) => vec![host_of(name)],
             None => server.hosts,
@@ -155,13 +155,13 @@ impl Options {
 }
 
 /// Where values come from: the URL over option files over the environment.
-struct Given<'a> {
+struct OptionSources<'a> {
     url: &'a BTreeMap<String, String>,
     files: &'a BTreeMap<String, String>,
     environment: Environment<'a>,
 }
 
-impl Given<'_> {
+impl OptionSources<'_> {
     fn get(&self, option: &str, variable: &str) -> Option<String> {
         let found = self.url.get(option).or_else(|| self.files.get(&option.replace('_', "-")));
         found.cloned().or_else(|| (self.environment)(variable))

@@ -109,7 +109,7 @@ fn remains(
 fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
     let mut errors = errors.lines().filter_map(Noted::parse).peekable();
     let mut begin_us = 0;
-    let ends = ends.split_ascii_whitespace().map(Ended::parse);
+    let ends = ends.split_ascii_whitespace().map(RoutineEnd::parse);
     let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
         let noted = errors.next_if(|error| error.at == at);
         let latency_ns = ended.end_us.saturating_sub(begin_us) * 1000;
@@ -133,12 +133,12 @@ fn expected(operation: &Operation) -> u64 {
 }
 
 /// `microseconds` or `microseconds/rows`.
-struct Ended {
+struct RoutineEnd {
     end_us: u64,
     rows: Option<u64>,
 }
 
-impl Ended {
+impl RoutineEnd {
     fn parse(text: &str) -> Self {
         let (end, rows) = match text.split_once('/') {
             Some((end, rows)) => (end, rows.parse().ok()),

@@ -23,7 +23,7 @@ impl std::fmt::Debug for dyn StorageEngine {
 }
 
 /// One snapshot of a server's counters.
-pub struct Counted {
+pub struct StorageSnapshot {
     pub io: IoCounts,
     pub waits: Vec<Wait>,
     pub raw: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ pub struct Counted {
 
 /// Reads counters, and keeps what it must know of the snapshot before.
 pub trait StorageCounters: Send {
-    fn read(&mut self, client: &mut Client) -> Result<Counted, Error>;
+    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error>;
 }
 
 /// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.

@@ -47,11 +47,11 @@ const CHEAP: [&str; 3] = ["events", "time_model", "log_switches"];
 pub struct CounterReader {
     connector: Arc<dyn Connector>,
     place: String,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<CountersConnection>>,
 }
 
 /// The connection for statistics.
-struct Connection {
+struct CountersConnection {
     database: Database,
     /// It leads into a pluggable database, whose views may miss what background processes do.
     is_pluggable: bool,
@@ -79,12 +79,12 @@ impl CounterReader {
         Ok(counters)
     }
 
-    fn connect(&self) -> Result<Connection> {
+    fn connect(&self) -> Result<CountersConnection> {
         let link = self.connector.connect(Destination::Admin, "petal counters");
         let mut database = Database::connected(link, &self.place, "connecting for statistics")?;
         let container = database.look("asking for its container", "container")?;
         let is_pluggable = container.first().is_some_and(is_pluggable);
-        Ok(Connection { database, is_pluggable })
+        Ok(CountersConnection { database, is_pluggable })
     }
 
     /// Lets the connection go, as before a load of hours.
@@ -260,11 +260,11 @@ fn wait_class(name: &str) -> WaitClass {
 }
 
 /// On which instances the sessions of each endpoint are; None: one that is not known.
-pub type Served = BTreeMap<usize, BTreeSet<Option<u64>>>;
+pub type ServedInstances = BTreeMap<usize, BTreeSet<Option<u64>>>;
 
 /// Counters in the order of the run's endpoints, where the sessions of each have an instance of
 /// their own; other instances follow. Else one sum: sessions could not be told apart.
-pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &Served) -> Vec<Counters> {
+pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &ServedInstances) -> Vec<Counters> {
     let mut counters = counters;
     if counters.len() > 1 {
         let Some(endpoint_of) = endpoints_by_instance(&counters, served) else {
@@ -279,7 +279,7 @@ pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &Served) -> Vec<Count
 /// None unless each endpoint has an instance of its own among those that are counted.
 fn endpoints_by_instance(
     counters: &[(u64, Counters)],
-    served: &Served,
+    served: &ServedInstances,
 ) -> Option<BTreeMap<u64, usize>> {
     let only = |instances: &BTreeSet<Option<u64>>| {
         let first = instances.first().copied().flatten()?;

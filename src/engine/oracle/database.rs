@@ -1,7 +1,7 @@
 //! A link for petal's own work around a run. Its errors name the place and say what petal was doing.
 
 use super::errors::{AtPlace as _, engine_error};
-use super::link::{Link, LinkError, Row, Value};
+use super::link::{BindValue, Link, LinkError, Row};
 use super::sql;
 use crate::engine::{EngineError, Result};
 
@@ -31,7 +31,7 @@ impl Database {
         self.link.query(&sql::section(sql::LOOK, section), &[]).unwrap_or_default()
     }
 
-    pub fn query(&mut self, doing: &str, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
+    pub fn query(&mut self, doing: &str, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
         self.link.query(sql, binds).map_err(|error| self.error(doing, &error))
     }
 

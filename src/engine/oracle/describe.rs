@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
 use super::database::Database;
-use super::link::{LinkError, Row, Value};
+use super::link::{BindValue, LinkError, Row};
 use super::load::redo_advice;
-use super::meta::{Meta, cell, number};
+use super::meta::{OracleSchema, cell, number};
 use super::session::use_hints;
 use super::work::SessionConfig;
 use super::{advice, sql};
@@ -27,7 +27,7 @@ const DEFAULT_POOL: &str = "DEFAULT";
 pub fn describe(
     url: &str,
     config: SessionConfig,
-    metas: &[Meta],
+    metas: &[OracleSchema],
     database: &mut Database,
     admin: &mut Database,
 ) -> Result<(Target, TargetDetails)> {
@@ -93,7 +93,7 @@ fn parameters(admin: &mut Database) -> Option<Vec<(String, String)>> {
 
 fn settings(
     config: SessionConfig,
-    first: &Meta,
+    first: &OracleSchema,
     admin: &mut Database,
     parameters: &Option<Vec<(String, String)>>,
     files: &[String],
@@ -185,7 +185,7 @@ fn durability(
 
 fn data_files(admin: &mut Database, tablespace: &str) -> Vec<String> {
     let query = sql::section(sql::LOOK, "data_files");
-    let rows = admin.link.query(&query, &[Value::from(tablespace)]).unwrap_or_default();
+    let rows = admin.link.query(&query, &[BindValue::from(tablespace)]).unwrap_or_default();
     rows.iter().map(|row| cell(row, 0).to_owned()).collect()
 }
 
@@ -211,12 +211,12 @@ fn version(database: &mut Database) -> Result<String> {
 }
 
 /// The buffer pool of the main table, by its name.
-fn buffer_pool(database: &mut Database, meta: &Meta) -> String {
+fn buffer_pool(database: &mut Database, meta: &OracleSchema) -> String {
     let table = meta.tables.main.to_uppercase();
     // Without an owner it is the user's own; an empty text is NULL.
     let (owner, table) = table.split_once('.').unwrap_or(("", &table));
     let query = sql::section(sql::LOOK, "buffer_pool");
-    let rows = database.link.query(&query, &[Value::from(owner), Value::from(table)]);
+    let rows = database.link.query(&query, &[BindValue::from(owner), BindValue::from(table)]);
     let rows = rows.unwrap_or_default();
     let name = rows.first().map(|row| cell(row, 0)).filter(|name| !name.is_empty());
     name.unwrap_or(DEFAULT_POOL).to_owned()
@@ -248,7 +248,11 @@ fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
 
 /// Plans of what sessions will send, of every schema; None where the user has no PLAN_TABLE, or one
 /// cannot be shown. In the text is one that is not as meant, else the first.
-fn plan(database: &mut Database, metas: &[Meta], config: SessionConfig) -> Option<PlanCheck> {
+fn plan(
+    database: &mut Database,
+    metas: &[OracleSchema],
+    config: SessionConfig,
+) -> Option<PlanCheck> {
     let link = &mut database.link;
     let mut ids = Vec::new();
     let mut explain = || {

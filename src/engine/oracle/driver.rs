@@ -14,9 +14,9 @@ use std::time::Duration;
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
 
 use super::link::{
-    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+    BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
 };
-use super::options::{Login, Options, Place};
+use super::options::{Login, Options, OracleService};
 use crate::engine::server::detached_worker::{Unanswered, within};
 
 /// Rows that a query fetches at once.
@@ -34,7 +34,7 @@ impl Driver {
         Self { options }
     }
 
-    fn log_on(&self, login: &Login, place: &Place, purpose: &str) -> Result<Box<dyn Link>> {
+    fn log_on(&self, login: &Login, place: &OracleService, purpose: &str) -> Result<Box<dyn Link>> {
         let limit = self.options.connect_timeout;
         let mut config = Config::default();
         if let Some(folder) = &self.options.tns_admin {
@@ -65,7 +65,9 @@ impl Driver {
             Ok(connection)
         });
         match connected {
-            Ok(connected) => Ok(Box::new(Session { connection: connected.map_err(link_error)? })),
+            Ok(connected) => {
+                Ok(Box::new(DriverSession { connection: connected.map_err(link_error)? }))
+            }
             Err(unanswered) => Err(LinkError::connection(match unanswered {
                 Unanswered::NoThread(error) => error.to_string(),
                 Unanswered::TooLate => {
@@ -125,13 +127,13 @@ fn link_error(error: oracledb::Error) -> LinkError {
 }
 
 /// One session over the driver.
-struct Session {
+struct DriverSession {
     connection: Connection,
 }
 
-impl Session {
+impl DriverSession {
     fn with_binds<T>(
-        binds: &[Value<'_>],
+        binds: &[BindValue<'_>],
         run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
     ) -> Result<T> {
         let bound: Vec<&dyn ToDbValue> = binds.iter().map(as_db_value).collect();
@@ -140,21 +142,21 @@ impl Session {
 }
 
 /// A value as the driver borrows it.
-fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
+fn as_db_value<'v>(value: &'v BindValue<'_>) -> &'v (dyn ToDbValue + 'v) {
     match value {
-        Value::Text(Cow::Borrowed(text)) => text,
-        Value::Text(Cow::Owned(text)) => text,
-        Value::Number(number) => number,
+        BindValue::Text(Cow::Borrowed(text)) => text,
+        BindValue::Text(Cow::Owned(text)) => text,
+        BindValue::Number(number) => number,
     }
 }
 
-impl Link for Session {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
+impl Link for DriverSession {
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
         Self::with_binds(binds, |binds| self.connection.execute(sql, binds))
             .map(|result| result.rows_affected())
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
         Self::with_binds(binds, |binds| {
             let statement = self.connection.statement(sql)?.fetch_array_size(FETCH_ROWS).build()?;
             statement
@@ -167,7 +169,7 @@ impl Link for Session {
         })
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
         let bound: Vec<Vec<&dyn ToDbValue>> =
             rows.iter().map(|row| row.iter().map(as_db_value).collect()).collect();
         let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();

@@ -10,30 +10,30 @@ use crate::engine::server::liveness::AbortHandle;
 
 /// A value that a statement binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum BindValue<'a> {
     Text(Cow<'a, str>),
     Number(i64),
 }
 
-impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for Value<'a> {
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for BindValue<'a> {
     fn from(text: &'a T) -> Self {
         Self::Text(text.as_ref().into())
     }
 }
 
-impl Value<'_> {
+impl BindValue<'_> {
     /// These values as they may go to another thread.
-    pub fn owned(values: &[Self]) -> Vec<Value<'static>> {
+    pub fn owned(values: &[Self]) -> Vec<BindValue<'static>> {
         let own = |value: &Self| match value {
-            Self::Text(text) => Value::Text(text.clone().into_owned().into()),
-            Self::Number(number) => Value::Number(*number),
+            Self::Text(text) => BindValue::Text(text.clone().into_owned().into()),
+            Self::Number(number) => BindValue::Number(*number),
         };
         values.iter().map(own).collect()
     }
 }
 
 /// A value that a PL/SQL block binds by name.
-pub type NamedValue<'a> = (&'static str, Value<'a>);
+pub type NamedValue<'a> = (&'static str, BindValue<'a>);
 
 /// A row of a result, each column as text; NULL is None.
 pub type Row = Vec<Option<String>>;
@@ -41,13 +41,13 @@ pub type Row = Vec<Option<String>>;
 /// One session of the database.
 pub trait Link: Send {
     /// A statement without a result; rows that it touched.
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64>;
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64>;
 
     /// Every row of a query.
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>>;
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>>;
 
     /// One statement for many rows of binds, in one round trip.
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64>;
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64>;
 
     /// A PL/SQL block with named binds: texts of up to 32,767 characters in, of up to 4,000 out.
     fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row>;

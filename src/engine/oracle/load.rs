@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::database::Database;
 use super::errors::AtPlace;
-use super::link::{Connector, Destination, Value};
+use super::link::{BindValue, Connector, Destination};
 use super::meta::{self, Tables, cell, number};
 use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
@@ -123,8 +123,8 @@ impl Loader<'_> {
 
     /// From now on the schema is not complete, and its tables are petal's before they have a mark.
     fn forget(&self, database: &mut Database, schema: u32) -> Result<()> {
-        let number = Value::Number(schema.into());
-        let intent = [number.clone(), Value::from(meta::LOADING), Value::from("TRUE")];
+        let number = BindValue::Number(schema.into());
+        let intent = [number.clone(), BindValue::from(meta::LOADING), BindValue::from("TRUE")];
         let link = &mut database.link;
         link.execute(&sql::section(sql::LOAD, "delete_meta"), &[number])
             .and_then(|_| link.execute(&sql::section(sql::LOAD, "insert_meta"), &intent))
@@ -209,10 +209,10 @@ impl Loader<'_> {
         let entries = meta::entries(self.load.plan, self.data_place.tablespace);
         let mut write = || {
             for &schema in &self.load.plan.schemas {
-                let number = Value::Number(schema.into());
+                let number = BindValue::Number(schema.into());
                 link.execute(&delete, std::slice::from_ref(&number))?;
                 for (key, value) in &entries {
-                    let entry = [number.clone(), Value::from(key), Value::from(value)];
+                    let entry = [number.clone(), BindValue::from(key), BindValue::from(value)];
                     link.execute(&insert, &entry)?;
                 }
             }
@@ -375,7 +375,7 @@ impl Filling<'_> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let doing = format!("writing rows of {table}");
         let keys = Permutation::new(rows.max(1), plan.seed);
-        let mut made = Rows::new(self.schema, plan.filler, column_bytes(plan.block_size));
+        let mut made = InsertRows::new(self.schema, plan.filler, column_bytes(plan.block_size));
         let is_direct = self.state.sessions == 1 && places.start > 0;
         let insert = sql::insert(if is_direct { "insert_direct" } else { "insert_rows" }, table);
         let mut at = places.start;
@@ -402,7 +402,7 @@ impl Filling<'_> {
         let first = Permutation::new(rows.max(1), plan.seed).apply(0) + 1;
         let copy = sql::filled(sql::LOAD, "copy_rows", &[("table", table), ("source", source)]);
         let link = &mut database.link;
-        let copied = link.execute(&copy, &[Value::Number(first.cast_signed())]);
+        let copied = link.execute(&copy, &[BindValue::Number(first.cast_signed())]);
         let copied = copied.and_then(|_| link.commit());
         copied.at(loader.place, &format!("copying {source} to {table}"))?;
         loader.load.progress.advance(rows.saturating_sub(1) * u64::from(plan.block_size));
@@ -411,7 +411,7 @@ impl Filling<'_> {
 }
 
 /// Rows as one INSERT takes them; memory is used again.
-struct Rows {
+struct InsertRows {
     schema: u32,
     filler: Filler,
     width: usize,
@@ -420,7 +420,7 @@ struct Rows {
     text: Vec<u8>,
 }
 
-impl Rows {
+impl InsertRows {
     fn new(schema: u32, filler: Filler, width: usize) -> Self {
         Self { schema, filler, width, keys: Vec::new(), text: Vec::new() }
     }
@@ -438,19 +438,21 @@ impl Rows {
         }
     }
 
-    fn binds(&self) -> Vec<Vec<Value<'_>>> {
+    fn binds(&self) -> Vec<Vec<BindValue<'_>>> {
         let rows = self.text.chunks_exact(COLUMNS * self.width);
-        let texts = |row| -> Vec<Value<'_>> {
+        let texts = |row| -> Vec<BindValue<'_>> {
             let columns = <[u8]>::chunks_exact(row, self.width);
             // Filler is ASCII.
-            columns.map(|text| Value::from(std::str::from_utf8(text).unwrap_or_default())).collect()
+            columns
+                .map(|text| BindValue::from(std::str::from_utf8(text).unwrap_or_default()))
+                .collect()
         };
         self.keys
             .iter()
             .zip(rows)
             .map(|(&key, row)| {
                 let mut binds = Vec::with_capacity(COLUMNS + 1);
-                binds.push(Value::Number(key));
+                binds.push(BindValue::Number(key));
                 binds.extend(texts(row));
                 binds
             })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::database::Database;
-use super::link::{Row, Value};
+use super::link::{BindValue, Row};
 use super::sql;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::column_bytes;
@@ -37,7 +37,7 @@ impl Tables {
 
 /// One schema as it is loaded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Meta {
+pub struct OracleSchema {
     pub about: SchemaMeta,
     pub tables: Tables,
     /// Characters of each column.
@@ -51,7 +51,7 @@ pub struct Meta {
     pub is_slobs: bool,
 }
 
-impl Meta {
+impl OracleSchema {
     pub fn loaded(&self) -> LoadedSchema {
         self.about.loaded(self.bytes, self.index_bytes)
     }
@@ -80,7 +80,7 @@ pub fn number(row: &Row, at: usize) -> u64 {
 }
 
 /// petal's own complete schemas.
-pub fn petals(database: &mut Database) -> Result<Vec<Meta>> {
+pub fn petals(database: &mut Database) -> Result<Vec<OracleSchema>> {
     let tables = own_tables(database)?;
     if !tables.iter().any(|table| table == "PETAL_META") {
         return Ok(Vec::new());
@@ -132,7 +132,7 @@ fn petal(
     kept: &MetaValues<'_>,
     there: &[String],
     segments: &BTreeMap<String, u64>,
-) -> Result<Meta> {
+) -> Result<OracleSchema> {
     let tables = Tables::own(schema);
     for table in [&tables.main, &tables.scan] {
         if !there.contains(&table.to_uppercase()) {
@@ -143,7 +143,7 @@ fn petal(
         }
     }
     let size = |name: &str| segments.get(name).copied().unwrap_or(0);
-    Ok(Meta {
+    Ok(OracleSchema {
         about: SchemaMeta::read(schema, kept)?,
         width: kept.get("width")?,
         tablespace: kept.text("tablespace")?.to_owned(),
@@ -158,7 +158,8 @@ fn petal(
 /// Block size of a tablespace that the user may see.
 pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32> {
     let query = sql::section(sql::LOOK, "tablespace");
-    let rows = database.query("asking for its tablespaces", &query, &[Value::from(tablespace)])?;
+    let rows =
+        database.query("asking for its tablespaces", &query, &[BindValue::from(tablespace)])?;
     match rows.first().map(|row| number(row, 0)) {
         Some(bytes) if bytes > 0 => Ok(bytes as u32),
         _ => Err(EngineError::Environment(format!(

@@ -60,13 +60,13 @@ use crate::stats::counters::Counters;
 use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
-use counters::{CounterReader, Served};
+use counters::{CounterReader, ServedInstances};
 use database::Database;
 use driver::Driver;
 use errors::AtPlace;
 use link::{Connector, Destination};
-use meta::{Meta, Tables, cell, number};
-use options::{Options, Place, Storage};
+use meta::{OracleSchema, Tables, cell, number};
+use options::{Options, OracleService, TableStorage};
 use session::OracleSession;
 use sql::DataPlace;
 use timeouts::TimedConnector;
@@ -81,9 +81,9 @@ pub struct Oracle {
     connector: Arc<dyn Connector>,
     /// For all else: it gives a silent database up.
     timed: Arc<dyn Connector>,
-    endpoints: Vec<Place>,
-    admin_place: Place,
-    storage: Storage,
+    endpoints: Vec<OracleService>,
+    admin_place: OracleService,
+    storage: TableStorage,
     url: String,
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
@@ -92,10 +92,10 @@ pub struct Oracle {
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
-    served: Mutex<Served>,
+    served: Mutex<ServedInstances>,
     /// What is loaded, read once for all sessions of a run.
-    metas: Mutex<Option<Vec<Meta>>>,
-    report: Mutex<Option<reports::Begun>>,
+    metas: Mutex<Option<Vec<OracleSchema>>>,
+    report: Mutex<Option<reports::OpeningSnapshot>>,
 }
 
 impl Oracle {
@@ -110,9 +110,9 @@ impl Oracle {
     fn over(
         connector: Arc<dyn Connector>,
         settings: &Settings,
-        endpoints: Vec<Place>,
-        admin_place: Place,
-        storage: Storage,
+        endpoints: Vec<OracleService>,
+        admin_place: OracleService,
+        storage: TableStorage,
     ) -> Self {
         let (looking, timed) = TimedConnector::pair(&connector);
         Self {
@@ -154,7 +154,7 @@ impl Oracle {
     }
 
     /// Every complete schema.
-    fn read_metas(&self) -> Result<Vec<Meta>> {
+    fn read_metas(&self) -> Result<Vec<OracleSchema>> {
         let mut database = self.connect_first()?;
         let metas = match self.use_slob_schemas {
             true => slob::schemas(&mut database)?,
@@ -164,13 +164,13 @@ impl Oracle {
         Ok(metas)
     }
 
-    fn metas(&self) -> Result<Vec<Meta>> {
+    fn metas(&self) -> Result<Vec<OracleSchema>> {
         let known = self.metas.lock().clone();
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
     /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
-    fn metas_now(&self) -> Result<Vec<Meta>> {
+    fn metas_now(&self) -> Result<Vec<OracleSchema>> {
         if self.use_slob_schemas { self.metas() } else { self.read_metas() }
     }
 
@@ -213,7 +213,7 @@ impl Engine for Oracle {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.read_metas()?.iter().map(Meta::loaded).collect())
+        Ok(self.read_metas()?.iter().map(OracleSchema::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {

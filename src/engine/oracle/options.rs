@@ -28,7 +28,7 @@ const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
 
 /// One service of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct OracleService {
     /// As messages name it: `host:1521/service`, or an alias.
     pub name: String,
     /// The connect string that the driver takes.
@@ -44,15 +44,15 @@ pub struct Login {
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    pub endpoints: Vec<Place>,
-    pub admin_place: Place,
+    pub endpoints: Vec<OracleService>,
+    pub admin_place: OracleService,
     pub user: Login,
     /// The user who reads statistics and settles: DBA_PRIV_USER, else the URL's.
     pub admin: Login,
     pub connect_timeout: Duration,
     pub tns_admin: Option<String>,
     pub wallet: Option<Wallet>,
-    pub storage: Storage,
+    pub storage: TableStorage,
 }
 
 /// A folder with certificates, and often a key that a password encrypts.
@@ -64,7 +64,7 @@ pub struct Wallet {
 
 /// Where and how setup makes tables.
 #[derive(Debug, Clone, Default)]
-pub struct Storage {
+pub struct TableStorage {
     /// None: the user's default tablespace.
     pub tablespace: Option<String>,
     /// The buffer pool of tables and indexes; None: the database's default.
@@ -124,7 +124,7 @@ impl Options {
                 Some(format!("{home}/network/admin"))
             }),
             wallet: option("wallet").map(|folder| wallet(folder, outside)).transpose()?,
-            storage: Storage {
+            storage: TableStorage {
                 tablespace: option("tablespace"),
                 buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
                 copies_schemas: copies_schemas(option("further_schemas").as_deref())?,
@@ -228,7 +228,7 @@ struct Way<'a> {
 
 impl Way<'_> {
     /// None where no service is named.
-    fn endpoints(&self, named: &Endpoints) -> Option<Vec<Place>> {
+    fn endpoints(&self, named: &Endpoints) -> Option<Vec<OracleService>> {
         let services = named.services();
         if !services.is_empty() {
             return Some(services.iter().map(|service| self.service(service)).collect());
@@ -244,7 +244,7 @@ impl Way<'_> {
     }
 
     /// A service at the URL's hosts, where the URL is one of hosts; else an alias.
-    fn service(&self, service: &str) -> Place {
+    fn service(&self, service: &str) -> OracleService {
         let names_hosts = !self.server.name.is_empty()
             || self.server.hosts.len() > 1
             || self.server.hosts.iter().any(|host| host.port.is_some());
@@ -264,16 +264,16 @@ impl Way<'_> {
         host_and_port(&host.host, port)
     }
 
-    fn at(&self, addresses: &str, service: &str) -> Place {
-        Place {
+    fn at(&self, addresses: &str, service: &str) -> OracleService {
+        OracleService {
             name: format!("{addresses}/{service}"),
             connect_string: format!("{}://{addresses}/{service}", self.protocol),
         }
     }
 }
 
-fn alias_place(alias: &str) -> Place {
-    Place { name: alias.to_owned(), connect_string: alias.to_owned() }
+fn alias_place(alias: &str) -> OracleService {
+    OracleService { name: alias.to_owned(), connect_string: alias.to_owned() }
 }
 
 /// Asks a person at the terminal, unseen, for a password. None without a person or an answer.

@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use super::errors::AtPlace;
-use super::link::{Link, LinkError, Row, Value};
+use super::link::{BindValue, Link, LinkError, Row};
 use super::meta::{cell, number};
 use super::{sql, statspack};
 use crate::engine::{ReportContent, Result, ServerReport};
@@ -15,7 +15,7 @@ pub const LICENCE: &str = "DATABASE_STATISTICS_TYPE=awr: AWR may be used only wi
 
 /// The snapshot that was taken before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
+pub struct OpeningSnapshot {
     kind: StatisticsType,
     snapshot: String,
 }
@@ -30,10 +30,10 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
 }
 
 /// Takes the snapshot that begins a report. Most databases have no Statspack.
-pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<Begun> {
+pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<OpeningSnapshot> {
     let snapshot = snapshot(database.link.as_mut(), kind)
         .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;
-    Ok(Begun { kind, snapshot })
+    Ok(OpeningSnapshot { kind, snapshot })
 }
 
 fn name(kind: StatisticsType) -> &'static str {
@@ -43,7 +43,7 @@ fn name(kind: StatisticsType) -> &'static str {
     }
 }
 
-pub fn end(database: &mut Database, begun: &Begun) -> Result<Vec<ServerReport>> {
+pub fn end(database: &mut Database, begun: &OpeningSnapshot) -> Result<Vec<ServerReport>> {
     let (Database { link, place }, kind) = (database, begun.kind);
     let ended = snapshot(link.as_mut(), kind).and_then(|last| match kind {
         StatisticsType::Awr => awr(link.as_mut(), &begun.snapshot, &last),
@@ -59,10 +59,10 @@ fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>
     let instances = link.query(&sql::section(sql::LOOK, "instances"), &[])?;
     let numbers: Vec<u64> = instances.iter().map(|row| number(row, 0)).collect();
     let mut reports = Vec::new();
-    let mut add = |report: &str, of: Value<'_>, file: &str| -> Result<(), LinkError> {
+    let mut add = |report: &str, of: BindValue<'_>, file: &str| -> Result<(), LinkError> {
         for (format, ending) in [("text", "txt"), ("html", "html")] {
             let query = sql::section(sql::REPORTS, &format!("{report}_{format}"));
-            let [database, first, last] = [database, first, last].map(Value::Number);
+            let [database, first, last] = [database, first, last].map(BindValue::Number);
             let rows = link.query(&query, &[database, of.clone(), first, last])?;
             reports.push(text(format!("{file}.{ending}"), lines(&rows)));
         }
@@ -73,11 +73,11 @@ fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>
             1 => "awr".to_owned(),
             _ => format!("awr-{instance}"),
         };
-        add("awr", Value::Number(instance.cast_signed()), &file)?;
+        add("awr", BindValue::Number(instance.cast_signed()), &file)?;
     }
     if numbers.len() > 1 {
         let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        add("awr_global", Value::from(&list.join(",")), "awr-global")?;
+        add("awr_global", BindValue::from(&list.join(",")), "awr-global")?;
     }
     Ok(reports)
 }

@@ -1,20 +1,20 @@
 //! Rows read back, for the verification of a ledger.
 
 use super::database::Database;
-use super::link::Value;
-use super::meta::{Meta, number};
+use super::link::BindValue;
+use super::meta::{OracleSchema, number};
 use super::sql;
 use crate::engine::server::row_layout::found_row;
 use crate::engine::{EngineError, FoundRow, Result, RowReader};
 
 pub struct OracleRows {
     database: Database,
-    meta: Meta,
+    meta: OracleSchema,
     statement: String,
 }
 
 impl OracleRows {
-    pub fn new(database: Database, meta: Meta) -> Result<Self> {
+    pub fn new(database: Database, meta: OracleSchema) -> Result<Self> {
         if meta.is_slobs {
             return Err(EngineError::Setting(format!(
                 "{}: SLOB made these rows, and petal does not know what they held before; load \
@@ -33,7 +33,7 @@ impl RowReader for OracleRows {
     }
 
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
-        let keys = [first, last].map(|key| Value::Number(key.cast_signed()));
+        let keys = [first, last].map(|key| BindValue::Number(key.cast_signed()));
         let rows = self.database.query("reading rows", &self.statement, &keys)?;
         let (width, filler) = (self.meta.width, self.meta.about.filler);
         found.extend(rows.iter().map(|row| {

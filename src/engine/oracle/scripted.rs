@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
 use super::link::{
-    Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row, Value,
+    BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
 };
 use super::session_server::OPERATION_CHARACTERS;
-use crate::engine::server::scripted::{Answer, Script, cells};
+use crate::engine::server::scripted::{ScriptedAnswer, StatementScript, cells};
 
 #[derive(Default)]
-pub struct State {
+pub struct DatabaseState {
     /// For the next operations of loops, in order: the error that each ends with.
     pub faults: VecDeque<Option<u32>>,
     /// The next call itself fails.
@@ -30,11 +30,11 @@ pub struct State {
 }
 
 #[derive(Clone, Default)]
-pub struct Scripted(pub Arc<Mutex<State>>, Script<LinkError>);
+pub struct ScriptedOracle(pub Arc<Mutex<DatabaseState>>, StatementScript<LinkError>);
 
-impl Scripted {
+impl ScriptedOracle {
     pub fn answers(self, contains: &str, rows: &[&[&str]]) -> Self {
-        self.with(contains, Answer::Rows(rows.iter().map(|row| cells(row)).collect()))
+        self.with(contains, ScriptedAnswer::Rows(rows.iter().map(|row| cells(row)).collect()))
     }
 
     pub fn fails(self, contains: &str, code: u32, message: &str) -> Self {
@@ -42,7 +42,7 @@ impl Scripted {
     }
 
     pub fn fails_as(self, contains: &str, error: LinkError) -> Self {
-        self.with(contains, Answer::Fails(error))
+        self.with(contains, ScriptedAnswer::Fails(error))
     }
 
     /// A peer that keeps the connection and says nothing.
@@ -53,12 +53,12 @@ impl Scripted {
     pub fn hangs_until(
         self,
         contains: &str,
-        over: impl Fn(&Script<LinkError>) -> bool + Send + Sync + 'static,
+        over: impl Fn(&StatementScript<LinkError>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.with(contains, Answer::Hangs(Arc::new(over)))
+        self.with(contains, ScriptedAnswer::Hangs(Arc::new(over)))
     }
 
-    fn with(self, contains: &str, answer: Answer<LinkError>) -> Self {
+    fn with(self, contains: &str, answer: ScriptedAnswer<LinkError>) -> Self {
         self.1.add(contains, answer);
         self
     }
@@ -78,7 +78,7 @@ pub fn error(code: u32, message: &str) -> LinkError {
     LinkError { code: Some(code), message: format!("ORA-{code:05}: {message}"), kind }
 }
 
-impl Connector for Scripted {
+impl Connector for ScriptedOracle {
     fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
         match to {
             Destination::Endpoint(endpoint) => {
@@ -90,20 +90,20 @@ impl Connector for Scripted {
     }
 }
 
-impl Scripted {
+impl ScriptedOracle {
     fn link(self, purpose: &str) -> Result<Box<dyn Link>> {
         match self.1.find(&format!("CONNECT {purpose}")) {
-            Some(Answer::Fails(error)) => Err(error),
+            Some(ScriptedAnswer::Fails(error)) => Err(error),
             _ => Ok(Box::new(self)),
         }
     }
 
-    fn keep(&self, what: &str, sql: &str, binds: &[Value<'_>]) {
+    fn keep(&self, what: &str, sql: &str, binds: &[BindValue<'_>]) {
         let shown: Vec<String> = binds
             .iter()
             .map(|bind| match bind {
-                Value::Text(text) => format!("'{}'", text.chars().take(20).collect::<String>()),
-                Value::Number(number) => number.to_string(),
+                BindValue::Text(text) => format!("'{}'", text.chars().take(20).collect::<String>()),
+                BindValue::Number(number) => number.to_string(),
             })
             .collect();
         let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -115,43 +115,43 @@ impl Scripted {
     }
 }
 
-impl Link for Scripted {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
+impl Link for ScriptedOracle {
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
         self.keep("execute", sql, binds);
         match self.1.find(sql) {
-            Some(Answer::Fails(error)) => Err(error),
-            Some(Answer::Rows(rows)) => Ok(rows.len() as u64),
+            Some(ScriptedAnswer::Fails(error)) => Err(error),
+            Some(ScriptedAnswer::Rows(rows)) => Ok(rows.len() as u64),
             _ => Ok(1),
         }
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
         self.keep("query", sql, binds);
         match self.1.find(sql) {
-            Some(Answer::Fails(error)) => Err(error),
-            Some(Answer::Rows(rows)) => Ok(rows),
+            Some(ScriptedAnswer::Fails(error)) => Err(error),
+            Some(ScriptedAnswer::Rows(rows)) => Ok(rows),
             _ => Ok(Vec::new()),
         }
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
         self.keep(&format!("execute {} rows", rows.len()), sql, &[]);
         match self.1.find(sql) {
-            Some(Answer::Fails(error)) => Err(error),
+            Some(ScriptedAnswer::Fails(error)) => Err(error),
             _ => Ok(rows.len() as u64),
         }
     }
 
     fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         match self.1.find(block) {
-            Some(Answer::Rows(rows)) => {
+            Some(ScriptedAnswer::Rows(rows)) => {
                 self.keep("call", block, &[]);
                 return Ok(rows[0].clone());
             }
-            Some(Answer::Fails(error)) => return Err(error),
+            Some(ScriptedAnswer::Fails(error)) => return Err(error),
             _ => {}
         }
-        let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| value.clone()).collect();
+        let binds: Vec<BindValue<'_>> = ins.iter().map(|(_, value)| value.clone()).collect();
         self.keep("call", "the loop", &binds);
         assert_eq!(outs, ["ended", "errors"]);
         let mut state = self.0.lock();
@@ -178,14 +178,14 @@ impl Link for Scripted {
 }
 
 /// As `sql/loop.sql` does: an operation of n rows takes 10 n microseconds.
-fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
+fn execute_loop(state: &mut DatabaseState, block: &str, binds: &[BindValue<'_>]) -> Row {
     let text = |at: usize| match &binds[at] {
-        Value::Text(text) => text,
-        Value::Number(_) => panic!("a text is bound there"),
+        BindValue::Text(text) => text,
+        BindValue::Number(_) => panic!("a text is bound there"),
     };
     let number = |at: usize| match binds[at] {
-        Value::Number(number) => number as usize,
-        Value::Text(_) => panic!("a number is bound there"),
+        BindValue::Number(number) => number as usize,
+        BindValue::Text(_) => panic!("a number is bound there"),
     };
     let (ops, fillers, tail, width, total) = (text(0), text(1), text(2), number(3), number(4));
     assert!(ops.len() <= 32_767 && fillers.len() <= 32_767);

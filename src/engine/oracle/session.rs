@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
 use super::link::{Connector, Destination, Link, LinkError};
-use super::meta::{Meta, cell};
+use super::meta::{OracleSchema, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
 use super::sql;
@@ -49,7 +49,7 @@ impl OracleSession {
         place: &str,
         seat: Seat,
         config: SessionConfig,
-        metas: &[Meta],
+        metas: &[OracleSchema],
         connector: &Arc<dyn Connector>,
     ) -> Result<Self> {
         if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
@@ -198,7 +198,7 @@ impl Session for OracleSession {
 #[cfg(test)]
 mod tests {
     use super::super::meta::Tables;
-    use super::super::scripted::Scripted;
+    use super::super::scripted::ScriptedOracle;
     use super::*;
     use crate::engine::server::meta_table::SchemaMeta;
     use crate::engine::server::scripted::operation;
@@ -214,7 +214,7 @@ mod tests {
         // Somebody asks to stop while the block is on its way.
         let level = Arc::<AtomicU8>::default();
         let raised = Arc::clone(&level);
-        let scripted = Scripted::default().hangs_until("DECLARE", move |_| {
+        let scripted = ScriptedOracle::default().hangs_until("DECLARE", move |_| {
             raised.store(1, Ordering::Relaxed);
             false
         });
@@ -226,7 +226,7 @@ mod tests {
             commit_wait: true,
             updates: true,
         };
-        let meta = Meta {
+        let meta = OracleSchema {
             about: SchemaMeta {
                 schema: 1,
                 rows: 64,

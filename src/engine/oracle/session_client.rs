@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::link::{LinkError, Value};
+use super::link::{BindValue, LinkError};
 use super::meta::number;
 use super::sql;
 use super::work::Work;
@@ -59,7 +59,7 @@ impl ClientLoop {
         operation: &Operation,
     ) -> Result<u64, LinkError> {
         let (first, last) = keys(operation);
-        let keys = [first, last].map(Value::Number);
+        let keys = [first, last].map(BindValue::Number);
         match operation.kind {
             Kind::Select => count(work, &statements.select, &keys),
             Kind::Scan => count(work, &statements.scan, &[]),
@@ -68,7 +68,7 @@ impl ClientLoop {
                 // Owned, because the link is borrowed with it.
                 let text = work.update_text(operation, columns).to_owned();
                 let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
-                let binds: Vec<Value<'_>> = texts.map(Value::from).chain(keys).collect();
+                let binds: Vec<BindValue<'_>> = texts.map(BindValue::from).chain(keys).collect();
                 let rows = work.link.execute(&statements.update, &binds)?;
                 match &self.commit {
                     Some(commit) => work.link.execute(commit, &[]).map(|_| ())?,
@@ -96,7 +96,7 @@ fn failed(work: &mut Work, operation: &Operation, error: &LinkError) -> Failure 
     failure
 }
 
-fn count(work: &mut Work, statement: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+fn count(work: &mut Work, statement: &str, binds: &[BindValue<'_>]) -> Result<u64, LinkError> {
     let rows = work.link.query(statement, binds)?;
     Ok(rows.first().map_or(0, |row| number(row, 0)))
 }

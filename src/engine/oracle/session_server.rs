@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use super::link::{LinkError, LinkErrorKind, Row, Value};
+use super::link::{BindValue, LinkError, LinkErrorKind, Row};
 use super::meta::cell;
 use super::sql;
 use super::work::Work;
@@ -69,12 +69,12 @@ impl ServerLoop {
         let answer = work.link.call(
             block,
             &[
-                ("ops", Value::from(&self.ops)),
-                ("fillers", Value::from(&self.fillers)),
-                ("tail", Value::from(&self.tail)),
-                ("width", Value::Number(work.width() as i64)),
-                ("total", Value::Number(total as i64)),
-                ("budget_us", Value::Number(budget_us)),
+                ("ops", BindValue::from(&self.ops)),
+                ("fillers", BindValue::from(&self.fillers)),
+                ("tail", BindValue::from(&self.tail)),
+                ("width", BindValue::Number(work.width() as i64)),
+                ("total", BindValue::Number(total as i64)),
+                ("budget_us", BindValue::Number(budget_us)),
             ],
             &["ended", "errors"],
         );

@@ -3,8 +3,8 @@
 //! counted, sizes are those of the segments where the user may see them.
 
 use super::database::Database;
-use super::link::{Row, Value};
-use super::meta::{Meta, Tables, cell, number};
+use super::link::{BindValue, Row};
+use super::meta::{OracleSchema, Tables, cell, number};
 use super::sql;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::COLUMN_BYTES;
@@ -21,7 +21,7 @@ const COUNTED: &str =
     "the rows counted, a block each (grant SELECT on DBA_SEGMENTS for real sizes)";
 
 /// Every schema of SLOB's that the user may read.
-pub fn schemas(database: &mut Database) -> Result<Vec<Meta>> {
+pub fn schemas(database: &mut Database) -> Result<Vec<OracleSchema>> {
     let tables = database.look("looking for SLOB's schemas", "slob_tables")?;
     let indexes = database.look("looking for SLOB's indexes", "slob_indexes")?;
     let segments = database.look_if_allowed(OWN_SEGMENTS);
@@ -39,14 +39,14 @@ pub fn schemas(database: &mut Database) -> Result<Vec<Meta>> {
             ))
         })?;
         let found =
-            Found { schema, main, has_scan: of("CF2").is_some(), index, segments: &segments };
+            SlobTables { schema, main, has_scan: of("CF2").is_some(), index, segments: &segments };
         metas.push(found.meta(database)?);
     }
     Ok(metas)
 }
 
 /// Main tables and indexes of these schemas now; None unless all of them are seen.
-pub fn bytes(database: &mut Database, metas: &[Meta]) -> Option<u64> {
+pub fn bytes(database: &mut Database, metas: &[OracleSchema]) -> Option<u64> {
     if metas.iter().any(|meta| meta.sizes_from != SEGMENTS) {
         return None;
     }
@@ -62,7 +62,7 @@ fn owner(schema: u32) -> String {
     format!("USER{schema}")
 }
 
-struct Found<'a> {
+struct SlobTables<'a> {
     schema: u32,
     main: &'a Row,
     has_scan: bool,
@@ -70,18 +70,18 @@ struct Found<'a> {
     segments: &'a [Row],
 }
 
-impl Found<'_> {
-    fn meta(&self, database: &mut Database) -> Result<Meta> {
+impl SlobTables<'_> {
+    fn meta(&self, database: &mut Database) -> Result<OracleSchema> {
         let tables = Tables::of_slob(self.schema);
         let rows = keys(database, &tables.main)?;
-        let width = read(database, "slob_width", &tables.main, &[Value::Number(1)])?;
+        let width = read(database, "slob_width", &tables.main, &[BindValue::Number(1)])?;
         let scan_rows = match self.has_scan {
             true => read(database, "slob_rows", &tables.scan, &[])?,
             false => Vec::new(),
         };
         let block_bytes = self.block_bytes(database)?;
         let (bytes, index_bytes, sizes_from) = self.sizes(rows, block_bytes);
-        Ok(Meta {
+        Ok(OracleSchema {
             about: SchemaMeta {
                 schema: self.schema,
                 rows,
@@ -116,7 +116,7 @@ impl Found<'_> {
         if let Some(bytes) = of_segment {
             return Ok(bytes);
         }
-        let tablespace = [Value::from(cell(self.main, 3))];
+        let tablespace = [BindValue::from(cell(self.main, 3))];
         let asked = [("tablespace", &tablespace[..]), ("block_size", &[])];
         for (name, binds) in asked {
             let query = sql::section(sql::LOOK, name);
@@ -154,7 +154,7 @@ fn read(
     database: &mut Database,
     section: &str,
     table: &str,
-    binds: &[Value<'_>],
+    binds: &[BindValue<'_>],
 ) -> Result<Vec<Row>> {
     let query = sql::filled(sql::LOOK, section, &[("table", table)]);
     database.query(&format!("reading {table}"), &query, binds)

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::link::{Link, LinkError, Row, Value};
+use super::link::{BindValue, Link, LinkError, Row};
 use super::meta::cell;
 use super::sql;
-use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
+use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum};
 
 fn decimal(row: &Row, at: usize) -> f64 {
     cell(row, at).trim().parse().unwrap_or(0.0)
@@ -18,7 +18,7 @@ pub fn interval(
     first: &str,
     last: &str,
 ) -> Result<DatabaseInterval, LinkError> {
-    let ids = [first, last].map(|id| Value::Number(id.parse().unwrap_or_default()));
+    let ids = [first, last].map(|id| BindValue::Number(id.parse().unwrap_or_default()));
     let mut query = |name: &str| link.query(&sql::section(sql::REPORTS, name), &ids);
     let bounds = query("statspack_bounds")?;
     let [begin, end] = &bounds[..] else {
@@ -74,11 +74,9 @@ fn same_start(begin: &Row, end: &Row, first: &str, last: &str) -> Result<(), Lin
 
 /// A row has the waits of all processes, then those of the foreground.
 fn waits(row: &Row) -> WaitDelta {
-    let total = |at| WaitTotal { waits: decimal(row, at), time_us: decimal(row, at + 1) };
+    let total = |at| WaitSum { waits: decimal(row, at), time_us: decimal(row, at + 1) };
     let (all, foreground) = (total(1), total(3));
-    let background = WaitTotal {
-        waits: all.waits - foreground.waits,
-        time_us: all.time_us - foreground.time_us,
-    };
+    let background =
+        WaitSum { waits: all.waits - foreground.waits, time_us: all.time_us - foreground.time_us };
     WaitDelta { event: cell(row, 0).to_owned(), foreground, background }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::link::{Connector, Destination, Link, LinkError, NamedValue, Result, Row, Value};
+use super::link::{BindValue, Connector, Destination, Link, LinkError, NamedValue, Result, Row};
 use super::sql;
 use crate::engine::server::detached_worker::{DetachedWorker, Unanswered, within};
 use crate::engine::server::endpoint::CLOSE_LIMIT;
@@ -14,11 +14,12 @@ use crate::engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
 };
 
-const LIMITS: Limits = Limits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
+const LIMITS: CallLimits =
+    CallLimits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct CallLimits {
     /// For a call, before the database is asked whether it lives.
     silence: Duration,
     /// For the answer to that question.
@@ -31,7 +32,7 @@ struct Limits {
 pub struct TimedConnector {
     inner: Arc<dyn Connector>,
     policy: TimeoutPolicy,
-    limits: Limits,
+    limits: CallLimits,
     /// The database fell silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
 }
@@ -87,7 +88,7 @@ fn state_of(
     let connector = Arc::clone(connector);
     let asked = answered(limit, move || {
         let mut link = connector.connect(to, "petal asks")?;
-        let of = [Value::Number(sid as i64), Value::Number(serial as i64)];
+        let of = [BindValue::Number(sid as i64), BindValue::Number(serial as i64)];
         if sid > 0
             && let Ok(rows) = link.query(&sql::section(sql::LOOK, "session_at_work"), &of)
         {
@@ -145,26 +146,26 @@ impl TimedLink {
 }
 
 impl Link for TimedLink {
-    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64> {
-        let (sql, binds) = (sql.to_owned(), Value::owned(binds));
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
+        let (sql, binds) = (sql.to_owned(), BindValue::owned(binds));
         self.wait_for(move |link| link.execute(&sql, &binds))
     }
 
-    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
-        let (sql, binds) = (sql.to_owned(), Value::owned(binds));
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
+        let (sql, binds) = (sql.to_owned(), BindValue::owned(binds));
         self.wait_for(move |link| link.query(&sql, &binds))
     }
 
-    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64> {
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
         let sql = sql.to_owned();
-        let rows: Vec<_> = rows.iter().map(|row| Value::owned(row)).collect();
+        let rows: Vec<_> = rows.iter().map(|row| BindValue::owned(row)).collect();
         self.wait_for(move |link| link.execute_many(&sql, &rows))
     }
 
     fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         let (block, outs) = (block.to_owned(), outs.to_vec());
         let (names, values): (Vec<_>, Vec<_>) = ins.iter().cloned().unzip();
-        let ins: Vec<_> = names.into_iter().zip(Value::owned(&values)).collect();
+        let ins: Vec<_> = names.into_iter().zip(BindValue::owned(&values)).collect();
         self.wait_for(move |link| link.call(&block, &ins, &outs))
     }
 
@@ -187,7 +188,7 @@ impl Link for TimedLink {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scripted::Scripted;
+    use super::super::scripted::ScriptedOracle;
     use super::*;
     use TimeoutPolicy::{AnswerSoon, WhileServerLives};
     use std::sync::atomic::AtomicUsize;
@@ -197,24 +198,28 @@ mod tests {
     /// For what answers, on however slow a machine.
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn link(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> Box<dyn Link> {
+    fn link(scripted: &ScriptedOracle, policy: TimeoutPolicy, limits: CallLimits) -> Box<dyn Link> {
         timed(scripted, policy, limits).connect(Destination::Endpoint(0), "petal").unwrap()
     }
 
-    fn timed(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> TimedConnector {
+    fn timed(
+        scripted: &ScriptedOracle,
+        policy: TimeoutPolicy,
+        limits: CallLimits,
+    ) -> TimedConnector {
         let inner: Arc<dyn Connector> = Arc::new(scripted.clone());
         TimedConnector { inner, policy, limits, is_silent: Arc::default() }
     }
 
-    fn limits(silence: Duration, answer: Duration) -> Limits {
-        Limits { silence, answer, again: SHORT }
+    fn limits(silence: Duration, answer: Duration) -> CallLimits {
+        CallLimits { silence, answer, again: SHORT }
     }
 
     #[test]
     fn a_database_that_fell_silent_is_tried_shortly_until_it_answers() {
         let is_back = Arc::<AtomicBool>::default();
         let back = Arc::clone(&is_back);
-        let scripted = Scripted::default()
+        let scripted = ScriptedOracle::default()
             .hangs("gv$sysstat")
             .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
         let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
@@ -229,9 +234,9 @@ mod tests {
 
     #[test]
     fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
-        let scripted = Scripted::default().fails("DROP", 942, "table or view does not exist");
+        let scripted = ScriptedOracle::default().fails("DROP", 942, "table or view does not exist");
         let mut link = link(&scripted, WhileServerLives, limits(LONG, LONG));
-        let binds = [Value::Number(7), Value::from("x")];
+        let binds = [BindValue::Number(7), BindValue::from("x")];
         link.execute("INSERT", &binds).unwrap();
         link.execute_many("INSERT MANY", &[binds.to_vec(), binds.to_vec()]).unwrap();
         assert_eq!(link.execute("DROP", &[]).unwrap_err().code, Some(942));
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_look_that_is_not_answered_is_given_up_and_not_asked_again() {
-        let scripted = Scripted::default().hangs("gv$sysstat");
+        let scripted = ScriptedOracle::default().hangs("gv$sysstat");
         let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
         assert_eq!(error.kind, super::super::link::LinkErrorKind::Connection);
@@ -261,7 +266,7 @@ mod tests {
         // The third time that it is asked it lets the work end.
         let works_until_asked = |question: &'static str| {
             let seen = Arc::clone(&seen);
-            Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
+            ScriptedOracle::default().hangs_until("CREATE INDEX", move |scripted| {
                 let asks = scripted.count_sent(question);
                 seen.store(asks, Ordering::Relaxed);
                 asks >= 3
@@ -281,7 +286,7 @@ mod tests {
     #[test]
     fn work_whose_session_is_idle_in_the_database_is_given_up() {
         // The view has no row of a session at work.
-        let scripted = Scripted::default().hangs("CREATE INDEX");
+        let scripted = ScriptedOracle::default().hangs("CREATE INDEX");
         let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
         let error = link.execute("CREATE INDEX i", &[]).unwrap_err();
         insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
@@ -294,14 +299,14 @@ mod tests {
 
     #[test]
     fn work_is_given_up_where_nothing_answers() {
-        let scripted = Scripted::default().hangs("CREATE INDEX").hangs("gv$session");
-        let work = |scripted: &Scripted, answer| {
+        let scripted = ScriptedOracle::default().hangs("CREATE INDEX").hangs("gv$session");
+        let work = |scripted: &ScriptedOracle, answer| {
             let mut link = link(scripted, WhileServerLives, limits(SHORT, answer));
             link.execute("CREATE INDEX i", &[]).unwrap_err().message
         };
         let message = work(&scripted, SHORT);
         assert!(message.contains("none on another connection: no answer for 0 s"), "{message}");
-        let scripted = Scripted::default()
+        let scripted = ScriptedOracle::default()
             .hangs("CREATE INDEX")
             .fails("gv$session", 3113, "end-of-file")
             .fails("dual", 3113, "end-of-file");

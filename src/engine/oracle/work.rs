@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::errors::{CANCELLED, KILLED, TRANSIENT, hint};
 use super::link::{Link, LinkError, LinkErrorKind};
-use super::meta::Meta;
+use super::meta::OracleSchema;
 use crate::engine::server::failure::{Failure, StatementError, StatementErrorKind, not_loaded};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::SessionControl;
@@ -41,7 +41,7 @@ pub struct Work {
     /// The number of its own schema.
     pub home: u32,
     /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
-    pub metas: Vec<Meta>,
+    pub metas: Vec<OracleSchema>,
     pub control: Arc<SessionControl>,
     /// petal asked to have it killed: its connection ends.
     pub is_killed: Arc<AtomicBool>,
@@ -56,7 +56,7 @@ impl Work {
         changed_columns(self.config.redo_stress)
     }
 
-    pub fn meta(&self, schema: u32) -> Result<&Meta> {
+    pub fn meta(&self, schema: u32) -> Result<&OracleSchema> {
         let meta = self.metas.iter().find(|meta| meta.about.schema == schema);
         meta.ok_or_else(|| self.not_loaded(schema))
     }

@@ -53,7 +53,7 @@ pub struct Endpoint {
 }
 
 /// A connection, and what its server calls it.
-pub struct Opened {
+pub struct OpenedConnection {
     pub client: Client,
     /// The server's process.
     pub process: i32,
@@ -130,7 +130,7 @@ impl Endpoint {
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
     /// the caller is told whose locks hold it up.
-    pub fn open(&self, application: &str) -> Result<Opened> {
+    pub fn open(&self, application: &str) -> Result<OpenedConnection> {
         let caller = self.state.caller();
         let mut opened = self
             .reach(application, self.state.connect_limit(), LOCK_LIMIT, caller)
@@ -155,7 +155,7 @@ impl Endpoint {
         limit: Duration,
         lock_limit: Duration,
         caller: Option<&Caller>,
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedConnection, Error> {
         let mut config = self.config.clone();
         let application = self.options.application_name.as_deref().unwrap_or(application);
         config
@@ -180,7 +180,7 @@ impl Endpoint {
             client.set_policy(TimeoutPolicy::WhileServerLives);
             let process = says(0).parse().unwrap_or(0);
             let lock_limit = says(3).parse().map_or(lock_limit, Duration::from_millis);
-            Ok(Opened { client, process, lock_limit })
+            Ok(OpenedConnection { client, process, lock_limit })
         });
         if !matches!(opened, Err(Error::Interrupted)) {
             self.state.note_silence(opened.as_ref().is_err_and(|error| !error.is_answer()));

@@ -42,12 +42,12 @@ struct Timing {
 /// One server's counters, on a connection of petal's own.
 pub struct CounterReader {
     endpoint: Endpoint,
-    state: Mutex<State>,
+    state: Mutex<ReaderState>,
 }
 
 #[derive(Default)]
-struct State {
-    client: Option<Connected>,
+struct ReaderState {
+    client: Option<CountersClient>,
     checkpoint: Option<String>,
     /// Whether it was a standby when it was first asked, and when it was last.
     standby: Option<(bool, bool)>,
@@ -56,13 +56,13 @@ struct State {
 }
 
 /// The connection with its question, which is asked once a second, prepared.
-struct Connected {
+struct CountersClient {
     client: Client,
     timing: Timing,
     all: Statement,
 }
 
-impl Connected {
+impl CountersClient {
     fn new(endpoint: &Endpoint) -> Result<Self> {
         let mut client = endpoint.connect_to_look("petal counters")?;
         let timing = timing(&mut client)?;
@@ -80,9 +80,9 @@ impl CounterReader {
     pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters> {
         let mut state = self.state.lock();
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
-            state.client = Some(Connected::new(&self.endpoint)?);
+            state.client = Some(CountersClient::new(&self.endpoint)?);
         }
-        let Some(Connected { client, timing, all }) = &mut state.client else {
+        let Some(CountersClient { client, timing, all }) = &mut state.client else {
             return Err(EngineError::Database("no connection for counters".to_owned()));
         };
         let timing = *timing;
@@ -104,7 +104,7 @@ impl CounterReader {
         raw.extend(common_counters(&raw, checkpoints));
         raw.remove("tables.vacuums");
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
-        let facts = Facts { raw: &raw, timing, block_bytes, sync_is_counted };
+        let facts = RawCounters { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
             redo_bytes: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
             ..facts.io()
@@ -143,7 +143,7 @@ impl CounterReader {
             return Ok(());
         }
         let mut state = self.state.lock();
-        let Some(Connected { client, .. }) = &mut state.client else { return Ok(()) };
+        let Some(CountersClient { client, .. }) = &mut state.client else { return Ok(()) };
         let doing = "ending sessions";
         let end = "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid";
         client.ask(doing, end, &[&processes])?;
@@ -283,7 +283,7 @@ fn flatten(json: &Value) -> BTreeMap<String, u64> {
 }
 
 /// Raw counters and what is needed to read them.
-struct Facts<'a> {
+struct RawCounters<'a> {
     raw: &'a BTreeMap<String, u64>,
     timing: Timing,
     block_bytes: u64,
@@ -291,7 +291,7 @@ struct Facts<'a> {
     sync_is_counted: bool,
 }
 
-impl Facts<'_> {
+impl RawCounters<'_> {
     fn get(&self, name: &str) -> Option<u64> {
         self.raw.get(name).copied()
     }
@@ -426,7 +426,7 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let facts = |version, sync_is_counted| Facts {
+        let facts = |version, sync_is_counted| RawCounters {
             raw: &raw,
             timing: Timing { version, io: true, log: false },
             block_bytes: 8192,
@@ -461,7 +461,7 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         let timing = Timing { version: 150_000, io: true, log: true };
-        let facts = Facts { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
+        let facts = RawCounters { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
         let io = facts.io();
         assert_eq!((io.logical_reads, io.physical_read_blocks), (Some(368), Some(87)));
         let rest: BTreeMap<String, u64> = common_counters(&raw, 0).into_iter().collect();
@@ -489,7 +489,7 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let facts = |version| Facts {
+        let facts = |version| RawCounters {
             raw: &raw,
             timing: Timing { version, io: true, log: true },
             block_bytes: 8192,

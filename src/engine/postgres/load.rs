@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::client::Client;
-use super::connect::{Endpoint, Opened};
+use super::connect::{Endpoint, OpenedConnection};
 use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
@@ -90,7 +90,7 @@ impl Loader<'_> {
         state: &LoadState<'_>,
     ) -> Result<ProvedSchema> {
         let begin = Instant::now();
-        let Opened { mut client, process, .. } =
+        let OpenedConnection { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
         let plan = self.load.plan;
         let index = IndexWatch::new(progress, self.endpoint, process, plan.block_size);

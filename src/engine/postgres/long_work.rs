@@ -2,7 +2,7 @@
 //! time limit, as with the database's own tools, and ends when it is cancelled.
 
 use super::client::Client;
-use super::connect::{Endpoint, Opened};
+use super::connect::{Endpoint, OpenedConnection};
 use crate::engine::Result;
 use crate::engine::server::liveness;
 
@@ -17,7 +17,7 @@ const NOTICE_END: &str = "SELECT set_config(name, '1s', false) FROM pg_settings 
                           WHERE name = 'client_connection_check_interval'";
 
 /// A connection without the role's time limits.
-pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened> {
+pub fn open(endpoint: &Endpoint, application: &str) -> Result<OpenedConnection> {
     let mut opened = endpoint.open(application)?;
     let _ = opened.client.query(NOTICE_END, &[]);
     opened.client.ask("lifting time limits", NO_LIMITS, &[])?;

@@ -35,7 +35,7 @@ impl SslMode {
 
 /// What a server must be, by libpq's names. `prefer-standby` takes the one host as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum TargetSessionAttrs {
     Any,
     ReadWrite,
     ReadOnly,
@@ -43,7 +43,7 @@ pub enum Wanted {
     Standby,
 }
 
-impl Wanted {
+impl TargetSessionAttrs {
     const ALL: [(&str, Self); 6] = [
         ("any", Self::Any),
         ("read-write", Self::ReadWrite),
@@ -87,7 +87,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     pub channel_binding: ChannelBinding,
     /// What the server must be for petal to work with it.
-    pub wanted: Wanted,
+    pub wanted: TargetSessionAttrs,
     /// Settings for every session, as the server's command line has them.
     pub session_options: Option<String>,
     /// The name of all of petal's connections in the server's views; None: each is named for its use.
@@ -99,7 +99,7 @@ pub struct Options {
 impl Options {
     /// The server, or servers, that a URL names.
     pub fn new(url: &TargetUrl, environment: Environment<'_>) -> Result<Self> {
-        let mut given = Given::of(url)?;
+        let mut given = UrlValues::of(url)?;
         let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
         if let Some(name) = named {
             let entries = libpq::service_entries(&name, environment)?.ok_or_else(|| {
@@ -113,7 +113,7 @@ impl Options {
 
     /// The server of a service of SLOB's parameters: a service file's, or else a host.
     pub fn of_service(url: &TargetUrl, name: &str, environment: Environment<'_>) -> Result<Self> {
-        let mut given = Given::of(url)?;
+        let mut given = UrlValues::of(url)?;
         for name in ["service", "host", "hostaddr"] {
             given.options.remove(name);
         }
@@ -136,13 +136,13 @@ impl Options {
 }
 
 /// What a URL gives, before the environment fills its gaps.
-struct Given {
+struct UrlValues {
     server: Server,
     options: BTreeMap<String, String>,
     password: Option<Secret>,
 }
 
-impl Given {
+impl UrlValues {
     fn of(url: &TargetUrl) -> Result<Self> {
         let Some(server) = url.server() else {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
@@ -290,10 +290,13 @@ fn passwords(
     Ok(addresses.iter().map(find).collect())
 }
 
-fn wanted(given: &dyn Fn(&str, &str) -> Option<String>, addresses: &[Address]) -> Result<Wanted> {
+fn wanted(
+    given: &dyn Fn(&str, &str) -> Option<String>,
+    addresses: &[Address],
+) -> Result<TargetSessionAttrs> {
     const OPTION: &str = "target_session_attrs";
     let text = given(OPTION, "PGTARGETSESSIONATTRS");
-    let wanted = OPTIONS.one_of(OPTION, text.as_deref(), &Wanted::ALL)?;
+    let wanted = OPTIONS.one_of(OPTION, text.as_deref(), &TargetSessionAttrs::ALL)?;
     let asks = text.filter(|text| text != "any" && addresses.len() > 1);
     if let Some(asked) = asks {
         return Err(OPTIONS.refused(
@@ -399,24 +402,30 @@ mod tests {
                    target_session_attrs=read-write&options=-c%20geqo%3Doff";
         let given = options(url, &[("PGAPPNAME", "ours"), ("PGOPTIONS", "-c jit=on")]).unwrap();
         assert_eq!(given.channel_binding, ChannelBinding::Require);
-        assert_eq!(given.wanted, Wanted::ReadWrite);
+        assert_eq!(given.wanted, TargetSessionAttrs::ReadWrite);
         assert_eq!(given.session_options.as_deref(), Some("-c geqo=off"));
         assert_eq!(given.application_name.as_deref(), Some("ours"));
         let plain = options("postgres://u@h/d", &[("PGCHANNELBINDING", "disable")]).unwrap();
-        assert_eq!((plain.channel_binding, plain.wanted), (ChannelBinding::Disable, Wanted::Any));
+        assert_eq!(
+            (plain.channel_binding, plain.wanted),
+            (ChannelBinding::Disable, TargetSessionAttrs::Any)
+        );
         let refusal = |url, variables| options(url, variables).unwrap_err();
         let several = refusal("postgres://u@a,b/d", &[("PGTARGETSESSIONATTRS", "primary")]);
         insta::assert_snapshot!(several, @"DB=postgres:...?target_session_attrs=primary: target_session_attrs picks one of several hosts, and to petal they are all endpoints of one run; name the one host, or leave it out: standbys are recognised, and UPDATEs go to the primary (PGTARGETSESSIONATTRS says the same)");
         let preferring = [("PGTARGETSESSIONATTRS", "prefer-standby")];
         assert!(refusal("postgres://u@a,b/d", &preferring).contains("prefer-standby"));
-        assert_eq!(options("postgres://u@a/d", &preferring).unwrap().wanted, Wanted::Any);
+        assert_eq!(
+            options("postgres://u@a/d", &preferring).unwrap().wanted,
+            TargetSessionAttrs::Any
+        );
         assert!(refusal("postgres://u@a/d?channel_binding=maybe", &[]).contains("prefer, disable"));
         assert!(refusal("postgres://u@a/d", &[("PGSSLCRL", "/x")]).starts_with("PGSSLCRL=/x: "));
     }
 
     #[test]
     fn a_server_is_what_was_asked_for_or_not() {
-        use Wanted::{Any, Primary, ReadOnly, ReadWrite, Standby};
+        use TargetSessionAttrs::{Any, Primary, ReadOnly, ReadWrite, Standby};
         let fits = |is_standby, is_read_only| {
             [Any, ReadWrite, ReadOnly, Primary, Standby]
                 .map(|wanted| wanted.fits(is_standby, is_read_only))

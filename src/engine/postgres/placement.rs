@@ -28,10 +28,11 @@ pub fn count(
     client.run(&doing, include_str!("sql/placement.sql"))?;
     let sql = format!("COPY (SELECT ctid FROM {name}.cf1) TO STDOUT (FORMAT binary)");
     let addresses = client.copy_out(&sql).map_err(|error| engine_error(&server, &doing, &error))?;
-    let tally = Tally::of(addresses, read).map_err(|error| match error.downcast::<Error>() {
-        Ok(error) => engine_error(&server, &doing, &error),
-        Err(error) => EngineError::Database(format!("{server}: {doing}: {error}")),
-    })?;
+    let tally =
+        SeenBlocks::of(addresses, read).map_err(|error| match error.downcast::<Error>() {
+            Ok(error) => engine_error(&server, &doing, &error),
+            Err(error) => EngineError::Database(format!("{server}: {doing}: {error}")),
+        })?;
     let size = relation_bytes(client, &format!("{name}.cf1"))?;
     client.run(&doing, "COMMIT")?;
     if tally.end > size / u64::from(block_bytes.max(1)) {
@@ -45,7 +46,7 @@ pub fn count(
 
 /// What was seen of a table.
 #[derive(Debug, Default, PartialEq)]
-struct Tally {
+struct SeenBlocks {
     rows: u64,
     blocks: u64,
     rows_in_block: u64,
@@ -54,7 +55,7 @@ struct Tally {
     end: u64,
 }
 
-impl Tally {
+impl SeenBlocks {
     fn of(mut from: impl BufRead, read: &dyn Fn(u64)) -> std::io::Result<Self> {
         let mut tally = Self::default();
         std::io::copy(&mut (&mut from).take(filling::HEADER.len() as u64), &mut std::io::sink())?;
@@ -112,7 +113,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(blocks: &[u32]) -> std::io::Result<Tally> {
+    fn tally(blocks: &[u32]) -> std::io::Result<SeenBlocks> {
         let mut stream = filling::HEADER.to_vec();
         for block in blocks {
             stream.extend_from_slice(&[0, 1, 0, 0, 0, 6]);
@@ -121,7 +122,7 @@ mod tests {
         }
         stream.extend_from_slice(&filling::TRAILER);
         let read = std::cell::Cell::new(0);
-        let tally = Tally::of(stream.as_slice(), &|rows| read.set(read.get() + rows))?;
+        let tally = SeenBlocks::of(stream.as_slice(), &|rows| read.set(read.get() + rows))?;
         assert_eq!(read.get(), blocks.len() as u64);
         Ok(tally)
     }
@@ -153,6 +154,6 @@ mod tests {
     #[test]
     fn a_stream_without_its_end_is_no_proof() {
         let stream = [filling::HEADER, &[0, 1, 0, 0, 0, 6, 0, 0][..]].concat();
-        assert!(Tally::of(stream.as_slice(), &|_| ()).is_err());
+        assert!(SeenBlocks::of(stream.as_slice(), &|_| ()).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Statement;
 
-use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, server_version};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, OpenedConnection, server_version};
 use super::plan;
 use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
@@ -17,12 +17,12 @@ use crate::workload::seat::Seat;
 
 /// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
-    home: Connected,
-    primary: Option<Connected>,
+    home: ConnectedSession,
+    primary: Option<ConnectedSession>,
 }
 
 /// One connection, ready for operations.
-struct Connected {
+struct ConnectedSession {
     work: Work,
     side: Side<Work>,
     flush: Option<Statement>,
@@ -36,15 +36,16 @@ impl PostgresSession {
         primary: Option<&Endpoint>,
         seat: Seat,
     ) -> Result<Self> {
-        let home = Connected::new(shared, endpoint, seat)?;
-        let primary = primary.map(|primary| Connected::new(shared, primary, seat)).transpose()?;
+        let home = ConnectedSession::new(shared, endpoint, seat)?;
+        let primary =
+            primary.map(|primary| ConnectedSession::new(shared, primary, seat)).transpose()?;
         Ok(Self { home, primary })
     }
 }
 
-impl Connected {
+impl ConnectedSession {
     fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
-        let Opened { mut client, process, .. } =
+        let OpenedConnection { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let doing = "preparing a session";
         let version = server_version(&mut client)?;
@@ -111,7 +112,7 @@ impl Session for PostgresSession {
 
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
         self.home.flush()?;
-        self.primary.as_mut().map_or(Ok(()), Connected::flush)
+        self.primary.as_mut().map_or(Ok(()), ConnectedSession::flush)
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {

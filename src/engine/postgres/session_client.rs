@@ -98,8 +98,8 @@ impl LoopWork for Work {
 }
 
 /// When the statement began, when one operation ended, and how many rows it visited.
-type Ended = (Micros, Micros, u64);
+type StatementEnd = (Micros, Micros, u64);
 
-fn read(row: &Row) -> Result<Ended, Error> {
+fn read(row: &Row) -> Result<StatementEnd, Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, row.try_get::<_, i64>(2)?.cast_unsigned()))
 }

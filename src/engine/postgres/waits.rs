@@ -30,20 +30,20 @@ pub const ON_CPU: &str = "on CPU";
 /// All sampling of an engine.
 #[derive(Default)]
 pub struct Waits {
-    servers: Arc<Servers>,
-    thread: Mutex<Option<Sampler>>,
+    servers: Arc<WatchedServers>,
+    thread: Mutex<Option<SamplerThread>>,
 }
 
-struct Sampler {
+struct SamplerThread {
     stop: Arc<AtomicBool>,
     handle: JoinHandle<()>,
 }
 
 /// By the server's name.
-type Servers = Mutex<BTreeMap<String, Watched>>;
+type WatchedServers = Mutex<BTreeMap<String, WatchedServer>>;
 
 /// One server: whom to watch, and what was seen since petal began.
-struct Watched {
+struct WatchedServer {
     endpoint: Endpoint,
     processes: Vec<i32>,
     totals: BTreeMap<(String, String), u64>,
@@ -53,7 +53,7 @@ struct Watched {
 
 /// What was seen at one server.
 #[derive(Default)]
-pub struct Seen {
+pub struct SampledWaits {
     pub waits: Vec<Wait>,
     pub samples: u64,
     /// Time that asking took, petal's side.
@@ -66,7 +66,7 @@ impl Waits {
         self.servers
             .lock()
             .entry(endpoint.name.clone())
-            .or_insert_with(|| Watched {
+            .or_insert_with(|| WatchedServer {
                 endpoint: endpoint.clone(),
                 processes: Vec::new(),
                 totals: BTreeMap::new(),
@@ -82,7 +82,7 @@ impl Waits {
         let stop = Arc::new(AtomicBool::new(false));
         let (servers, flag) = (Arc::clone(&self.servers), Arc::clone(&stop));
         let handle = Thread::named("waits").start(move || sample_until(&servers, &flag))?;
-        *thread = Some(Sampler { stop, handle });
+        *thread = Some(SamplerThread { stop, handle });
         Ok(())
     }
 
@@ -105,9 +105,9 @@ impl Waits {
     }
 
     /// What was seen of one server so far.
-    pub fn seen(&self, endpoint: &str) -> Seen {
+    pub fn seen(&self, endpoint: &str) -> SampledWaits {
         let servers = self.servers.lock();
-        let Some(watched) = servers.get(endpoint) else { return Seen::default() };
+        let Some(watched) = servers.get(endpoint) else { return SampledWaits::default() };
         let waits = watched.totals.iter().map(|((kind, event), &time_ns)| Wait {
             name: name(kind, event),
             class: class(kind, event),
@@ -116,7 +116,11 @@ impl Waits {
             time_ns,
             latencies: None,
         });
-        Seen { waits: waits.collect(), samples: watched.samples, asking_ns: watched.asking_ns }
+        SampledWaits {
+            waits: waits.collect(),
+            samples: watched.samples,
+            asking_ns: watched.asking_ns,
+        }
     }
 }
 
@@ -126,7 +130,7 @@ fn prepared(endpoint: &Endpoint) -> Option<(Client, Statement)> {
     Some((client, sample))
 }
 
-fn sample_until(servers: &Servers, stop: &AtomicBool) {
+fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
     let mut clients: BTreeMap<String, Option<(Client, Statement)>> = BTreeMap::new();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {

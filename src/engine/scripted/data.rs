@@ -23,9 +23,9 @@ const ROWS_PER_STEP: u64 = 100;
 
 /// A folder of schemas.
 #[derive(Debug, Clone)]
-pub struct Folder(pub PathBuf);
+pub struct SchemaFolder(pub PathBuf);
 
-impl Folder {
+impl SchemaFolder {
     fn path(&self, schema: u32) -> PathBuf {
         self.0.join(format!("petal{schema}.rows"))
     }

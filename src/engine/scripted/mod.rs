@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::data::Folder;
+use self::data::SchemaFolder;
 use self::session::ScriptedSession;
 use super::server::loader::{self, Load, ProvedSchema};
 use super::url_option::UrlOptions;
@@ -47,11 +47,11 @@ pub struct Script {
     pub sessions_max: Option<u32>,
     pub snapshot_fails: bool,
     /// Where every session's operations are kept, in their order.
-    pub trace: Option<Trace>,
+    pub trace: Option<OperationTrace>,
 }
 
 /// Operations by session.
-pub type Trace = Arc<Mutex<BTreeMap<u32, Vec<Operation>>>>;
+pub type OperationTrace = Arc<Mutex<BTreeMap<u32, Vec<Operation>>>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -87,16 +87,16 @@ impl Script {
 
 /// Where rows are.
 #[derive(Debug, Clone)]
-enum Data {
+enum ScriptedData {
     /// As many schemas as anybody asks for, each with so many rows, and nothing is kept.
     Endless {
         rows: u64,
     },
-    Files(Folder),
+    Files(SchemaFolder),
 }
 
 #[derive(Default)]
-struct Totals {
+struct ScriptedTotals {
     reads: AtomicU64,
     writes: AtomicU64,
     commits: AtomicU64,
@@ -106,28 +106,32 @@ struct Totals {
 
 pub struct Scripted {
     script: Arc<Script>,
-    data: Data,
-    totals: Arc<Totals>,
+    data: ScriptedData,
+    totals: Arc<ScriptedTotals>,
 }
 
 impl Scripted {
     /// The target of a URL.
     pub fn open(settings: &Settings) -> Result<Self> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
-        let data = Data::Files(Folder((&settings.db.rest).into()));
+        let data = ScriptedData::Files(SchemaFolder((&settings.db.rest).into()));
         Ok(Self { script, data, totals: Arc::default() })
     }
 
     /// A target with `rows` rows in each of as many schemas as are asked for.
     pub fn in_memory(script: Script, rows: u64) -> Self {
-        Self { script: Arc::new(script), data: Data::Endless { rows }, totals: Arc::default() }
+        Self {
+            script: Arc::new(script),
+            data: ScriptedData::Endless { rows },
+            totals: Arc::default(),
+        }
     }
 
     /// The folder of a target that keeps data.
-    fn folder(&self) -> Result<&Folder> {
+    fn folder(&self) -> Result<&SchemaFolder> {
         match &self.data {
-            Data::Files(folder) => Ok(folder),
-            Data::Endless { .. } => {
+            ScriptedData::Files(folder) => Ok(folder),
+            ScriptedData::Endless { .. } => {
                 Err(EngineError::Setting("scripted: keeps no data in memory; name a folder".into()))
             }
         }
@@ -179,10 +183,10 @@ impl Engine for Scripted {
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         match &self.data {
-            Data::Endless { rows } => {
+            ScriptedData::Endless { rows } => {
                 Ok((1..=1000).map(|number| data::schema_of(number, *rows)).collect())
             }
-            Data::Files(folder) => folder.loaded().map_err(|error| folder.failed(&error)),
+            ScriptedData::Files(folder) => folder.loaded().map_err(|error| folder.failed(&error)),
         }
     }
 
@@ -253,8 +257,8 @@ impl Engine for Scripted {
 
     fn placement(&self, schema: u32) -> Result<Placement> {
         match &self.data {
-            Data::Endless { rows } => Ok(data::placement_of(*rows)),
-            Data::Files(folder) => {
+            ScriptedData::Endless { rows } => Ok(data::placement_of(*rows)),
+            ScriptedData::Files(folder) => {
                 let placement = folder.open(schema).and_then(|file| file.placement());
                 placement.map_err(|error| folder.failed(&error))
             }

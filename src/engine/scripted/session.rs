@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::data::SchemaFile;
-use super::{Data, Fault, Script, Totals};
+use super::{Fault, Script, ScriptedData, ScriptedTotals};
 use crate::engine::{Batch, CUT, Cancel, Outcome, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::seat::Seat;
 
 #[derive(Default)]
-struct Unflushed {
+struct UnflushedCounts {
     reads: u64,
     writes: u64,
     commits: u64,
@@ -26,18 +26,23 @@ struct Unflushed {
 pub struct ScriptedSession {
     seat: Seat,
     script: Arc<Script>,
-    data: Data,
-    totals: Arc<Totals>,
+    data: ScriptedData,
+    totals: Arc<ScriptedTotals>,
     files: BTreeMap<u32, SchemaFile>,
     /// Time since the trigger, by the script, where data need none of the real time.
     clock_ns: u64,
     done: u64,
-    unflushed: Unflushed,
+    unflushed: UnflushedCounts,
     cancelled: Arc<AtomicBool>,
 }
 
 impl ScriptedSession {
-    pub fn new(seat: Seat, script: Arc<Script>, data: Data, totals: Arc<Totals>) -> Self {
+    pub fn new(
+        seat: Seat,
+        script: Arc<Script>,
+        data: ScriptedData,
+        totals: Arc<ScriptedTotals>,
+    ) -> Self {
         Self {
             seat,
             script,
@@ -46,7 +51,7 @@ impl ScriptedSession {
             files: BTreeMap::new(),
             clock_ns: 0,
             done: 0,
-            unflushed: Unflushed::default(),
+            unflushed: UnflushedCounts::default(),
             cancelled: Arc::default(),
         }
     }
@@ -60,8 +65,8 @@ impl ScriptedSession {
 
     fn is_due(&self, stop: &Stop) -> bool {
         match self.data {
-            Data::Endless { .. } => stop.is_due_at(self.clock_ns),
-            Data::Files(_) => stop.is_due(Instant::now()),
+            ScriptedData::Endless { .. } => stop.is_due_at(self.clock_ns),
+            ScriptedData::Files(_) => stop.is_due(Instant::now()),
         }
     }
 
@@ -77,14 +82,14 @@ impl ScriptedSession {
             trace.lock().entry(self.seat.session).or_default().push(*operation);
         }
         let outcome = match self.data {
-            Data::Endless { .. } => {
+            ScriptedData::Endless { .. } => {
                 let latency_ns = latency.as_nanos() as u64;
                 self.clock_ns += latency_ns;
                 let rows = u64::from(operation.rows);
                 let end_ns = self.clock_ns;
                 Outcome { operation: index, latency_ns, end_ns, rows, error: None }
             }
-            Data::Files(_) => {
+            ScriptedData::Files(_) => {
                 let begin = Instant::now();
                 let rows = self.visit(operation).map_err(|error| SessionError {
                     code: "io".to_owned(),
@@ -105,7 +110,7 @@ impl ScriptedSession {
 
     /// The rows of an operation in the schema's file.
     fn visit(&mut self, operation: &Operation) -> io::Result<u64> {
-        let Data::Files(folder) = &self.data else { return Ok(0) };
+        let ScriptedData::Files(folder) = &self.data else { return Ok(0) };
         let file = match self.files.entry(operation.schema) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(folder.open(operation.schema)?),

@@ -42,7 +42,7 @@ pub struct Executed {
 }
 
 /// Sends one part, executed within its budget; returns what ended, in order.
-pub type Call<'a> = dyn FnMut(&BatchPart<'_>) -> Result<Vec<Executed>, Failure> + 'a;
+pub type PartCall<'a> = dyn FnMut(&BatchPart<'_>) -> Result<Vec<Executed>, Failure> + 'a;
 
 /// The schema that the next call works in, and how many of these operations it takes.
 pub type Split<'a> = dyn Fn(&[Operation]) -> (u32, usize) + 'a;
@@ -100,7 +100,7 @@ pub fn run(
     split: &Split<'_>,
     budget_max: Duration,
     batch: Batch<'_>,
-    call: &mut Call<'_>,
+    call: &mut PartCall<'_>,
 ) -> Result<(), SessionError> {
     let Batch { operations, stop, done, .. } = batch;
     let mut from = 0;

@@ -57,11 +57,11 @@ fn words(panic: &PanicHookInfo<'_>) -> String {
     format!("{DRIVER_FAILED}: {message}{place}")
 }
 
-type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
+type WorkerJob<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// A `T` and the thread that works with it.
 pub struct DetachedWorker<T> {
-    jobs: Option<Sender<Job<T>>>,
+    jobs: Option<Sender<WorkerJob<T>>>,
     /// Ends with the thread.
     thread: Receiver<()>,
     /// How long dropping waits for the thread's end.
@@ -77,7 +77,7 @@ impl<T: Send + 'static> DetachedWorker<T> {
         connection: Arc<AbortHandle>,
         end_limit: Duration,
     ) -> Result<Self, ThreadError> {
-        let (jobs, waiting) = channel::<Job<T>>();
+        let (jobs, waiting) = channel::<WorkerJob<T>>();
         let (alive, thread) = channel();
         let panicked = Arc::clone(&connection);
         Thread::named(name).stack_bytes(STACK_BYTES).start(move || {

@@ -14,7 +14,7 @@ use crate::workload::op::{Kind, Operation};
 pub type Row = Vec<Option<String>>;
 
 /// What a statement that contains a text is answered with; `E` is the engine's error.
-pub enum Answer<E> {
+pub enum ScriptedAnswer<E> {
     Rows(Vec<Row>),
     Fails(E),
     /// No answer until this says so.
@@ -22,9 +22,9 @@ pub enum Answer<E> {
 }
 
 /// Whether a server answers again.
-pub type IsOver<E> = dyn Fn(&Script<E>) -> bool + Send + Sync;
+pub type IsOver<E> = dyn Fn(&StatementScript<E>) -> bool + Send + Sync;
 
-impl<E: Clone> Clone for Answer<E> {
+impl<E: Clone> Clone for ScriptedAnswer<E> {
     fn clone(&self) -> Self {
         match self {
             Self::Rows(rows) => Self::Rows(rows.clone()),
@@ -35,40 +35,40 @@ impl<E: Clone> Clone for Answer<E> {
 }
 
 /// The script, shared by every connection to the server.
-pub struct Script<E>(Arc<Mutex<State<E>>>);
+pub struct StatementScript<E>(Arc<Mutex<ScriptState<E>>>);
 
-struct State<E> {
-    answers: Vec<(String, Answer<E>)>,
+struct ScriptState<E> {
+    answers: Vec<(String, ScriptedAnswer<E>)>,
     sent: Vec<String>,
 }
 
-impl<E> Default for Script<E> {
+impl<E> Default for StatementScript<E> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { answers: Vec::new(), sent: Vec::new() })))
+        Self(Arc::new(Mutex::new(ScriptState { answers: Vec::new(), sent: Vec::new() })))
     }
 }
 
-impl<E> Clone for Script<E> {
+impl<E> Clone for StatementScript<E> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<E: Clone> Script<E> {
+impl<E: Clone> StatementScript<E> {
     /// From now on this answers statements that contain the text. The latest answer counts.
-    pub fn add(&self, contains: &str, answer: Answer<E>) {
+    pub fn add(&self, contains: &str, answer: ScriptedAnswer<E>) {
         self.0.lock().answers.insert(0, (contains.to_owned(), answer));
     }
 
     /// The answer to a statement; None where the script has none, or once it hangs no more.
-    pub fn find(&self, statement: &str) -> Option<Answer<E>> {
+    pub fn find(&self, statement: &str) -> Option<ScriptedAnswer<E>> {
         let found = {
             let state = self.0.lock();
             let mut answers = state.answers.iter();
             answers.find(|(contains, _)| statement.contains(contains.as_str())).cloned()
         };
         match found?.1 {
-            Answer::Hangs(over) => {
+            ScriptedAnswer::Hangs(over) => {
                 while !over(self) {
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -38,24 +38,24 @@ pub struct WaitMonitor {
     pub who_blocks: WhoBlocks,
     /// How long one lock is waited for.
     pub limit: Duration,
-    pub state: State,
+    pub state: WaitState,
 }
 
 /// Facts about the wait under way.
 #[derive(Default)]
-pub struct State {
+pub struct WaitState {
     began: Option<Instant>,
     next_look: Duration,
     interrupted_at: Option<Instant>,
     has_given_up: bool,
     cancelling: OneAtATime,
     asking: OneAtATime,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenWait>>,
 }
 
 /// What the server said last, and which holders were noted to the caller.
 #[derive(Default)]
-struct Seen {
+struct SeenWait {
     blocked: Option<LockWait>,
     noted: Vec<i64>,
 }
@@ -93,7 +93,7 @@ impl WaitMonitor {
             return;
         }
         let began = *self.state.began.get_or_insert_with(|| {
-            *self.state.seen.lock() = Seen::default();
+            *self.state.seen.lock() = SeenWait::default();
             self.state.next_look = LOOK_AFTER;
             now
         });
@@ -165,7 +165,7 @@ mod tests {
                 Some(LockWait { text: "a lock behind process 7".into(), holders: vec![7] })
             }),
             limit: Duration::from_secs(60),
-            state: State::default(),
+            state: WaitState::default(),
         }
     }
 

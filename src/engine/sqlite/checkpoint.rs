@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, AtFile, open};
-use super::io::{Count, Event, IoContext, IoSource, Recorder};
+use super::io::{ConnectionRecorder, Count, Event, IoContext, IoSource};
 use super::writer_queue::WriterQueue;
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Result};
@@ -33,16 +33,16 @@ const PASSES_MAX: usize = 5;
 
 /// The answer of PRAGMA wal_checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct CheckpointAnswer {
     /// Something prevented it from doing all.
     pub busy: bool,
     pub wal_frames: i64,
     pub copied_frames: i64,
 }
 
-pub fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Answer> {
+pub fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<CheckpointAnswer> {
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        Ok(Answer {
+        Ok(CheckpointAnswer {
             busy: row.get::<_, i64>(0)? != 0,
             wal_frames: row.get(1)?,
             copied_frames: row.get(2)?,
@@ -51,7 +51,7 @@ pub fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Answe
 }
 
 #[derive(Default)]
-struct Queue {
+struct CheckpointQueue {
     asked: VecDeque<u32>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
@@ -63,7 +63,7 @@ struct Queue {
 /// The checkpointer threads of an engine.
 #[derive(Default)]
 pub struct Checkpointers {
-    queue: Mutex<Queue>,
+    queue: Mutex<CheckpointQueue>,
     asked: Condvar,
     /// Kept between checkpoints.
     connections: Mutex<HashMap<u32, Checkpointer>>,
@@ -177,8 +177,8 @@ impl Checkpointers {
 /// A connection that checkpoints one file.
 struct Checkpointer {
     connection: Connection,
-    recorder: Arc<Recorder>,
-    wait: Arc<Wait>,
+    recorder: Arc<ConnectionRecorder>,
+    wait: Arc<WaitForOthers>,
     /// A WAL longer than this is reset now, whoever waits for it: twice the stated size.
     wal_frames_max: i64,
 }
@@ -188,7 +188,7 @@ impl Checkpointer {
         let path = shared.folder.database(schema);
         let (recorder, context) = shared.recorded(IoSource::Checkpoint);
         let mut connection = open_checkpoint(&path, &context, shared)?;
-        let wait = Arc::new(Wait {
+        let wait = Arc::new(WaitForOthers {
             writers: shared.writer_queue(schema),
             shared: Arc::downgrade(shared),
             waited_ns: AtomicU64::new(0),
@@ -216,7 +216,7 @@ impl Checkpointer {
         }
         self.recorder.count(Count::Checkpoints, 1);
         match restart {
-            Ok(Answer { busy: false, .. }) => self.recorder.count(Count::WalResets, 1),
+            Ok(CheckpointAnswer { busy: false, .. }) => self.recorder.count(Count::WalResets, 1),
             // Given up because the run ends: no reader's doing.
             _ if stopping.load(Ordering::Relaxed) => {}
             _ => self.recorder.count(Count::WalResetFailures, 1),
@@ -255,14 +255,14 @@ fn open_checkpoint(path: &Path, context: &IoContext, shared: &Shared) -> Result<
 }
 
 /// A checkpoint's wait for readers and writers.
-struct Wait {
+struct WaitForOthers {
     writers: Arc<WriterQueue>,
     shared: std::sync::Weak<Shared>,
     waited_ns: AtomicU64,
     begun: Mutex<Instant>,
 }
 
-impl Wait {
+impl WaitForOthers {
     fn busy(&self) -> bool {
         let begin = Instant::now();
         let stopping = self

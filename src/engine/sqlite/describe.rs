@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::Shared;
 use super::connection::{Access, AtFile, open};
 use super::io::{Event, IoContext};
-use super::meta::Meta;
+use super::meta::FileMeta;
 use super::{advice, direct, layout};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::none_loaded;
@@ -20,7 +20,11 @@ use crate::stats::devices;
 use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
 /// Describes the files of `metas`, which must be those of the run.
-pub fn describe(shared: &Shared, metas: &[Meta], sessions: u32) -> Result<(Target, TargetDetails)> {
+pub fn describe(
+    shared: &Shared,
+    metas: &[FileMeta],
+    sessions: u32,
+) -> Result<(Target, TargetDetails)> {
     let otherwise = " or name the folder that has some (--db sqlite:DIR)";
     let none = || none_loaded(shared.folder.path().display(), otherwise);
     let first = metas.first().ok_or_else(none)?;
@@ -80,9 +84,9 @@ const FILES_PER_SCHEMA: u64 = 5;
 const FILES_PER_LOADER: u64 = 5;
 
 /// Files and memory of the sessions' connections. A cache holds no more than there is.
-pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
+pub fn needs(shared: &Shared, metas: &[FileMeta], sessions: u32) -> Needs {
     let connections = sum_of_connections(shared, metas, sessions, &|_| 1);
-    let cache = |meta: &Meta| cache_bytes_of(shared, meta).min(meta.loaded().bytes);
+    let cache = |meta: &FileMeta| cache_bytes_of(shared, meta).min(meta.loaded().bytes);
     Needs {
         files: connections * FILES_PER_CONNECTION + metas.len() as u64 * FILES_PER_SCHEMA,
         memory_bytes: sum_of_connections(shared, metas, sessions, &cache),
@@ -97,7 +101,7 @@ pub fn load_needs(plan: &LoadPlan) -> Needs {
     Needs { files: loaders * FILES_PER_LOADER + locks, ..Needs::default() }
 }
 
-fn cache_bytes_of(shared: &Shared, meta: &Meta) -> u64 {
+fn cache_bytes_of(shared: &Shared, meta: &FileMeta) -> u64 {
     shared.cache_pages(meta) * u64::from(meta.block_bytes)
 }
 
@@ -105,9 +109,9 @@ fn cache_bytes_of(shared: &Shared, meta: &Meta) -> u64 {
 /// fewer than schemas, its share of them; and with a hot schema, to that.
 fn sum_of_connections(
     shared: &Shared,
-    metas: &[Meta],
+    metas: &[FileMeta],
     sessions: u32,
-    of: &dyn Fn(&Meta) -> u64,
+    of: &dyn Fn(&FileMeta) -> u64,
 ) -> u64 {
     let connections = metas.len().max(sessions as usize);
     let homes: u64 = metas.iter().cycle().take(connections).map(of).sum();
@@ -128,7 +132,7 @@ fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo> {
     Ok(DirectIo { asked: true, used: found.is_ok(), reason: found.err() })
 }
 
-fn settings(shared: &Shared, meta: &Meta, direct_io: &DirectIo) -> Vec<(String, String)> {
+fn settings(shared: &Shared, meta: &FileMeta, direct_io: &DirectIo) -> Vec<(String, String)> {
     let pages = shared.cache_pages(meta);
     let bytes = pages * u64::from(meta.block_bytes);
     [
@@ -166,7 +170,7 @@ const SAMPLES: u64 = 64;
 const TABLE_LEAF: u8 = 0x0D;
 
 /// Leaf pages spread over the main table, which comes first in the file, as far as readable.
-fn sample_blocks(path: &Path, meta: &Meta) -> Vec<Vec<u8>> {
+fn sample_blocks(path: &Path, meta: &FileMeta) -> Vec<Vec<u8>> {
     let Ok(file) = direct::buffered(path) else { return Vec::new() };
     let block = u64::from(meta.block_bytes);
     let step = (meta.main_pages / SAMPLES).max(1);

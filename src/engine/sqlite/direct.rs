@@ -1,12 +1,11 @@
 //! Reads and writes of main files past the page cache: one O_DIRECT descriptor per file and
-//! process, and the aligned buffer that pages pass through.
+//! process. Pages pass through [`with_bounce`].
 //!
 //! POSIX locks belong to a process and a file: closing *any* descriptor of a file drops all locks
 //! that the process holds on it, those of SQLite's own descriptor included. So descriptors are
 //! kept here, by device and inode, and are closed only when petal has no connection to the file
 //! ([`forget`]). For the same reason headers are read here and nowhere else.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,10 +16,11 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, StatxFlags};
 
+use super::bounce::with_bounce;
 pub use crate::engine::in_use::FileId;
 
 #[derive(Default)]
-struct Entry {
+struct SharedFile {
     /// Connections of petal's that have the file open.
     connections: usize,
     /// For headers and fsync.
@@ -30,7 +30,7 @@ struct Entry {
     unused: Vec<File>,
 }
 
-static FILES: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
+static FILES: LazyLock<Mutex<HashMap<FileId, SharedFile>>> = LazyLock::new(Mutex::default);
 
 /// A connection opened the file.
 pub fn opened(file: FileId) {
@@ -79,7 +79,7 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     Ok(found)
 }
 
-/// The alignment that serves every common device, for kernels before 6.1, which name none.
+/// Serves every common device, for kernels before 6.1, which name none.
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
@@ -91,7 +91,6 @@ const TRIES_MORE: u32 = 3;
 pub struct DirectFile {
     file: File,
     offset_alignment: usize,
-    memory_alignment: usize,
 }
 
 impl DirectFile {
@@ -104,11 +103,11 @@ impl DirectFile {
             }
             Err(error) => return Err(error),
         };
-        let Some((offset_alignment, memory_alignment)) = alignments(&file) else {
+        let Some(offset_alignment) = offset_alignment(&file) else {
             unused.push(file);
             return Ok(Err("the file system has no direct I/O for this file".into()));
         };
-        let direct = Self { file, offset_alignment, memory_alignment };
+        let direct = Self { file, offset_alignment };
         let mut probe = vec![0; PROBE_BYTES.max(offset_alignment)];
         let Err(error) = direct.read(&mut probe, 0) else { return Ok(Ok(Arc::new(direct))) };
         unused.push(direct.file);
@@ -126,10 +125,7 @@ impl DirectFile {
 
     /// Bytes read; fewer than asked at the end of the file.
     pub fn read(&self, page: &mut [u8], offset: u64) -> io::Result<usize> {
-        if (page.as_ptr() as usize).is_multiple_of(self.memory_alignment) {
-            return repeated(page.len(), || self.file.read_at(page, offset));
-        }
-        with_bounce(page.len(), self.memory_alignment, |bounce| {
+        with_bounce(page.len(), |bounce| {
             let bytes = repeated(bounce.len(), || self.file.read_at(bounce, offset))?;
             page[..bytes].copy_from_slice(&bounce[..bytes]);
             Ok(bytes)
@@ -138,15 +134,10 @@ impl DirectFile {
 
     /// Writes all of it.
     pub fn write(&self, page: &[u8], offset: u64) -> io::Result<()> {
-        let write = |page: &[u8]| repeated(page.len(), || self.file.write_at(page, offset));
-        let bytes = if (page.as_ptr() as usize).is_multiple_of(self.memory_alignment) {
-            write(page)?
-        } else {
-            with_bounce(page.len(), self.memory_alignment, |bounce| {
-                bounce.copy_from_slice(page);
-                write(bounce)
-            })?
-        };
+        let bytes = with_bounce(page.len(), |bounce| {
+            bounce.copy_from_slice(page);
+            repeated(bounce.len(), || self.file.write_at(bounce, offset))
+        })?;
         if bytes == page.len() {
             return Ok(());
         }
@@ -187,35 +178,17 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Alignment of offsets and of memory; None where the file cannot be read directly.
-fn alignments(file: &File) -> Option<(usize, usize)> {
+/// The alignment of offsets; None where the file cannot be read directly. That of memory is at most a
+/// page's.
+fn offset_alignment(file: &File) -> Option<usize> {
     match rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(found)
             if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) =>
         {
-            (found.stx_dio_offset_align > 0).then_some((
-                found.stx_dio_offset_align as usize,
-                (found.stx_dio_mem_align as usize).max(1),
-            ))
+            (found.stx_dio_offset_align > 0).then_some(found.stx_dio_offset_align as usize)
         }
-        _ => Some((ALIGNMENT_DEFAULT, ALIGNMENT_DEFAULT)),
+        _ => Some(ALIGNMENT_DEFAULT),
     }
-}
-
-thread_local! {
-    static BOUNCE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Lends this thread's aligned buffer. It grows to the largest page once.
-fn with_bounce<T>(bytes: usize, alignment: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    BOUNCE.with(|buffer| {
-        let mut buffer = buffer.borrow_mut();
-        if buffer.len() < bytes + alignment {
-            buffer.resize(bytes + alignment, 0);
-        }
-        let start = buffer.as_ptr().align_offset(alignment).min(alignment);
-        work(&mut buffer[start..start + bytes])
-    })
 }
 
 #[cfg(test)]

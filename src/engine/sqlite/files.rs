@@ -16,13 +16,13 @@ use crate::engine::{EngineError, Result};
 
 /// The folder of a target.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct TargetFolder {
     path: PathBuf,
 }
 
 /// A file that bears a name of petal's; whose it is, its header tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct DatabaseFile {
     pub schema: u32,
     pub path: PathBuf,
     /// Not complete: a load's.
@@ -33,7 +33,7 @@ const LOADING: &str = ".loading";
 /// Files that SQLite puts beside a database file.
 const SIDES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-impl Folder {
+impl TargetFolder {
     pub fn new(path: &str) -> Self {
         Self { path: PathBuf::from(path) }
     }
@@ -57,7 +57,7 @@ impl Folder {
     }
 
     /// Files of petal's names, by schema. A folder that is not there holds none.
-    pub fn named(&self) -> Result<Vec<Named>> {
+    pub fn named(&self) -> Result<Vec<DatabaseFile>> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -67,7 +67,7 @@ impl Folder {
         for entry in entries {
             let entry = entry.on(&self.path)?;
             if let Some((schema, loading)) = entry.file_name().to_str().and_then(parse_name) {
-                named.push(Named { schema, path: entry.path(), loading });
+                named.push(DatabaseFile { schema, path: entry.path(), loading });
             }
         }
         named.sort_by_key(|file| (file.schema, file.loading));
@@ -246,7 +246,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Removes what loads that were cut off left: files of a load's name that are empty or bear
 /// petal's mark. Returns the names of files that are neither, which stay.
-pub fn remove_leftovers(folder: &Folder) -> Result<Vec<PathBuf>> {
+pub fn remove_leftovers(folder: &TargetFolder) -> Result<Vec<PathBuf>> {
     let mut foreign = Vec::new();
     for file in folder.named()?.into_iter().filter(|file| file.loading) {
         match header(&file.path)? {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
-use crate::stats::event_stats::{self, EventStats, Totals, plain_counts, timed_events};
+use crate::stats::event_stats::{self, EventStats, EventTotals, plain_counts, timed_events};
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl FileKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum FileCall {
     Read,
     Write,
     Sync,
@@ -63,20 +63,20 @@ timed_events! {
 
 impl Event {
     /// The event of a call, by whose connection makes it and on which kind of file.
-    pub fn of(source: IoSource, kind: FileKind, call: Call) -> Self {
+    pub fn of(source: IoSource, kind: FileKind, call: FileCall) -> Self {
         match (source, kind, call) {
-            (_, FileKind::Temp, Call::Read) => Self::TempRead,
-            (_, FileKind::Temp, Call::Write) => Self::TempWrite,
-            (_, FileKind::Temp, Call::Sync) => Self::TempSync,
-            (IoSource::Checkpoint, _, Call::Read) => Self::CheckpointRead,
-            (IoSource::Checkpoint, _, Call::Write) => Self::CheckpointWrite,
-            (IoSource::Checkpoint, _, Call::Sync) => Self::CheckpointSync,
-            (_, FileKind::Main, Call::Read) => Self::MainRead,
-            (_, FileKind::Main, Call::Write) => Self::MainWrite,
-            (_, FileKind::Main, Call::Sync) => Self::MainSync,
-            (_, FileKind::Wal, Call::Read) => Self::WalRead,
-            (_, FileKind::Wal, Call::Write) => Self::WalWrite,
-            (_, FileKind::Wal, Call::Sync) => Self::WalSync,
+            (_, FileKind::Temp, FileCall::Read) => Self::TempRead,
+            (_, FileKind::Temp, FileCall::Write) => Self::TempWrite,
+            (_, FileKind::Temp, FileCall::Sync) => Self::TempSync,
+            (IoSource::Checkpoint, _, FileCall::Read) => Self::CheckpointRead,
+            (IoSource::Checkpoint, _, FileCall::Write) => Self::CheckpointWrite,
+            (IoSource::Checkpoint, _, FileCall::Sync) => Self::CheckpointSync,
+            (_, FileKind::Main, FileCall::Read) => Self::MainRead,
+            (_, FileKind::Main, FileCall::Write) => Self::MainWrite,
+            (_, FileKind::Main, FileCall::Sync) => Self::MainSync,
+            (_, FileKind::Wal, FileCall::Read) => Self::WalRead,
+            (_, FileKind::Wal, FileCall::Write) => Self::WalWrite,
+            (_, FileKind::Wal, FileCall::Sync) => Self::WalSync,
         }
     }
 }
@@ -110,8 +110,8 @@ impl Default for Statistics {
 
 impl Statistics {
     /// A recorder for one more connection.
-    pub fn recorder(self: &Arc<Self>, source: IoSource) -> Arc<Recorder> {
-        Arc::new(Recorder {
+    pub fn recorder(self: &Arc<Self>, source: IoSource) -> Arc<ConnectionRecorder> {
+        Arc::new(ConnectionRecorder {
             source,
             events: self.stats.recorder(),
             statistics: Arc::clone(self),
@@ -150,7 +150,7 @@ impl Statistics {
         }
     }
 
-    fn io_counts(&self, totals: &[Totals]) -> IoCounts {
+    fn io_counts(&self, totals: &[EventTotals]) -> IoCounts {
         let of = |event: Event| totals[event as usize];
         let (main, checkpoint) = (of(Event::MainWrite), of(Event::CheckpointWrite));
         IoCounts {
@@ -168,7 +168,7 @@ impl Statistics {
         }
     }
 
-    fn raw(&self, totals: &[Totals]) -> BTreeMap<String, u64> {
+    fn raw(&self, totals: &[EventTotals]) -> BTreeMap<String, u64> {
         let mut raw = self.stats.counts();
         raw.insert(
             CommonCounter::LogBytesMax.name().to_owned(),
@@ -191,9 +191,9 @@ impl Statistics {
 
 /// I/O by kind of file: what sessions and checkpoints did to it together. A checkpoint
 /// reads the WAL and writes the main file; its syncs of both stand with the main file.
-fn files(totals: &[Totals]) -> Vec<FileCounts> {
+fn files(totals: &[EventTotals]) -> Vec<FileCounts> {
     let sum = |events: &[Event]| {
-        let mut sum = Totals::default();
+        let mut sum = EventTotals::default();
         events.iter().for_each(|&event| sum.merge(&totals[event as usize]));
         sum
     };
@@ -212,15 +212,15 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
 }
 
 /// Events of one connection, which alone records them (on one thread); anybody may fold.
-pub struct Recorder {
+pub struct ConnectionRecorder {
     pub source: IoSource,
-    events: Arc<event_stats::Recorder>,
+    events: Arc<event_stats::EventRecorder>,
     statistics: Arc<Statistics>,
     /// The end of this connection's last write to the WAL: the WAL's size in use.
     wal_end_bytes: AtomicU64,
 }
 
-impl Recorder {
+impl ConnectionRecorder {
     pub fn record(&self, event: Event, latency_ns: u64, bytes: u64) {
         self.events.record(event as usize, latency_ns, bytes);
     }
@@ -249,7 +249,7 @@ impl Recorder {
 #[derive(Clone, Default)]
 pub struct IoContext {
     /// None: not counted (loading, describing, settling).
-    pub recorder: Option<Arc<Recorder>>,
+    pub recorder: Option<Arc<ConnectionRecorder>>,
     /// Pages of main files pass the page cache where the file system can.
     pub direct: bool,
     /// Pages of main files are written many at once, and go to disk meanwhile: for a load.
@@ -335,9 +335,12 @@ mod tests {
     #[test]
     fn checkpoints_are_told_from_sessions() {
         let event = |source, kind, call| Event::of(source, kind, call).name();
-        assert_eq!(event(IoSource::Session, FileKind::Wal, Call::Sync), "wal sync");
-        assert_eq!(event(IoSource::Checkpoint, FileKind::Wal, Call::Sync), "checkpoint sync");
-        assert_eq!(event(IoSource::Checkpoint, FileKind::Main, Call::Write), "checkpoint write");
-        assert_eq!(event(IoSource::Checkpoint, FileKind::Temp, Call::Write), "temp write");
+        assert_eq!(event(IoSource::Session, FileKind::Wal, FileCall::Sync), "wal sync");
+        assert_eq!(event(IoSource::Checkpoint, FileKind::Wal, FileCall::Sync), "checkpoint sync");
+        assert_eq!(
+            event(IoSource::Checkpoint, FileKind::Main, FileCall::Write),
+            "checkpoint write"
+        );
+        assert_eq!(event(IoSource::Checkpoint, FileKind::Temp, FileCall::Write), "temp write");
     }
 }

@@ -9,10 +9,10 @@ use rusqlite::Connection;
 use super::checkpoint::checkpoint;
 use super::connection::{Access, AtFile, open};
 use super::direct;
-use super::files::{self, FileHeader, Folder};
+use super::files::{self, FileHeader, TargetFolder};
 use super::io::IoContext;
 use super::layout;
-use super::meta::Meta;
+use super::meta::FileMeta;
 use super::placement::count_pages;
 use crate::engine::file_lock::FileLock;
 use crate::engine::on_path::OnPath;
@@ -37,7 +37,7 @@ const STEPS_PER_LOOK: i32 = 100_000;
 
 /// One load under way.
 pub struct Loader<'a> {
-    pub folder: &'a Folder,
+    pub folder: &'a TargetFolder,
     /// Runs will go past the page cache: loaded pages need not stay in it.
     pub direct: bool,
     pub load: Load<'a>,
@@ -207,7 +207,7 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     /// Rows and index, when they were durable, and the proof.
-    fn run(&self) -> Result<(Meta, Placement, Instant)> {
+    fn run(&self) -> Result<(FileMeta, Placement, Instant)> {
         let plan = self.loader.load.plan;
         self.batch("creating the tables", &self.set_up())?;
         let permutation = Permutation::new(plan.rows.max(1), plan.seed);
@@ -223,7 +223,7 @@ impl Filling<'_> {
         let otherwise = "please report this with the SQLite version";
         let place = self.path.display();
         let placement = loader::prove(place, "cf1", main.into(), plan.rows, otherwise)?;
-        let meta = Meta {
+        let meta = FileMeta {
             schema: self.schema,
             rows: plan.rows,
             scan_rows: plan.scan_rows,

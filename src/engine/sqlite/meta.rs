@@ -17,7 +17,7 @@ use crate::workload::row::Filler;
 
 /// The data of one file, and how many pages it takes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Meta {
+pub struct FileMeta {
     pub schema: u32,
     pub rows: u64,
     pub scan_rows: u64,
@@ -34,7 +34,7 @@ pub struct Meta {
     pub scan_pages: u64,
 }
 
-impl Meta {
+impl FileMeta {
     pub fn loaded(&self) -> LoadedSchema {
         let block_size = u64::from(self.block_bytes);
         LoadedSchema {
@@ -146,12 +146,12 @@ mod tests {
         fn meta_comes_back_as_written(rows: u64, seed: u64, ratio in 1.0f64..100.0) {
             let connection = Connection::open_in_memory().unwrap();
             connection.execute_batch(&super::super::layout::create_tables()).unwrap();
-            let meta = Meta {
+            let meta = FileMeta {
                 schema: 3, rows, scan_rows: 5, block_bytes: 8192, filler: Filler::Ratio(ratio),
                 scatter_seed: seed, load: "12".into(), interior_pages: 1, main_pages: 2, index_pages: 3, scan_pages: 4,
             };
             meta.write(&connection).unwrap();
-            prop_assert_eq!(Meta::read(&connection, Path::new("x")).unwrap(), meta);
+            prop_assert_eq!(FileMeta::read(&connection, Path::new("x")).unwrap(), meta);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! index and interior pages are read again, and reads per row go above one.
 
 mod advice;
+mod bounce;
 mod checkpoint;
 mod connection;
 mod describe;
@@ -51,9 +52,9 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
-use files::{FileHeader, Folder};
-use io::{IoContext, IoSource, Recorder, Statistics};
-use meta::Meta;
+use files::{FileHeader, TargetFolder};
+use io::{ConnectionRecorder, IoContext, IoSource, Statistics};
+use meta::FileMeta;
 use options::Options;
 use session::SqliteSession;
 use writer_queue::WriterQueue;
@@ -65,7 +66,7 @@ pub struct Sqlite {
 
 /// State that the engine, its sessions and its checkpointers share.
 struct Shared {
-    folder: Folder,
+    folder: TargetFolder,
     options: Options,
     url: String,
     redo_stress: RedoStress,
@@ -87,14 +88,14 @@ impl Shared {
     }
 
     /// The recorder of one more connection, and the context in which its files are served.
-    fn recorded(&self, source: IoSource) -> (Arc<Recorder>, IoContext) {
+    fn recorded(&self, source: IoSource) -> (Arc<ConnectionRecorder>, IoContext) {
         let recorder = self.statistics.recorder(source);
         let kept = Some(Arc::clone(&recorder));
         (recorder, IoContext { recorder: kept, direct: self.direct, gathers: false })
     }
 
     /// Pages that a session caches of a schema.
-    fn cache_pages(&self, meta: &Meta) -> u64 {
+    fn cache_pages(&self, meta: &FileMeta) -> u64 {
         match self.options.cache_bytes {
             Some(bytes) => bytes / u64::from(meta.block_bytes),
             None => layout::cache_pages(meta.interior_pages, meta.index_pages, self.dirty_pages),
@@ -117,7 +118,7 @@ impl Sqlite {
         }
         vfs::register().map_err(EngineError::Environment)?;
         let shared = Shared {
-            folder: Folder::new(&settings.db.rest),
+            folder: TargetFolder::new(&settings.db.rest),
             options: Options::parse(&settings.db.options)?,
             url: settings.db.redacted(),
             redo_stress: settings.redo_stress,
@@ -137,20 +138,20 @@ impl Sqlite {
     }
 
     /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<Meta>> {
+    fn metas(&self) -> Result<Vec<FileMeta>> {
         let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
-        files.map(|file| Meta::inspect(&file.path, file.schema)).collect()
+        files.map(|file| FileMeta::inspect(&file.path, file.schema)).collect()
     }
 
     /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<Meta>> {
+    fn metas_in_use(&self) -> Result<Vec<FileMeta>> {
         let mut metas = self.metas()?;
         metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));
         Ok(metas)
     }
 
     /// Empties one WAL. Returns a line if there was something to do.
-    fn settle_schema(&self, meta: &Meta) -> Result<Option<String>> {
+    fn settle_schema(&self, meta: &FileMeta) -> Result<Option<String>> {
         let path = self.shared.folder.database(meta.schema);
         let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
         let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
@@ -182,7 +183,7 @@ impl Engine for Sqlite {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.metas()?.iter().map(Meta::loaded).collect())
+        Ok(self.metas()?.iter().map(FileMeta::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, sessions: u32) -> Result<(Target, TargetDetails)> {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, open};
-use super::files::Folder;
+use super::files::TargetFolder;
 use super::io::IoContext;
 use super::layout;
-use super::meta::Meta;
+use super::meta::FileMeta;
 use crate::engine::server::row_layout::found_row;
 use crate::engine::{FoundRow, Result, RowReader};
 use crate::workload::row::COLUMNS;
@@ -17,16 +17,16 @@ pub struct SqliteRows {
     connection: Connection,
     context: IoContext,
     path: PathBuf,
-    meta: Meta,
+    meta: FileMeta,
 }
 
 impl SqliteRows {
     /// For writing: rows may be in the WAL of a petal that was killed, which is recovered now.
-    pub fn open(folder: &Folder, schema: u32) -> Result<Self> {
+    pub fn open(folder: &TargetFolder, schema: u32) -> Result<Self> {
         let path = folder.loaded_database(schema)?;
         let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
-        let meta = context.during(|| Meta::read(&connection, &path))?;
+        let meta = context.during(|| FileMeta::read(&connection, &path))?;
         Ok(Self { connection, context, path, meta })
     }
 }

@@ -9,9 +9,9 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
 use super::connection::{Access, AtFile, code_name, hint, in_words, open, set_cache_pages};
-use super::io::{Count, Event, IoContext, IoSource, Recorder};
+use super::io::{ConnectionRecorder, Count, Event, IoContext, IoSource};
 use super::layout;
-use super::meta::Meta;
+use super::meta::FileMeta;
 use super::vfs::take_cache_counts;
 use super::writer_queue::{Waiter, WriterQueue};
 use crate::engine::server::batch_loop::keys;
@@ -39,9 +39,9 @@ pub struct SqliteSession {
 struct Attached {
     schema: u32,
     path: PathBuf,
-    meta: Meta,
+    meta: FileMeta,
     connection: Connection,
-    recorder: Arc<Recorder>,
+    recorder: Arc<ConnectionRecorder>,
     context: IoContext,
     writers: Arc<WriterQueue>,
     waiter: Arc<Waiter>,
@@ -150,7 +150,7 @@ impl Attached {
                     connection.pragma_update(None, "synchronous", synchronous)
                 })
                 .at(&path, "preparing a session")?;
-            let meta = Meta::read(&connection, &path)?;
+            let meta = FileMeta::read(&connection, &path)?;
             set_cache_pages(&connection, shared.cache_pages(&meta))
                 .at(&path, "sizing the cache")?;
             Ok::<_, EngineError>(meta)

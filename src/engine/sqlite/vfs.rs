@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ffi};
 
 use super::direct::{self, DirectFile, FileId};
-use super::io::{self, Call, Count, Event, FileKind, IoContext, Recorder};
+use super::io::{self, ConnectionRecorder, Count, Event, FileCall, FileKind, IoContext};
 
 /// The name under which connections ask for the shim.
 pub const NAME: &CStr = c"petal";
@@ -106,7 +106,7 @@ const _: () = assert!(SHIM_BYTES.is_multiple_of(8));
 /// The shim's state of an open file.
 struct FileState {
     kind: FileKind,
-    recorder: Option<Arc<Recorder>>,
+    recorder: Option<Arc<ConnectionRecorder>>,
     direct: Option<Arc<DirectFile>>,
     id: Option<FileId>,
     gathered: Option<Mutex<Gathered>>,
@@ -167,7 +167,7 @@ impl Gathered {
 }
 
 impl FileState {
-    fn record(&self, call: Call, begin: Instant, bytes: u64) {
+    fn record(&self, call: FileCall, begin: Instant, bytes: u64) {
         if let Some(recorder) = &self.recorder {
             let latency_ns = begin.elapsed().as_nanos() as u64;
             recorder.record(Event::of(recorder.source, self.kind, call), latency_ns, bytes);
@@ -364,7 +364,7 @@ unsafe extern "C" fn read(
             let page = std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes as usize);
             match direct.read(page, offset.cast_unsigned()) {
                 Ok(read) if read == page.len() => {
-                    state.record(Call::Read, begin, read as u64);
+                    state.record(FileCall::Read, begin, read as u64);
                     return ffi::SQLITE_OK;
                 }
                 Ok(read) => {
@@ -380,7 +380,7 @@ unsafe extern "C" fn read(
         }
         let code = call_real!(file, xRead(buffer, bytes, offset) else ffi::SQLITE_IOERR_READ);
         match code {
-            ffi::SQLITE_OK => state.record(Call::Read, begin, bytes as u64),
+            ffi::SQLITE_OK => state.record(FileCall::Read, begin, bytes as u64),
             ffi::SQLITE_IOERR_SHORT_READ => {}
             _ => {
                 state.failed_below(&format!("reading at byte {offset} of"));
@@ -405,7 +405,7 @@ unsafe extern "C" fn write(
         let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
         let code = write_now(state, file, page, offset.cast_unsigned());
         if code == ffi::SQLITE_OK {
-            state.record(Call::Write, begin, bytes as u64);
+            state.record(FileCall::Write, begin, bytes as u64);
             if state.kind == FileKind::Wal
                 && let Some(recorder) = &state.recorder
             {
@@ -486,7 +486,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         let begin = Instant::now();
         let code = call_real!(file, xSync(flags) else ffi::SQLITE_IOERR_FSYNC);
         let state = state(file);
-        state.record(Call::Sync, begin, 0);
+        state.record(FileCall::Sync, begin, 0);
         if code != ffi::SQLITE_OK {
             state.failed_below("syncing");
         }

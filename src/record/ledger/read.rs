@@ -29,16 +29,16 @@ pub fn read(path: &Path) -> Result<Ledger, RecordError> {
     if !file.metadata().map_err(io)?.is_file() {
         return Err(io(io::Error::other("it is not a regular file")));
     }
-    Reader { path, from: BufReader::with_capacity(1 << 20, file) }.ledger()
+    LedgerReader { path, from: BufReader::with_capacity(1 << 20, file) }.ledger()
 }
 
-struct Reader<'a, R> {
+struct LedgerReader<'a, R> {
     path: &'a Path,
     from: R,
 }
 
 /// The fixed part of a frame.
-struct Frame {
+struct FrameHead {
     session: u32,
     number: u64,
     records: u32,
@@ -47,7 +47,7 @@ struct Frame {
     utc_us: u64,
 }
 
-impl<R: Read> Reader<'_, R> {
+impl<R: Read> LedgerReader<'_, R> {
     fn ledger(mut self) -> Result<Ledger, RecordError> {
         let mut ledger = Ledger {
             header: self.header()?,
@@ -113,11 +113,15 @@ impl<R: Read> Reader<'_, R> {
     }
 
     /// None where all is 0: a file system that was cut gives such an end to a file.
-    fn frame(&self, head: &[u8; FRAME_BYTES], number: u64) -> Result<Option<Frame>, RecordError> {
+    fn frame(
+        &self,
+        head: &[u8; FRAME_BYTES],
+        number: u64,
+    ) -> Result<Option<FrameHead>, RecordError> {
         if head.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let frame = Frame {
+        let frame = FrameHead {
             session: u32_at(head, 4),
             number: u64_at(head, 8),
             records: u32_at(head, 16),
@@ -156,7 +160,7 @@ impl<R: Read> Reader<'_, R> {
     fn record(
         &self,
         record: &[u8],
-        frame: &Frame,
+        frame: &FrameHead,
         header: &LedgerHeader,
     ) -> Result<Acknowledged, RecordError> {
         let version = Version { session: frame.session, sequence: u64_at(record, 0) };
@@ -252,7 +256,7 @@ mod tests {
     }
 
     fn read_bytes(bytes: &[u8]) -> Result<Ledger, RecordError> {
-        Reader { path: Path::new("ledger"), from: bytes }.ledger()
+        LedgerReader { path: Path::new("ledger"), from: bytes }.ledger()
     }
 
     #[test]

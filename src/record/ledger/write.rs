@@ -29,10 +29,10 @@ impl LedgerSink for File {
 /// A ledger that grows. Sessions share it.
 pub struct LedgerFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<WriteState>,
 }
 
-struct State {
+struct WriteState {
     /// None after an error: what is written before it counts, and nothing comes after it.
     sink: Option<Box<dyn LedgerSink>>,
     frames: u64,
@@ -68,7 +68,7 @@ impl LedgerFile {
         bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
         bytes.extend_from_slice(&json);
         sink.write_all(&bytes).map_err(|error| RecordError::io("write", path, error))?;
-        let state = State { sink: Some(sink), frames: 0, commits: 0, error: None };
+        let state = WriteState { sink: Some(sink), frames: 0, commits: 0, error: None };
         Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
     }
 
@@ -97,7 +97,7 @@ impl LedgerFile {
     /// Writes a frame with one call to the operating system, and empties it.
     pub fn append(&self, frame: &mut SessionFrame, since_trigger_ns: u64) {
         let mut state = self.state.lock();
-        let State { sink, frames, commits, error } = &mut *state;
+        let WriteState { sink, frames, commits, error } = &mut *state;
         if let Some(open) = sink {
             match open.write_all(frame.sealed(*frames, since_trigger_ns)) {
                 Ok(()) => {

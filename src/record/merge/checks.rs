@@ -1,12 +1,12 @@
 //! Checks that two shares are of one run: hosts of other versions, data or settings are refused.
 
 use super::super::{RecordError, as_text};
-use super::Part;
+use super::HostRecord;
 
 /// Parameters that each host may set for itself.
 const OF_EACH_HOST: [&str; 2] = ["out", "calibrations"];
 
-type Fact = (&'static str, fn(&Part) -> String);
+type Fact = (&'static str, fn(&HostRecord) -> String);
 
 /// Facts that all shares of a run have in common.
 const FACTS: [Fact; 10] = [
@@ -23,7 +23,7 @@ const FACTS: [Fact; 10] = [
 ];
 
 /// Refuses a share that is of another run than the first one, and says in what.
-pub(super) fn same_run(first: &Part, other: &Part) -> Result<(), RecordError> {
+pub(super) fn same_run(first: &HostRecord, other: &HostRecord) -> Result<(), RecordError> {
     let mut facts = FACTS.iter().map(|(what, of)| ((*what).to_owned(), of(first), of(other)));
     let differs = facts.find(|(_, ours, theirs)| ours != theirs);
     let Some((what, ours, theirs)) = differs.or_else(|| setting(first, other)) else {
@@ -37,12 +37,12 @@ pub(super) fn same_run(first: &Part, other: &Part) -> Result<(), RecordError> {
     Err(RecordError::Share { path: other.folder.clone(), why })
 }
 
-fn product(part: &Part) -> String {
+fn product(part: &HostRecord) -> String {
     let target = &part.run.summary.target;
     format!("{} {}, blocks of {}", target.product, target.version, target.block_size)
 }
 
-fn data(part: &Part) -> String {
+fn data(part: &HostRecord) -> String {
     let loaded = part.run.details.loaded.iter();
     let schemas: Vec<String> = loaded
         .map(|schema| format!("{}: {}+{}", schema.number, schema.rows, schema.scan_rows))
@@ -50,11 +50,11 @@ fn data(part: &Part) -> String {
     format!("rows by schema {}, {} used", schemas.join(", "), part.run.details.active_rows)
 }
 
-fn start(part: &Part) -> String {
+fn start(part: &HostRecord) -> String {
     part.share.start.at.clone().unwrap_or_else(|| "by a barrier".to_owned())
 }
 
-fn setting(first: &Part, other: &Part) -> Option<(String, String, String)> {
+fn setting(first: &HostRecord, other: &HostRecord) -> Option<(String, String, String)> {
     let (ours, theirs) = (&first.run.summary.settings, &other.run.summary.settings);
     let shown = |value: Option<&serde_json::Value>| {
         value.map_or_else(|| "unset".to_owned(), |value| as_text(value, "unset"))

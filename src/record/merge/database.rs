@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::figures::{self, Totals};
+use super::super::figures::{self, IntervalTotals};
 use super::super::{
     CountedUntil, FileIo, PerSecond, Run, WaitHistogram, WaitRow, WindowTotals, journal,
 };
-use super::{Part, of_machines};
+use super::{HostRecord, of_machines};
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::Latencies;
 use crate::stats::os::Counts;
@@ -18,11 +18,12 @@ const SHORT_MIN_S: f64 = 1.0;
 /// Fills in the database's and the device's figures, and the rates.
 pub(super) fn fill(
     run: &mut Run,
-    parts: &[Part],
+    parts: &[HostRecord],
     bounds: Option<(f64, f64)>,
     steady: &BTreeMap<String, Latencies>,
 ) {
-    let counting: Vec<&Part> = parts.iter().filter(|part| part.share.counts_database).collect();
+    let counting: Vec<&HostRecord> =
+        parts.iter().filter(|part| part.share.counts_database).collect();
     match counting.as_slice() {
         [] => forget(run),
         [only] => {
@@ -36,12 +37,12 @@ pub(super) fn fill(
         run.details.device = of_machines(parts, |part| part.run.details.device);
     }
     let database_s = run.summary.counted_until.map_or(run.summary.elapsed_s, |until| until.second);
-    let own = Totals {
+    let own = IntervalTotals {
         seconds: run.summary.elapsed_s,
         ops: run.summary.ops,
         rows: run.summary.rows,
         device: run.details.device,
-        ..Totals::default()
+        ..IntervalTotals::default()
     };
     run.summary.per_second = own.per_second().with_database_over(&run.details.io, database_s);
     let Some(bounds) = bounds else {
@@ -73,7 +74,7 @@ fn forget(run: &mut Run) {
 
 /// Where the counting share ended before the others, the database's figures end with it: at the
 /// last whole second that its journal tells.
-fn until_counted(run: &mut Run, counting: &Part, parts: &[Part]) {
+fn until_counted(run: &mut Run, counting: &HostRecord, parts: &[HostRecord]) {
     let own_s = counting.run.summary.elapsed_s;
     let counted = counting.run.summary.counted_until.map(|until| until.second);
     let is_whole = counting.share.counted_all || run.summary.elapsed_s - own_s < SHORT_MIN_S;
@@ -81,7 +82,8 @@ fn until_counted(run: &mut Run, counting: &Part, parts: &[Part]) {
         return;
     }
     let second = counted.unwrap_or(own_s).floor();
-    let between = |part: &Part| journal::between(&part.folder.join(journal::NAME), (0.0, second));
+    let between =
+        |part: &HostRecord| journal::between(&part.folder.join(journal::NAME), (0.0, second));
     let Ok(Some(until)) = between(counting) else {
         forget(run);
         return;
@@ -98,7 +100,7 @@ fn until_counted(run: &mut Run, counting: &Part, parts: &[Part]) {
         think_time_s: sum(|between| between.think_time_s),
     });
     let seconds = figures::seconds_within(&run.details.timeline, 0.0, second);
-    run.details.io = Totals::of(seconds).io;
+    run.details.io = IntervalTotals::of(seconds).io;
     run.details.wait_histograms.clear();
     run.details.files.clear();
     run.summary.counters = until.counters;
@@ -114,7 +116,7 @@ fn until_counted(run: &mut Run, counting: &Part, parts: &[Part]) {
 }
 
 /// Every share counted what its own process did.
-fn add_up(run: &mut Run, parts: &[&Part]) {
+fn add_up(run: &mut Run, parts: &[&HostRecord]) {
     let each = || parts.iter().map(|part| &part.run);
     let io = each().map(|run| run.details.io).reduce(|sum, other| sum.plus(&other));
     run.details.io = io.unwrap_or_default();
@@ -139,7 +141,7 @@ fn add_up(run: &mut Run, parts: &[&Part]) {
 }
 
 /// What all of petal's processes read and wrote, where they ran on one machine; else unknown.
-fn petal_on_all(run: &mut Run, parts: &[&Part]) {
+fn petal_on_all(run: &mut Run, parts: &[&HostRecord]) {
     let Some(seen) = &mut run.details.os else { return };
     seen.seconds = Vec::new(); // They tell of one process alone.
     let counts = &mut seen.whole.sum.counts;
@@ -224,14 +226,14 @@ fn wait_histograms<'a>(
 /// The steady window of all hosts together.
 fn fill_window(
     run: &mut Run,
-    parts: &[Part],
-    counting: &[&Part],
+    parts: &[HostRecord],
+    counting: &[&HostRecord],
     bounds: (f64, f64),
     steady: &BTreeMap<String, Latencies>,
 ) {
     let (from_s, to_s) = bounds;
-    let own = Totals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
-    let rates = Totals { seconds: to_s - from_s, ..own.clone() }.per_second();
+    let own = IntervalTotals::of(figures::seconds_within(&run.details.timeline, from_s, to_s));
+    let rates = IntervalTotals { seconds: to_s - from_s, ..own.clone() }.per_second();
     let is_everyones = parts.iter().all(|part| part.steady_bounds() == Some(bounds));
     let each: Option<Vec<WindowTotals>> = match is_everyones {
         true => parts.iter().map(|part| part.run.details.steady.clone()).collect(),
@@ -267,7 +269,8 @@ fn fill_window(
     window.per_second = rates;
     if let Some(totals) = &totals {
         let (seconds, io, device) = (totals.counted_s, totals.io, totals.device);
-        let sampled = Totals { seconds, io, device, ..Totals::default() }.per_second();
+        let sampled =
+            IntervalTotals { seconds, io, device, ..IntervalTotals::default() }.per_second();
         let (ops, rows, commits) = (rates.ops, rates.rows, rates.commits);
         window.per_second = PerSecond { ops, rows, commits, ..sampled };
         let events = &run.details.target.io_events;
@@ -290,7 +293,7 @@ fn fill_window(
 /// The database's and the device's figures as they were sampled at the window's bounds.
 fn between_samples(
     summed: WindowTotals,
-    parts: &[Part],
+    parts: &[HostRecord],
     counting: &[&WindowTotals],
 ) -> WindowTotals {
     let Some(first) = counting.first() else { return summed };
@@ -308,7 +311,7 @@ fn between_samples(
 }
 
 /// What a share's journal tells of the time between two seconds' ends.
-fn journaled(part: &Part, bounds: (f64, f64)) -> Option<WindowTotals> {
+fn journaled(part: &HostRecord, bounds: (f64, f64)) -> Option<WindowTotals> {
     let between = journal::between(&part.folder.join(journal::NAME), bounds).ok()??;
     Some(WindowTotals {
         petal_cpu_s: between.petal_cpu_s,

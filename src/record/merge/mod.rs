@@ -1,5 +1,5 @@
 //! The shares of several driver hosts as one record: what petal did is added up, what the database
-//! counted is taken once, and each host is told apart ([`HostRun`]).
+//! counted is taken once, and each host keeps its share ([`HostRun`]).
 //!
 //! Shares are read one after the other; their seconds are added up at once ([`timeline`]), so that
 //! memory holds one run's seconds however many hosts there are.
@@ -17,23 +17,24 @@ use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::figures;
 use super::os_figures::OsFigures;
 use super::{
-    Details, Folder, Ops, RebuiltBecause, RecordError, Rows, Run, Status, Steady, Summary, moment,
+    Details, Ops, RebuiltBecause, RecordError, RecordFolder, Rows, Run, Status, Steady, Summary,
+    moment,
 };
 use crate::stats::host::HostFacts;
 use crate::stats::os::DeviceCounts;
 use crate::workload::share::Share;
 use time::OffsetDateTime;
 
-use timeline::{Latency, Rows as TimelineRows};
+use timeline::{Latency, MergedSeconds};
 
 /// One host's record, without its seconds.
-struct Part {
+struct HostRecord {
     folder: PathBuf,
     run: Run,
     share: HostShare,
 }
 
-impl Part {
+impl HostRecord {
     fn name(&self) -> String {
         format!("share {} ({})", self.share.share.number, self.share.host)
     }
@@ -63,9 +64,9 @@ fn started(run: &Run) -> Option<OffsetDateTime> {
 /// Merges the shares in these folders. The merged latency log, and the seconds that the first host's
 /// operating system saw, are written into a folder; the record itself is for the caller to judge
 /// and to write.
-pub fn merge(folders: &[PathBuf], into: &Folder) -> Result<Run, RecordError> {
-    let mut rows = TimelineRows::default();
-    let mut parts: Vec<Part> = Vec::with_capacity(folders.len());
+pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordError> {
+    let mut rows = MergedSeconds::default();
+    let mut parts: Vec<HostRecord> = Vec::with_capacity(folders.len());
     for folder in folders {
         let mut part = read(folder)?;
         if let Some(first) = parts.first() {
@@ -91,7 +92,7 @@ pub fn merge(folders: &[PathBuf], into: &Folder) -> Result<Run, RecordError> {
     Ok(run)
 }
 
-fn read(folder: &Path) -> Result<Part, RecordError> {
+fn read(folder: &Path) -> Result<HostRecord, RecordError> {
     let refused = |why: String| RecordError::Share { path: folder.to_owned(), why };
     let run = super::load(folder)?;
     if run.details.rebuilt_because == Some(RebuiltBecause::StillRunning) {
@@ -103,11 +104,11 @@ fn read(folder: &Path) -> Result<Part, RecordError> {
                 .to_owned(),
         ));
     };
-    Ok(Part { folder: folder.to_owned(), run, share })
+    Ok(HostRecord { folder: folder.to_owned(), run, share })
 }
 
 /// The whole record but for its findings.
-fn merged(parts: &[Part], latency: Latency, window: Option<(f64, f64)>) -> Run {
+fn merged(parts: &[HostRecord], latency: Latency, window: Option<(f64, f64)>) -> Run {
     let Some(first) = parts.first() else { return Run::default() };
     let hosts = hosts(parts);
     let each = || parts.iter().map(|part| &part.run);
@@ -149,7 +150,7 @@ fn merged(parts: &[Part], latency: Latency, window: Option<(f64, f64)>) -> Run {
 }
 
 /// What petal itself counted.
-fn add_up(summary: &mut Summary, parts: &[Part]) {
+fn add_up(summary: &mut Summary, parts: &[HostRecord]) {
     let each = || parts.iter().map(|part| &part.run.summary);
     summary.ops = each().fold(Ops::default(), |sum, other| sum.plus(&other.ops));
     summary.rows = each().fold(Rows::default(), |sum, other| sum.plus(&other.rows));
@@ -160,7 +161,7 @@ fn add_up(summary: &mut Summary, parts: &[Part]) {
     summary.petal_cpu_s = each().map(|other| other.petal_cpu_s).sum();
 }
 
-fn add_up_details(details: &mut Details, parts: &[Part]) {
+fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
     let each = || parts.iter().map(|part| &part.run.details);
     let least = |of: fn(&Details) -> Option<f64>| each().filter_map(of).reduce(f64::min);
     let most = |of: fn(&Details) -> Option<f64>| each().filter_map(of).reduce(f64::max);
@@ -188,7 +189,7 @@ fn add_up_details(details: &mut Details, parts: &[Part]) {
 }
 
 /// A host without a whole record leaves an incomplete run, whatever the others did.
-fn status(hosts: &[HostRun], parts: &[Part]) -> Status {
+fn status(hosts: &[HostRun], parts: &[HostRecord]) -> Status {
     let is = |status| parts.iter().any(|part| part.run.summary.status == status);
     if hosts.iter().any(|host| !host.is_whole()) || is(Status::Incomplete) {
         Status::Incomplete
@@ -204,16 +205,16 @@ fn status(hosts: &[HostRun], parts: &[Part]) -> Status {
 }
 
 /// The trigger of the first host.
-fn started_at(parts: &[Part]) -> String {
-    let first = parts.iter().filter_map(Part::triggered).min();
+fn started_at(parts: &[HostRecord]) -> String {
+    let first = parts.iter().filter_map(HostRecord::triggered).min();
     let of_first_share = || parts.first().map(|part| part.run.summary.started_at.clone());
     first.map(moment::exact).or_else(of_first_share).unwrap_or_default()
 }
 
 /// Each share of the plan, also those that left no record.
-fn hosts(parts: &[Part]) -> Vec<HostRun> {
+fn hosts(parts: &[HostRecord]) -> Vec<HostRun> {
     let Some(of) = parts.first().map(|part| part.share.share.of) else { return Vec::new() };
-    let first = parts.iter().filter_map(Part::triggered).min();
+    let first = parts.iter().filter_map(HostRecord::triggered).min();
     let shares =
         (1..=of).map(|number| match parts.iter().find(|part| part.share.share.number == number) {
             Some(part) => host(part, &parts[0], first),
@@ -225,7 +226,7 @@ fn hosts(parts: &[Part]) -> Vec<HostRun> {
     shares.collect()
 }
 
-fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostRun {
+fn host(part: &HostRecord, first_share: &HostRecord, first: Option<OffsetDateTime>) -> HostRun {
     let Run { summary, details } = &part.run;
     let seen = details.os.as_ref().map(|seen| &seen.whole.sum);
     let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| cpu.busy());
@@ -258,8 +259,8 @@ fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostR
 }
 
 /// The time in which all surviving sessions of all hosts ran; None where one of them knows none.
-fn steady_bounds(parts: &[Part]) -> Option<(f64, f64)> {
-    let all: Option<Vec<(f64, f64)>> = parts.iter().map(Part::steady_bounds).collect();
+fn steady_bounds(parts: &[HostRecord]) -> Option<(f64, f64)> {
+    let all: Option<Vec<(f64, f64)>> = parts.iter().map(HostRecord::steady_bounds).collect();
     let common = all?.into_iter().reduce(|(from, to), own| (from.max(own.0), to.min(own.1)))?;
     (common.1 - common.0 >= 1.0).then_some(common)
 }
@@ -267,8 +268,8 @@ fn steady_bounds(parts: &[Part]) -> Option<(f64, f64)> {
 /// What the machines of an engine in petal's process did: each machine once, however many shares
 /// ran on it. None where one of them does not tell.
 fn of_machines(
-    parts: &[Part],
-    device: impl Fn(&Part) -> Option<DeviceCounts>,
+    parts: &[HostRecord],
+    device: impl Fn(&HostRecord) -> Option<DeviceCounts>,
 ) -> Option<DeviceCounts> {
     let mut machines = BTreeSet::new();
     let each = parts.iter().filter(|part| machines.insert(part.share.machine()));
@@ -276,7 +277,7 @@ fn of_machines(
 }
 
 /// The first host's seconds stand for the run's own.
-fn keep_os_seconds(parts: &[Part], into: &Folder) -> Result<(), RecordError> {
+fn keep_os_seconds(parts: &[HostRecord], into: &RecordFolder) -> Result<(), RecordError> {
     let Some(first) = parts.first() else { return Ok(()) };
     // Of several processes that work on the data they tell of one alone.
     if parts.iter().filter(|part| part.share.counts_database).count() > 1 {

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use super::super::driver_hosts::HostShare;
-use super::super::journal::{Journal, JournalLine, Opening, WaitTotal};
+use super::super::journal::{Journal, JournalLine, JournalWait, Opening};
 use super::super::latency_log::LatencyLog;
-use super::super::{Folder, Run, Second, WindowTotals, fixture, load, save};
+use super::super::{RecordFolder, Run, Second, WindowTotals, fixture, load, save};
 use super::*;
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     fn line(&self, row: &Second, so_far: u64) -> JournalLine {
-        let wait = WaitTotal {
+        let wait = JournalWait {
             name: "main read".into(),
             class: WaitClass::UserIo,
             source: WaitSource::Timed,
@@ -89,7 +89,7 @@ impl Shared {
     fn written(&self, below: &Path, seconds: &Seconds, killed: bool) -> PathBuf {
         let path = below.join(format!("share{}", self.number));
         std::fs::create_dir(&path).unwrap();
-        let folder = Folder::open(&path);
+        let folder = RecordFolder::open(&path);
         let mut journal = Journal::begin(&folder, &Opening::new(self.opening())).unwrap();
         let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_183_500);
         let mut log = LatencyLog::begin(&folder, trigger).unwrap();
@@ -132,7 +132,7 @@ fn merged_of(shares: &[Seconds], kill_last: bool) -> (Run, tempfile::TempDir) {
         .collect();
     let into = dir.path().join("merged");
     std::fs::create_dir(&into).unwrap();
-    let run = merge(&folders, &Folder::open(&into)).unwrap();
+    let run = merge(&folders, &RecordFolder::open(&into)).unwrap();
     (run, dir)
 }
 
@@ -215,7 +215,7 @@ fn a_killed_and_a_missing_share_leave_an_incomplete_record() {
     let folders = [dir.path().join("share1"), dir.path().join("share3")];
     let again = dir.path().join("again");
     std::fs::create_dir(&again).unwrap();
-    let run = merge(&folders, &Folder::open(&again)).unwrap();
+    let run = merge(&folders, &RecordFolder::open(&again)).unwrap();
     assert_eq!(run.summary.status, Status::Incomplete);
     assert_eq!((run.summary.hosts[1].status, run.summary.hosts.len()), (None, 3));
 }
@@ -233,7 +233,7 @@ fn the_databases_figures_end_with_the_share_that_takes_them() {
     // Without that share nobody knows what the database did.
     let alone = dir.path().join("alone");
     std::fs::create_dir(&alone).unwrap();
-    let run = merge(&[dir.path().join("share2")], &Folder::open(&alone)).unwrap();
+    let run = merge(&[dir.path().join("share2")], &RecordFolder::open(&alone)).unwrap();
     assert_eq!(run.details.io, IoCounts::default());
     assert!(run.summary.waits.is_empty() && run.summary.per_second.physical_read_bytes.is_none());
     assert_eq!(run.summary.ops.total, 100);
@@ -252,7 +252,7 @@ fn an_engine_in_petals_process_is_counted_by_every_share() {
         .collect();
     let into = dir.path().join("merged");
     std::fs::create_dir(&into).unwrap();
-    let run = merge(&folders, &Folder::open(&into)).unwrap();
+    let run = merge(&folders, &RecordFolder::open(&into)).unwrap();
     assert_eq!(run.details.io.physical_read_requests, Some(14_000));
     assert_eq!(run.summary.wait("main read").unwrap().waits, Some(14_000));
     assert_eq!(run.summary.io_latency_us["read"].mean, Some(1.0));
@@ -271,10 +271,10 @@ fn shares_of_different_runs_are_refused_in_words() {
             (1..=2).map(|n| share(n, 2).written(dir.path(), load_of, false)).collect();
         let mut run = load(&folders[1]).unwrap();
         change(&mut run);
-        save(&Folder::open(&folders[1]), &run).unwrap();
+        save(&RecordFolder::open(&folders[1]), &run).unwrap();
         let into = dir.path().join("merged");
         std::fs::create_dir(&into).unwrap();
-        merge(&folders, &Folder::open(&into)).unwrap_err().to_string()
+        merge(&folders, &RecordFolder::open(&into)).unwrap_err().to_string()
     };
     let cases: [(Change, &str); 7] = [
         (|run| run.details.petal_version = "9.9.9".into(), "petal is \"9.9.9\""),

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use super::super::driver_hosts::HostShare;
 use super::super::latency_log::{self, LatencyLog, SecondBySecond};
-use super::super::{Folder, RecordError, Second, figures, moment};
-use super::{Part, started_at};
+use super::super::{RecordError, RecordFolder, Second, figures, moment};
+use super::{HostRecord, started_at};
 use crate::stats::histogram::{Latencies, LatencySummary};
 
 /// Clock noise at the bounds of a second.
@@ -15,12 +15,12 @@ const SLACK_S: f64 = 0.005;
 
 /// Seconds that are added up, without percentiles.
 #[derive(Default)]
-pub(super) struct Rows {
+pub(super) struct MergedSeconds {
     pub timeline: Vec<Second>,
     machines: BTreeSet<String>,
 }
 
-impl Rows {
+impl MergedSeconds {
     /// Adds a host's seconds. A machine's devices and processors count once.
     pub fn add(&mut self, seconds: Vec<Second>, share: &HostShare) {
         let is_new_machine = self.machines.insert(share.machine());
@@ -69,10 +69,10 @@ pub(super) struct Latency {
 /// Merges the hosts' latency logs into one, which is written, and fills in what it tells of each
 /// second. A host's log that is missing leaves percentiles unknown.
 pub(super) fn latencies(
-    parts: &[Part],
+    parts: &[HostRecord],
     mut timeline: Vec<Second>,
     window: Option<(f64, f64)>,
-    into: &Folder,
+    into: &RecordFolder,
 ) -> Result<Latency, RecordError> {
     let mut logs = Vec::with_capacity(parts.len());
     for part in parts {
@@ -118,7 +118,7 @@ fn add(sums: &mut BTreeMap<String, Latencies>, second: &BTreeMap<String, Latenci
 }
 
 /// Totals and maxima as the hosts' records tell them, where they tell of the same operations.
-fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, Latencies> {
+fn exact(sums: BTreeMap<String, Latencies>, parts: &[HostRecord]) -> BTreeMap<String, Latencies> {
     let reported = |tag: &str| {
         let each = parts.iter().filter_map(|part| {
             let summary = &part.run.summary;
@@ -137,6 +137,6 @@ fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, 
         .collect()
 }
 
-fn trigger(parts: &[Part]) -> SystemTime {
+fn trigger(parts: &[HostRecord]) -> SystemTime {
     moment::parse(&started_at(parts)).map_or(SystemTime::UNIX_EPOCH, SystemTime::from)
 }

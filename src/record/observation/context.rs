@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::record::{Run, as_text};
-use crate::stats::host::Device;
+use crate::stats::host::HostDevice;
 
 /// Differences in these say nothing: they are drawn, named or counted anew for each run.
 /// The price is a figure.
@@ -40,7 +40,7 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
         put("cpus", host.cpus.to_string());
         put("cpu_model", host.cpu_model.clone().unwrap_or_default());
         put("memory_bytes", host.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()));
-        let of_each = |reported: fn(&Device) -> String| {
+        let of_each = |reported: fn(&HostDevice) -> String| {
             let reported =
                 host.devices.iter().map(reported).filter(|reported| !reported.is_empty());
             reported.collect::<Vec<_>>().join(", ")
@@ -53,7 +53,7 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
 }
 
 /// Name, model and file system.
-fn described(device: &Device) -> String {
+fn described(device: &HostDevice) -> String {
     let known = [Some(&device.name), device.model.as_ref(), device.file_system.as_ref()];
     known.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

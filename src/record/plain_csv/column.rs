@@ -7,7 +7,7 @@ use crate::record::observation::metric;
 use crate::settings::table;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Column {
+pub(super) enum CsvColumn {
     Factor(String),
     Repeat,
     Elapsed,
@@ -50,7 +50,7 @@ const ALIASES: [(&str, &str); 13] = [
 const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
 const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 
-impl Column {
+impl CsvColumn {
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Factor(name) | Self::Figure { name, .. } => name,
@@ -77,7 +77,7 @@ pub(super) fn recognise(
     rows: &[StringRecord],
     factors: Option<&[String]>,
     is_number: impl Fn(&str) -> bool,
-) -> Result<Vec<Column>, String> {
+) -> Result<Vec<CsvColumn>, String> {
     let names: Vec<String> = header.iter().map(normal).collect();
     if let Some(nameless) = names.iter().position(String::is_empty) {
         return Err(format!("column {} has no name; give it one", nameless + 1));
@@ -86,7 +86,7 @@ pub(super) fn recognise(
         Some(factors) => by_factors(&names, factors)?,
         None => by_name(&names, |at| rows.iter().filter_map(|row| row.get(at)).all(&is_number)),
     };
-    if !columns.iter().any(|column| matches!(column, Column::Figure { .. })) {
+    if !columns.iter().any(|column| matches!(column, CsvColumn::Figure { .. })) {
         return Err("no column is known as a figure: name the factor columns with --factors, or \
                     let the unit end a figure's name (reads_s, read_us, mb_s)"
             .to_owned());
@@ -101,7 +101,7 @@ pub(super) fn recognise(
     }
 }
 
-fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<Column>, String> {
+fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<CsvColumn>, String> {
     let factors: Vec<String> = factors.iter().map(|name| normal(name)).collect();
     if let Some(missing) = factors.iter().find(|name| !names.contains(name)) {
         return Err(format!(
@@ -111,7 +111,7 @@ fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<Column>, Strin
     }
     let column = |name: &String| {
         if factors.contains(name) {
-            Column::Factor(name.clone())
+            CsvColumn::Factor(name.clone())
         } else {
             known(name).unwrap_or_else(|| figure(name))
         }
@@ -119,8 +119,8 @@ fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<Column>, Strin
     Ok(names.iter().map(column).collect())
 }
 
-fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<Column> {
-    let is_figure = |name: &String| matches!(known(name), Some(Column::Figure { .. }));
+fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<CsvColumn> {
+    let is_figure = |name: &String| matches!(known(name), Some(CsvColumn::Figure { .. }));
     let first = names.iter().position(is_figure).unwrap_or(names.len());
     names
         .iter()
@@ -128,28 +128,28 @@ fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<Column> 
         .map(|(at, name)| match known(name) {
             Some(column) => column,
             None if at > first && is_numeric(at) => figure(name),
-            None => Column::Factor(name.clone()),
+            None => CsvColumn::Factor(name.clone()),
         })
         .collect()
 }
 
 /// What the name alone tells; None of a name that could be anything.
-fn known(name: &str) -> Option<Column> {
+fn known(name: &str) -> Option<CsvColumn> {
     match name {
-        "repeat" | "round" | "run" => return Some(Column::Repeat),
-        "elapsed_s" | "run_time_s" => return Some(Column::Elapsed),
-        "started_at" => return Some(Column::Started),
-        "active_bytes" => return Some(Column::ActiveBytes),
-        "status" => return Some(Column::Status),
-        "folder" | "source" => return Some(Column::Source),
-        "cell" => return Some(Column::Cell),
-        "window" => return Some(Column::Window),
+        "repeat" | "round" | "run" => return Some(CsvColumn::Repeat),
+        "elapsed_s" | "run_time_s" => return Some(CsvColumn::Elapsed),
+        "started_at" => return Some(CsvColumn::Started),
+        "active_bytes" => return Some(CsvColumn::ActiveBytes),
+        "status" => return Some(CsvColumn::Status),
+        "folder" | "source" => return Some(CsvColumn::Source),
+        "cell" => return Some(CsvColumn::Cell),
+        "window" => return Some(CsvColumn::Window),
         metric::PRICE => {
             let name = name.to_owned();
-            return Some(Column::Figure { name, scale: 1.0, endpoint: None });
+            return Some(CsvColumn::Figure { name, scale: 1.0, endpoint: None });
         }
         _ if table::find(&name.to_uppercase()).is_some() => {
-            return Some(Column::Factor(name.to_owned()));
+            return Some(CsvColumn::Factor(name.to_owned()));
         }
         _ => {}
     }
@@ -158,7 +158,7 @@ fn known(name: &str) -> Option<Column> {
     (is_alias || UNITS.iter().any(|unit| bare.ends_with(unit))).then(|| figure(name))
 }
 
-fn figure(name: &str) -> Column {
+fn figure(name: &str) -> CsvColumn {
     let (bare, endpoint) = split_endpoint(name);
     let alias = ALIASES.iter().find(|(alias, _)| *alias == bare);
     let bare = alias.map_or(bare, |(_, name)| name);
@@ -166,7 +166,7 @@ fn figure(name: &str) -> Column {
         Some(stem) => (format!("{stem}_us"), 1000.0),
         None => (bare.to_owned(), 1.0),
     };
-    Column::Figure { name, scale, endpoint }
+    CsvColumn::Figure { name, scale, endpoint }
 }
 
 /// `reads_s_node1` and `reads_s_node_1` are the figure `reads_s` of `node1`.

@@ -9,7 +9,7 @@ const RATE_MAX: f64 = 1e15;
 const LATENCY_US_MAX: f64 = 1e8;
 /// Ten years.
 const LENGTH_S_MAX: f64 = 315_576_000.0;
-/// Clocks of snapshots and the lengths between them are told to the second.
+/// Clocks of snapshots and the lengths between them are printed to the second.
 const OVERLAP_S_MAX: f64 = 2.0;
 
 /// Why a profile is nonsense.

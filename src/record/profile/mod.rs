@@ -88,11 +88,11 @@ pub struct ProfileSummary {
     /// Position in `intervals`, from 0: the most blocks read and written and commits per second.
     pub busiest: Option<usize>,
     /// Percentiles of the intervals' rates, each interval weighted by its length.
-    pub percentiles: BTreeMap<WorkCount, Percentiles>,
+    pub percentiles: BTreeMap<WorkCount, ProfilePercentiles>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
+pub struct ProfilePercentiles {
     pub p50: f64,
     pub p90: f64,
     pub p95: f64,

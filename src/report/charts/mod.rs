@@ -13,5 +13,5 @@ pub use chart::{Chart, ChartSeries, Variant};
 pub use labels::{Labels, Weight};
 pub use marker::Marker;
 pub use palette::Color;
-pub use plot::{Frame, Plot, PlotAxis, Use, Word};
+pub use plot::{ChartFrame, ChartUse, Plot, PlotAxis, Word};
 pub use scale::Scale;

@@ -8,7 +8,7 @@ use super::scale::{Scale, tick_label};
 use super::svg::{LETTER, circle, escape, fill, path, pixels, stroke, tenth};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum ChartUse {
     /// Inside a page whose script shows the values of what is under the pointer.
     Page,
     /// A file of its own: white paper, its title in it, values as the titles of its marks.
@@ -47,7 +47,7 @@ impl PlotAxis {
 
 /// What a chart is before anything is drawn on it.
 #[derive(Debug, Clone)]
-pub struct Frame<'a> {
+pub struct ChartFrame<'a> {
     /// Unique in its page.
     pub id: &'a str,
     /// Alone, further lines stand below it.
@@ -59,7 +59,7 @@ pub struct Frame<'a> {
     pub height: f64,
     pub x: PlotAxis,
     pub y: PlotAxis,
-    pub shown: Use,
+    pub shown: ChartUse,
 }
 
 pub struct Plot {
@@ -67,7 +67,7 @@ pub struct Plot {
     y: Scale,
     /// The markup so far.
     out: String,
-    shown: Use,
+    shown: ChartUse,
     /// Left, top, right, bottom of the axes, in pixels.
     edges: [f64; 4],
     /// Left of everything but the axes' own words.
@@ -104,16 +104,16 @@ impl<'a> Word<'a> {
 
 impl Plot {
     /// The frame: axes, grid, titles.
-    pub fn new(frame: &Frame<'_>) -> Self {
+    pub fn new(frame: &ChartFrame<'_>) -> Self {
         let x_ticks = frame.x.ticks(((frame.width / 95.0) as usize).max(2));
         let y_ticks = frame.y.ticks(((frame.height / 46.0) as usize).max(2));
         let longest = y_ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(1);
-        let margin = if frame.shown == Use::Alone { 16.0 } else { 4.0 };
+        let margin = if frame.shown == ChartUse::Alone { 16.0 } else { 4.0 };
         let left = (margin + 10.0 + longest as f64 * TEXT * LETTER).max(frame.y.room);
         let top = match frame.shown {
-            Use::Alone => 56.0 + LINE_BELOW * frame.title.lines().count().max(1) as f64,
-            Use::Page if frame.y.title.is_empty() => 8.0,
-            Use::Page => 30.0,
+            ChartUse::Alone => 56.0 + LINE_BELOW * frame.title.lines().count().max(1) as f64,
+            ChartUse::Page if frame.y.title.is_empty() => 8.0,
+            ChartUse::Page => 30.0,
         };
         // The last word below the axis reaches past its tick.
         let last = x_ticks.last().map_or(0, |(_, word)| word.chars().count());
@@ -131,7 +131,7 @@ impl Plot {
         plot
     }
 
-    fn draw_frame(&mut self, frame: &Frame<'_>, x: &[(f64, String)], y: &[(f64, String)]) {
+    fn draw_frame(&mut self, frame: &ChartFrame<'_>, x: &[(f64, String)], y: &[(f64, String)]) {
         let [left, top, right, bottom] = self.edges;
         self.write("<g aria-hidden=\"true\">");
         for (value, word) in y {
@@ -164,7 +164,7 @@ impl Plot {
         self.word(margin, top - 17.0, Word::new(&y_title, Color::Text));
         let label = Word { anchor: Anchor::Right, ..Word::new(&x_title, Color::Text) };
         self.word(right, bottom + 32.0, label);
-        if frame.shown == Use::Alone {
+        if frame.shown == ChartUse::Alone {
             let mut lines = frame.title.lines();
             let title = lines.next().unwrap_or_default();
             let title = Word { size: TITLE, is_bold: true, ..Word::new(title, Color::Text) };
@@ -360,8 +360,8 @@ impl Plot {
 
     fn hit(&mut self, shape: &str, name: &str, row: usize, description: &str) {
         let element = match self.shown {
-            Use::Page => format!("{shape} class=\"hit\" fill=\"none\" data-row=\"{row}\"/>"),
-            Use::Alone => format!(
+            ChartUse::Page => format!("{shape} class=\"hit\" fill=\"none\" data-row=\"{row}\"/>"),
+            ChartUse::Alone => format!(
                 "{shape} fill=\"none\" pointer-events=\"all\"><title>{}</title></{name}>",
                 escape(description)
             ),
@@ -391,11 +391,11 @@ fn rect([left, top, right, bottom]: [f64; 4]) -> String {
 }
 
 /// The element, with what a screen reader says of it.
-fn opening(frame: &Frame<'_>) -> String {
+fn opening(frame: &ChartFrame<'_>) -> String {
     let (width, height) = (pixels(frame.width), pixels(frame.height));
     let (size, paper) = match frame.shown {
-        Use::Page => (String::new(), String::new()),
-        Use::Alone => (
+        ChartUse::Page => (String::new(), String::new()),
+        ChartUse::Alone => (
             format!(" width=\"{width}\" height=\"{height}\""),
             format!(
                 "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::charts::{
-    Chart, ChartSeries, Color, Frame, Plot, PlotAxis, Scale, Use, Variant, Word,
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
@@ -27,7 +27,7 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
     let svg = |is_log: bool| {
         let y = if is_log { Scale::log([floor, top]) } else { Scale::linear([top]) };
         let floor = y.from();
-        let mut plot = Plot::new(&Frame {
+        let mut plot = Plot::new(&ChartFrame {
             id: if is_log { "histogram-log" } else { "histogram-linear" },
             title,
             description: &description,
@@ -38,7 +38,7 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
                 "latency, us",
             ),
             y: PlotAxis::new(y, "per cent of a series"),
-            shown: Use::Page,
+            shown: ChartUse::Page,
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {
             plot.series(number, |plot| draw_spread(plot, bars, Color::Series(number), floor));
@@ -76,9 +76,9 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
     })
 }
 
-type Spread<'a> = (&'a str, &'a [Bar]);
+type BarGroup<'a> = (&'a str, &'a [Bar]);
 
-fn spreads(run: &Run) -> Vec<Spread<'_>> {
+fn spreads(run: &Run) -> Vec<BarGroup<'_>> {
     let operations = run.details.histograms.iter();
     let waits = run.summary.waits.iter().filter_map(|wait| {
         run.details.wait_histograms.get(&wait.name).map(|timed| (&wait.name, &timed.bars))
@@ -91,7 +91,7 @@ fn spreads(run: &Run) -> Vec<Spread<'_>> {
         .collect()
 }
 
-fn uppers(spreads: &[Spread<'_>]) -> Vec<u64> {
+fn uppers(spreads: &[BarGroup<'_>]) -> Vec<u64> {
     let all = spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| bar.upper_us));
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -110,7 +110,7 @@ fn draw_spread(plot: &mut Plot, bars: &[Bar], color: Color, floor: f64) {
     }
 }
 
-fn described(spreads: &[Spread<'_>]) -> String {
+fn described(spreads: &[BarGroup<'_>]) -> String {
     let mut said = "Share of operations and waits by latency, in doublings.".to_owned();
     for (name, bars) in spreads {
         if let Some(bar) = bars.iter().max_by_key(|bar| bar.count) {
@@ -142,7 +142,7 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
     let words = words.map(|(at, layer)| (count - at as f64 - 0.5, layer.name.clone()));
     // Room at the right for the figure at the end of a bar.
     let x = Scale::between(0.0, most * 1.14);
-    let mut plot = Plot::new(&Frame {
+    let mut plot = Plot::new(&ChartFrame {
         id: "layers",
         title: "The same work on every layer",
         description: &layers_described(&layers),
@@ -153,7 +153,7 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
             words: Some(words.collect()),
             ..PlotAxis::new(Scale::between(0.0, count), "")
         },
-        shown: Use::Page,
+        shown: ChartUse::Page,
     });
     for (number, shift) in [0.17, -0.17].into_iter().enumerate() {
         plot.series(number, |plot| {

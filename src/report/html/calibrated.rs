@@ -4,8 +4,8 @@
 use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
 use super::super::run::calibrated::{line, notes, per_cent, table, whence};
-use super::page::{Part, Section};
-use super::traces::{self, Row, Subject, Trace, TraceChart};
+use super::page::{Section, SectionPart};
+use super::traces::{self, ChartSubject, Trace, TraceChart, TraceRow};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
 use crate::record::sweep::Swept;
@@ -29,10 +29,10 @@ const NOTE_US: &str = "At the device: requests in flight over their rate, by the
 /// None where no calibration of the device is known.
 pub(super) fn of_run(run: &Run) -> Option<Section> {
     let share = run.details.calibrated.as_ref()?;
-    let mut parts = vec![Part::Notes(vec![line(share)])];
+    let mut parts = vec![SectionPart::Notes(vec![line(share)])];
     parts.extend(figures(&[("this run".to_owned(), share)]));
     let table = table(share).captioned("The run and its curve");
-    parts.push(Part::Table(table.with_note(notes(share).join(". "))));
+    parts.push(SectionPart::Table(table.with_note(notes(share).join(". "))));
     Some(section(parts))
 }
 
@@ -59,11 +59,11 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     let mut calibrations: Vec<String> = shares.iter().map(|(_, share)| whence(share)).collect();
     calibrations.dedup();
     reasons.extend(calibrations);
-    parts.push(Part::Notes(reasons));
+    parts.push(SectionPart::Notes(reasons));
     Some(section(parts))
 }
 
-fn section(parts: Vec<Part>) -> Section {
+fn section(parts: Vec<SectionPart>) -> Section {
     Section {
         id: "device",
         title: "Beside the calibrated device",
@@ -73,7 +73,7 @@ fn section(parts: Vec<Part>) -> Section {
 }
 
 /// One line for each curve that a run was compared with, one point for each run.
-fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
+fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<SectionPart> {
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
@@ -108,7 +108,7 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
     }
     let described = shares.iter().map(|(name, share)| format!("{name}: {}.", line(share)));
     let description = &described.collect::<Vec<_>>().join(" ");
-    let subject = Subject { description, x_title: X_TITLE, head: &HEAD, rows: &rows };
+    let subject = ChartSubject { description, x_title: X_TITLE, head: &HEAD, rows: &rows };
     let iops = TraceChart {
         id: "device-iops",
         title: "Requests per second on the device's curve",
@@ -146,8 +146,8 @@ fn run_us(share: &CalibratedShare) -> Option<f64> {
     (share.device_iops > 0.0).then(|| share.device_depth / share.device_iops * 1e6)
 }
 
-fn curve_row(curve: &str, point: &CalibratedPoint) -> Row {
-    Row {
+fn curve_row(curve: &str, point: &CalibratedPoint) -> TraceRow {
+    TraceRow {
         x: point.in_flight(),
         cells: vec![
             format!("calibrated {curve}, depth {}", point.depth),
@@ -160,8 +160,8 @@ fn curve_row(curve: &str, point: &CalibratedPoint) -> Row {
     }
 }
 
-fn run_row(name: &str, share: &CalibratedShare) -> Row {
-    Row {
+fn run_row(name: &str, share: &CalibratedShare) -> TraceRow {
+    TraceRow {
         x: share.device_depth,
         cells: vec![
             name.to_owned(),

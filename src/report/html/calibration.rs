@@ -3,8 +3,8 @@
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
-use super::page::{Page, Part, Section, Tile, class, moment};
-use super::traces::{Row, Subject, Trace, TraceChart, parts};
+use super::page::{Page, Section, SectionPart, Tile, class, moment};
+use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
 use crate::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
 const HEAD: [&str; 7] = ["", "depth", "requests/s", "MB/s", "mean us", "p50 us", "p99 us"];
@@ -13,15 +13,16 @@ const NOTE: &str = "Requests in flight as they were asked for. Latency is petal'
      submit to completion; all rounds together.";
 
 pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
-    let mut measured = vec![Part::Table(figures(calibration).captioned("What one asks for first"))];
+    let mut measured =
+        vec![SectionPart::Table(figures(calibration).captioned("What one asks for first"))];
     let under = unders(calibration);
     if !under.is_empty() {
-        measured.push(Part::Notes(under));
+        measured.push(SectionPart::Notes(under));
     }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
             let table = curve(points).captioned(title(calibration, name));
-            measured.push(Part::Table(table.folded()));
+            measured.push(SectionPart::Table(table.folded()));
         }
     }
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
@@ -33,8 +34,8 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
             "What was measured",
             "",
             vec![
-                Part::Facts(facts(calibration)),
-                Part::Notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
+                SectionPart::Facts(facts(calibration)),
+                SectionPart::Notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
             ],
         ),
     ];
@@ -78,7 +79,7 @@ fn tiles(calibration: &Calibration) -> Vec<Tile> {
     ]
 }
 
-fn charts(calibration: &Calibration) -> Vec<Part> {
+fn charts(calibration: &Calibration) -> Vec<SectionPart> {
     let (mut rows, mut iops, mut us) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
@@ -91,16 +92,16 @@ fn charts(calibration: &Calibration) -> Vec<Part> {
         rows.extend(points.iter().map(|point| row(name, point)));
     }
     let x_title = "requests in flight";
-    let subject = Subject { description: DESCRIPTION, x_title, head: &HEAD, rows: &rows };
+    let subject = ChartSubject { description: DESCRIPTION, x_title, head: &HEAD, rows: &rows };
     let chart = |id, title, y_title, traces| TraceChart { id, title, y_title, note: NOTE, traces };
     let titles = ["Requests per second by depth", "Latency by depth"];
     let iops = chart("curves-iops", titles[0], "requests per second", iops);
     parts(&subject, [iops, chart("curves-us", titles[1], "us for a request", us)])
 }
 
-fn row(name: &str, point: &CurvePoint) -> Row {
+fn row(name: &str, point: &CurvePoint) -> TraceRow {
     let latency = &point.latency_us;
-    Row {
+    TraceRow {
         x: point.depth.into(),
         cells: vec![
             name.to_owned(),

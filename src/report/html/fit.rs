@@ -2,13 +2,13 @@
 //! the platform holds, the steps, and what was assumed.
 
 use super::super::charts::{
-    Chart, ChartSeries, Color, Frame, Plot, PlotAxis, Scale, Use, Variant, Word,
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::numbers::{or_dash, rate};
 use super::super::profile::length;
 use super::super::replay::steps;
 use super::HtmlError;
-use super::page::{Page, Part, Section, Tile};
+use super::page::{Page, Section, SectionPart, Tile};
 use crate::analysis::break_point::BreakPoint;
 use crate::record::profile::Profile;
 
@@ -21,18 +21,26 @@ const NOTE: &str = "Reads, block writes and commits of production per second, as
 pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let scale = |value: Option<f64>| or_dash(value, |scale| format!("{scale}"));
     let assumed = [found.of.how.clone(), found.notes.clone()].concat();
-    let part = |lines: Vec<String>| vec![Part::Notes(lines)];
+    let part = |lines: Vec<String>| vec![SectionPart::Notes(lines)];
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let load = Part::Figure(figure(found, profile));
+    let load = SectionPart::Figure(figure(found, profile));
     let mut sections = vec![
         section("load", "The load", "production's own counters", vec![load]),
-        section("steps", "Step by step", "means over the rounds", vec![Part::Table(steps(found))]),
+        section(
+            "steps",
+            "Step by step",
+            "means over the rounds",
+            vec![SectionPart::Table(steps(found))],
+        ),
         section("assumed", "How the load was made", "", part(assumed)),
         section("not-alike", "What is not alike", "", part(found.of.not_imitated.clone())),
         section("gaps", "What the profile lacks", "", part(profile.gaps.clone())),
     ];
     sections.retain(|section| {
-        section.parts.iter().any(|part| !matches!(part, Part::Notes(lines) if lines.is_empty()))
+        section
+            .parts
+            .iter()
+            .any(|part| !matches!(part, SectionPart::Notes(lines) if lines.is_empty()))
     });
     let fits = found.holds.is_some_and(|holds| holds >= 1.0);
     let page = Page {
@@ -70,7 +78,7 @@ fn fails_layer(found: &BreakPoint) -> String {
 
 /// The chart as a drawing of its own.
 pub fn fit_svg(found: &BreakPoint, profile: &Profile) -> String {
-    draw(found, profile, Use::Alone)
+    draw(found, profile, ChartUse::Alone)
 }
 
 fn figure(found: &BreakPoint, profile: &Profile) -> Chart {
@@ -81,7 +89,7 @@ fn figure(found: &BreakPoint, profile: &Profile) -> Chart {
         title: TITLE.to_owned(),
         note: NOTE.to_owned(),
         is_wide: true,
-        variants: vec![Variant { name: "linear", svg: draw(found, profile, Use::Page) }],
+        variants: vec![Variant { name: "linear", svg: draw(found, profile, ChartUse::Page) }],
         series: vec![
             ChartSeries::line(0, "production", Color::Series(0), "", None),
             ChartSeries::line(1, "held", Color::Series(1), "", None),
@@ -108,7 +116,7 @@ fn curve(profile: &Profile) -> Vec<(f64, f64, String)> {
     points
 }
 
-fn draw(found: &BreakPoint, profile: &Profile, shown: Use) -> String {
+fn draw(found: &BreakPoint, profile: &Profile, shown: ChartUse) -> String {
     let points = curve(profile);
     let busiest = profile.busiest().map_or(0.0, |interval| interval.load());
     let limit = found.holds.map(|holds| holds * busiest);
@@ -121,12 +129,12 @@ fn draw(found: &BreakPoint, profile: &Profile, shown: Use) -> String {
     let end = end * per_hour;
     // Room for the words above the line.
     let most = points.iter().map(|(_, load, _)| *load).chain(limit).map(|load| load * 1.08);
-    let mut plot = Plot::new(&Frame {
+    let mut plot = Plot::new(&ChartFrame {
         id: "fit-linear",
         title: TITLE,
         description: &found.line(),
         width: 1080.0,
-        height: if shown == Use::Alone { 480.0 } else { 450.0 },
+        height: if shown == ChartUse::Alone { 480.0 } else { 450.0 },
         x: PlotAxis::new(Scale::linear([0.0, end]), unit),
         y: PlotAxis::new(Scale::linear(most.chain([0.0])), Y_TITLE),
         shown,

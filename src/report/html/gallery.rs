@@ -6,7 +6,7 @@ use super::super::numbers::{bytes, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
 use super::super::records::Shown;
 use super::super::table::{Cell, Table};
-use super::page::{Page, Part, Section};
+use super::page::{Page, Section, SectionPart};
 use super::{HtmlError, published};
 use crate::analysis::petals::{PetalLine, Point};
 use crate::analysis::price;
@@ -29,16 +29,16 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
         let note = format!("{}; {}", record.name, record.measured);
-        Part::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
+        SectionPart::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
     });
     let peaks = shown.iter().flat_map(|record| {
         let of = |line: &PetalLine| Some((named(record, line), peak(line)?.figure(metric::PIOPS)?));
         record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
     });
     let peaks: Vec<(String, f64)> = peaks.collect();
-    let published = vec![Part::Figure(published::strip(&peaks))];
+    let published = vec![SectionPart::Figure(published::strip(&peaks))];
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let reading = vec![Part::Notes(READING.map(str::to_owned).into())];
+    let reading = vec![SectionPart::Notes(READING.map(str::to_owned).into())];
     let page = Page {
         title: "petal gallery".to_owned(),
         heading: "Gallery".to_owned(),
@@ -51,7 +51,7 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
                 "lines",
                 "Every line",
                 "sort by a name, filter above",
-                vec![Part::Table(table(shown, &axes, objective))],
+                vec![SectionPart::Table(table(shown, &axes, objective))],
             ),
             section("multiples", "Petals", "all on the same axes", figures.collect()),
             section("beside", "Published figures", "of others", published),

@@ -53,11 +53,11 @@ pub(super) struct Section {
     pub(super) title: &'static str,
     /// Whose figures these are.
     pub(super) layer: &'static str,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<SectionPart>,
 }
 
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum SectionPart {
     Figure(Chart),
     /// One of many: a browser builds it when it comes near the window.
     FigureOnDemand(Chart),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_told_to_the_second() {
+    fn a_moment_is_written_to_the_second() {
         assert_eq!(moment("2026-11-20T13:42:07.123456789Z"), "2026-11-20 13:42:07 UTC");
         assert_eq!(moment("2026-11-20T13:42:07Z"), "2026-11-20 13:42:07 UTC");
         assert_eq!(["yesterday", "", "Z"].map(moment), ["yesterday", "", "Z"]);

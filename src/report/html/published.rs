@@ -1,7 +1,9 @@
 //! Results of the method that people published, beside a gallery's own: what each says of itself,
 //! and what keeps it from being compared.
 
-use super::super::charts::{Chart, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant};
+use super::super::charts::{
+    Chart, ChartFrame, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant,
+};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
 
 const TABLE: &str = include_str!("published.csv");
@@ -48,7 +50,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let (id, title) = ("published", "Physical I/O beside published figures");
     let all_piops = published.iter().map(|result| result.piops);
     let x = Scale::log(all_piops.chain(own.iter().map(|(_, piops)| *piops)));
-    let mut plot = Plot::new(&Frame {
+    let mut plot = Plot::new(&ChartFrame {
         id,
         title,
         description: "The most requests per second of each published result and of each line here.",
@@ -56,7 +58,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
         height: 46.0 + ROW_PX * count,
         x: PlotAxis::new(x, "physical I/O requests per second"),
         y: PlotAxis { words: Some(words), ..PlotAxis::new(Scale::between(0.0, count), "") },
-        shown: Use::Page,
+        shown: ChartUse::Page,
     });
     for (row, (_, piops)) in own.iter().enumerate() {
         let at = (*piops, middle(0));

@@ -7,7 +7,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::Table;
-use super::page::{Page, Part, Section, ShownFinding, Tile, class, moment};
+use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, moment};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
@@ -21,11 +21,11 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let over_time = time::figures(run, spreads).into_iter().map(Part::Figure);
+    let over_time = time::figures(run, spreads).into_iter().map(SectionPart::Figure);
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let facts = vec![Part::Facts(joined(tested::facts(run)))];
+    let facts = vec![SectionPart::Facts(joined(tested::facts(run)))];
     let mut sections = vec![
-        section("findings", "Findings", "", vec![Part::Findings(findings(run))]),
+        section("findings", "Findings", "", vec![SectionPart::Findings(findings(run))]),
         section("time", "Over time", "one axis for all", over_time.collect()),
         layer_by_layer(&counted),
     ];
@@ -114,10 +114,10 @@ fn findings(run: &Run) -> Vec<ShownFinding> {
 
 fn layer_by_layer(run: &Run) -> Section {
     let mut parts = Vec::new();
-    parts.extend(bars::layers(run).map(Part::Figure));
+    parts.extend(bars::layers(run).map(SectionPart::Figure));
     let steps = differences::steps(run);
     if !steps.is_empty() {
-        parts.push(Part::Notes(steps));
+        parts.push(SectionPart::Notes(steps));
     }
     push(&mut parts, "Blocks, requests and bytes of each layer", layers::layers(run));
     push(&mut parts, "I/O by kind of file", layers::files(run));
@@ -129,19 +129,19 @@ fn layer_by_layer(run: &Run) -> Section {
 }
 
 /// A folded table, if it has anything.
-fn push(parts: &mut Vec<Part>, caption: &str, table: Table) {
+fn push(parts: &mut Vec<SectionPart>, caption: &str, table: Table) {
     if !table.is_empty() {
-        parts.push(Part::Table(table.captioned(caption).folded()));
+        parts.push(SectionPart::Table(table.captioned(caption).folded()));
     }
 }
 
 fn timed_events(run: &Run) -> Section {
-    let mut parts = vec![Part::Table(events::top_events(run).captioned("Top timed events"))];
-    parts.extend(bars::histogram(run).map(Part::Figure));
+    let mut parts = vec![SectionPart::Table(events::top_events(run).captioned("Top timed events"))];
+    parts.extend(bars::histogram(run).map(SectionPart::Figure));
     let operations = events::operations(run).captioned("Operation latency, us (petal's clock)");
-    parts.push(Part::Table(operations));
+    parts.push(SectionPart::Table(operations));
     let io = events::io(run).captioned("I/O latency, us (the source beside each)");
-    parts.push(Part::Table(io));
+    parts.push(SectionPart::Table(io));
     let layer = sources::of(run).events;
     Section { id: "waits", title: "Where time went", layer, parts }
 }
@@ -152,13 +152,15 @@ fn own_report(run: &Run) -> Section {
     let reports = &run.summary.server_reports;
     let named = |report: &SeenReport| (report.file.clone(), server_report::heading(report));
     if !reports.is_empty() {
-        parts.push(Part::Facts(reports.iter().map(named).collect()));
+        parts.push(SectionPart::Facts(reports.iter().map(named).collect()));
     }
     match compare(run) {
         None => {}
-        Some(Err(why)) => parts.push(Part::Notes(vec![format!("not compared: {why}")])),
+        Some(Err(why)) => parts.push(SectionPart::Notes(vec![format!("not compared: {why}")])),
         Some(Ok(comparison)) => {
-            parts.push(Part::Table(server_report::beside(&comparison).captioned("Both layers")));
+            parts.push(SectionPart::Table(
+                server_report::beside(&comparison).captioned("Both layers"),
+            ));
         }
     }
     for report in reports {
@@ -167,7 +169,7 @@ fn own_report(run: &Run) -> Section {
         push(&mut parts, &caption("Figures"), server_report::figures(report));
         let remarks = server_report::remarks(report);
         if !remarks.is_empty() {
-            parts.push(Part::Notes(remarks));
+            parts.push(SectionPart::Notes(remarks));
         }
     }
     let layer = "the database, between its own snapshots";
@@ -188,7 +190,7 @@ fn work(run: &Run) -> Section {
 /// The hosts that drove the run, where there were several.
 fn driver_hosts(run: &Run) -> Section {
     let hosts = drivers::table(run);
-    let parts = if hosts.is_empty() { Vec::new() } else { vec![Part::Table(hosts)] };
+    let parts = if hosts.is_empty() { Vec::new() } else { vec![SectionPart::Table(hosts)] };
     Section { id: "drivers", title: "Driver hosts", layer: "petal on each of them", parts }
 }
 
@@ -205,7 +207,7 @@ fn host_seen(run: &Run) -> Section {
             push(&mut parts, &format!("Devices, {place}"), table);
         }
         push(&mut parts, &format!("Memory and tasks, {place}"), os::gauges(seen));
-        parts.push(Part::Facts(joined(os::facts(seen))));
+        parts.push(SectionPart::Facts(joined(os::facts(seen))));
     }
     let title = "What the operating system saw";
     Section { id: "os", title, layer: "as iostat, vmstat and mpstat name it", parts }
@@ -227,18 +229,18 @@ fn settings(run: &Run) -> Section {
     let (set, rest) = (tested::settings(run, false), tested::settings(run, true));
     let mut parts = Vec::new();
     if !set.is_empty() {
-        parts.push(Part::Table(set.captioned("Set")));
+        parts.push(SectionPart::Table(set.captioned("Set")));
     }
     push(&mut parts, "By default", rest);
     // A record that tells no origins still tells its settings.
     if run.details.given.is_empty() && !run.summary.settings.is_empty() {
         let all = run.summary.settings.iter();
-        parts.push(Part::Facts(
+        parts.push(SectionPart::Facts(
             all.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))).collect(),
         ));
     }
     if let Some(file) = &run.details.conf_file {
-        parts.push(Part::Notes(vec![format!("settings file: {file}")]));
+        parts.push(SectionPart::Notes(vec![format!("settings file: {file}")]));
     }
     Section { id: "settings", title: "Settings", layer: "slob.conf, environment, flags", parts }
 }
@@ -257,17 +259,17 @@ fn besides(run: &Run) -> Section {
             format!("exit {code} after {} s. {}", decimal(call.seconds, 2), values.join(", "));
         facts.push((format!("script, {}", call.moment), printed));
     }
-    let mut parts = vec![Part::Facts(facts)];
+    let mut parts = vec![SectionPart::Facts(facts)];
     let notes = [seconds::lost(run), run.details.gaps.clone()].concat();
     if !notes.is_empty() {
-        parts.push(Part::Notes(notes));
+        parts.push(SectionPart::Notes(notes));
     }
     let mut not_judged = Table::headed("finding | why");
     for judged in analysis::not_judged(run) {
         not_judged.row([judged.id, judged.reason.as_str()]);
     }
     push(&mut parts, "Not judged here, and why", not_judged);
-    parts.push(Part::Notes(READING.map(str::to_owned).into()));
+    parts.push(SectionPart::Notes(READING.map(str::to_owned).into()));
     Section { id: "besides", title: "Errors, scripts, how to read this", layer: "", parts }
 }
 

@@ -7,7 +7,7 @@ use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::sweep::{findings::grouped, not_in_means};
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Part, Section, ShownFinding, Tile, class, link, moment};
+use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, link, moment};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
@@ -23,7 +23,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let axes: Vec<String> = axes.collect();
     let product = target.map(|target| format!("{} {}", target.product, target.version));
     let product = product.unwrap_or_else(|| sweep.engine.clone());
-    let findings = vec![Part::Findings(findings(swept))];
+    let findings = vec![SectionPart::Findings(findings(swept))];
     let mut sections = petal_sections(petals, findings);
     sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
@@ -63,7 +63,7 @@ pub fn reports(
     figure: Chart,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let parts = vec![Part::Figure(figure)];
+    let parts = vec![SectionPart::Figure(figure)];
     let section = Section { id: "petals", title: "Latency by physical I/O", layer: "", parts };
     of_observations(title, Vec::new(), vec![section], observations)
 }
@@ -105,18 +105,18 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
 }
 
 /// The petals, what to beware of, what each line comes to, and the same over other axes.
-fn petal_sections(petals: &Petals, findings: Vec<Part>) -> Vec<Section> {
+fn petal_sections(petals: &Petals, findings: Vec<SectionPart>) -> Vec<Section> {
     let (of_piops, others): (Vec<_>, Vec<_>) = drawn::ALL
         .into_iter()
         .filter(|chart| drawn::can_draw(petals, chart))
         .partition(|chart| chart.name == drawn::PIOPS.name);
     let figures = |charts: Vec<&drawn::PetalChart>| {
-        charts.into_iter().map(|chart| Part::Figure(drawn::figure(petals, chart))).collect()
+        charts.into_iter().map(|chart| SectionPart::Figure(drawn::figure(petals, chart))).collect()
     };
     let notes = match petals.notes.len() {
         0 => None,
-        1..=NOTES_OPEN_MAX => Some(Part::Notes(petals.notes.clone())),
-        _ => Some(Part::Table(folded_notes(&petals.notes))),
+        1..=NOTES_OPEN_MAX => Some(SectionPart::Notes(petals.notes.clone())),
+        _ => Some(SectionPart::Table(folded_notes(&petals.notes))),
     };
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let found = notes.into_iter().chain(findings).collect();
@@ -156,7 +156,7 @@ fn line_section(petals: &Petals) -> Section {
     let mut table = Table::headed(drawn::SUMMARY);
     petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
     let table = table.captioned("Peak, knee and bend-back of each line");
-    let (layer, parts) = ("the engine's counts and timing", vec![Part::Table(table)]);
+    let (layer, parts) = ("the engine's counts and timing", vec![SectionPart::Table(table)]);
     Section { id: "lines", title: "What each line comes to", layer, parts }
 }
 
@@ -205,10 +205,10 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         "Rates and latencies of each run's steady window, but for those that the note whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
-    let mut parts = vec![Part::Table(table)];
+    let mut parts = vec![SectionPart::Table(table)];
     let missing = swept.map(not_in_means).unwrap_or_default();
     if !missing.is_empty() {
-        parts.push(Part::Notes(missing));
+        parts.push(SectionPart::Notes(missing));
     }
     Section { id: "cells", title: "Cells", layer: "", parts }
 }
@@ -234,8 +234,8 @@ fn settings(swept: &Swept) -> Section {
     facts.push(("seed".to_owned(), plan.seed.to_string()));
     let given = plan.settings.iter();
     facts.extend(given.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))));
-    let notes = Part::Notes(READING.map(str::to_owned).into());
-    let parts = vec![Part::Facts(facts), notes];
+    let notes = SectionPart::Notes(READING.map(str::to_owned).into());
+    let parts = vec![SectionPart::Facts(facts), notes];
     Section { id: "settings", title: "Plan and settings", layer: "", parts }
 }
 

@@ -2,16 +2,16 @@
 //! on their own. What the points are is for [`super::calibrated`] and [`super::calibration`].
 
 use super::super::charts::{
-    Chart, ChartSeries, Color, Frame, Labels, Marker, Plot, PlotAxis, Scale, Use, Variant, Weight,
-    Word,
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Labels, Marker, Plot, PlotAxis, Scale,
+    Variant, Weight, Word,
 };
-use super::page::Part;
+use super::page::SectionPart;
 
 const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 330.0;
 
 /// One row of a figure's table, and where its points are.
-pub(super) struct Row {
+pub(super) struct TraceRow {
     pub(super) x: f64,
     pub(super) cells: Vec<String>,
 }
@@ -51,11 +51,11 @@ impl Trace {
 }
 
 /// What several charts over the same table share.
-pub(super) struct Subject<'a> {
+pub(super) struct ChartSubject<'a> {
     pub(super) description: &'a str,
     pub(super) x_title: &'a str,
     pub(super) head: &'a [&'a str],
-    pub(super) rows: &'a [Row],
+    pub(super) rows: &'a [TraceRow],
 }
 
 pub(super) struct TraceChart<'a> {
@@ -68,13 +68,13 @@ pub(super) struct TraceChart<'a> {
 
 /// The charts that have a point to draw.
 pub(super) fn parts<'a>(
-    subject: &Subject<'_>,
+    subject: &ChartSubject<'_>,
     charts: impl IntoIterator<Item = TraceChart<'a>>,
-) -> Vec<Part> {
-    charts.into_iter().filter_map(|chart| figure(subject, chart)).map(Part::Figure).collect()
+) -> Vec<SectionPart> {
+    charts.into_iter().filter_map(|chart| figure(subject, chart)).map(SectionPart::Figure).collect()
 }
 
-fn figure(subject: &Subject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
+fn figure(subject: &ChartSubject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
     chart.traces.retain(|trace| !trace.points.is_empty());
     if chart.traces.is_empty() {
         return None;
@@ -95,12 +95,12 @@ fn figure(subject: &Subject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
     })
 }
 
-fn drawn(subject: &Subject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String {
+fn drawn(subject: &ChartSubject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String {
     let place = |row: usize| subject.rows.get(row).map_or(0.0, |row| row.x);
     let traces = &chart.traces;
     let heights = traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
     let across = traces.iter().flat_map(|trace| trace.points.iter().map(|(row, _)| place(*row)));
-    let mut plot = Plot::new(&Frame {
+    let mut plot = Plot::new(&ChartFrame {
         id: &format!("{}-{}", chart.id, if is_log { "log" } else { "linear" }),
         title: chart.title,
         description: subject.description,
@@ -108,7 +108,7 @@ fn drawn(subject: &Subject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String 
         height: HEIGHT,
         x: PlotAxis::new(Scale::log(across), subject.x_title),
         y: PlotAxis::new(Scale::over(heights, is_log), chart.y_title),
-        shown: Use::Page,
+        shown: ChartUse::Page,
     });
     let mut labels = plot.labels();
     for (number, trace) in traces.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Petals in words: the marks, the table of values, what is said of a point and of the whole.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::{PetalChart, Pick};
+use super::{EstimateOf, PetalChart};
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 
 /// What a point is: `peak`, `knee`, `bends back: processor`.
@@ -73,14 +73,14 @@ pub(super) fn description(petals: &Petals, chart: &PetalChart) -> String {
     said
 }
 
-const PIOPS: Pick = |point| point.piops.as_ref();
-const READ_US: Pick = |point| point.read_us.as_ref();
+const PIOPS: EstimateOf = |point| point.piops.as_ref();
+const READ_US: EstimateOf = |point| point.read_us.as_ref();
 
 fn at(line: &PetalLine, position: Option<usize>) -> Option<&Point> {
     position.and_then(|position| line.points.get(position))
 }
 
-fn mean(point: Option<&Point>, pick: Pick, show: fn(f64) -> String) -> String {
+fn mean(point: Option<&Point>, pick: EstimateOf, show: fn(f64) -> String) -> String {
     or_dash(point.and_then(pick), |seen| show(seen.mean))
 }
 

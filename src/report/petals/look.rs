@@ -8,7 +8,7 @@ use super::super::distinct;
 use crate::analysis::petals::PetalLine;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Look {
+pub(super) struct LineStyle {
     pub(super) color: Color,
     /// As SVG writes it; empty for a whole line.
     pub(super) dash: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Look {
 const DASHES: [&str; 5] = ["", "8 4", "2 4", "11 4 2 4", "5 2 5 6"];
 const UPDATE_PCT: &str = "update_pct";
 
-pub(super) fn looks(lines: &[PetalLine]) -> Vec<Look> {
+pub(super) fn looks(lines: &[PetalLine]) -> Vec<LineStyle> {
     let varied = varied(lines);
     let is_overlay = varied.len() > 1;
     let dashed: Vec<&str> = if is_overlay {
@@ -41,7 +41,7 @@ pub(super) fn looks(lines: &[PetalLine]) -> Vec<Look> {
                 number(&mut colors, values(line, &coloured))
             };
             let dash = number(&mut dashes, values(line, &dashed));
-            Look {
+            LineStyle {
                 color: Color::Series(color),
                 dash: DASHES[dash % DASHES.len()],
                 marker: Marker::of(if is_overlay { dash } else { color }),

@@ -7,14 +7,15 @@ pub mod scatter;
 pub mod small;
 
 use super::charts::{
-    Chart, ChartSeries, Color, Frame, Labels, Plot, PlotAxis, Scale, Use, Variant, Weight, Word,
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Labels, Plot, PlotAxis, Scale, Variant,
+    Weight, Word,
 };
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
-use look::Look;
+use look::LineStyle;
 
 pub use captions::{SUMMARY, summary};
 
-type Pick = fn(&Point) -> Option<&Estimate>;
+type EstimateOf = fn(&Point) -> Option<&Estimate>;
 
 /// One chart of petals: the figures across and up, and what it says of them.
 #[derive(Debug)]
@@ -27,9 +28,9 @@ pub struct PetalChart {
     note: &'static str,
     /// The columns of its table of values.
     columns: &'static str,
-    x: Pick,
+    x: EstimateOf,
     /// The figures upwards, and how the names of their lines end.
-    heights: &'static [(&'static str, Pick)],
+    heights: &'static [(&'static str, EstimateOf)],
     /// Whether it shows peak, knee and bend-back, which are of PIOPS and reads.
     has_marks: bool,
 }
@@ -89,14 +90,14 @@ const ROOM: f64 = 1.2;
 
 /// A drawing of its own: white paper, values as the titles of its points.
 pub fn svg(petals: &Petals, chart: &PetalChart) -> String {
-    Drawing::new(petals, chart).draw(Use::Alone, false)
+    Drawing::new(petals, chart).draw(ChartUse::Alone, false)
 }
 
 /// A smaller drawing of its own, under other words.
 pub fn svg_titled(petals: &Petals, title: &str) -> String {
     let drawing = Drawing::new(petals, &PIOPS);
     let (x, y) = drawing.scales(false);
-    drawing.draw_in(&Frame {
+    drawing.draw_in(&ChartFrame {
         id: "card",
         title,
         description: &captions::description(petals, &PIOPS),
@@ -104,7 +105,7 @@ pub fn svg_titled(petals: &Petals, title: &str) -> String {
         height: 480.0,
         x: PlotAxis::new(x, PIOPS.x_title),
         y: PlotAxis::new(y, PIOPS.y_title),
-        shown: Use::Alone,
+        shown: ChartUse::Alone,
     })
 }
 
@@ -116,7 +117,7 @@ pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
         title: chart.title.to_owned(),
         note: chart.note.to_owned(),
         is_wide: true,
-        variants: Variant::linear_and_log(|is_log| drawing.draw(Use::Page, is_log)),
+        variants: Variant::linear_and_log(|is_log| drawing.draw(ChartUse::Page, is_log)),
         series: drawing.series(),
         head: captions::head(chart),
         rows: captions::rows(petals, chart),
@@ -139,10 +140,10 @@ pub fn highest_peak(petals: &Petals) -> Option<(&PetalLine, &Point)> {
 }
 
 /// One line as it is drawn; two for each line of percentiles.
-struct Curve<'a> {
+struct DrawnLine<'a> {
     line: &'a PetalLine,
     name: String,
-    look: Look,
+    look: LineStyle,
     is_hollow: bool,
     /// A point that lacks a figure is a gap.
     dots: Vec<Option<Dot>>,
@@ -162,7 +163,7 @@ struct Dot {
 struct Drawing<'a> {
     petals: &'a Petals,
     chart: &'a PetalChart,
-    curves: Vec<Curve<'a>>,
+    curves: Vec<DrawnLine<'a>>,
 }
 
 impl<'a> Drawing<'a> {
@@ -172,7 +173,7 @@ impl<'a> Drawing<'a> {
         let mut curves = Vec::new();
         for (line, look) in petals.lines.iter().zip(looks) {
             for (position, (suffix, height)) in chart.heights.iter().enumerate() {
-                curves.push(Curve {
+                curves.push(DrawnLine {
                     line,
                     name: format!("{}{suffix}", line.name),
                     look: look.clone(),
@@ -217,15 +218,15 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn draw(&self, shown: Use, is_log: bool) -> String {
+    fn draw(&self, shown: ChartUse, is_log: bool) -> String {
         let (x, y) = self.scales(is_log);
         let id = format!("{}-{}", self.chart.name, if is_log { "log" } else { "linear" });
-        let frame = Frame {
+        let frame = ChartFrame {
             id: &id,
             title: self.chart.title,
             description: &captions::description(self.petals, self.chart),
             width: 1080.0,
-            height: if shown == Use::Alone { 610.0 } else { 580.0 },
+            height: if shown == ChartUse::Alone { 610.0 } else { 580.0 },
             x: PlotAxis::new(x, self.chart.x_title),
             y: PlotAxis::new(y, self.chart.y_title),
             shown,
@@ -233,7 +234,7 @@ impl<'a> Drawing<'a> {
         self.draw_in(&frame)
     }
 
-    fn draw_in(&self, frame: &Frame<'_>) -> String {
+    fn draw_in(&self, frame: &ChartFrame<'_>) -> String {
         let mut plot = Plot::new(frame);
         let mut labels = plot.labels();
         for curve in &self.curves {
@@ -248,7 +249,7 @@ impl<'a> Drawing<'a> {
         plot.finish()
     }
 
-    fn draw_curve(&self, plot: &mut Plot, curve: &Curve<'_>, words: &[Placed]) {
+    fn draw_curve(&self, plot: &mut Plot, curve: &DrawnLine<'_>, words: &[Placed]) {
         let look = &curve.look;
         let width = if curve.is_hollow { 1.4 } else { 2.2 };
         plot.group("opacity=\"0.55\"", |plot| {
@@ -281,14 +282,14 @@ impl<'a> Drawing<'a> {
     }
 
     /// Peak, knee and bend-back are reported on the petals, whose figures they are.
-    fn marks(&self, curve: &Curve<'_>, dot: &Dot) -> Vec<String> {
+    fn marks(&self, curve: &DrawnLine<'_>, dot: &Dot) -> Vec<String> {
         match self.chart.has_marks {
             true => captions::marks(curve.line, dot.position),
             false => Vec::new(),
         }
     }
 
-    fn is_marked(&self, curve: &Curve<'_>, dot: &Dot) -> bool {
+    fn is_marked(&self, curve: &DrawnLine<'_>, dot: &Dot) -> bool {
         !self.marks(curve, dot).is_empty()
     }
 
@@ -336,11 +337,16 @@ struct Placed {
     is_bold: bool,
 }
 
-fn sessions(curve: &Curve<'_>, dot: &Dot) -> u32 {
+fn sessions(curve: &DrawnLine<'_>, dot: &Dot) -> u32 {
     curve.line.points.get(dot.position).map_or(0, |point| point.sessions)
 }
 
-fn dots(line: &PetalLine, chart: &PetalChart, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
+fn dots(
+    line: &PetalLine,
+    chart: &PetalChart,
+    height: EstimateOf,
+    first_row: usize,
+) -> Vec<Option<Dot>> {
     let points = line.points.iter().enumerate();
     points
         .map(|(position, point)| {
@@ -377,7 +383,7 @@ fn joined(dots: &[Option<Dot>]) -> Vec<Vec<&Dot>> {
 }
 
 /// Tells the labels what the curve covers.
-fn take(plot: &Plot, labels: &mut Labels, curve: &Curve<'_>, is_marked: impl Fn(&Dot) -> bool) {
+fn take(plot: &Plot, labels: &mut Labels, curve: &DrawnLine<'_>, is_marked: impl Fn(&Dot) -> bool) {
     for run in joined(&curve.dots) {
         for pair in run.windows(2) {
             if let [from, to] = pair {

@@ -1,7 +1,8 @@
 //! Reports of loads whose number of sessions is not known: a point for each, which no line joins.
 
 use super::super::charts::{
-    Chart, ChartSeries, Color, Frame, Marker, Plot, PlotAxis, Scale, Use, Variant, Weight, Word,
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant,
+    Weight, Word,
 };
 use super::super::distinct;
 use super::super::numbers::{micros, rate};
@@ -10,13 +11,13 @@ use super::PIOPS;
 const ID: &str = "reports";
 const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
 const NOTE: &str = "Each point is a report. How many sessions ran is not known, so that no line joins \
-                    them, and neither a peak nor a knee can be told.";
+                    them, and neither a peak nor a knee can be seen.";
 /// More points than this are told apart by the table and the pointer, not by their names.
 const NAMED_MAX: usize = 40;
 const NAME_SIZE: f64 = 11.0;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spot {
+pub struct ScatterPoint {
     /// What it shares its color with.
     pub group: String,
     pub name: String,
@@ -24,12 +25,12 @@ pub struct Spot {
     pub read_us: f64,
 }
 
-pub fn svg(spots: &[Spot]) -> String {
-    draw(spots, Use::Alone, false)
+pub fn svg(spots: &[ScatterPoint]) -> String {
+    draw(spots, ChartUse::Alone, false)
 }
 
 /// For a page: linear and log, and the table of values.
-pub fn figure(spots: &[Spot]) -> Chart {
+pub fn figure(spots: &[ScatterPoint]) -> Chart {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
         ChartSeries::line(
             number,
@@ -39,7 +40,7 @@ pub fn figure(spots: &[Spot]) -> Chart {
             Some((Marker::of(number), false)),
         )
     });
-    let row = |Spot { group, name, piops, read_us }: &Spot| {
+    let row = |ScatterPoint { group, name, piops, read_us }: &ScatterPoint| {
         vec![group.clone(), name.clone(), rate(*piops), micros(*read_us)]
     };
     Chart {
@@ -47,26 +48,26 @@ pub fn figure(spots: &[Spot]) -> Chart {
         title: TITLE.to_owned(),
         note: NOTE.to_owned(),
         is_wide: true,
-        variants: Variant::linear_and_log(|is_log| draw(spots, Use::Page, is_log)),
+        variants: Variant::linear_and_log(|is_log| draw(spots, ChartUse::Page, is_log)),
         series: series.collect(),
         head: ["database", "report", "PIOPS", "single-block read us"].map(str::to_owned).into(),
         rows: spots.iter().map(row).collect(),
     }
 }
 
-fn groups(spots: &[Spot]) -> Vec<&str> {
+fn groups(spots: &[ScatterPoint]) -> Vec<&str> {
     distinct(spots.iter().map(|spot| spot.group.as_str()))
 }
 
-fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
+fn draw(spots: &[ScatterPoint], shown: ChartUse, is_log: bool) -> String {
     let x = Scale::over(spots.iter().map(|spot| spot.piops), is_log);
     let y = Scale::over(spots.iter().map(|spot| spot.read_us), is_log);
-    let mut plot = Plot::new(&Frame {
+    let mut plot = Plot::new(&ChartFrame {
         id: &format!("{ID}-{}", if is_log { "log" } else { "linear" }),
         title: TITLE,
         description: &format!("{TITLE}; {} reports.", spots.len()),
         width: 1080.0,
-        height: if shown == Use::Alone { 610.0 } else { 580.0 },
+        height: if shown == ChartUse::Alone { 610.0 } else { 580.0 },
         x: PlotAxis::new(x, PIOPS.x_title),
         y: PlotAxis::new(y, PIOPS.y_title),
         shown,
@@ -108,8 +109,8 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
 mod tests {
     use super::*;
 
-    fn spot(group: &str, name: &str, piops: f64, read_us: f64) -> Spot {
-        Spot { group: group.into(), name: name.into(), piops, read_us }
+    fn spot(group: &str, name: &str, piops: f64, read_us: f64) -> ScatterPoint {
+        ScatterPoint { group: group.into(), name: name.into(), piops, read_us }
     }
 
     #[test]

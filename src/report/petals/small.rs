@@ -1,7 +1,7 @@
 //! Petals in small, many beside each other: on axes that all of them share, without words beside
 //! the points.
 
-use super::super::charts::{Chart, Frame, Plot, PlotAxis, Scale, Use, Variant};
+use super::super::charts::{Chart, ChartFrame, ChartUse, Plot, PlotAxis, Scale, Variant};
 use super::{Drawing, PIOPS, Petals, captions, joined};
 use crate::analysis::petals::PetalLine;
 
@@ -38,7 +38,7 @@ impl SharedAxes {
     /// One of the small charts, with the table of its values.
     pub fn figure(&self, petals: &Petals, id: String, title: String, note: String) -> Chart {
         let drawing = Drawing::new(petals, &PIOPS);
-        let mut plot = Plot::new(&Frame {
+        let mut plot = Plot::new(&ChartFrame {
             id: &id,
             title: &title,
             description: &captions::description(petals, &PIOPS),
@@ -46,7 +46,7 @@ impl SharedAxes {
             height: 250.0,
             x: PlotAxis::new(self.x.clone(), "PIOPS"),
             y: PlotAxis::new(self.y.clone(), "single-block read, us").with_room(52.0),
-            shown: Use::Page,
+            shown: ChartUse::Page,
         });
         for (number, curve) in drawing.curves.iter().enumerate() {
             let (color, dash) = (curve.look.color, curve.look.dash);

@@ -12,14 +12,15 @@ use crate::stats::counters::CommonCounter;
 /// A shorter interval at the end is no second to compare.
 pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
 
-type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
+/// A figure of one second; None where that is unknown.
+pub(in crate::report) type SecondFigure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// The lowest, middle and highest second of each figure.
 pub(in crate::report) fn extremes(run: &Run) -> Table {
-    let rate_of = |count: fn(&Second) -> Option<u64>, unit: f64| -> Figure<'_> {
+    let rate_of = |count: fn(&Second) -> Option<u64>, unit: f64| -> SecondFigure<'_> {
         Box::new(move |second| Some(count(second)? as f64 / second.length_s / unit))
     };
-    let mut figures: Vec<(String, Figure<'_>)> = vec![
+    let mut figures: Vec<(String, SecondFigure<'_>)> = vec![
         ("operations/s".into(), rate_of(|s| Some(s.ops.total), 1.0)),
         ("PIOPS read".into(), rate_of(|s| s.io?.physical_read_requests, 1.0)),
         ("PIOPS write".into(), rate_of(|s| s.io?.physical_write_requests, 1.0)),
@@ -28,7 +29,7 @@ pub(in crate::report) fn extremes(run: &Run) -> Table {
         ("device write MB/s".into(), rate_of(|s| Some(s.device?.write_bytes), 1e6)),
         ("processors idle %".into(), Box::new(|s| Some(s.cpu?.idle))),
     ];
-    let latencies = run.summary.latency_us.keys().map(|kind| -> (String, Figure<'_>) {
+    let latencies = run.summary.latency_us.keys().map(|kind| -> (String, SecondFigure<'_>) {
         (format!("{kind} p99 us"), Box::new(move |s| s.latency_us.get(kind)?.p99))
     });
     figures.extend(latencies);
@@ -39,7 +40,7 @@ pub(in crate::report) fn extremes(run: &Run) -> Table {
     table
 }
 
-fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> [String; 7] {
+fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> [String; 7] {
     let mut values: Vec<(f64, f64)> = timeline
         .iter()
         .filter(|second| second.length_s >= SECOND_S_MIN)

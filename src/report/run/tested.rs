@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::Facts;
 use crate::record::{Run, as_text};
 use crate::settings::{Given, Origin};
-use crate::stats::host::{Device, HostFacts};
+use crate::stats::host::{HostDevice, HostFacts};
 
 pub(in crate::report) fn facts(run: &Run) -> Facts {
     [target(run), host(run), shape(run)].concat()
@@ -82,7 +82,7 @@ fn of_host(name: &str, host: &HostFacts) -> Facts {
 }
 
 /// `rotational` is the kernel's flag: virtual disks often set it whatever they are.
-fn described(device: &Device) -> String {
+fn described(device: &HostDevice) -> String {
     let kind = device.rotational.map(|spins| if spins { "rotating" } else { "not rotating" });
     let mut parts = vec![device.name.clone()];
     parts.extend(device.model.clone());

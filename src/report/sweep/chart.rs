@@ -18,7 +18,7 @@ const STEPS_MAX: usize = 5;
 
 /// A line of points in the order of its sessions.
 #[derive(Debug, Clone)]
-struct Curve {
+struct TextCurve {
     name: String,
     /// Sessions, x, y.
     points: Vec<(u32, f64, f64)>,
@@ -48,21 +48,21 @@ fn letters() -> impl Iterator<Item = char> {
     ('a'..='z').take(LINES_MAX)
 }
 
-fn curves(petals: &Petals) -> Vec<Curve> {
+fn curves(petals: &Petals) -> Vec<TextCurve> {
     let curves = petals.lines.iter().map(|line| {
         let points = line.points.iter().filter_map(|point| {
             Some((point.sessions, point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean))
         });
-        Curve { name: line.name.clone(), points: points.collect() }
+        TextCurve { name: line.name.clone(), points: points.collect() }
     });
     curves.filter(|curve| !curve.points.is_empty()).collect()
 }
 
-fn plot(curves: &[Curve]) -> String {
+fn plot(curves: &[TextCurve]) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x_axis = Scale::with_steps(points().map(|point| point.1), STEPS_MAX);
     let y_axis = Scale::with_steps(points().map(|point| point.2), STEPS_MAX);
-    let mut grid = Grid { cells: vec![vec![' '; PLOT]; HEIGHT] };
+    let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; HEIGHT] };
     let place = |point: &(u32, f64, f64)| {
         (cell(&x_axis, point.1, PLOT - 1), HEIGHT - 1 - cell(&y_axis, point.2, HEIGHT - 1))
     };
@@ -82,7 +82,7 @@ fn plot(curves: &[Curve]) -> String {
     drawn(&grid, &x_axis, &y_axis)
 }
 
-fn drawn(grid: &Grid, x_axis: &Scale, y_axis: &Scale) -> String {
+fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale) -> String {
     let mut text = format!("{:>MARGIN$}\n", "read us");
     let y_ticks = y_axis.ticks(STEPS_MAX);
     for (at, row) in grid.cells.iter().enumerate() {
@@ -129,15 +129,15 @@ fn cell(axis: &Scale, value: f64, last: usize) -> usize {
     (axis.share(value) * last as f64).round() as usize
 }
 
-struct Grid {
+struct CharacterGrid {
     cells: Vec<Vec<char>>,
 }
 
-type Place = (usize, usize);
+type GridPlace = (usize, usize);
 
-impl Grid {
+impl CharacterGrid {
     /// A straight line of dots; what is there stays.
-    fn dots(&mut self, from: Place, to: Place) {
+    fn dots(&mut self, from: GridPlace, to: GridPlace) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
         let between = |a: usize, b: usize, step: usize| {
             let share = step as f64 / steps as f64;
@@ -152,13 +152,13 @@ impl Grid {
     }
 
     /// A point; `*` where several lines have one.
-    fn mark(&mut self, (column, row): Place, letter: char) {
+    fn mark(&mut self, (column, row): GridPlace, letter: char) {
         let cell = &mut self.cells[row][column];
         *cell = if matches!(*cell, ' ' | '.') || *cell == letter { letter } else { '*' };
     }
 
     /// Beside a point, right or left, where nothing but dots is in the way.
-    fn label(&mut self, (column, row): Place, text: &str) {
+    fn label(&mut self, (column, row): GridPlace, text: &str) {
         let length = text.chars().count();
         let line = &mut self.cells[row];
         let is_free = |line: &[char], from: usize| {
@@ -225,9 +225,9 @@ mod tests {
                 prop::collection::vec((1u32..5000, 0.0f64..1e9, 0.0f64..1e7), 1..8), 1..30,
             ),
         ) {
-            let curves: Vec<Curve> = lines
+            let curves: Vec<TextCurve> = lines
                 .into_iter()
-                .map(|points| Curve { name: String::new(), points })
+                .map(|points| TextCurve { name: String::new(), points })
                 .collect();
             let shown = plot(&curves);
             prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);

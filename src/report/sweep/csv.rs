@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::super::csv_rows::CsvRows;
 use super::super::distinct;
 use super::super::numbers::exact;
-use super::table::{Row, Rows};
+use super::table::{SweepRow, SweepRows};
 use crate::record::sweep::Swept;
 use crate::record::{Run, Status};
 
@@ -16,14 +16,14 @@ const KNOWN_OF_A_RUN: [&str; 8] =
     ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder", "window"];
 
 pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
-    table(&Rows::of(swept))
+    table(&SweepRows::of(swept))
 }
 
 /// Runs that no sweep holds together, each with the name of its folder: what differs between them
 /// are their factors.
 pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
-    let mut rows = Rows::of_runs(&runs);
+    let mut rows = SweepRows::of_runs(&runs);
     for (row, (name, _)) in rows.0.iter_mut().zip(named) {
         row.seen.source = (*name).to_owned();
     }
@@ -41,7 +41,7 @@ pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
     table(&rows)
 }
 
-fn table(rows: &Rows) -> Result<String, csv::Error> {
+fn table(rows: &SweepRows) -> Result<String, csv::Error> {
     let all = rows.0.iter().flat_map(|row| &row.seen.factors);
     let mut factors = distinct(all.map(|(key, _)| key.as_str()));
     // The two that every reader looks for come first.
@@ -68,7 +68,7 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
     writer.finish()
 }
 
-fn known(row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {
+fn known(row: &SweepRow) -> [String; KNOWN_OF_A_RUN.len()] {
     let seen = &row.seen;
     [
         exact(seen.repeat),

@@ -14,13 +14,13 @@ use crate::analysis::petals::Petals;
 use crate::record::sweep::{Axis, Swept};
 use crate::record::{Run, Status};
 use crate::settings::objective::Objective;
-use table::Rows;
+use table::SweepRows;
 
 /// The whole report, at most 100 columns wide but for long names, without colors.
 pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = String::new();
     head(&mut out, swept);
-    let rows = Rows::of(swept);
+    let rows = SweepRows::of(swept);
     section(
         &mut out,
         "petals: PIOPS against single-block read",
@@ -42,7 +42,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
 /// complete are named, and databases have the bare device beside them where it ran alike.
 pub fn of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
-    let mut shown = table::runs(&Rows::of_runs(&runs));
+    let mut shown = table::runs(&SweepRows::of_runs(&runs));
     shown.push_str(&format!("\n{}", commits::table(named)));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
@@ -294,7 +294,7 @@ pub(crate) mod tests {
         let shown = render(&swept, &Petals::of(&swept.observations()), None);
         assert!(shown.contains("cell001-update_pct0-sessions1-r1: failed"), "{shown}");
         assert!(shown.contains("cell 5 of round 2 has no figures: the server went away"));
-        let means = table::means(&Rows::of(&swept));
+        let means = table::means(&SweepRows::of(&swept));
         let first = means.lines().nth(2).unwrap();
         assert_eq!(first.split_whitespace().nth(2), Some("1"), "{first}");
     }

@@ -11,7 +11,7 @@ use crate::record::{Run, Status};
 /// Factors that have a column of their own; all others head a table.
 const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
 
-pub struct Row {
+pub struct SweepRow {
     pub seen: Observation,
     /// Its place in the plan.
     pub number: u32,
@@ -20,19 +20,19 @@ pub struct Row {
 }
 
 /// The runs of a sweep, by cell and repeat.
-pub struct Rows(pub Vec<Row>);
+pub struct SweepRows(pub Vec<SweepRow>);
 
 pub struct CellRows<'a> {
     /// Those that count in means.
-    rows: Vec<&'a Row>,
-    first: &'a Row,
+    rows: Vec<&'a SweepRow>,
+    first: &'a SweepRow,
 }
 
-impl Rows {
+impl SweepRows {
     pub fn of(swept: &Swept) -> Self {
         let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
-        let mut rows: Vec<Row> = cells
-            .map(|((cell, run), seen)| Row {
+        let mut rows: Vec<SweepRow> = cells
+            .map(|((cell, run), seen)| SweepRow {
                 seen,
                 number: cell.number,
                 is_whole: run.summary.status == Status::Complete,
@@ -55,7 +55,7 @@ impl Rows {
             if differ {
                 factors.push(("db".to_owned(), run.summary.target.url.clone()));
             }
-            Row {
+            SweepRow {
                 seen: Observation::of_run("", factors, run),
                 number,
                 is_whole: run.summary.status == Status::Complete,
@@ -97,11 +97,11 @@ impl CellRows<'_> {
 }
 
 /// How a figure is shown: its column, its name, and its words.
-type Figure = (&'static str, &'static str, fn(f64) -> String);
+type FigureColumn = (&'static str, &'static str, fn(f64) -> String);
 
-const IDLE: Figure = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
+const IDLE: FigureColumn = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
 
-const OF_RUNS: [Figure; 10] = [
+const OF_RUNS: [FigureColumn; 10] = [
     ("read/s", metric::READS, rate),
     ("write/s", metric::WRITES, rate),
     ("MB/s", metric::MB, rate),
@@ -115,7 +115,7 @@ const OF_RUNS: [Figure; 10] = [
 ];
 
 /// Without percentiles, which are not to be averaged.
-const OF_MEANS: [Figure; 8] = [
+const OF_MEANS: [FigureColumn; 8] = [
     ("PIOPS", metric::PIOPS, rate),
     ("read/s", metric::READS, rate),
     ("write/s", metric::WRITES, rate),
@@ -126,9 +126,9 @@ const OF_MEANS: [Figure; 8] = [
     IDLE,
 ];
 
-pub fn runs(rows: &Rows) -> String {
+pub fn runs(rows: &SweepRows) -> String {
     let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
-    let shown = rows.0.iter().map(|Row { seen, .. }| {
+    let shown = rows.0.iter().map(|SweepRow { seen, .. }| {
         let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
         let figures = OF_RUNS.map(|(_, name, show)| or_dash(seen.metric(name), show));
         (title(seen), [sessions_and_mix(seen), vec![repeat], figures.to_vec()].concat())
@@ -137,7 +137,7 @@ pub fn runs(rows: &Rows) -> String {
 }
 
 /// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
-pub fn means(rows: &Rows) -> String {
+pub fn means(rows: &SweepRows) -> String {
     let names = OF_MEANS.map(|(name, ..)| name).join(" | ");
     let cells = rows.cells();
     let shown = cells.iter().map(|cell| {
@@ -195,7 +195,7 @@ mod tests {
         reads.summary.latency_us.remove("update");
         reads.summary.per_second.redo_bytes = None;
         reads.summary.cpu = None;
-        let shown = runs(&Rows::of_runs(&[&mixed, &reads]));
+        let shown = runs(&SweepRows::of_runs(&[&mixed, &reads]));
         assert!(
             shown.lines().all(|line| line.chars().count() <= super::super::super::table::WIDTH)
         );
@@ -212,7 +212,7 @@ mod tests {
         let here = fixture::mixed_run();
         let mut there = fixture::mixed_run();
         there.summary.target.url = "device:/data/petal.dat".into();
-        let shown = runs(&Rows::of_runs(&[&here, &there, &here]));
+        let shown = runs(&SweepRows::of_runs(&[&here, &there, &here]));
         let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("DB ")).collect();
         assert_eq!(headings, ["DB sqlite:petal-data", "DB device:/data/petal.dat"]);
     }
@@ -222,7 +222,7 @@ mod tests {
         let mut swept = super::super::tests::swept();
         let at = swept.sweep.cells.iter().position(|cell| cell.number == 4).unwrap();
         swept.runs[at].summary.cpu = None;
-        let rows = Rows::of(&swept);
+        let rows = SweepRows::of(&swept);
         let cell = &rows.cells()[3];
         assert_eq!(cell.mean(metric::CPU_IDLE), None);
         assert_eq!(cell.mean(metric::READS), Some(3260.0));
@@ -237,7 +237,7 @@ mod tests {
             let loop_side = if cell.number % 2 == 0 { "client" } else { "server" };
             cell.factors.insert(0, ("loop".to_owned(), loop_side.to_owned()));
         }
-        let shown = means(&Rows::of(&swept));
+        let shown = means(&SweepRows::of(&swept));
         let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("LOOP")).collect();
         assert_eq!(headings, ["LOOP server", "LOOP client"]);
         assert_eq!(shown.matches("read us").count(), 2);

@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Caller, EngineError};
-use crate::record::{self, Folder, RecordError, Second, journal, latency_log, os};
+use crate::record::{self, RecordError, RecordFolder, Second, journal, latency_log, os};
 use crate::workload::share::Share;
 
 use super::super::RunError;
-use super::{PeerError, Peers, Tag, Wait};
+use super::{MessageTag, PeerError, PeerWait, Peers};
 
 /// How long hosts wait for each other.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ExchangeLimits {
     /// Connecting, warming up and settling may take so long on one host while others wait.
     pub ready: Duration,
     /// All hosts are ready: from one of them nothing is heard any more.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub part: Duration,
 }
 
-impl Default for Limits {
+impl Default for ExchangeLimits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -72,7 +72,7 @@ pub struct Together {
     peers: Arc<dyn Peers>,
     /// The signals that end a wait, and where a host is named that others wait for.
     caller: Caller,
-    limits: Limits,
+    limits: ExchangeLimits,
     /// Others wait for this host's word.
     is_awaited: AtomicBool,
     /// The run that messages are of, counted from 0. What comes late of an earlier run is left out.
@@ -88,7 +88,7 @@ impl Together {
         Self {
             peers,
             caller,
-            limits: Limits::default(),
+            limits: ExchangeLimits::default(),
             is_awaited: AtomicBool::new(true),
             round: AtomicU32::new(0),
             is_lost: AtomicBool::new(false),
@@ -96,7 +96,7 @@ impl Together {
         }
     }
 
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: ExchangeLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -121,13 +121,24 @@ impl Together {
         self.caller.signals.load(Ordering::Relaxed)
     }
 
-    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(
+        &self,
+        to: u32,
+        tag: MessageTag,
+        bytes: &[u8],
+        wait: &PeerWait<'_>,
+    ) -> Result<(), PeerError> {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let sent = self.peers.send(to, tag, &[&round[..], bytes].concat(), wait);
         self.note_lost(sent)
     }
 
-    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(
+        &self,
+        from: u32,
+        tag: MessageTag,
+        wait: &PeerWait<'_>,
+    ) -> Result<Vec<u8>, PeerError> {
         loop {
             let heard = self.note_lost(self.peers.receive(from, tag, wait))?;
             if let Some((round, bytes)) = heard.split_first_chunk()
@@ -150,10 +161,10 @@ impl Together {
         &self,
         limit: Duration,
         signals: u8,
-        work: impl FnOnce(&Wait<'_>) -> Result<T, PeerError>,
+        work: impl FnOnce(&PeerWait<'_>) -> Result<T, PeerError>,
     ) -> Result<T, PeerError> {
         let is_enough = || self.signals() >= signals;
-        work(&Wait::at_most(limit, &is_enough))
+        work(&PeerWait::at_most(limit, &is_enough))
     }
 
     /// A run begins, in which other hosts wait for this one's word.
@@ -171,7 +182,7 @@ impl Together {
     pub fn send_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
         let text = serde_json::to_vec(next).unwrap_or_default();
         for rank in self.others() {
-            self.send(rank, Tag::Next, &text, &Wait::uninterrupted(WORD_LIMIT))?;
+            self.send(rank, MessageTag::Next, &text, &PeerWait::uninterrupted(WORD_LIMIT))?;
         }
         self.next_round();
         Ok(())
@@ -180,7 +191,7 @@ impl Together {
     /// On another host: what the first one says that all do next, within this time.
     pub fn receive_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
         // After a signal the first host is told when it asks.
-        let text = self.wait(limit, 2, |wait| self.receive(0, Tag::Next, wait))?;
+        let text = self.wait(limit, 2, |wait| self.receive(0, MessageTag::Next, wait))?;
         self.next_round();
         serde_json::from_slice(&text)
             .map_err(|error| PeerError::Failed(format!("what the first host said: {error}")))
@@ -215,7 +226,7 @@ impl Together {
                 true => self.ready(rank),
                 false => {
                     let limit = if interrupted { WORD_LIMIT } else { self.limits.trigger };
-                    self.receive(rank, Tag::Ready, &Wait::uninterrupted(limit))
+                    self.receive(rank, MessageTag::Ready, &PeerWait::uninterrupted(limit))
                 }
             };
             match reported {
@@ -230,8 +241,8 @@ impl Together {
         }
         let verdict = refusals.join("; ");
         for rank in self.others() {
-            let wait = Wait::uninterrupted(WORD_LIMIT);
-            let sent = self.send(rank, Tag::Verdict, verdict.as_bytes(), &wait);
+            let wait = PeerWait::uninterrupted(WORD_LIMIT);
+            let sent = self.send(rank, MessageTag::Verdict, verdict.as_bytes(), &wait);
             if refusals.is_empty() {
                 sent?;
             }
@@ -252,13 +263,13 @@ impl Together {
             }
             self.signals() > 0
         };
-        self.receive(rank, Tag::Ready, &Wait::at_most(self.limits.ready, &is_over))
+        self.receive(rank, MessageTag::Ready, &PeerWait::at_most(self.limits.ready, &is_over))
     }
 
     fn obey(&self, own: Result<(), String>) -> Result<(), PeerError> {
         let interrupted = || if self.signals() > 0 { Err(SIGNAL.to_owned()) } else { Ok(()) };
         let word = own.and_then(|()| interrupted()).err().unwrap_or_default();
-        self.send(0, Tag::Ready, word.as_bytes(), &Wait::uninterrupted(WORD_LIMIT))?;
+        self.send(0, MessageTag::Ready, word.as_bytes(), &PeerWait::uninterrupted(WORD_LIMIT))?;
         match word.as_str() {
             "" => {}
             // Nobody needs to hear it who has said why.
@@ -268,7 +279,7 @@ impl Together {
         // After a signal the first host learns of it when it asks the next time.
         // The first one may wait for all others as long as it may wait for this one.
         let limit = self.limits.ready * 2;
-        let verdict = self.wait(limit, 2, |wait| self.receive(0, Tag::Verdict, wait))?;
+        let verdict = self.wait(limit, 2, |wait| self.receive(0, MessageTag::Verdict, wait))?;
         match verdict.is_empty() {
             true => Ok(()),
             false => Err(PeerError::CalledOff(String::from_utf8_lossy(&verdict).into_owned())),
@@ -292,10 +303,12 @@ impl Together {
     /// The plan of the first host, on all of them.
     fn plan_of_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if !self.is_first() {
-            return self.wait(self.limits.ready, 2, |wait| self.receive(0, Tag::Plan, wait));
+            return self.wait(self.limits.ready, 2, |wait| self.receive(0, MessageTag::Plan, wait));
         }
         for rank in self.others() {
-            self.wait(self.limits.trigger, 2, |wait| self.send(rank, Tag::Plan, &own, wait))?;
+            self.wait(self.limits.trigger, 2, |wait| {
+                self.send(rank, MessageTag::Plan, &own, wait)
+            })?;
         }
         Ok(own)
     }
@@ -328,12 +341,14 @@ impl Together {
     pub fn ended(&self, deadline: Instant) -> bool {
         self.send_stop();
         if !self.is_first() {
-            return self.send(0, Tag::Ended, &[], &Wait::uninterrupted(WORD_LIMIT)).is_ok();
+            return self
+                .send(0, MessageTag::Ended, &[], &PeerWait::uninterrupted(WORD_LIMIT))
+                .is_ok();
         }
         let is_enough = || self.signals() > 1;
         let limit = deadline.saturating_duration_since(Instant::now()) + self.limits.end;
-        let wait = Wait::at_most(limit, &is_enough);
-        let is_silent = |rank: &u32| self.receive(*rank, Tag::Ended, &wait).is_err();
+        let wait = PeerWait::at_most(limit, &is_enough);
+        let is_silent = |rank: &u32| self.receive(*rank, MessageTag::Ended, &wait).is_err();
         let silent: Vec<u32> = self.others().filter(is_silent).collect();
         for &rank in &silent {
             (self.caller.note)(&self.named(rank, "has not reported that its sessions ended"));
@@ -352,15 +367,20 @@ impl Together {
         let to = if self.is_first() { 1..self.peers.size() } else { 0..1 };
         for rank in to {
             // Who cannot hear it runs to its end, and is waited for.
-            let _ = self.peers.send(rank, Tag::Stop, &round, &Wait::uninterrupted(PROGRESS_LIMIT));
+            let _ = self.peers.send(
+                rank,
+                MessageTag::Stop,
+                &round,
+                &PeerWait::uninterrupted(PROGRESS_LIMIT),
+            );
         }
     }
 
     /// Stops this host's sessions, as its own signal would, where another host was signalled.
     fn look_for_stop(&self) {
-        while let Ok(Some(rank)) = self.peers.arrived(Tag::Stop) {
-            let wait = Wait::uninterrupted(PROGRESS_LIMIT);
-            let Ok(round) = self.peers.receive(rank, Tag::Stop, &wait) else { break };
+        while let Ok(Some(rank)) = self.peers.arrived(MessageTag::Stop) {
+            let wait = PeerWait::uninterrupted(PROGRESS_LIMIT);
+            let Ok(round) = self.peers.receive(rank, MessageTag::Stop, &wait) else { break };
             if round == self.round.load(Ordering::Relaxed).to_le_bytes() {
                 self.caller.signals.fetch_max(1, Ordering::Relaxed);
             }
@@ -374,16 +394,17 @@ impl Together {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let text = [&round[..], &text].concat();
         // It is for a person's eyes alone.
-        let _ = self.peers.send(0, Tag::Second, &text, &Wait::uninterrupted(PROGRESS_LIMIT));
+        let _ =
+            self.peers.send(0, MessageTag::Second, &text, &PeerWait::uninterrupted(PROGRESS_LIMIT));
     }
 
     /// Seconds of other hosts that have come since the last call.
     pub fn seconds(&self) -> Vec<(Share, Second)> {
         self.look_for_stop();
         let mut come = Vec::new();
-        while let Ok(Some(rank)) = self.peers.arrived(Tag::Second) {
-            let wait = Wait::uninterrupted(PROGRESS_LIMIT);
-            let Ok(text) = self.peers.receive(rank, Tag::Second, &wait) else { break };
+        while let Ok(Some(rank)) = self.peers.arrived(MessageTag::Second) {
+            let wait = PeerWait::uninterrupted(PROGRESS_LIMIT);
+            let Ok(text) = self.peers.receive(rank, MessageTag::Second, &wait) else { break };
             let Some((round, text)) = text.split_first_chunk() else { continue };
             if u32::from_le_bytes(*round) != self.round.load(Ordering::Relaxed) {
                 continue;
@@ -395,19 +416,19 @@ impl Together {
     }
 
     /// Sends this host's record to the first one.
-    pub fn send_record(&self, folder: &Folder) -> Result<(), PeerError> {
+    pub fn send_record(&self, folder: &RecordFolder) -> Result<(), PeerError> {
         // The first host may wait for a script before it takes it.
-        let wait = Wait::uninterrupted(self.limits.ready);
+        let wait = PeerWait::uninterrupted(self.limits.ready);
         for name in FILES {
             let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
-            self.send(0, Tag::Record, name.as_bytes(), &wait)?;
-            self.send(0, Tag::Record, &text, &wait)?;
+            self.send(0, MessageTag::Record, name.as_bytes(), &wait)?;
+            self.send(0, MessageTag::Record, &text, &wait)?;
         }
-        self.send(0, Tag::Record, &[], &wait)
+        self.send(0, MessageTag::Record, &[], &wait)
     }
 
     /// The records of all other hosts, in folders below this one; and why one of them is missing.
-    pub fn gather(&self, below: &Folder) -> (Vec<PathBuf>, Vec<String>) {
+    pub fn gather(&self, below: &RecordFolder) -> (Vec<PathBuf>, Vec<String>) {
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
         for rank in self.others() {
             let folder = below.path().join(format!("share-{}", rank + 1));
@@ -433,11 +454,11 @@ impl Together {
         let made =
             std::fs::create_dir(path).map_err(|source| RecordError::io("make", path, source));
         made.map_err(|error| text(&error))?;
-        let folder = Folder::open(path);
+        let folder = RecordFolder::open(path);
         let is_silent = self.silent.lock().contains(&rank);
         let limit = if is_silent { WORD_LIMIT } else { self.limits.record };
         let receive = || {
-            let received = self.receive(rank, Tag::Record, &Wait::uninterrupted(limit));
+            let received = self.receive(rank, MessageTag::Record, &PeerWait::uninterrupted(limit));
             received.map_err(|error| text(&error))
         };
         loop {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::workload::share::Share;
 
-pub use exchange::{Limits, SharedPlan, Together};
+pub use exchange::{ExchangeLimits, SharedPlan, Together};
 pub use progress::{ProgressShare, Summed};
 
 /// Messages between ranks: a few, before a run and after it, and one a second of progress.
@@ -21,15 +21,26 @@ pub trait Peers: Send + Sync {
 
     fn size(&self) -> u32;
 
-    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError>;
+    fn send(
+        &self,
+        to: u32,
+        tag: MessageTag,
+        bytes: &[u8],
+        wait: &PeerWait<'_>,
+    ) -> Result<(), PeerError>;
 
-    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError>;
+    fn receive(
+        &self,
+        from: u32,
+        tag: MessageTag,
+        wait: &PeerWait<'_>,
+    ) -> Result<Vec<u8>, PeerError>;
 
     /// Whose message of this kind has come, if any has.
-    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError>;
+    fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError>;
 
     /// Returns when every rank has called it.
-    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError>;
+    fn barrier(&self, wait: &PeerWait<'_>) -> Result<(), PeerError>;
 
     /// Ranks are the shares.
     fn share(&self) -> Share {
@@ -40,7 +51,7 @@ pub trait Peers: Send + Sync {
 /// Kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
-pub enum Tag {
+pub enum MessageTag {
     /// The next step of all ranks, as the first one decides it.
     Next = 1,
     /// The plan of a run, from the first rank.
@@ -59,7 +70,7 @@ pub enum Tag {
     Record,
 }
 
-impl Tag {
+impl MessageTag {
     pub const ALL: [Self; 8] = [
         Self::Next,
         Self::Plan,
@@ -73,13 +84,13 @@ impl Tag {
 }
 
 /// How long to wait for other ranks.
-pub struct Wait<'a> {
+pub struct PeerWait<'a> {
     until: Instant,
     limit: Duration,
     give_up: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl<'a> Wait<'a> {
+impl<'a> PeerWait<'a> {
     /// Until that time is over, or the caller gives up.
     pub fn at_most(limit: Duration, give_up: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { until: Instant::now() + limit, limit, give_up }

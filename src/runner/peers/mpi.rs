@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{PeerError, Peers, Tag, Wait};
+use super::{MessageTag, PeerError, PeerWait, Peers};
 
 /// The library by the name that the standard gives it, and where it is found besides.
 pub const LIBRARY: &str = "libmpi_abi.so";
@@ -85,7 +85,7 @@ const SOON: u32 = 5000;
 
 #[repr(C)]
 #[derive(Default)]
-struct Status {
+struct MpiStatus {
     source: c_int,
     tag: c_int,
     error: c_int,
@@ -124,8 +124,8 @@ functions! {
     barrier = c"MPI_Ibarrier": fn(Handle, *mut Handle),
     send = c"MPI_Isend": fn(*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle),
     receive = c"MPI_Irecv": fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle),
-    test = c"MPI_Test": fn(*mut Handle, *mut c_int, *mut Status),
-    probe = c"MPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut Status),
+    test = c"MPI_Test": fn(*mut Handle, *mut c_int, *mut MpiStatus),
+    probe = c"MPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut MpiStatus),
 }
 
 /// The ranks of one `mpiexec`.
@@ -169,8 +169,8 @@ impl Mpi {
     /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any more,
     /// such as seconds of progress, are taken first: with one left the library does not let go.
     pub fn leave(&self) {
-        let soon = Wait::uninterrupted(LEAVE_LIMIT);
-        for tag in Tag::ALL {
+        let soon = PeerWait::uninterrupted(LEAVE_LIMIT);
+        for tag in MessageTag::ALL {
             while let Ok(Some(from)) = self.probe(None, tag) {
                 if self.receive(from, tag, &soon).is_err() {
                     break;
@@ -194,10 +194,10 @@ impl Mpi {
     }
 
     /// Asks for a request until it has ended; one that has not when the wait is over goes on.
-    fn wait(&self, mut request: Handle, what: &str, wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn wait(&self, mut request: Handle, what: &str, wait: &PeerWait<'_>) -> Result<(), PeerError> {
         let mut asked = 0;
         loop {
-            let (mut done, mut status) = (0, Status::default());
+            let (mut done, mut status) = (0, MpiStatus::default());
             // SAFETY: the request is of this communicator and not yet ended; flag and status are
             // written before the call returns.
             self.call(what, |functions| unsafe {
@@ -213,9 +213,9 @@ impl Mpi {
     fn send_part(
         &self,
         to: u32,
-        tag: Tag,
+        tag: MessageTag,
         part: Vec<u8>,
-        wait: &Wait<'_>,
+        wait: &PeerWait<'_>,
     ) -> Result<(), PeerError> {
         // Until the request has ended the memory is the library's.
         let part = Box::leak(part.into_boxed_slice());
@@ -242,9 +242,9 @@ impl Mpi {
     fn receive_part(
         &self,
         from: u32,
-        tag: Tag,
+        tag: MessageTag,
         bytes: usize,
-        wait: &Wait<'_>,
+        wait: &PeerWait<'_>,
     ) -> Result<Vec<u8>, PeerError> {
         let part = Box::leak(vec![0_u8; bytes].into_boxed_slice());
         let whole = std::ptr::from_mut(part);
@@ -267,8 +267,8 @@ impl Mpi {
     }
 
     /// Whose message of this kind has come, if any has.
-    fn probe(&self, from: Option<u32>, tag: Tag) -> Result<Option<u32>, PeerError> {
-        let (mut flag, mut status) = (0, Status::default());
+    fn probe(&self, from: Option<u32>, tag: MessageTag) -> Result<Option<u32>, PeerError> {
+        let (mut flag, mut status) = (0, MpiStatus::default());
         let (source, tag) = (from.map_or(ANY_SOURCE, |from| from as c_int), tag as c_int);
         let world = handle(self.abi.comm_world);
         // SAFETY: flag and status are written before the call returns.
@@ -288,12 +288,23 @@ impl Peers for Mpi {
         self.size
     }
 
-    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(
+        &self,
+        to: u32,
+        tag: MessageTag,
+        bytes: &[u8],
+        wait: &PeerWait<'_>,
+    ) -> Result<(), PeerError> {
         self.send_part(to, tag, (bytes.len() as u64).to_le_bytes().to_vec(), wait)?;
         bytes.chunks(PART_BYTES).try_for_each(|part| self.send_part(to, tag, part.to_vec(), wait))
     }
 
-    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(
+        &self,
+        from: u32,
+        tag: MessageTag,
+        wait: &PeerWait<'_>,
+    ) -> Result<Vec<u8>, PeerError> {
         let mut asked = 0;
         while self.probe(Some(from), tag)?.is_none() {
             pause(&mut asked, wait)?;
@@ -308,11 +319,11 @@ impl Peers for Mpi {
         Ok(bytes)
     }
 
-    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError> {
+    fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError> {
         self.probe(None, tag)
     }
 
-    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn barrier(&self, wait: &PeerWait<'_>) -> Result<(), PeerError> {
         let mut request = null_mut();
         // SAFETY: the request is written before the call returns.
         self.call("the barrier", |functions| unsafe {
@@ -323,7 +334,7 @@ impl Peers for Mpi {
 }
 
 /// Leaves the processor to others; an error when it is time to give up.
-fn pause(asked: &mut u32, wait: &Wait<'_>) -> Result<(), PeerError> {
+fn pause(asked: &mut u32, wait: &PeerWait<'_>) -> Result<(), PeerError> {
     wait.check()?;
     thread::sleep(if *asked < SOON { POLL_SOON } else { POLL_LATER });
     *asked += 1;

@@ -17,7 +17,7 @@ use crate::runner::series::RunSeries;
 use crate::runner::{RunError, WorkContext};
 use crate::settings::Settings;
 
-type Mail = BTreeMap<(u32, u32, Tag), VecDeque<Vec<u8>>>;
+type Mail = BTreeMap<(u32, u32, MessageTag), VecDeque<Vec<u8>>>;
 
 /// The ranks of one process.
 struct Threads {
@@ -44,13 +44,24 @@ impl Peers for Threads {
         self.size
     }
 
-    fn send(&self, to: u32, tag: Tag, bytes: &[u8], _: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(
+        &self,
+        to: u32,
+        tag: MessageTag,
+        bytes: &[u8],
+        _: &PeerWait<'_>,
+    ) -> Result<(), PeerError> {
         let mut mail = self.mail.lock();
         mail.entry((self.rank, to, tag)).or_default().push_back(bytes.to_vec());
         Ok(())
     }
 
-    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(
+        &self,
+        from: u32,
+        tag: MessageTag,
+        wait: &PeerWait<'_>,
+    ) -> Result<Vec<u8>, PeerError> {
         loop {
             let come =
                 self.mail.lock().get_mut(&(from, self.rank, tag)).and_then(VecDeque::pop_front);
@@ -62,7 +73,7 @@ impl Peers for Threads {
         }
     }
 
-    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError> {
+    fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError> {
         let mail = self.mail.lock();
         let come = mail
             .iter()
@@ -70,7 +81,7 @@ impl Peers for Threads {
         Ok(come.map(|((from, _, _), _)| *from))
     }
 
-    fn barrier(&self, _: &Wait<'_>) -> Result<(), PeerError> {
+    fn barrier(&self, _: &PeerWait<'_>) -> Result<(), PeerError> {
         self.meeting.wait();
         Ok(())
     }
@@ -125,23 +136,29 @@ fn ran_by<P: Peers + 'static>(
 }
 
 /// Whoever is silent for so long is given up here; a thread that is alive answers sooner.
-const LIMITS: Limits = {
+const LIMITS: ExchangeLimits = {
     let seconds = Duration::from_secs(10);
-    Limits { ready: seconds, trigger: seconds, end: seconds, record: seconds, part: seconds }
+    ExchangeLimits {
+        ready: seconds,
+        trigger: seconds,
+        end: seconds,
+        record: seconds,
+        part: seconds,
+    }
 };
 
 /// A rank that dies when it would send its n-th message of a kind: from then on nothing of it arrives,
 /// and nothing arrives at it.
 struct Mortal {
     rank: Arc<Threads>,
-    dies: Option<(Tag, u32)>,
+    dies: Option<(MessageTag, u32)>,
     sent: AtomicU32,
     is_dead: AtomicBool,
 }
 
 impl Mortal {
     /// Of three ranks the last one dies then.
-    fn ranks(dies: (Tag, u32)) -> Vec<Arc<Self>> {
+    fn ranks(dies: (MessageTag, u32)) -> Vec<Arc<Self>> {
         let mortal = |rank: Arc<Threads>| Self {
             dies: (rank.rank == 2).then_some(dies),
             rank,
@@ -166,7 +183,13 @@ impl Peers for Mortal {
         self.rank.size()
     }
 
-    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn send(
+        &self,
+        to: u32,
+        tag: MessageTag,
+        bytes: &[u8],
+        wait: &PeerWait<'_>,
+    ) -> Result<(), PeerError> {
         if let Some((last, count)) = self.dies
             && tag == last
             && self.sent.fetch_add(1, Ordering::Relaxed) + 1 == count
@@ -177,17 +200,22 @@ impl Peers for Mortal {
         self.rank.send(to, tag, bytes, wait)
     }
 
-    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+    fn receive(
+        &self,
+        from: u32,
+        tag: MessageTag,
+        wait: &PeerWait<'_>,
+    ) -> Result<Vec<u8>, PeerError> {
         self.check()?;
         self.rank.receive(from, tag, wait)
     }
 
-    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError> {
+    fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError> {
         self.check()?;
         self.rank.arrived(tag)
     }
 
-    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError> {
+    fn barrier(&self, wait: &PeerWait<'_>) -> Result<(), PeerError> {
         self.check()?;
         self.rank.barrier(wait)
     }
@@ -253,8 +281,8 @@ fn another_plan_is_refused_before_the_run() {
 fn a_silent_host_is_given_up_in_time() {
     let ranks = Threads::ranks(2);
     let interrupted = || false;
-    let wait = Wait::at_most(Duration::from_millis(50), &interrupted);
-    let error = ranks[0].receive(1, Tag::Ready, &wait).unwrap_err();
+    let wait = PeerWait::at_most(Duration::from_millis(50), &interrupted);
+    let error = ranks[0].receive(1, MessageTag::Ready, &wait).unwrap_err();
     assert_eq!(error, PeerError::Silent(Duration::from_millis(50)));
     // And a signal ends any wait for others.
     let signals = Arc::new(AtomicU8::new(1));
@@ -316,7 +344,7 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
 fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
     // It had joined, and was to say that it is connected.
-    let runs = ran_by(Mortal::ranks((Tag::Ready, 3)), |_| (settings(dir.path()), script()));
+    let runs = ran_by(Mortal::ranks((MessageTag::Ready, 3)), |_| (settings(dir.path()), script()));
     for run in &runs[..2] {
         let error = run.as_ref().unwrap_err().to_string();
         assert!(error.contains("share 3 of 3: no answer from another host"), "{error}");
@@ -325,7 +353,7 @@ fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
 }
 
 /// The record of all, of which the third host's share is missing, and its own folder, which has all.
-fn incomplete(dies: (Tag, u32)) {
+fn incomplete(dies: (MessageTag, u32)) {
     let dir = tempfile::tempdir().unwrap();
     let runs = ran_by(Mortal::ranks(dies), |rank| {
         (Settings { out: dir.path().join(rank.to_string()), ..settings(dir.path()) }, script())
@@ -347,12 +375,12 @@ fn incomplete(dies: (Tag, u32)) {
 
 #[test]
 fn a_host_that_dies_in_the_run_leaves_an_incomplete_record() {
-    incomplete((Tag::Ended, 1));
+    incomplete((MessageTag::Ended, 1));
 }
 
 #[test]
 fn a_host_that_dies_while_its_record_is_gathered_leaves_an_incomplete_record() {
-    incomplete((Tag::Record, 3));
+    incomplete((MessageTag::Record, 3));
 }
 
 #[test]

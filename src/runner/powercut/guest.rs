@@ -255,7 +255,7 @@ impl Drop for Machine {
 
 /// Work for a restored guest.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Order<'a> {
+pub struct GuestWork<'a> {
     /// `load`, `run` or `verify`.
     pub work: &'static str,
     pub settings: &'a [String],
@@ -267,7 +267,7 @@ pub struct Order<'a> {
     pub keeps_disk: bool,
 }
 
-impl Order<'_> {
+impl GuestWork<'_> {
     pub fn write(&self, folder: &Path, engine: GuestEngine) -> Result<(), RunError> {
         let length = self.ledger.len();
         let mut bytes = self.text(engine).into_bytes();

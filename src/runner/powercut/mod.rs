@@ -27,8 +27,8 @@ use crate::record::ledger;
 use crate::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
 
 use disk::Disk;
-use guest::{Machine, Order, Programs, write_disk};
-use nbd::Served;
+use guest::{GuestWork, Machine, Programs, write_disk};
+use nbd::ServedDisk;
 
 /// A guest that has not done an order within this hangs.
 const GUEST_LIMIT: Duration = Duration::from_secs(900);
@@ -135,7 +135,7 @@ impl<'a> TestBed<'a> {
 
     fn load(&self) -> Result<(), RunError> {
         let served = self.serve(Disk::of(&self.path("loaded.img")))?;
-        let (said, code) = self.order(&Order { work: "load", ..Order::default() })?;
+        let (said, code) = self.order(&GuestWork { work: "load", ..GuestWork::default() })?;
         served.disk.lock().write_all().map_err(failed("writing the loaded disk"))?;
         match code {
             0 => Ok(()),
@@ -208,7 +208,8 @@ impl<'a> TestBed<'a> {
         let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
         served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
         let seed = draw_seed()?;
-        let order = Order { work: "run", settings: &trial.settings, seed, ..Order::default() };
+        let order =
+            GuestWork { work: "run", settings: &trial.settings, seed, ..GuestWork::default() };
         order.write(self.folder, self.request.engine)?;
         let port = self.path("port");
         let mut machine = Machine::restore(&self.programs, self.folder)?;
@@ -234,7 +235,8 @@ impl<'a> TestBed<'a> {
         }
         let bytes = fs::read(&ledger_file).map_err(failed("reading the ledger"))?;
         let keeps_disk = self.request.keep.is_some();
-        let order = Order { work: "verify", ledger: &bytes, keeps_disk, ..Order::default() };
+        let order =
+            GuestWork { work: "verify", ledger: &bytes, keeps_disk, ..GuestWork::default() };
         let (said, code) = self.order(&order)?;
         let cut = Cut {
             acknowledged_commits: kept.commits.len() as u64,
@@ -254,7 +256,7 @@ impl<'a> TestBed<'a> {
     }
 
     /// Keeps a cut's ledger and the disk as it was recovered.
-    fn keep(&self, trial: &Trial, served: &Served) -> Result<Option<String>, RunError> {
+    fn keep(&self, trial: &Trial, served: &ServedDisk) -> Result<Option<String>, RunError> {
         let Some(keep) = &self.request.keep else { return Ok(None) };
         let name = trial.name().replace(", ", "-").replace(' ', "-");
         let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1)).display().to_string();
@@ -268,13 +270,13 @@ impl<'a> TestBed<'a> {
         Ok(Some(place))
     }
 
-    fn serve(&self, disk: std::io::Result<Disk>) -> Result<Served, RunError> {
-        let served = disk.and_then(|disk| Served::start(disk, &self.path("disk")));
+    fn serve(&self, disk: std::io::Result<Disk>) -> Result<ServedDisk, RunError> {
+        let served = disk.and_then(|disk| ServedDisk::start(disk, &self.path("disk")));
         served.map_err(failed("serving the guest's disk"))
     }
 
     /// Restores the guest for an order, and returns its output and exit code.
-    fn order(&self, order: &Order<'_>) -> Result<(String, u8), RunError> {
+    fn order(&self, order: &GuestWork<'_>) -> Result<(String, u8), RunError> {
         order.write(self.folder, self.request.engine)?;
         let mut machine = Machine::restore(&self.programs, self.folder)?;
         self.wait(&mut machine, GUEST_LIMIT, |machine| machine.outcome().is_some())?;

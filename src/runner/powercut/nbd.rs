@@ -36,13 +36,13 @@ const LENGTH_MAX: u32 = 64 << 20;
 const POLL: Duration = Duration::from_millis(5);
 
 /// A disk that is served, until this is dropped.
-pub struct Served {
+pub struct ServedDisk {
     pub disk: Arc<Mutex<Disk>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Served {
+impl ServedDisk {
     pub fn start(disk: Disk, socket: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket)?;
@@ -53,7 +53,7 @@ impl Served {
             while !ended.load(Ordering::Relaxed) {
                 match listener.accept() {
                     // A machine that is killed ends its connection so.
-                    Ok((stream, _)) => drop(Connection { stream, disk: &served }.serve(&ended)),
+                    Ok((stream, _)) => drop(NbdConnection { stream, disk: &served }.serve(&ended)),
                     Err(_) => std::thread::sleep(POLL),
                 }
             }
@@ -63,7 +63,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedDisk {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -72,12 +72,12 @@ impl Drop for Served {
     }
 }
 
-struct Connection<'a> {
+struct NbdConnection<'a> {
     stream: UnixStream,
     disk: &'a Mutex<Disk>,
 }
 
-impl Connection<'_> {
+impl NbdConnection<'_> {
     fn serve(mut self, is_over: &AtomicBool) -> io::Result<()> {
         self.stream.set_nonblocking(false)?;
         if self.negotiate()? {
@@ -175,9 +175,9 @@ mod tests {
     use super::super::disk::DiskKind;
     use super::*;
 
-    struct Client(UnixStream);
+    struct NbdClient(UnixStream);
 
-    impl Client {
+    impl NbdClient {
         fn request(&mut self, flags: u16, kind: u16, offset: u64, length: u32, data: &[u8]) {
             let head = [&REQUEST.to_be_bytes()[..], &flags.to_be_bytes(), &kind.to_be_bytes()];
             let tail = [&[9; 8][..], &offset.to_be_bytes(), &length.to_be_bytes(), data];
@@ -200,8 +200,8 @@ mod tests {
         let (base, socket) = (folder.path().join("base"), folder.path().join("sock"));
         std::fs::write(&base, vec![1; 16384]).unwrap();
         let disk = Disk::over(&base, &folder.path().join("own")).unwrap();
-        let served = Served::start(disk, &socket).unwrap();
-        let mut client = Client(UnixStream::connect(&socket).unwrap());
+        let served = ServedDisk::start(disk, &socket).unwrap();
+        let mut client = NbdClient(UnixStream::connect(&socket).unwrap());
         let mut greeting = [0; 18];
         client.0.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting, b"NBDMAGICIHAVEOPT\0\x03");

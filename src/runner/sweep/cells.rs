@@ -12,7 +12,7 @@ use super::together;
 use crate::analysis::break_point::{self, LoadHeld};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, CellFailure, SweepCell};
-use crate::record::{Folder, RecordError, Run, Status};
+use crate::record::{RecordError, RecordFolder, Run, Status};
 use crate::report::numbers::{micros, or_dash, rate, span};
 use crate::settings::Settings;
 
@@ -118,7 +118,7 @@ pub(super) fn drive(
     planned: &Planned,
     settings: Settings,
     CellRun { number, repeat }: CellRun,
-    begin: impl FnOnce() -> Result<Folder, RecordError>,
+    begin: impl FnOnce() -> Result<RecordFolder, RecordError>,
     context: &WorkContext<'_>,
 ) -> Result<RunWithFolder, RunError> {
     let engine = context.open(&settings)?;

@@ -13,13 +13,13 @@ use super::plan::Planned;
 use crate::engine::file_lock::FileLock;
 use crate::record::folder::open_unlinked;
 use crate::record::sweep::{self as kept, FORMAT, Sweep, SweepPlan};
-use crate::record::{Folder, RecordError, Status, moment};
+use crate::record::{RecordError, RecordFolder, Status, moment};
 
 const LOCK: &str = "sweep.lock";
 
 /// A sweep's folder, for as long as this petal works in it.
 pub struct SweepFolder {
-    pub folder: Folder,
+    pub folder: RecordFolder,
     pub sweep: Sweep,
     /// Half cells that were removed.
     pub removed: Vec<String>,
@@ -67,7 +67,7 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
     let damaged = kept::set_damaged_aside(dir, &sweep)?;
     let is_done = left(&sweep).is_empty();
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
-    let folder = Folder::open(dir);
+    let folder = RecordFolder::open(dir);
     kept::save(&folder, &sweep)?;
     Ok(SweepFolder { folder, sweep, removed, damaged, _lock: lock })
 }

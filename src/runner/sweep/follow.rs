@@ -12,8 +12,8 @@ use super::SweepRequest;
 use super::cells::drive;
 use super::order::CellRun;
 use super::plan::{Planned, plan};
-use super::together::{Next, check_hosts, or_call_off};
-use crate::record::Folder;
+use super::together::{SweepMessage, check_hosts, or_call_off};
+use crate::record::RecordFolder;
 use crate::record::sweep::SweepPlan;
 use crate::settings::Settings;
 use crate::workload::share::Share;
@@ -30,14 +30,14 @@ pub fn follow(
     hosts: &Together,
 ) -> Result<(), RunError> {
     let limit = if request.load { LOAD_LIMIT } else { PLAN_LIMIT };
-    let Next::Plan { petal_version, plan: first } = hosts.receive_next(limit)? else {
+    let SweepMessage::Plan { petal_version, plan: first } = hosts.receive_next(limit)? else {
         hosts.is_over();
         return Ok(());
     };
     let planned = or_call_off(context, same_plan(request, context, &petal_version, &first))?;
     hosts.agree(Ok(()))?;
     let dir = own_dir(&planned.dir, hosts.share());
-    while let Next::Cell(cell) = hosts.receive_next(PLAN_LIMIT)? {
+    while let SweepMessage::Cell(cell) = hosts.receive_next(PLAN_LIMIT)? {
         let done = or_call_off(context, share_of(cell, &planned, &first, &dir, context));
         let failed = done.and_then(|failure| failure.map_or(Ok(()), Err));
         check_hosts(context)?;
@@ -96,6 +96,6 @@ fn share_of(
     };
     let settings = Settings { seed: Some(first.seed), repeats: first.repeats, ..settings.clone() };
     let name = first.folder_name(cell.number, &factors, cell.repeat);
-    let begin = || Folder::create(dir, &name, OffsetDateTime::now_utc());
+    let begin = || RecordFolder::create(dir, &name, OffsetDateTime::now_utc());
     Ok(drive(planned, settings, cell, begin, context)?.failure)
 }

@@ -17,7 +17,7 @@ use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Swept, load};
 use crate::report;
-use crate::settings::axes::Asked;
+use crate::settings::axes::SweepArguments;
 use crate::settings::objective::Objective;
 use crate::settings::read::Sources;
 
@@ -28,7 +28,7 @@ pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
 /// A request for a sweep, beside its settings.
 pub struct SweepRequest<'a> {
-    pub asked: Asked,
+    pub asked: SweepArguments,
     pub sources: Sources<'a>,
     /// The sweep's own folder; else one named after the plan.
     pub dir: Option<PathBuf>,

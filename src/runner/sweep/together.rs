@@ -10,7 +10,7 @@ use crate::record::sweep::{Sweep, SweepPlan};
 
 /// A message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Next {
+pub(super) enum SweepMessage {
     Plan { petal_version: String, plan: Box<SweepPlan> },
     Cell(CellRun),
     End,
@@ -20,20 +20,20 @@ pub(super) enum Next {
 pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(hosts) = context.hosts.filter(|_| !left(sweep).is_empty()) else { return Ok(()) };
     let (petal_version, plan) = (sweep.petal_version.clone(), Box::new(sweep.plan.clone()));
-    hosts.send_next(&Next::Plan { petal_version, plan })?;
+    hosts.send_next(&SweepMessage::Plan { petal_version, plan })?;
     Ok(hosts.agree(Ok(()))?)
 }
 
 /// Tells the other hosts which cell comes.
 pub(super) fn send_cell(cell: CellRun, context: &WorkContext<'_>) -> Result<(), RunError> {
-    Ok(context.hosts.map_or(Ok(()), |hosts| hosts.send_next(&Next::Cell(cell)))?)
+    Ok(context.hosts.map_or(Ok(()), |hosts| hosts.send_next(&SweepMessage::Cell(cell)))?)
 }
 
 /// Tells the other hosts that there are no more cells, or that there were none.
 pub(super) fn end(context: &WorkContext<'_>) {
     if let Some(hosts) = context.hosts {
         // One that does not hear it waits in vain, and says so.
-        let _ = hosts.send_next(&Next::End);
+        let _ = hosts.send_next(&SweepMessage::End);
         hosts.is_over();
     }
 }

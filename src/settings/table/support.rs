@@ -11,7 +11,7 @@ pub struct EngineSupport {
     pub scheme: &'static str,
     /// Other names of the scheme that people write.
     pub aliases: &'static [&'static str],
-    pub address: Address,
+    pub address: UrlForm,
     /// A URL as help shows it.
     pub example: &'static str,
     /// As a person names it.
@@ -33,7 +33,7 @@ pub struct EngineSupport {
 
 /// What follows the scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Address {
+pub enum UrlForm {
     /// A file or a folder.
     Path,
     /// `//user:password@host:port,host/name`.
@@ -67,7 +67,7 @@ pub enum Support {
 impl EngineSupport {
     /// The data are worked on by petal's own process, which counts what it does itself.
     pub fn is_in_process(&self) -> bool {
-        self.address == Address::Path
+        self.address == UrlForm::Path
     }
 
     pub fn support(&self, parameter: &Parameter) -> Support {
@@ -87,7 +87,7 @@ pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 const SERVER: EngineSupport = EngineSupport {
     scheme: "",
     aliases: &[],
-    address: Address::Server,
+    address: UrlForm::Server,
     example: "",
     product: "",
     block_sizes: &[],
@@ -101,7 +101,7 @@ const SERVER: EngineSupport = EngineSupport {
 
 /// Common features of engines within petal's own process.
 const IN_PROCESS: EngineSupport = EngineSupport {
-    address: Address::Path,
+    address: UrlForm::Path,
     block_sizes: BLOCK_SIZES,
     tablespaces: false,
     ..SERVER

@@ -151,8 +151,8 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
 fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
     for engine in support::ENGINES {
         let target = match engine.address {
-            support::Address::Server => "//host/data",
-            support::Address::Path => "data",
+            support::UrlForm::Server => "//host/data",
+            support::UrlForm::Path => "data",
         };
         let db = format!("{}:{target}", engine.scheme);
         for (key, support) in engine.exceptions.iter().copied().flatten() {

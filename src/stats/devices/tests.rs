@@ -131,7 +131,7 @@ fn a_device_that_the_kernel_does_not_count_is_reported() {
 }
 
 #[test]
-fn this_machine_is_seen_or_told() {
+fn this_machine_is_counted_or_reported_as_unseen() {
     let found = find(&[std::env::current_dir().unwrap(), "not-there-yet".into()]);
     assert_eq!(found.counted.len() + found.unseen.len(), 1, "{found:?}");
 }

@@ -16,7 +16,7 @@ const DEEPEST_STACK: usize = 8;
 /// A device behind the data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Device {
+pub struct HostDevice {
     /// As /proc/diskstats prints it.
     pub name: String,
     pub model: Option<String>,
@@ -42,7 +42,7 @@ pub struct Device {
     pub free_bytes: Option<u64>,
 }
 
-impl Device {
+impl HostDevice {
     /// The folder of its facts in /sys; a partition has its own, inside its disk's.
     fn read(folder: &Path, name: &str) -> Self {
         let is_partition = folder.join("partition").exists();
@@ -78,20 +78,20 @@ fn scheduler(list: &str) -> Option<String> {
 }
 
 /// The devices, each followed by the members below it.
-pub(super) fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<Device> {
-    let mut devices: Vec<Device> = Vec::new();
+pub(super) fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<HostDevice> {
+    let mut devices: Vec<HostDevice> = Vec::new();
     for block in counted {
         let link = roots.sys.join(format!("dev/block/{}:{}", block.major, block.minor));
         let folder = fs::canonicalize(link).unwrap_or_else(|_| class_folder(roots, &block.name));
         // A device that is used as it is has none: the one that its name lies in is another's.
         let space = block.file_system.as_ref().and_then(|_| space(&block.path));
-        let device = Device {
+        let device = HostDevice {
             file_system_bytes: space.map(|(all, _)| all),
             free_bytes: space.map(|(_, free)| free),
             file_system: block.file_system.clone(),
             mount_options: block.mount_options.clone(),
             lies_on: block.lies_on.clone(),
-            ..Device::read(&folder, &block.name)
+            ..HostDevice::read(&folder, &block.name)
         };
         devices.push(device);
         members(roots, &folder, DEEPEST_STACK, &mut devices);
@@ -112,13 +112,13 @@ fn class_folder(roots: &Roots, name: &str) -> PathBuf {
 }
 
 /// Adds what a volume or RAID lies on, down to the disks, each once.
-fn members(roots: &Roots, folder: &Path, levels: usize, devices: &mut Vec<Device>) {
+fn members(roots: &Roots, folder: &Path, levels: usize, devices: &mut Vec<HostDevice>) {
     for name in slaves(folder) {
         if levels == 0 || devices.iter().any(|device| device.name == name) {
             continue;
         }
         let below = class_folder(roots, &name);
-        let mut device = Device::read(&below, &name);
+        let mut device = HostDevice::read(&below, &name);
         device.lies_on = slaves(&below);
         if device.lies_on.is_empty() {
             device.lies_on = vec![device.disk.clone().unwrap_or(name)];

@@ -39,7 +39,7 @@ impl Tree {
         HostFacts::collect_under(&self.roots(), None)
     }
 
-    fn devices(&self, name: &str, minor: u32, lies_on: &[&str]) -> Vec<Device> {
+    fn devices(&self, name: &str, minor: u32, lies_on: &[&str]) -> Vec<HostDevice> {
         let block = BlockDevice {
             name: name.into(),
             major: 8,
@@ -239,7 +239,7 @@ fn a_partition_reads_its_disks_queue() {
     ];
     tree.disk("nvme0n1", &queue);
     tree.link("sys/dev/block/8:2", "sys/devices/nvme0n1/nvme0n1p2");
-    let expected = Device {
+    let expected = HostDevice {
         name: "nvme0n1p2".into(),
         model: Some("Example SSD".into()),
         file_system: Some("xfs".into()),
@@ -254,7 +254,7 @@ fn a_partition_reads_its_disks_queue() {
         disk: Some("nvme0n1".into()),
         disk_bytes: Some(9999 * 512),
         discards: Some(true),
-        ..Device::default()
+        ..HostDevice::default()
     };
     assert_eq!(tree.devices("nvme0n1p2", 2, &["nvme0n1"]), [expected]);
 }

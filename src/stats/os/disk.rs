@@ -96,10 +96,10 @@ pub(super) fn part(count: u64, share: f64) -> u64 {
 
 /// The devices of a probe, in its order.
 #[derive(Debug, Default)]
-pub(super) struct Disks(Vec<Watched>);
+pub(super) struct Disks(Vec<WatchedDisk>);
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedDisk {
     name: String,
     data: bool,
     number: (u32, u32),
@@ -141,7 +141,7 @@ impl Wide {
 impl Disks {
     pub fn new(devices: &DataDevices) -> Self {
         let watched = |data| {
-            move |device: &BlockDevice| Watched {
+            move |device: &BlockDevice| WatchedDisk {
                 name: device.name.clone(),
                 data,
                 number: (device.major, device.minor),
@@ -179,7 +179,7 @@ impl Disks {
     }
 }
 
-impl Watched {
+impl WatchedDisk {
     fn begin_anew(&mut self) {
         if self.latest.take().is_some() {
             self.anew += 1;
@@ -307,7 +307,7 @@ mod tests {
             tree.write("proc/diskstats", &line(reads, ms));
             probe.sample()
         };
-        let read = |now: &crate::stats::os::Sample, then: &crate::stats::os::Sample| {
+        let read = |now: &crate::stats::os::OsSample, then: &crate::stats::os::OsSample| {
             now.since(then).device().map(|device| (device.read_requests, device.read_ms))
         };
         let probe = Probe::new(&found);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use petal::engine::device::{
     block,
-    layout::{Found, TargetHeader},
+    layout::{TargetContent, TargetHeader},
 };
 use petal::settings::{LoopSide, RedoStress, Settings, Verify};
 
@@ -219,7 +219,9 @@ fn device_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
 
 fn device_rows(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
     let bytes = std::fs::read(work.path("petal.dat")).unwrap();
-    let Found::Petal(header) = TargetHeader::find(&bytes) else { panic!("no header of petal's") };
+    let TargetContent::Petal(header) = TargetHeader::find(&bytes) else {
+        panic!("no header of petal's")
+    };
     let area = header.schema(schema).unwrap();
     let main = &bytes[area.main_offset as usize..];
     let blocks = main.chunks_exact(header.block_bytes as usize).take(area.rows as usize);

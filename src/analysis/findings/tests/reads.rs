@@ -167,7 +167,7 @@ fn layers_are_compared_until_the_database_stopped_telling() {
     let whole = fixture::mixed_run();
     // Half of the run was counted: beside the whole of the device's work half would be missing.
     let half = |run: &mut Run| {
-        let totals = figures::Totals::of(&whole.details.timeline[..30]);
+        let totals = figures::IntervalTotals::of(&whole.details.timeline[..30]);
         run.details.io = totals.io;
         run.details.files.iter_mut().for_each(|file| file.read_bytes /= 2);
         run.summary.counted_until = Some(CountedUntil {

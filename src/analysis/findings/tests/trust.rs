@@ -2,7 +2,7 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
-use crate::record::{Endpoint, Run, SessionLost, Severity, Suspended, fixture};
+use crate::record::{EndpointShare, Run, SessionLost, Severity, Suspended, fixture};
 use crate::stats::counters::IoCounts;
 use serde_json::json;
 
@@ -167,7 +167,7 @@ fn seconds_in_which_petal_did_not_run_are_reported() {
 
 #[test]
 fn uneven_endpoints_and_a_backlog() {
-    let endpoint = |name: &str, requests| Endpoint {
+    let endpoint = |name: &str, requests| EndpointShare {
         endpoint: name.into(),
         sessions: 4,
         is_beside: false,
@@ -188,7 +188,11 @@ fn uneven_endpoints_and_a_backlog() {
     let without_sessions = |is_beside: bool| {
         move |run: &mut Run| {
             with(1080)(run);
-            run.summary.endpoints.push(Endpoint { sessions: 0, is_beside, ..endpoint("node3", 0) });
+            run.summary.endpoints.push(EndpointShare {
+                sessions: 0,
+                is_beside,
+                ..endpoint("node3", 0)
+            });
         }
     };
     let run = gains(&["uneven-endpoints"], without_sessions(false));

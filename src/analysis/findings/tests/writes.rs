@@ -16,7 +16,7 @@ fn data_that_went_in_the_run_have_not_moved() {
 }
 
 #[test]
-fn waits_that_nobody_told_are_not_taken_for_none() {
+fn waits_that_nobody_reported_are_not_taken_for_none() {
     let mut run = fixture::mixed_run();
     run.summary.waits.clear();
     run.details.io = IoCounts::default();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{Counted, StorageCounters, status};
+use super::super::storage::{StorageCounters, StorageSnapshot, status};
 use crate::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
@@ -120,7 +120,7 @@ impl CheckpointCycles {
 }
 
 impl StorageCounters for InnodbCounters {
-    fn read(&mut self, client: &mut Client) -> Result<Counted, Error> {
+    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error> {
         let mut raw = status(client, STATUS)?;
         let mut waits = status_waits(&raw);
         if self.is_timed {
@@ -150,7 +150,7 @@ impl StorageCounters for InnodbCounters {
         ] {
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
         }
-        Ok(Counted { io: io_counts(&raw, self.page_bytes), waits, raw })
+        Ok(StorageSnapshot { io: io_counts(&raw, self.page_bytes), waits, raw })
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{Counted, StorageCounters, status};
+use super::super::storage::{StorageCounters, StorageSnapshot, status};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
@@ -53,7 +53,7 @@ pub fn perf_context_level(client: &mut Client) -> u64 {
 }
 
 impl StorageCounters for RocksdbCounters {
-    fn read(&mut self, client: &mut Client) -> Result<Counted, Error> {
+    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error> {
         let mut raw = status(client, STATUS)?;
         let level = perf_context_level(client);
         if level >= COUNTS {
@@ -66,7 +66,7 @@ impl StorageCounters for RocksdbCounters {
             let value = raw.get(from).copied();
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
         }
-        Ok(Counted { io: io_counts(&raw), waits: waits(&raw, level >= TIMES), raw })
+        Ok(StorageSnapshot { io: io_counts(&raw), waits: waits(&raw, level >= TIMES), raw })
     }
 }
 

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shapes_a_result_is_told_and_what_does_not_is_not() {
+    fn what_shapes_a_result_is_reported_and_what_does_not_is_not() {
         let settings = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             pairs.collect::<ServerSettings>()

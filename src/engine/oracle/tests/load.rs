@@ -5,7 +5,7 @@ use crate::workload::scatter::Permutation;
 
 #[test]
 fn a_load_sends_this() {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_users", &[&["IOPS"]])
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1030", "1030", "1"]])
@@ -84,7 +84,7 @@ fn a_load_sends_this() {
 
 /// Statements, without queries, that a load of 1,500 rows sends.
 fn sent_by(url: &str, schemas: &[u32], degree: u32) -> Vec<String> {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1500", "1500", "1"]]);
     let settings = Settings { db: TargetUrl::parse(url).unwrap(), ..settings() };
@@ -145,7 +145,7 @@ fn further_schemas_are_copies_where_that_is_asked() {
 
 #[test]
 fn a_statement_under_way_is_cancelled_when_another_loader_fails() {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("'INSTANCE'", &[&["2"]])
         .hangs_until("COMMENT ON TABLE petal2", |sent| sent.count_sent("CREATE INDEX petal1") > 0)
@@ -161,7 +161,7 @@ fn a_statement_under_way_is_cancelled_when_another_loader_fails() {
 
 #[test]
 fn a_load_that_is_not_one_row_per_block_is_no_load() {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_users", &[&["IOPS"]])
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1024", "512", "2"]]);
@@ -173,7 +173,7 @@ fn a_load_that_is_not_one_row_per_block_is_no_load() {
 
 #[test]
 fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);
     let db = TargetUrl::parse("oracle://petal:s3cret@db1/svc?tablespace=fast").unwrap();
@@ -196,7 +196,7 @@ fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
 
 #[test]
 fn what_is_in_the_way_stays() {
-    let refusal = |scripted: &Scripted, replace| {
+    let refusal = |scripted: &ScriptedOracle, replace| {
         let engine = engine(scripted, &settings());
         engine.load(&plan_of(1, replace), &Silent, &unlimited()).unwrap_err().to_string()
     };
@@ -209,7 +209,7 @@ fn what_is_in_the_way_stays() {
 #[test]
 fn data_that_this_petal_cannot_read_stay_unless_they_are_to_be_replaced() {
     let later = || loaded().answers("FROM petal_meta", &[&["1", "format", "2"]]);
-    let load = |scripted: &Scripted, replace| {
+    let load = |scripted: &ScriptedOracle, replace| {
         engine(scripted, &settings()).load(&plan_of(1, replace), &Silent, &unlimited())
     };
     let kept = later();
@@ -225,11 +225,11 @@ fn data_that_this_petal_cannot_read_stay_unless_they_are_to_be_replaced() {
 #[test]
 fn a_load_ends_in_our_words_with_place_and_code() {
     let base = || {
-        Scripted::default()
+        ScriptedOracle::default()
             .answers("FROM user_users", &[&["IOPS"]])
             .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
     };
-    let shown = |scripted: Scripted| {
+    let shown = |scripted: ScriptedOracle| {
         let engine = engine(&scripted, &settings());
         let error = engine.load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
         assert!(matches!(error, EngineError::Environment(_)), "{error:?}");

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::link::LinkError;
-use super::scripted::{Scripted, error};
+use super::scripted::{ScriptedOracle, error};
 use super::*;
 use crate::engine::server::scripted::operation;
 use crate::engine::{Batch, Outcomes, Silent};
@@ -35,7 +35,7 @@ fn settings() -> Settings {
     Settings { db, commit_wait: true, ..Settings::default() }
 }
 
-fn engine(scripted: &Scripted, settings: &Settings) -> Oracle {
+fn engine(scripted: &ScriptedOracle, settings: &Settings) -> Oracle {
     let options = Options::of(settings).unwrap();
     let connector: Arc<dyn Connector> = Arc::new(scripted.clone());
     let storage = options.storage.clone();
@@ -43,7 +43,7 @@ fn engine(scripted: &Scripted, settings: &Settings) -> Oracle {
 }
 
 /// Schemas 1 to 3 of 2048 rows.
-fn loaded() -> Scripted {
+fn loaded() -> ScriptedOracle {
     let keys = [
         ("format", "1"),
         ("rows", "2048"),
@@ -62,7 +62,7 @@ fn loaded() -> Scripted {
     let tables = [&tables[..], &["PETAL3_CF1", "PETAL3_CF2"]].concat();
     let tables: Vec<[&str; 1]> = tables.into_iter().map(|table| [table]).collect();
     let tables: Vec<&[&str]> = tables.iter().map(|table| &table[..]).collect();
-    Scripted::default()
+    ScriptedOracle::default()
         .answers("FROM user_tables", &tables)
         .answers("FROM user_tab_comments", &tables)
         .answers("FROM petal_meta", &meta)

@@ -298,7 +298,7 @@ fn the_block_names_only_what_the_session_does() {
 
 #[test]
 fn sessions_use_hints_where_the_version_can_ignore_them() {
-    let of = |scripted: Scripted| {
+    let of = |scripted: ScriptedOracle| {
         drop(engine(&scripted, &settings()).connect(seat(1, 1)).unwrap());
         let sent = scripted.sent();
         sent.iter().filter(|line| line.contains("optimizer_ignore")).count()

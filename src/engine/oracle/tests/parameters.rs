@@ -132,7 +132,7 @@ fn think_tm_sends_nothing_of_its_own() {
 }
 
 /// The statements in the loop's text, and what it is called with.
-fn server_sends(scripted: &Scripted, settings: &Settings) -> String {
+fn server_sends(scripted: &ScriptedOracle, settings: &Settings) -> String {
     let engine = engine(scripted, settings);
     let batch = [operation(Kind::Select, 2, 1, 64), operation(Kind::Update, 2, 100, 8)];
     let (_, result) = execute(&engine, seat(1, 2), &batch);
@@ -186,7 +186,7 @@ fn use_slob_schemas() {
 }
 
 fn load_sends(plan: &LoadPlan, url: &str) -> String {
-    let scripted = Scripted::default()
+    let scripted = ScriptedOracle::default()
         .answers("FROM user_users", &[&["IOPS"]])
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);

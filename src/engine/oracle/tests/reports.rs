@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::{ReportContent, ServerReport};
-use crate::stats::database_interval::WaitTotal;
+use crate::stats::database_interval::WaitSum;
 
 fn text(report: &ServerReport) -> &str {
     let ReportContent::Text(text) = &report.content else { panic!("{report:?}") };
@@ -67,7 +67,7 @@ const IRIS: [&str; 2] = ["1", "iris"];
 const START: &str = "01-Jun-25 08:00:00";
 
 /// What PERFSTAT keeps of five minutes.
-fn perfstat() -> Scripted {
+fn perfstat() -> ScriptedOracle {
     let first = snapshot("101", IRIS, [START, "02-Jun-25 10:00:00", "802173600"]);
     let last = snapshot("102", IRIS, [START, "02-Jun-25 10:05:00", "802173900"]);
     loaded()
@@ -124,8 +124,8 @@ fn statspacks_tables_are_differences_between_two_snapshots() {
     assert_eq!((interval.times_us["DB CPU"], interval.os["BUSY_TIME"]), (594e6, 72_960.0));
     let read = &interval.events[0];
     assert_eq!(read.event, "db file sequential read");
-    assert_eq!(read.foreground, WaitTotal { waits: 26_899_900.0, time_us: 8_911.6e6 });
-    assert_eq!(read.background, WaitTotal { waits: 220.0, time_us: 1e5 });
+    assert_eq!(read.foreground, WaitSum { waits: 26_899_900.0, time_us: 8_911.6e6 });
+    assert_eq!(read.background, WaitSum { waits: 220.0, time_us: 1e5 });
 }
 
 /// What the script says where these two snapshots make no report.

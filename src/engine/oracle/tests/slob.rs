@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub fn slobs() -> Scripted {
-    Scripted::default()
+pub fn slobs() -> ScriptedOracle {
+    ScriptedOracle::default()
         .answers(
             "FROM all_tables",
             &[
@@ -52,11 +52,11 @@ fn what_is_not_slobs_is_reported() {
     let unindexed = slobs().answers("FROM all_indexes", &[]);
     let error = engine(&unindexed, &settings).loaded().unwrap_err();
     assert!(error.to_string().contains("no index on CUSTID"), "{error}");
-    assert!(engine(&Scripted::default(), &settings).loaded().unwrap().is_empty());
+    assert!(engine(&ScriptedOracle::default(), &settings).loaded().unwrap().is_empty());
 }
 
 /// What the record says of the sizes, and bytes of the first main table, its index, and all data.
-fn sizes(scripted: &Scripted) -> (String, u64, u64, Option<u64>) {
+fn sizes(scripted: &ScriptedOracle) -> (String, u64, u64, Option<u64>) {
     let settings = Settings { use_slob_schemas: true, ..settings() };
     let engine = engine(scripted, &settings);
     let first = engine.loaded().unwrap()[0].clone();
@@ -67,8 +67,9 @@ fn sizes(scripted: &Scripted) -> (String, u64, u64, Option<u64>) {
 
 #[test]
 fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
-    let version =
-        |scripted: Scripted| scripted.answers("FROM product_component_version", &[&["19.0.0.0.0"]]);
+    let version = |scripted: ScriptedOracle| {
+        scripted.answers("FROM product_component_version", &[&["19.0.0.0.0"]])
+    };
     let seen = version(slobs()).answers(
         "FROM dba_segments",
         &[

@@ -85,7 +85,7 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
 }
 
 /// Names and commits of what is shown, with the sessions of each endpoint on these instances.
-fn told_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
+fn reported_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
     let endpoints = Endpoints {
         service_base: Some("slob".to_owned()),
         service_max: Some(instances.len() as u32),
@@ -106,15 +106,15 @@ fn told_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
 #[test]
 fn an_endpoint_is_the_instance_that_its_sessions_came_to() {
     let of = |name: &str, commits| (name.to_owned(), Some(commits));
-    assert_eq!(told_with_sessions_on(&["2"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
-    assert_eq!(told_with_sessions_on(&["2", "1"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
-    assert_eq!(told_with_sessions_on(&["1", "1"]), [of("orcl1@n1, orcl2@n2", 43)]);
-    assert_eq!(told_with_sessions_on(&["1", ""]), [of("orcl1@n1, orcl2@n2", 43)]);
+    assert_eq!(reported_with_sessions_on(&["2"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
+    assert_eq!(reported_with_sessions_on(&["2", "1"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
+    assert_eq!(reported_with_sessions_on(&["1", "1"]), [of("orcl1@n1, orcl2@n2", 43)]);
+    assert_eq!(reported_with_sessions_on(&["1", ""]), [of("orcl1@n1, orcl2@n2", 43)]);
 }
 
 #[test]
 fn settling_tells_what_the_user_may_not() {
-    let settle = |scripted: &Scripted| {
+    let settle = |scripted: &ScriptedOracle| {
         engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
     };
     assert_eq!(settle(&loaded()), ["log switch", "checkpoint"]);
@@ -129,7 +129,7 @@ fn settling_tells_what_the_user_may_not() {
 
 /// Plans of the SELECT and the UPDATE of each of three schemas: those of schemas 1 and 2 are as meant,
 /// schema 3's table is read by `access` and its UPDATE finds rows by `search`.
-fn explains(scripted: Scripted, access: &str, search: &str) -> Scripted {
+fn explains(scripted: ScriptedOracle, access: &str, search: &str) -> ScriptedOracle {
     let by = format!("BY {access}");
     let mut rows: Vec<[&str; 4]> = Vec::new();
     for (select, update, by, search) in [
@@ -206,7 +206,7 @@ fn blocks_of_16_kib() -> [&'static [&'static str]; 7] {
 #[test]
 fn the_version_is_the_full_one_where_the_view_has_it() {
     let version =
-        |scripted: Scripted| engine(&scripted, &settings()).describe(1, 1).unwrap().0.version;
+        |scripted: ScriptedOracle| engine(&scripted, &settings()).describe(1, 1).unwrap().0.version;
     let release = || loaded().answers("SELECT version FROM", &[&["19.0.0.0.0"]]);
     assert_eq!(version(release().answers("version_full", &[&["19.24.0.0.0"]])), "19.24.0.0.0");
     let old = release().fails("version_full", 904, "\"VERSION_FULL\": invalid identifier");
@@ -215,7 +215,7 @@ fn the_version_is_the_full_one_where_the_view_has_it() {
 
 #[test]
 fn hints_that_may_be_ignored_are_reported() {
-    let reported = |scripted: Scripted| {
+    let reported = |scripted: ScriptedOracle| {
         let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
         let hints = details.settings.into_iter().find(|(name, _)| name == "hints");
         hints.unwrap().1
@@ -312,7 +312,7 @@ fn describing_tells_commits_files_and_redo() {
 
 #[test]
 fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
-    let durable = |scripted: Scripted| {
+    let durable = |scripted: ScriptedOracle| {
         let loop_side = Some(LoopSide::Client);
         let client = Settings { commit_wait: false, loop_side, ..settings() };
         let (_, details) = engine(&scripted, &client).describe(1, 1).unwrap();
@@ -330,7 +330,7 @@ fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
 
 #[test]
 fn where_nobody_is_granted_alter_system_the_procedures_of_amazon_rds_are_called() {
-    let settled = |scripted: &Scripted| {
+    let settled = |scripted: &ScriptedOracle| {
         engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
     };
     let rds = loaded().fails("ALTER SYSTEM", 1031, "insufficient privileges");

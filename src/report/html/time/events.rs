@@ -3,7 +3,7 @@
 use super::super::super::charts::{Chart, Color, PlotAxis, Scale, Variant};
 use super::super::super::distinct;
 use super::super::super::numbers::decimal;
-use super::{Piece, TimeAxis};
+use super::{ChartPiece, TimeAxis};
 use crate::record::{Finding, Run, Second};
 
 /// More events than this are marked in their lane alone, not in every chart.
@@ -37,7 +37,7 @@ impl Lane {
         if self.is_state { 0.12 } else { 0.22 }
     }
 
-    fn within(&self, piece: &Piece<'_>) -> usize {
+    fn within(&self, piece: &ChartPiece<'_>) -> usize {
         let (begin, end) = (piece.begin_s(), piece.end_s());
         self.spans.iter().filter(|(from, to)| *from < end && *to > begin).count()
     }
@@ -124,7 +124,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
             plot.rectangles(&spans, lane.color, if lane.is_state { 0.45 } else { 0.9 });
         }
     });
-    let row = |piece: &Piece<'_>| {
+    let row = |piece: &ChartPiece<'_>| {
         let counted = names.iter().map(|name| {
             let of_name = lanes.iter().filter(|lane| lane.name == *name);
             match of_name.map(|lane| (lane.within(piece), lane.is_state)).max() {

@@ -4,7 +4,7 @@
 use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
-use super::{PERCENTILES, Piece, TimeAxis, known_runs};
+use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
 use crate::analysis::steady::median;
 use crate::record::latency_log::Spread;
 use crate::stats::histogram::LatencySummary;
@@ -12,7 +12,7 @@ use crate::stats::histogram::LatencySummary;
 const HEIGHT: f64 = 250.0;
 
 #[derive(Debug, Clone, Copy)]
-struct Percentiles {
+struct ChartPercentiles {
     p50: f64,
     p90: f64,
     p99: f64,
@@ -20,12 +20,12 @@ struct Percentiles {
     count: u64,
 }
 
-fn percentiles(piece: &Piece<'_>, kind: &str) -> Option<Percentiles> {
+fn percentiles(piece: &ChartPiece<'_>, kind: &str) -> Option<ChartPercentiles> {
     type Pick = fn(&LatencySummary) -> Option<f64>;
     let all = || piece.seconds.iter().filter_map(|second| second.latency_us.get(kind));
     let middle = |pick: Pick| median(all().filter_map(pick));
     let worst = |pick: Pick| all().filter_map(pick).reduce(f64::max);
-    Some(Percentiles {
+    Some(ChartPercentiles {
         p50: middle(|latency| latency.p50)?,
         p90: middle(|latency| latency.p90)?,
         p99: worst(|latency| latency.p99)?,
@@ -41,7 +41,7 @@ pub(super) fn of_kind(
     number: usize,
 ) -> Option<Chart> {
     let pieces = &axis.pieces;
-    let values: Vec<Option<Percentiles>> =
+    let values: Vec<Option<ChartPercentiles>> =
         pieces.iter().map(|piece| percentiles(piece, kind)).collect();
     let known = || values.iter().flatten();
     known().next()?;
@@ -61,9 +61,10 @@ pub(super) fn of_kind(
         });
         Variant { name, svg }
     };
-    let row = |(piece, value): (&Piece<'_>, &Option<Percentiles>)| {
+    let row = |(piece, value): (&ChartPiece<'_>, &Option<ChartPercentiles>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
-        let figures: [fn(Percentiles) -> f64; 4] = [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
+        let figures: [fn(ChartPercentiles) -> f64; 4] =
+            [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
         cells.extend(figures.map(|figure| or_dash(*value, |value| micros(figure(value)))));
         cells.push(or_dash(*value, |value| whole(value.count)));
         cells
@@ -108,8 +109,8 @@ pub(super) fn of_kind(
     })
 }
 
-fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], has_bands: bool) {
-    type Pick = fn(&Percentiles) -> f64;
+fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_bands: bool) {
+    type Pick = fn(&ChartPercentiles) -> f64;
     struct Edge {
         upper: Pick,
         lower: Option<Pick>,

@@ -9,7 +9,7 @@ mod latency;
 mod processors;
 mod rates;
 
-use super::super::charts::{Chart, Color, Frame, Plot, PlotAxis, Scale, Use};
+use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
 use crate::record::latency_log::Spreads;
 use crate::record::{Run, Second};
@@ -22,11 +22,11 @@ const HEIGHT: f64 = 200.0;
 /// Left of every chart, for the longest name of an event, so that all begin at one place.
 const ROOM: f64 = 122.0;
 
-struct Piece<'a> {
+struct ChartPiece<'a> {
     seconds: &'a [Second],
 }
 
-impl Piece<'_> {
+impl ChartPiece<'_> {
     fn begin_s(&self) -> f64 {
         self.seconds.first().map_or(0.0, |second| second.from_s)
     }
@@ -40,19 +40,19 @@ impl Piece<'_> {
     }
 }
 
-fn pieces(timeline: &[Second]) -> Vec<Piece<'_>> {
+fn pieces(timeline: &[Second]) -> Vec<ChartPiece<'_>> {
     // What is left of the last second has no rate to compare.
     let whole = match timeline.split_last() {
         Some((last, before)) if last.length_s < SECOND_S_MIN => before,
         _ => timeline,
     };
     let length = whole.len().div_ceil(PIECES_MAX).max(1);
-    whole.chunks(length).map(|seconds| Piece { seconds }).collect()
+    whole.chunks(length).map(|seconds| ChartPiece { seconds }).collect()
 }
 
 /// Mean, least and most of a figure in one piece; None where a second lacks it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Level {
+struct ChartRange {
     mean: f64,
     least: f64,
     most: f64,
@@ -60,10 +60,10 @@ struct Level {
 
 /// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
 fn level(
-    piece: &Piece<'_>,
+    piece: &ChartPiece<'_>,
     amount: impl Fn(&Second) -> Option<f64>,
     per: impl Fn(&Second) -> Option<f64>,
-) -> Option<Level> {
+) -> Option<ChartRange> {
     let mut sum = (0.0, 0.0);
     let (mut least, mut most) = (f64::MAX, f64::MIN);
     for second in piece.seconds {
@@ -73,13 +73,13 @@ fn level(
             (least, most) = (least.min(amount / per), most.max(amount / per));
         }
     }
-    (sum.1 > 0.0).then(|| Level { mean: sum.0 / sum.1, least, most })
+    (sum.1 > 0.0).then(|| ChartRange { mean: sum.0 / sum.1, least, most })
 }
 
 /// The time of a run, as all of its charts have it.
 struct TimeAxis<'a> {
     run: &'a Run,
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<ChartPiece<'a>>,
     lanes: Vec<Lane>,
 }
 
@@ -111,11 +111,11 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
 
 impl TimeAxis<'_> {
     fn begin_s(&self) -> f64 {
-        self.pieces.first().map_or(0.0, Piece::begin_s)
+        self.pieces.first().map_or(0.0, ChartPiece::begin_s)
     }
 
     fn end_s(&self) -> f64 {
-        self.pieces.last().map_or(self.run.summary.elapsed_s, Piece::end_s)
+        self.pieces.last().map_or(self.run.summary.elapsed_s, ChartPiece::end_s)
     }
 
     /// What a chart's note says of its pieces.
@@ -141,8 +141,9 @@ impl TimeAxis<'_> {
             "seconds since the trigger",
         );
         let (low, high) = (y.scale.from(), y.scale.to());
-        let (y, width, shown) = (y.with_room(ROOM), WIDTH, Use::Page);
-        let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });
+        let (y, width, shown) = (y.with_room(ROOM), WIDTH, ChartUse::Page);
+        let mut plot =
+            Plot::new(&ChartFrame { id, title, description, width, height, x, y, shown });
         let marked = self.lanes.iter().filter(|lane| lane.is_marked_everywhere());
         for lane in marked.filter(|_| !is_of_events) {
             let spans: Vec<_> = lane.spans.iter().map(|&(a, b)| [(a, low), (b, high)]).collect();
@@ -165,7 +166,7 @@ fn dashed(number: usize) -> &'static str {
 const PERCENTILES: Color = Color::Series(1);
 
 /// The values in a row without a gap, each at the middle of its piece.
-fn known_runs<T: Copy>(pieces: &[Piece<'_>], values: &[Option<T>]) -> Vec<Vec<(f64, T)>> {
+fn known_runs<T: Copy>(pieces: &[ChartPiece<'_>], values: &[Option<T>]) -> Vec<Vec<(f64, T)>> {
     let mut runs = vec![Vec::new()];
     for (piece, value) in pieces.iter().zip(values) {
         match (value, runs.last_mut()) {
@@ -190,7 +191,7 @@ mod tests {
         assert!(pieces.len() <= PIECES_MAX);
         assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
         let amount = |second: &Second| Some(second.ops.total as f64);
-        let levels: Vec<Level> =
+        let levels: Vec<ChartRange> =
             pieces.iter().filter_map(|piece| level(piece, amount, length)).collect();
         let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
         assert_eq!(least, 7.0);

@@ -2,7 +2,7 @@
 
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, or_dash};
-use super::{HEIGHT, Piece, TimeAxis, known_runs, length, level};
+use super::{ChartPiece, HEIGHT, TimeAxis, known_runs, length, level};
 use crate::record::Second;
 
 /// The parts of the processors' time, one upon the other.
@@ -44,7 +44,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
             });
         }
     });
-    let row = |(piece, shares): (&Piece<'_>, &Option<[f64; 4]>)| {
+    let row = |(piece, shares): (&ChartPiece<'_>, &Option<[f64; 4]>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
         cells.extend((0..4).map(|part| or_dash(*shares, |shares| decimal(shares[part], 1))));
         let rest = |shares: [f64; 4]| (100.0 - shares.iter().sum::<f64>()).max(0.0);

@@ -2,16 +2,15 @@
 
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
+use super::super::super::run::seconds::SecondFigure;
 use super::super::super::sources;
-use super::{HEIGHT, Level, Piece, TimeAxis, dashed, known_runs, length, level};
+use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length, level};
 use crate::record::Second;
-
-type Pick<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// One line of a chart of rates: its name, the amount in a second, and what that is divided by.
 struct Rate<'a> {
     name: String,
-    amount: Pick<'a>,
+    amount: SecondFigure<'a>,
     per: fn(&Second) -> Option<f64>,
 }
 
@@ -22,7 +21,7 @@ impl<'a> Rate<'a> {
 }
 
 /// What a chart of rates is called, and the color of its first line.
-struct Titles<'a> {
+struct ChartTitles<'a> {
     id: &'a str,
     title: &'a str,
     y: &'a str,
@@ -41,7 +40,7 @@ pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
         Rate::each_second(&format!("{above}, physical"), |s| megabytes(s.io?.physical_read_bytes)),
         Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.read_bytes))),
     ];
-    let titles = Titles {
+    let titles = ChartTitles {
         id: "reads",
         title: "Reads on every layer over time",
         y: "MB read per second",
@@ -60,7 +59,7 @@ pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
         Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.write_bytes))),
         Rate::each_second(&format!("{above}, log"), |s| megabytes(s.io?.redo_bytes)),
     ];
-    let titles = Titles {
+    let titles = ChartTitles {
         id: "writes",
         title: "Writes on every layer over time",
         y: "MB written per second",
@@ -90,12 +89,12 @@ pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Chart> {
     let whose = axis.run.reported_by();
     let y = &format!("PIOPS: physical requests per second ({whose})");
     let note = &format!("As {whose} counted them, without the log.");
-    let titles = Titles { id: "io", title: "Physical I/O over time", y, note, color: 0 };
+    let titles = ChartTitles { id: "io", title: "Physical I/O over time", y, note, color: 0 };
     chart_of_rates(axis, &titles, rates)
 }
 
 pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Chart> {
-    let titles = Titles {
+    let titles = ChartTitles {
         id: "operations",
         title: "Operations over time",
         y: "operations per second (petal)",
@@ -119,7 +118,7 @@ pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Chart> {
             per: |second| Some(second.device?.write_requests as f64),
         },
     ];
-    let titles = Titles {
+    let titles = ChartTitles {
         id: "device-wait",
         title: &format!("Latency of {} over time", device_name(axis)),
         y: "mean of a request, us (the device, /proc/diskstats)",
@@ -130,11 +129,15 @@ pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Chart> {
 }
 
 /// None where nobody knows any of them; a line that nobody knows is left out.
-fn chart_of_rates(axis: &TimeAxis<'_>, titles: &Titles<'_>, rates: Vec<Rate<'_>>) -> Option<Chart> {
+fn chart_of_rates(
+    axis: &TimeAxis<'_>,
+    titles: &ChartTitles<'_>,
+    rates: Vec<Rate<'_>>,
+) -> Option<Chart> {
     let pieces = &axis.pieces;
     let levels = |rate: Rate<'_>| {
         let levels = pieces.iter().map(|piece| level(piece, &rate.amount, rate.per));
-        (rate.name, levels.collect::<Vec<Option<Level>>>())
+        (rate.name, levels.collect::<Vec<Option<ChartRange>>>())
     };
     let lines = rates.into_iter().map(levels);
     let (all_names, levels): (Vec<String>, Vec<_>) =
@@ -171,7 +174,7 @@ fn chart_of_rates(axis: &TimeAxis<'_>, titles: &Titles<'_>, rates: Vec<Rate<'_>>
             head.extend([format!("{name} least"), format!("{name} most")]);
         }
     }
-    let row = |(at, piece): (usize, &Piece<'_>)| {
+    let row = |(at, piece): (usize, &ChartPiece<'_>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
         for levels in &levels {
             let level = levels[at];
@@ -200,7 +203,7 @@ fn chart_of_rates(axis: &TimeAxis<'_>, titles: &Titles<'_>, rates: Vec<Rate<'_>>
 
 fn described<'a>(
     what: &str,
-    series: impl Iterator<Item = (&'a str, &'a Vec<Option<Level>>)>,
+    series: impl Iterator<Item = (&'a str, &'a Vec<Option<ChartRange>>)>,
 ) -> String {
     let mut said = format!("{what}, over the seconds of the run.");
     for (name, levels) in series {
