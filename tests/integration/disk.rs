@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use rustix::process::Signal;
+
 use crate::support::{Mount, Workplace, contents, count, names, record};
 
 #[test]
@@ -30,7 +32,10 @@ fn a_disk_that_fills_up_during_a_load_leaves_nothing_half_done() {
     setup.until("a load under way", || {
         fs::metadata(&loading).is_ok_and(|file| file.len() > 1 << 20)
     });
+    // Held up meanwhile, so that it is not the one that takes the rest of the room.
+    setup.signal(Signal::STOP);
     disk.fill("somebody-elses");
+    setup.signal(Signal::CONT);
     setup.ends().exited(3).telling(&["petal1.db", "full", "free some room"]);
     assert!(before == contents(&disk.path("data")), "{:?}", names(&disk.path("data")));
     disk.free("somebody-elses");
