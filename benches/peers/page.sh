@@ -40,13 +40,16 @@ run() {
     echo "$name: $*" >&2
     rm -f target/peers/$name.new
     ROWS=$PWD/target/peers/$name.new "$@"
+    # What was left out keeps the rows it has.
+    [ "$(wc -l <target/peers/$name.new)" -gt 1 ] || return 0
     mv target/peers/$name.new target/peers/$name.csv
     echo "$(date -u +%F) ($built), $processor, Linux $(uname -r)" >target/peers/$name.when
 }
 run device benches/peers/device.sh
 run tmpfs env PLACE=/dev/shm benches/peers/device.sh
 run sqlite benches/peers/sqlite.sh
-run postgres benches/peers/postgres.sh "$@"
+run postgres benches/peers/postgres.sh cached "$@"
+run postgres-physical benches/peers/postgres.sh physical "$@"
 run mysql benches/peers/mysql.sh
 run load benches/peers/load.sh
 run watching benches/peers/watching.sh
@@ -58,12 +61,13 @@ tests_of() {
         device) echo "device on [^t]" ;;
         tmpfs) echo "device on tmpfs" ;;
         sqlite) echo SQLite ;;
-        postgres) echo PostgreSQL ;;
+        postgres) echo "PostgreSQL cached" ;;
+        postgres-physical) echo "PostgreSQL physical" ;;
         mysql) echo MariaDB ;;
         load | watching) echo "$1:" ;;
     esac
 }
-parts="device load mysql postgres sqlite tmpfs watching"
+parts="device load mysql postgres postgres-physical sqlite tmpfs watching"
 # The page's own figures of parts that were not measured on this machine.
 figures_before() { sed -n '/<!-- figures -->/,/<!-- end of figures -->/p' docs/performance.md; }
 days() {

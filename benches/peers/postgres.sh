@@ -2,22 +2,29 @@
 # petal beside pgbench running the same prepared SELECT on the same table of a private PostgreSQL
 # server (own folder, socket and user), and beside pgio where its folder is given.
 #
-#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [UNITS="8 64 255"] benches/peers/postgres.sh [PGIO_FOLDER]
+#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [UNITS="8 64 255"] \
+#       benches/peers/postgres.sh cached|physical [PGIO_FOLDER]
 #
 # cached: 1 GiB in shared_buffers, one session; operations are rows visited. The time of a cached block
 #   moves threefold between starts of one server, with where its memory lies: both programs run on each
 #   of STARTS starts.
 # physical: 8 GiB, shared_buffers of 64 MiB, 4 and 32 sessions, no prefetch, and the memory of the server
-#   with its page cache held to 512 MiB by a control group (skipped where none can be made: root, and the
-#   memory controller); operations are the blocks that the server says it read.
+#   with its page cache held to 600 MiB by a control group (which takes root, and the memory controller);
+#   operations are the blocks that the server says it read.
 # pgio: its own tables of the same size and number beside petal's, after a VACUUM ANALYZE, so that its runs write
 #   no hint bits. Cached, operations are the blocks that the server counted, hits and reads, which are the
-#   same for petal's runs beside it; physical, the blocks it read.
+#   same for petal's runs beside it; physical, the blocks it read: as the server plans it, a bitmap scan
+#   that reads its blocks in their order and one ahead, and by an index scan, as petal reads.
 #
 # Needs root or an ordinary user, PostgreSQL's programs, jq, and room for 20 GiB (30 with pgio).
+part=${1:-}
+pgio=${2:-}
+case $part in
+    cached | physical) ;;
+    *) echo "benches/peers/postgres.sh cached|physical [PGIO_FOLDER]" >&2 && exit 2 ;;
+esac
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-pgio=${1:-}
 programs=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 [ "$(id -u)" != 0 ] || chown postgres "$folder"
 group=/sys/fs/cgroup/petal-peers-$$
@@ -128,31 +135,33 @@ pgio_physical() {
     used runit "$seconds"
     cost $(($(blocks_read) - before)) "$pgio_idle"
 }
+pgio_by_index() { PGOPTIONS="-c enable_bitmapscan=off" pgio_physical; }
 
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
-sessions=1 scale=131072
-start -c shared_buffers=1500MB
-"$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
-if [ -n "$pgio" ]; then
-    cp -r "$pgio" "$folder/pgio"
-    unit=8 pgio_setup
-fi
-stop
-for _ in $(seq "${STARTS:-2}"); do
-    start -c shared_buffers=3GB
-    loop=server unit=255
-    petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
-    [ -z "$pgio" ] || runit 5 >/dev/null
-    for unit in ${UNITS:-8 64 255}; do
-        for loop in server set client; do
-            idle_costs
-            in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgbench petal_cached pgbench_cached
-            [ -z "$pgio" ] || [ $loop = client ] ||
-                in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgio petal_visited pgio_visited
-        done
-    done
+[ -z "$pgio" ] || cp -r "$pgio" "$folder/pgio"
+
+cached() {
+    sessions=1 scale=131072
+    start -c shared_buffers=1500MB
+    "$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
+    [ -z "$pgio" ] || unit=8 pgio_setup
     stop
-done
+    for _ in $(seq "${STARTS:-2}"); do
+        start -c shared_buffers=3GB
+        loop=server unit=255
+        petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
+        [ -z "$pgio" ] || runit 5 >/dev/null
+        for unit in ${UNITS:-8 64 255}; do
+            for loop in server set client; do
+                idle_costs
+                in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgbench petal_cached pgbench_cached
+                [ -z "$pgio" ] || [ $loop = client ] ||
+                    in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgio petal_visited pgio_visited
+            done
+        done
+        stop
+    done
+}
 
 # held MIB: a control group of so much memory that holds this script, and so the servers it starts.
 held() {
@@ -164,11 +173,15 @@ held() {
         mkdir "$group" && echo $(($1 << 20)) >"$group/memory.limit_in_bytes"
     fi 2>>"$folder/err"
 }
-if held 600; then
-    # Only the server's processes, whose parent starts in it; the group goes when they have.
-    start_held() { (echo $BASHPID >"$group/cgroup.procs" && start -c shared_buffers=64MB "$@"); }
+# Only the server's processes, whose parent starts in it; the group goes when they have.
+start_held() { (echo $BASHPID >"$group/cgroup.procs" && start -c shared_buffers=64MB "$@"); }
+
+physical() {
+    held 600 || {
+        echo "no control group for memory can be made here: PostgreSQL's physical reads are left out" >&2
+        return
+    }
     start -c shared_buffers=64MB -c wal_level=minimal -c max_wal_senders=0
-    "$petal" -q drop --db "$url" >/dev/null
     "$petal" -q setup -s 32 --scale 256M --db "$url" >/dev/null
     scale=32768 unit=64
     [ -z "$pgio" ] || sessions=32 pgio_setup
@@ -180,16 +193,16 @@ if held 600; then
     for sessions in 4 32; do
         for loop in server client; do
             idle_costs
-            in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgbench \
-                petal_physical pgbench_physical
-            [ -z "$pgio" ] ||
-                in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgio \
-                    petal_physical pgio_physical
+            test="PostgreSQL physical: LOOP=$loop, $sessions sessions"
+            in_turn "$test" pgbench petal_physical pgbench_physical
+            [ -z "$pgio" ] || [ $loop = client ] || {
+                in_turn "$test" pgio petal_physical pgio_physical
+                in_turn "$test" "pgio by index scans" petal_physical pgio_by_index
+            }
         done
     done
     stop
     rmdir "$group" || true
-else
-    echo "no control group for memory can be made here: PostgreSQL's physical reads are left out" >&2
-fi
+}
+$part
 shown

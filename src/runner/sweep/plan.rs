@@ -134,7 +134,7 @@ pub fn steps_dir(settings: &Settings, load: &ReplayOf, scales: &[f64]) -> PathBu
     let axes = vec![Axis { key: break_point::AXIS.to_owned(), values }];
     let mut asked = settings.record_map();
     ["out", "repeats", "seed"].iter().for_each(|key| drop(asked.remove(*key)));
-    asked.insert("load".to_owned(), format!("{load:?}").into());
+    asked.insert("load".to_owned(), serde_json::json!(load));
     let plan = SweepPlan { axes, settings: asked, ..SweepPlan::default() };
     dir_named_after(&plan, "replay", settings)
 }
