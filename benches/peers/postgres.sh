@@ -8,9 +8,9 @@
 # cached: 1 GiB in shared_buffers, one session; operations are rows visited. The time of a cached block
 #   moves threefold between starts of one server, with where its memory lies: both programs run on each
 #   of STARTS starts.
-# physical: 8 GiB, shared_buffers of 64 MiB, 4 and 32 sessions, no prefetch, and the memory of the server
-#   with its page cache held to 600 MiB by a control group (which takes root, and the memory controller);
-#   operations are the blocks that the server says it read.
+# physical: one session on each of 4 and four on each of 8 schemas of 1 GiB, shared_buffers of 64 MiB, no
+#   prefetch, and the memory of the server with its page cache held to 600 MiB by a control group (which takes
+#   root, and the memory controller); operations are the blocks that the server says it read.
 # pgio: its own tables of the same size and number beside petal's, after a VACUUM ANALYZE, so that its runs write
 #   no hint bits. Cached, operations are the blocks that the server counted, hits and reads, which are the
 #   same for petal's runs beside it; physical, the blocks it read: as the server plans it, a bitmap scan
@@ -50,12 +50,12 @@ blocks_read() {
 }
 
 petal_select() { # --run-time or --work-loop
-    petal_run -s "$sessions" -t 1 --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch 0 \
+    petal_run -s "$schemas" -t "$threads" --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch 0 \
         --db "$url" --no-os-perf-data TRUE "$@"
 }
 pgbench_select() { # -T or -t
     local jobs=() schema
-    for schema in $(seq "$sessions"); do
+    for schema in $(seq "$schemas"); do
         cat >"$folder/select$schema.sql" <<SQL
 \set first random(1, $scale - $unit + 1)
 SELECT count(c2) FROM (SELECT c2 FROM petal$schema.cf1
@@ -64,7 +64,7 @@ SQL
         jobs+=(-f "$folder/select$schema.sql")
     done
     PGOPTIONS="-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off -c jit=off" \
-        timed "$programs/pgbench" -n -M prepared -c "$sessions" -j 1 "${jobs[@]}" "$@"
+        timed "$programs/pgbench" -n -M prepared -c $((schemas * threads)) -j 1 "${jobs[@]}" "$@"
 }
 
 idle_costs() {
@@ -101,8 +101,8 @@ pgio_conf() { # seconds
     cat >"$folder/pgio/pgio.conf" <<CONF
 UPDATE_PCT=0
 RUN_TIME=$1
-NUM_SCHEMAS=$sessions
-NUM_THREADS=1
+NUM_SCHEMAS=$schemas
+NUM_THREADS=$threads
 WORK_UNIT=$unit
 UPDATE_WORK_UNIT=8
 SCALE=$scale
@@ -137,11 +137,12 @@ pgio_physical() {
 }
 pgio_by_index() { PGOPTIONS="-c enable_bitmapscan=off" pgio_physical; }
 
+scale=131072
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
 [ -z "$pgio" ] || cp -r "$pgio" "$folder/pgio"
 
 cached() {
-    sessions=1 scale=131072
+    schemas=1 threads=1
     start -c shared_buffers=1500MB
     "$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
     [ -z "$pgio" ] || unit=8 pgio_setup
@@ -182,18 +183,20 @@ physical() {
         return
     }
     start -c shared_buffers=64MB -c wal_level=minimal -c max_wal_senders=0
-    "$petal" -q setup -s 32 --scale 256M --db "$url" >/dev/null
-    scale=32768 unit=64
-    [ -z "$pgio" ] || sessions=32 pgio_setup
+    "$petal" -q setup -s 8 --scale $scale --db "$url" >/dev/null
+    schemas=8 threads=2 unit=64
+    [ -z "$pgio" ] || pgio_setup
     stop
     # What the load left in the page cache is charged to nobody in the group.
+    sync
     find "$folder/data" -type f -size +1M -exec dd if={} iflag=nocache count=0 status=none \;
     start_held
     servers=("$(head -1 "$folder/data/postmaster.pid")")
-    for sessions in 4 32; do
+    for threads in 1 4; do
+        schemas=$((threads == 1 ? 4 : 8))
         for loop in server client; do
             idle_costs
-            test="PostgreSQL physical: LOOP=$loop, $sessions sessions"
+            test="PostgreSQL physical: LOOP=$loop, $((schemas * threads)) sessions"
             in_turn "$test" pgbench petal_physical pgbench_physical
             [ -z "$pgio" ] || [ $loop = client ] || {
                 in_turn "$test" pgio petal_physical pgio_physical
