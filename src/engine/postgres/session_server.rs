@@ -82,7 +82,14 @@ impl Routine<Work> for ServerLoop {
                 "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
                 schema::name(number)
             );
-            work.client.prepare_for("preparing the routine", &sql)
+            let call = work.client.prepare_for("preparing the routine", &sql)?;
+            // A session's first call compiles the routine and plans its SELECT, here of a key that no
+            // row has: no operation of the run waits for that.
+            let mut nothing = Arguments::default();
+            nothing.add(1, 0, 0);
+            let called = nothing.send(&mut work.client, &call, BUDGET_MAX);
+            called.map_err(|error| work.client.error("calling the routine", &error))?;
+            Ok(call)
         })?;
         Ok(Self { calls, budget_max, arguments: Arguments::default() })
     }
@@ -97,11 +104,7 @@ impl ServerLoop {
     fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
         let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
-        let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
-        let budget_us = budget_us(part.budget);
-        let answer = work
-            .client
-            .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);
+        let answer = self.arguments.send(&mut work.client, &call, part.budget);
         let answer = answer.and_then(|row| Answer::read(&row));
         let answer = answer.map_err(|error| work.failure(&error))?;
         Ok(answer.executed(work, part.operations))
@@ -154,6 +157,12 @@ fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>> {
 }
 
 impl Arguments {
+    fn send(&self, client: &mut Client, call: &Statement, budget: Duration) -> Result<Row, Error> {
+        let Self { kinds, reaches, untils, firsts, fillers, width, tail } = self;
+        let budget_us = budget_us(budget);
+        client.query_one(call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us])
+    }
+
     /// One more operation, in the last run if it is like those.
     fn add(&mut self, kind: i16, reach: i64, first: i64) {
         self.firsts.push(first);
