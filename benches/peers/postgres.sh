@@ -130,10 +130,15 @@ pgio_visited() {
     used runit "$seconds"
     cost $(($(visited) - before)) "$pgio_idle"
 }
+# pgio starts its sessions one after the other, and each ends by a clock of its own: its seconds are those
+# from the first one's start to the last one's end.
 pgio_physical() {
     local before=$(blocks_read)
+    (sleep $((seconds / 2)) && query "SELECT $seconds + extract(epoch FROM max(query_start) - min(query_start))
+        FROM pg_stat_activity WHERE query LIKE 'SELECT * FROM mypgio(%'") >"$folder/span" &
     used runit "$seconds"
-    cost $(($(blocks_read) - before)) "$pgio_idle"
+    wait $!
+    seconds=$(cat "$folder/span") cost $(($(blocks_read) - before)) "$pgio_idle"
 }
 pgio_by_index() { PGOPTIONS="-c enable_bitmapscan=off" pgio_physical; }
 
