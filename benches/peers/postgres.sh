@@ -134,7 +134,7 @@ pgio_visited() {
 # from the first one's start to the last one's end.
 pgio_physical() {
     local before=$(blocks_read)
-    (sleep $((seconds / 2)) && query "SELECT $seconds + extract(epoch FROM max(query_start) - min(query_start))
+    (sleep "$(awk "BEGIN {print $seconds / 2}")" && query "SELECT $seconds + extract(epoch FROM max(query_start) - min(query_start))
         FROM pg_stat_activity WHERE query LIKE 'SELECT * FROM mypgio(%'") >"$folder/span" &
     used runit "$seconds"
     wait $!

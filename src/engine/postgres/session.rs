@@ -11,7 +11,7 @@ use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::server::sides::Side;
-use crate::engine::{Batch, Cancel, Result, Session, SessionError};
+use crate::engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
 use crate::workload::op::Kind;
 use crate::workload::seat::Seat;
 
@@ -67,7 +67,10 @@ impl ConnectedSession {
         // In a run a lock is waited for as long as the role says.
         work.client.run(doing, "RESET lock_timeout")?;
         shared.waits.watch(endpoint, process)?;
-        Ok(Self { work, side, flush })
+        let mut connected = Self { work, side, flush };
+        // What the preparation read is counted before the run.
+        connected.flush().map_err(|lost| EngineError::Database(lost.message))?;
+        Ok(connected)
     }
 
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {

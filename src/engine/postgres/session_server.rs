@@ -84,7 +84,7 @@ impl Routine<Work> for ServerLoop {
             );
             let call = work.client.prepare_for("preparing the routine", &sql)?;
             // A session's first call compiles the routine and plans its SELECT, here of a key that no
-            // row has: no operation of the run waits for that.
+            // row has: no SELECT of the home schema waits for that.
             let mut nothing = Arguments::default();
             nothing.add(1, 0, 0);
             let called = nothing.send(&mut work.client, &call, BUDGET_MAX);
