@@ -15,6 +15,8 @@ const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
+/// A read visits its row's block once, an UPDATE twice.
+const VISITS_PER_ROW_MAX: f64 = 2.5;
 
 /// The data that a run can touch and the cache it has: of all sessions together, or, where each
 /// session has a cache of its own, of one schema and one such cache.
@@ -236,7 +238,8 @@ fn prefetched(run: &Run) -> Option<Judgement> {
     })
 }
 
-/// Index or interior blocks that missed the cache are read beside the rows' own.
+/// Index or interior blocks that missed the cache are read beside the rows' own, and so are blocks of
+/// a row's old versions.
 pub(super) fn extra_reads(run: &Run) -> Judgement {
     const ID: &str = "extra-reads";
     // Whoever visited them, where the database counts that.
@@ -251,12 +254,26 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
     if rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX {
         return Judgement::Clear;
     }
+    let evidence = json!({ "block_reads": read, "rows_visited": rows });
+    let advice = &run.details.target.advice;
+    let visits = run.summary.counter(CommonCounter::RowBlocksVisited);
+    if let Some(visits) = visits.filter(|&visits| visits as f64 / rows as f64 > VISITS_PER_ROW_MAX)
+    {
+        let visited = visits as f64 / rows as f64;
+        let message = format!(
+            "{each:.2} block reads per row visited: for each row {visited:.1} blocks of rows were \
+             visited, because its old versions were still there"
+        );
+        return info(ID, message, advised(&advice.purge_faster, "Run longer, or update less."))
+            .with(evidence)
+            .with(json!({ (CommonCounter::RowBlocksVisited.name()): visits }));
+    }
     info(
         ID,
         format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
-        advised(&run.details.target.advice.keep_cached, "Give the cache more room."),
+        advised(&advice.keep_cached, "Give the cache more room."),
     )
-    .with(json!({ "block_reads": read, "rows_visited": rows }))
+    .with(evidence)
 }
 
 pub(super) fn wrong_plan(run: &Run) -> Judgement {

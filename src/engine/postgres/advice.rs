@@ -7,6 +7,11 @@ pub fn advice() -> Advice {
         enlarge_log: Some(
             "Make the log larger (max_wal_size), so that time and not size decides.".to_owned(),
         ),
+        purge_faster: Some(
+            "Look for a transaction that stays open for long, in any database of the server \
+             (xact_start in pg_stat_activity), and load again what it made grow."
+                .to_owned(),
+        ),
         find_others: Some(
             "Repeat it alone in the database; pg_stat_activity tells who else works there."
                 .to_owned(),

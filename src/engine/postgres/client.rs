@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -246,8 +246,8 @@ impl Wire {
         let Self { connection, is_over, ended_by, wait } = self;
         let mut answer = pin!(answer);
         let driven = poll_fn(|context| {
-            if !*is_over && let Some(error) = poll(connection, is_over, context) {
-                *ended_by = Some(error);
+            if !*is_over {
+                ready!(poll(connection, is_over, ended_by, context));
             }
             match answer.as_mut().poll(context) {
                 Poll::Ready(Ok(answer)) => Poll::Ready(Ok(answer)),
@@ -287,45 +287,47 @@ fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
     }
 }
 
-/// Takes what the connection has; an error ends it.
+/// Takes what the connection has; an error ends it. Pending: it is to be polled once more.
 fn poll(
     connection: &mut Connection<Socket, TlsStream>,
     is_over: &mut bool,
+    ended_by: &mut Option<tokio_postgres::Error>,
     context: &mut Context<'_>,
-) -> Option<tokio_postgres::Error> {
+) -> Poll<()> {
     loop {
         match connection.poll_message(context) {
-            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Ok(_))) => continue,
             Poll::Ready(Some(Err(error))) => {
-                *is_over = true;
-                // Where sending failed, what the server said before it closed is still unread.
                 let is_explained = error.as_db_error().is_some() || error.is_closed();
-                if !is_explained
-                    && let Poll::Ready(Some(Err(last))) = connection.poll_message(context)
-                    && last.as_db_error().is_some()
-                {
-                    return Some(last);
+                if ended_by.is_none() && !is_explained {
+                    // Where sending failed, what the server said before it closed is still unread:
+                    // the runtime looks at the socket before the next poll.
+                    *ended_by = Some(error);
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
-                return Some(error);
-            }
-            Poll::Ready(None) => {
                 *is_over = true;
-                return None;
+                if ended_by.is_none() || error.as_db_error().is_some() {
+                    *ended_by = Some(error);
+                }
             }
-            Poll::Pending => return None,
+            Poll::Ready(None) => *is_over = true,
+            // After an error nothing more comes.
+            Poll::Pending => *is_over = ended_by.is_some(),
         }
+        return Poll::Ready(());
     }
 }
 
 impl Drop for Wire {
     /// Closes the connection, so that the server ends the session now.
     fn drop(&mut self) {
-        let Self { connection, is_over, wait, .. } = self;
+        let Self { connection, is_over, ended_by, wait } = self;
         if *is_over || wait.is_aborted() {
             return;
         }
         let closed = poll_fn(|context| {
-            poll(connection, is_over, context);
+            ready!(poll(connection, is_over, ended_by, context));
             if *is_over { Poll::Ready(()) } else { Poll::Pending }
         });
         // A peer that does not take it is left.

@@ -175,7 +175,8 @@ fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
 }
 
 /// Counters under the names that every engine may use: checkpoints, moved rows, vacuums, the work in
-/// this database that was not on petal's tables, and all rows that anybody fetched from these.
+/// this database that was not on petal's tables, and all rows that anybody fetched from these with the
+/// blocks that were visited for it.
 fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String, u64)> {
     let get = |name: &str| raw.get(name).copied();
     let database = |name: &str| get(&format!("pg_stat_database.{name}"));
@@ -188,6 +189,8 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
     let requested = ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"];
     // An UPDATE that is not HOT moves the row to another page: no indexed column changes.
     let moved = rest(get("tables.n_tup_upd"), get("tables.n_tup_hot_upd"));
+    let row_blocks: Option<u64> =
+        ["cf1.heap_blks_hit", "cf1.heap_blks_read"].into_iter().map(get).sum();
     let named = [
         (CommonCounter::Checkpoints, Some(checkpoints)),
         (CommonCounter::CheckpointsByLogSize, requested.into_iter().find_map(get)),
@@ -197,6 +200,7 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
         (CommonCounter::OtherReadBlocks, rest(database("blks_read"), own.map(|(_, read)| read))),
         (CommonCounter::OtherRowsChanged, rest(changed, get("tables.n_tup_upd"))),
         (CommonCounter::RowsFetched, get("tables.idx_tup_fetch")),
+        (CommonCounter::RowBlocksVisited, row_blocks),
     ];
     named
         .into_iter()
@@ -468,6 +472,7 @@ mod tests {
         assert_eq!(rest["other_logical_reads"] + 368, 1500);
         assert_eq!(rest["other_read_blocks"] + 87, 500);
         assert_eq!((rest["other_rows_changed"], rest["rows_fetched"]), (9, 90));
+        assert_eq!(rest["row_blocks_visited"], 90);
         raw.remove("cf2.heap_blks_hit");
         assert!(common_counters(&raw, 0).iter().all(|(name, _)| name != "other_read_blocks"));
     }

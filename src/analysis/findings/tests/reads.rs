@@ -138,6 +138,14 @@ fn rows_that_cost_more_than_a_read() {
         run.details.io.physical_read_requests = run.details.io.physical_read_blocks;
     });
     assert!(message(&run, "extra-reads").starts_with("1.5"), "{}", message(&run, "extra-reads"));
+    assert!(message(&run, "extra-reads").contains("missed the cache"));
+    let run = gains(&["extra-reads"], |run| {
+        let rows = run.summary.rows.total();
+        run.details.io.physical_read_blocks = Some(rows * 3 / 2);
+        run.details.io.physical_read_requests = run.details.io.physical_read_blocks;
+        run.summary.counters.insert("row_blocks_visited".into(), rows * 3);
+    });
+    assert!(message(&run, "extra-reads").contains("3.0 blocks of rows were visited, because"));
 }
 
 #[test]

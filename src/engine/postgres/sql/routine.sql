@@ -14,8 +14,9 @@
 --
 -- COMMIT may not stand in a block with EXCEPTION, nor may the procedure have SET or SECURITY
 -- DEFINER, nor the CALL stand in a transaction. SELECTs that follow each other share one statement,
--- which is prepared once for all of them and reads the clock after each, as long as pause lasts; then a
--- commit lets go of the snapshot, so that others' dead rows can be pruned. If the statement fails, the
+-- which is prepared once for all of them and reads the clock after each, until the pause; then a commit
+-- lets go of the snapshot, so that others' dead rows can be pruned. A call is sized to last about
+-- 100 ms: where it has few operations, and slow ones, four of them go in a statement. If it fails, the
 -- first of its operations has the error, and those behind it were not done.
 CREATE OR REPLACE PROCEDURE {schema}.petal_run(
     kinds smallint[], reaches bigint[], untils integer[], firsts bigint[], fillers text[],
@@ -25,7 +26,7 @@ CREATE OR REPLACE PROCEDURE {schema}.petal_run(
 LANGUAGE plpgsql AS $petal$
 DECLARE
     total CONSTANT integer := cardinality(firsts);
-    pause_length CONSTANT interval := '10 ms';
+    pause_length CONSTANT interval := greatest(interval '10 ms', interval '400 ms' / total);
     run integer := 0;
     kind smallint;
     reach bigint;
@@ -133,8 +134,8 @@ BEGIN
                 AND split_part(errors[cardinality(errors)], ' ', 1)::integer = done
                 AND split_part(errors[cardinality(errors)], ' ', 2)
                     NOT IN ('40001', '40P01', '55P03');
-        ELSE
-            COMMIT;
+        ELSIF done < total AND moment < deadline THEN
+            COMMIT; -- The last one is the CALL's own end.
         END IF;
     END LOOP;
 END
