@@ -10,13 +10,14 @@
 #   of STARTS starts.
 # physical: one session on each of 4 and four on each of 8 schemas of 1 GiB, shared_buffers of 64 MiB, no
 #   prefetch, and the memory of the server with its page cache held to 600 MiB by a control group (which takes
-#   root, and the memory controller); operations are the blocks that the server says it read.
+#   root, and the memory controller); operations are the blocks that the server says it read. With PREFETCH=64,
+#   four sessions beside fio at depth 64 on the same files: operations are the blocks that the device served.
 # pgio: its own tables of the same size and number beside petal's, after a VACUUM ANALYZE, so that its runs write
 #   no hint bits. Cached, operations are the blocks that the server counted, hits and reads, which are the
 #   same for petal's runs beside it; physical, the blocks it read: as the server plans it, a bitmap scan
 #   that reads its blocks in their order and one ahead, and by an index scan, as petal reads.
 #
-# Needs root or an ordinary user, PostgreSQL's programs, jq, and room for 20 GiB (30 with pgio).
+# Needs root or an ordinary user, PostgreSQL's programs, fio, jq, and room for 20 GiB (30 with pgio).
 part=${1:-}
 pgio=${2:-}
 case $part in
@@ -50,7 +51,7 @@ blocks_read() {
 }
 
 petal_select() { # --run-time or --work-loop
-    petal_run -s "$schemas" -t "$threads" --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch 0 \
+    petal_run -s "$schemas" -t "$threads" --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch "$prefetch" \
         --db "$url" --no-os-perf-data TRUE "$@"
 }
 pgbench_select() { # -T or -t
@@ -93,6 +94,24 @@ pgbench_physical() {
     local before=$(blocks_read)
     used pgbench_select -T "$seconds"
     cost $(($(blocks_read) - before)) "$pgbench_idle"
+}
+# Blocks that the device beneath the server's files has served; nothing where no such device is seen.
+blocks_served() {
+    awk -v device="$(findmnt -n -o MAJ:MIN -T "$folder" | xargs)" '$1 ":" $2 == device {print $6 / 16}' /proc/diskstats
+}
+petal_served() {
+    local before=$(blocks_served)
+    used petal_select --run-time "$seconds"
+    cost "$(echo "$(blocks_served) $before" | awk '{print $1 - $2}')" "$petal_idle"
+}
+fio_served() {
+    local before=$(blocks_served) files=$(query "SELECT string_agg('$folder/data/' ||
+        pg_relation_filepath(format('petal%s.cf1', number)::regclass), ':')
+        FROM generate_series(1, $schemas) AS number")
+    # What a server does meanwhile is not fio's.
+    spent=$(timed fio --name=x --filename="$files" --rw=randread --bs=8k --direct=1 --ioengine=io_uring \
+        --iodepth=64 --norandommap --time_based --runtime="$seconds")
+    cost "$(echo "$(blocks_served) $before" | awk '{print $1 - $2}')" 0
 }
 
 # pgio, for a reader who has it: its own tables, its own loop, measured as blocks that the server visited.
@@ -142,7 +161,7 @@ pgio_physical() {
 }
 pgio_by_index() { PGOPTIONS="-c enable_bitmapscan=off" pgio_physical; }
 
-scale=131072
+scale=131072 prefetch=0
 as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
 [ -z "$pgio" ] || cp -r "$pgio" "$folder/pgio"
 
@@ -209,6 +228,13 @@ physical() {
             }
         done
     done
+    if [ -n "$(blocks_served)" ]; then
+        schemas=4 threads=1 loop=server prefetch=64
+        for unit in 64 255; do
+            petal_idle=$(idle petal_select --work-loop 1)
+            in_turn "PostgreSQL physical: PREFETCH=64 WORK_UNIT=$unit, 4 sessions" fio petal_served fio_served
+        done
+    fi
     stop
     rmdir "$group" || true
 }
