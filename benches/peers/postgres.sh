@@ -97,12 +97,12 @@ pgbench_physical() {
 }
 # Blocks that the device beneath the server's files has served; nothing where no such device is seen.
 blocks_served() {
-    awk -v device="$(findmnt -n -o MAJ:MIN -T "$folder" | xargs)" '$1 ":" $2 == device {print $6 / 16}' /proc/diskstats
+    awk -v device="$(findmnt -n -o MAJ:MIN -T "$folder" | xargs)" '$1 ":" $2 == device {print int($6 / 16)}' /proc/diskstats
 }
 petal_served() {
     local before=$(blocks_served)
     used petal_select --run-time "$seconds"
-    cost "$(echo "$(blocks_served) $before" | awk '{print $1 - $2}')" "$petal_idle"
+    cost $(($(blocks_served) - before)) "$petal_idle"
 }
 fio_served() {
     local before=$(blocks_served) files=$(query "SELECT string_agg('$folder/data/' ||
@@ -111,7 +111,7 @@ fio_served() {
     # What a server does meanwhile is not fio's.
     spent=$(timed fio --name=x --filename="$files" --rw=randread --bs=8k --direct=1 --ioengine=io_uring \
         --iodepth=64 --norandommap --time_based --runtime="$seconds")
-    cost "$(echo "$(blocks_served) $before" | awk '{print $1 - $2}')" 0
+    cost $(($(blocks_served) - before)) 0
 }
 
 # pgio, for a reader who has it: its own tables, its own loop, measured as blocks that the server visited.
@@ -228,13 +228,15 @@ physical() {
             }
         done
     done
-    if [ -n "$(blocks_served)" ]; then
-        schemas=4 threads=1 loop=server prefetch=64
-        for unit in 64 255; do
-            petal_idle=$(idle petal_select --work-loop 1)
-            in_turn "PostgreSQL physical: PREFETCH=64 WORK_UNIT=$unit, 4 sessions" fio petal_served fio_served
-        done
-    fi
+    schemas=4 threads=1 loop=server prefetch=64
+    for unit in 64 255; do
+        [ -n "$(blocks_served)" ] || {
+            echo "the device beneath $folder is not seen here: PREFETCH=64 beside fio is left out" >&2
+            break
+        }
+        petal_idle=$(idle petal_select --work-loop 1)
+        in_turn "PostgreSQL physical: PREFETCH=64 WORK_UNIT=$unit, 4 sessions" fio petal_served fio_served
+    done
     stop
     rmdir "$group" || true
 }
