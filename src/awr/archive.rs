@@ -23,7 +23,7 @@ pub fn each(file: File, mut take: impl FnMut(&str, io::Result<Source>)) -> io::R
             continue;
         }
         let unpacked = archive.by_index(at).map_err(reason);
-        take(&name, unpacked.and_then(source::unpacked));
+        take(&name, unpacked.and_then(|file| source::unpacked(file.size(), file)));
     }
     Ok(())
 }

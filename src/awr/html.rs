@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::page::{PageTable, ParsedReport, TableColumn, TableRow, TableRows};
 use super::topic::{self, Topic};
 
-use tokens::{StartTag, tokenize};
+use tokens::tokenize;
 
 /// Tables within tables that are read as tables of their own.
 const DEPTH_MAX: usize = 8;
@@ -53,9 +53,13 @@ fn begins_element(text: &str, at: usize) -> bool {
 }
 
 pub fn page(text: &str) -> ParsedReport {
-    let page = tokenize(text, true).finish();
+    page_of(text, true)
+}
+
+fn page_of(text: &str, leaves_out: bool) -> ParsedReport {
+    let page = tokenize(text, true, leaves_out).finish();
     // A style or script that never ends hides what follows, as it does in a browser.
-    if page.tables.is_empty() { tokenize(text, false).finish() } else { page }
+    if page.tables.is_empty() { tokenize(text, false, leaves_out).finish() } else { page }
 }
 
 /// Puts tables together.
@@ -65,7 +69,7 @@ struct PageBuilder {
     /// The tables that are open, innermost last.
     open: Vec<OpenTable>,
     /// The text since the last table, if it is in no cell.
-    text: Vec<u8>,
+    text: String,
     /// Within `style`, `script` or `title`.
     hidden: bool,
     is_full: bool,
@@ -82,10 +86,10 @@ struct OpenTable {
     kind: RowKind,
     cell: Option<OpenCell>,
     /// The text of the cell.
-    text: Vec<u8>,
+    text: String,
     cells: usize,
-    /// Whether its rows are read; None until its headings are there.
-    is_read: Option<bool>,
+    /// What it is; None until its headings are there.
+    section: Option<Option<TableSection>>,
     /// They are not, and the tokenizer's reader does not know it yet.
     is_unread: bool,
 }
@@ -95,6 +99,15 @@ struct OpenTable {
 struct TitlesAbove {
     heading: String,
     nearest: String,
+}
+
+/// What a table is, as soon as its headings are there.
+struct TableSection {
+    topic: Topic,
+    title: Arc<str>,
+    columns: Vec<TableColumn>,
+    /// How many rows are headings.
+    head: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -112,18 +125,18 @@ struct RowKind {
 }
 
 impl PageBuilder {
-    fn start(&mut self, tag: &StartTag) {
+    fn start(&mut self, name: &str, colspan: usize, summary: &str) {
         if self.is_full {
             return;
         }
-        match tag.name.as_slice() {
-            b"table" => self.table(&tag.summary),
-            b"tr" => self.start_row(),
-            b"td" | b"th" => self.start_cell(tag.name == b"th", colspan(&tag.colspan)),
-            b"style" | b"script" | b"title" => self.hidden = true,
-            b"br" => self.string(b" "),
-            b"li" | b"a" => self.mark(ITEM),
-            [b'h', b'1'..=b'6'] => self.mark(HEADING),
+        match name {
+            "td" | "th" => self.start_cell(name == "th", colspan),
+            "tr" => self.start_row(),
+            "table" => self.table(summary),
+            "style" | "script" | "title" => self.hidden = true,
+            "br" => self.string(" "),
+            "li" | "a" => self.mark(ITEM),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.mark(HEADING),
             name if is_block(name) => self.mark('\n'),
             _ => {}
         }
@@ -155,16 +168,16 @@ impl PageBuilder {
         self.open.last_mut().is_some_and(|open| std::mem::take(&mut open.is_unread))
     }
 
-    fn end(&mut self, name: &[u8]) {
+    fn end(&mut self, name: &str) {
         if self.is_full {
             return;
         }
         match name {
-            b"table" => self.end_table(),
-            b"tr" | b"td" | b"th" => self.end_cell(),
-            b"style" | b"script" | b"title" => self.hidden = false,
-            b"html" => self.page.is_ended = true,
-            b"li" | b"a" | [b'h', b'1'..=b'6'] => self.mark('\n'),
+            "tr" | "td" | "th" => self.end_cell(),
+            "table" => self.end_table(),
+            "style" | "script" | "title" => self.hidden = false,
+            "html" => self.page.is_ended = true,
+            "li" | "a" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.mark('\n'),
             _ if is_block(name) => self.mark('\n'),
             _ => {}
         }
@@ -173,62 +186,64 @@ impl PageBuilder {
     /// Parts of a text: what begins here, or a mere end of the part before.
     fn mark(&mut self, mark: char) {
         if let Some(text) = self.current() {
-            text.push(b'\n');
+            text.push('\n');
             if mark != '\n' {
-                text.extend(mark.encode_utf8(&mut [0; 4]).as_bytes());
+                text.push(mark);
             }
         }
     }
 
     /// The text that is being read: a cell's, or that between tables.
-    fn current(&mut self) -> Option<&mut Vec<u8>> {
+    fn current(&mut self) -> Option<&mut String> {
         match self.open.last_mut() {
             Some(open) => open.cell.is_some().then_some(&mut open.text),
             None => Some(&mut self.text),
         }
     }
 
-    fn string(&mut self, value: &[u8]) {
+    fn string(&mut self, value: &str) {
         if self.hidden || self.is_full {
             return;
         }
         let Some(text) = self.current() else { return };
-        text.extend_from_slice(value);
+        text.push_str(value);
         if text.len() > 2 * TEXT_MAX {
-            text.drain(..text.len() - TEXT_MAX);
+            let mut kept_from = text.len() - TEXT_MAX..text.len();
+            text.drain(..kept_from.find(|&at| text.is_char_boundary(at)).unwrap_or_default());
         }
     }
 
-    fn table(&mut self, summary: &[u8]) {
+    fn table(&mut self, summary: &str) {
         // Reports do not nest tables: an open one was cut, unless its cell holds the whole page.
         let is_inside = self.open.last().is_some_and(|open| open.cell.is_some());
         if !self.open.is_empty() && (!is_inside || self.open.len() >= DEPTH_MAX) {
             self.end_table();
         }
         let text = self.current().map(std::mem::take).unwrap_or_default();
-        let titles = self.titles(&String::from_utf8_lossy(&text));
-        let summary = tidy(&String::from_utf8_lossy(summary)).into_owned();
-        self.open.push(OpenTable { titles, summary, ..OpenTable::default() });
+        let titles = self.titles(&text);
+        self.open.push(OpenTable {
+            titles,
+            summary: tidy(summary).into_owned(),
+            ..OpenTable::default()
+        });
     }
 
     /// What stands over a table, and what the report says of itself there.
     fn titles(&mut self, text: &str) -> TitlesAbove {
         let mut titles = TitlesAbove::default();
-        for part in text.split('\n') {
-            let shown = tidy(part.trim_start_matches([HEADING, ITEM])).into_owned();
+        for part in text.split(['\n', '\r']) {
+            let shown = tidy(part.trim_start_matches([HEADING, ITEM]));
             if shown.is_empty() {
                 continue;
             }
-            let upper = shown.to_ascii_uppercase();
-            let is_own = upper.contains(OWN_HEADING) || upper.contains("STATSPACK REPORT");
-            if self.page.heading.is_none() && is_own {
-                self.page.heading = Some(shown.clone());
+            if self.page.heading.is_none() && names_report(&shown) {
+                self.page.heading = Some(shown.to_string());
             }
             self.page.is_ended |= shown.starts_with("End of Report");
             if part.starts_with(HEADING) {
-                titles = TitlesAbove { heading: shown, nearest: String::new() };
+                titles = TitlesAbove { heading: shown.into_owned(), nearest: String::new() };
             } else if !part.starts_with(ITEM) {
-                titles.nearest = shown;
+                titles.nearest = shown.into_owned();
             }
         }
         titles
@@ -245,7 +260,7 @@ impl PageBuilder {
 
     fn finish(mut self) -> ParsedReport {
         let text = std::mem::take(&mut self.text);
-        self.titles(&String::from_utf8_lossy(&text));
+        self.titles(&text);
         while !self.open.is_empty() && !self.is_full {
             self.end_table();
         }
@@ -258,9 +273,10 @@ impl OpenTable {
     fn settle(&mut self) {
         let has_body =
             self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
-        if has_body && self.is_read.is_none() {
-            self.is_read = Some(self.section().is_some());
-            self.is_unread = self.is_read == Some(false);
+        if has_body && self.section.is_none() {
+            let section = self.find_section();
+            self.is_unread = section.is_none();
+            self.section = Some(section);
         }
     }
 
@@ -275,8 +291,7 @@ impl OpenTable {
         let Some(cell) = self.cell.take() else { return };
         self.cells += 1;
         if self.cells <= CELLS_MAX {
-            let text = String::from_utf8_lossy(&self.text);
-            let text = tidy(&text);
+            let text = tidy(&self.text);
             (0..cell.colspan).for_each(|_| self.rows.push(&text));
             self.kind.cells += 1;
             self.kind.has_headings |= cell.is_heading;
@@ -285,9 +300,8 @@ impl OpenTable {
         self.text.clear();
     }
 
-    /// How many rows are headings, the columns that they name, and the section; None where no
-    /// section that is read can be told.
-    fn section(&self) -> Option<(usize, Vec<TableColumn>, Topic, Arc<str>)> {
+    /// None where no section that is read can be told.
+    fn find_section(&self) -> Option<TableSection> {
         let mut head = self.kinds.iter().take_while(|kind| kind.is_heading()).count();
         if head == 0 && self.kinds.len() > 1 && self.kinds.first().is_some_and(|row| row.cells > 1)
         {
@@ -295,14 +309,14 @@ impl OpenTable {
         }
         let columns = columns(&self.rows.iter().take(head).collect::<Vec<_>>());
         let (topic, title) = topic_of(&self.titles, &self.summary, &columns)?;
-        Some((head, columns, topic, title))
+        Some(TableSection { topic, title, columns, head })
     }
 
     fn table(mut self) -> Option<PageTable> {
         self.close_cell();
         self.end_row();
-        let section = if self.is_read == Some(false) { None } else { self.section() };
-        let (head, columns, topic, title) = section?;
+        let section = self.section.take().unwrap_or_else(|| self.find_section());
+        let TableSection { topic, title, columns, head } = section?;
         let mut rows = TableRows::default();
         for (row, kind) in self.rows.iter().zip(&self.kinds).skip(head) {
             if topic.is_labelled() || !kind.is_heading() {
@@ -327,11 +341,6 @@ fn columns(head: &[TableRow]) -> Vec<TableColumn> {
     names.cells().enumerate().map(|(at, name)| TableColumn::new(group(at), name)).collect()
 }
 
-fn colspan(value: &[u8]) -> usize {
-    let span = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
-    span.unwrap_or(1).clamp(1, COLSPAN_MAX)
-}
-
 /// Finds the section by the columns, else by the nearest text above, the nearest heading, or the
 /// table's own summary.
 fn topic_of(
@@ -353,8 +362,14 @@ fn topic_of(
     Some((topic, title.into()))
 }
 
-fn is_block(name: &[u8]) -> bool {
-    matches!(name, b"p" | b"div" | b"ul" | b"ol" | b"body" | b"center" | b"hr" | b"pre" | b"form")
+/// A title by which a report calls itself one.
+fn names_report(title: &str) -> bool {
+    let title = title.to_ascii_uppercase();
+    title.contains(OWN_HEADING) || title.contains("STATSPACK REPORT")
+}
+
+fn is_block(name: &str) -> bool {
+    matches!(name, "p" | "div" | "ul" | "ol" | "body" | "center" | "hr" | "pre" | "form")
 }
 
 /// Blanks of all kinds become one.

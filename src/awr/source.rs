@@ -45,7 +45,8 @@ pub fn open(path: &Path) -> io::Result<OpenedFile> {
     if ZIP_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
         return Ok(OpenedFile::Archive(file));
     }
-    unpacked(begin.chain(file)).map(OpenedFile::Text)
+    let size = file.metadata()?.len();
+    unpacked(size, begin.chain(file)).map(OpenedFile::Text)
 }
 
 /// Reads a text; an archive is none.
@@ -56,9 +57,9 @@ pub fn read(path: &Path) -> io::Result<Source> {
     }
 }
 
-/// Reads a reader to its end and decodes what came out.
-pub fn unpacked(reader: impl Read) -> io::Result<Source> {
-    let mut bytes = Vec::new();
+/// Reads a reader of about this many bytes to its end and decodes what came out.
+pub fn unpacked(size: u64, reader: impl Read) -> io::Result<Source> {
+    let mut bytes = Vec::with_capacity(size.min(LIMIT) as usize + 1);
     reader.take(LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(decode(bytes))
 }

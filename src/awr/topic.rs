@@ -53,7 +53,13 @@ impl Topic {
 /// Reduces a title or heading to letters in lower case, digits and `%`: releases differ in blanks,
 /// hyphens and brackets.
 pub fn key(text: &str) -> String {
-    text.chars().filter(|c| c.is_alphanumeric() || *c == '%').flat_map(char::to_lowercase).collect()
+    let mut key: String = text.chars().filter(|c| c.is_alphanumeric() || *c == '%').collect();
+    if key.is_ascii() {
+        key.make_ascii_lowercase();
+        key
+    } else {
+        key.to_lowercase()
+    }
 }
 
 /// Finds a section's topic by its title.

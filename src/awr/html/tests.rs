@@ -1,4 +1,7 @@
-//! Reports one after the other in a file, and rows that are left out.
+//! Reports one after the other in a file, and what is left out of a page.
+
+use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::*;
 use crate::awr::source::Source;
@@ -49,16 +52,32 @@ fn a_title_a_cell_and_a_link_begin_no_report() {
     assert_eq!(reports(&text), [text.as_str()]);
 }
 
-/// The page as if nothing were left out.
-fn unskipped(text: &str) -> String {
-    text.replace("<tr>", "<tr><!-- -->").replace("<TR>", "<TR><!-- -->")
+/// What a page is made of, odd ends among it, between bars.
+const MARKUP: &str = "<|>|\"|'|&|/|=| |\n|\r|é|<td>|</td>|<TD>|<tr>|<table>|</table>|<h3>|<li>|<br|<p/>\
+    |<a href=\"|<!--|-->|<style>|</style>|<script>|<![CDATA[| colspan=2| COLSPAN='3'| summary=\"x\"|&#160;";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn what_is_left_out_changes_nothing(
+        sample in 0..5usize,
+        damages in proptest::collection::vec((0.0..1.0f64, 0..200usize, select(MARKUP.split('|').collect::<Vec<_>>())), 0..4),
+    ) {
+        let mut texts = SAMPLES.iter().filter(|(name, _)| name.ends_with("html"));
+        let mut text = texts.nth(sample).unwrap().1.to_owned();
+        for (at, length, markup) in damages {
+            let from = text.floor_char_boundary((at * text.len() as f64) as usize);
+            let to = text.floor_char_boundary(from + length);
+            text.replace_range(from..to, markup);
+        }
+        let (page, whole) = (page(&text), page_of(&text, false));
+        prop_assert_eq!(page.tables, whole.tables);
+        prop_assert_eq!((page.heading, page.is_ended), (whole.heading, whole.is_ended));
+    }
 }
 
 #[test]
 fn rows_that_are_left_out_change_nothing() {
-    for (name, text) in SAMPLES.iter().filter(|(name, _)| name.ends_with("html")) {
-        assert_eq!(page(text).tables, page(&unskipped(text)).tables, "{name}");
-    }
     let other = "<h3>SQL ordered by Reads</h3><table><tr><th>Reads<th>SQL Text";
     let rows = "<tr><td>1<td>select 1<tr><td>2<td>select a<b from t &lt; 2</tr>";
     let known = "<h3>Load Profile</h3><table><tr><th><th>Per Second<tr><td>Redo size:<td>1</table>";
@@ -73,6 +92,6 @@ fn rows_that_are_left_out_change_nothing() {
         let text = format!("{other}{rows}{between}{known}");
         let page = page(&text);
         assert_eq!(page.tables.len(), tables, "{text}");
-        assert_eq!(page.tables, super::page(&unskipped(&text)).tables, "{text}");
+        assert_eq!(page.tables, page_of(&text, false).tables, "{text}");
     }
 }

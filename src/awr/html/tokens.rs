@@ -1,31 +1,27 @@
 //! The input and output of the tokenizer. The output goes to a [`PageBuilder`]. The input leaves
-//! out the rows of tables that nobody reads, and cells without markup, which go to the builder as
-//! they stand.
+//! out the rows of tables that nobody reads, and what is written plainly, which goes to the builder
+//! as it stands.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, ForwardingEmitter, Readable as _, Reader, Span, StringReader, Tokenizer};
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 
-use super::PageBuilder;
+use super::{COLSPAN_MAX, PageBuilder, is_block};
 
-/// Elements that may stand in the rows of a table that is left out.
-const WITHIN_ROWS: [&[u8]; 18] = [
-    b"td", b"th", b"tr", b"a", b"br", b"b", b"i", b"u", b"p", b"em", b"div", b"pre", b"font",
-    b"span", b"tbody", b"thead", b"strong", b"wbr",
-];
-
-/// The content of an empty cell in a report.
+/// How reports fill an empty cell.
 const BLANK: &str = "&#160;";
 
 /// State that the reader and the emitter share.
 #[derive(Default)]
 struct TokenizerState {
     builder: RefCell<PageBuilder>,
-    /// Set behind a tag of a table, outside of its cells.
-    is_between: Cell<bool>,
+    leaves_out: bool,
+    /// Set behind a tag, unless it begins what is no markup: something may be left out there.
+    is_behind_tag: Cell<bool>,
 }
 
 /// Gives the tokenizer a text without what needs no tokenizer.
@@ -41,28 +37,26 @@ impl<'t> TokenizerInput<'t> {
         Self { text, at: 0, inner: text.to_reader(), shared }
     }
 
-    /// Goes over rows and cells that are written plainly, and over those that are not read.
-    fn rows(&mut self) {
-        self.shared.is_between.set(false);
+    /// Goes over what is written plainly, and over rows that are not read.
+    fn plain(&mut self) {
+        self.shared.is_behind_tag.set(false);
         let mut builder = self.shared.builder.borrow_mut();
         let from = self.at;
-        if builder.takes_unread() {
-            self.at = end_of_rows(self.text, self.at).unwrap_or(self.at);
-        }
-        while let Some((part, to)) = part(self.text, self.at) {
-            self.at = to;
-            match part {
-                TablePart::Row => builder.start_row(),
-                TablePart::RowEnd => builder.end_cell(),
-                TablePart::Cell { is_heading, text } => {
-                    builder.start_cell(is_heading, 1);
-                    builder.string(text.as_bytes());
-                    builder.end_cell();
-                }
-            }
+        loop {
             if builder.takes_unread() {
                 self.at = end_of_rows(self.text, self.at).unwrap_or(self.at);
             }
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let Some((shown, tag)) = split_at(rest, b'<') else { break };
+            let Some(shown) = plain_text(shown) else { break };
+            builder.string(&shown);
+            self.at = self.text.len() - tag.len() - 1;
+            let Some((tag, behind)) = plain_tag(tag) else { break };
+            match tag {
+                PlainTag::Start { name, summary } => builder.start(name, 1, summary),
+                PlainTag::End(name) => builder.end(name),
+            }
+            self.at = self.text.len() - behind.len();
         }
         if self.at > from {
             self.inner = self.text.get(self.at..).unwrap_or_default().to_reader();
@@ -70,36 +64,80 @@ impl<'t> TokenizerInput<'t> {
     }
 }
 
-/// A part of a table that has no entity, no other element and no attribute that is read.
-enum TablePart<'t> {
-    Row,
-    RowEnd,
-    Cell { is_heading: bool, text: &'t str },
+/// Splits at the first such byte, which is ASCII.
+fn split_at(text: &str, byte: u8) -> Option<(&str, &str)> {
+    let at = memchr(byte, text.as_bytes())?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
-/// The part at this place behind blanks, and where it ends.
-fn part(text: &str, from: usize) -> Option<(TablePart<'_>, usize)> {
-    let rest = text.get(from..)?.trim_ascii_start();
-    let behind = |part, rest: &str| Some((part, text.len() - rest.len()));
-    if let Some(rest) = rest.strip_prefix("<tr>") {
-        return behind(TablePart::Row, rest);
-    } else if let Some(rest) = rest.strip_prefix("</tr>") {
-        return behind(TablePart::RowEnd, rest);
+/// A text that has no entities but blanks.
+fn plain_text(text: &str) -> Option<Cow<'_, str>> {
+    let is_plain = |text: &str| !text.bytes().any(|byte| matches!(byte, b'&' | 0));
+    if is_plain(text) {
+        return Some(Cow::Borrowed(text));
     }
-    let is_heading = rest.starts_with("<th");
-    let (attributes, rest) =
-        rest.strip_prefix(if is_heading { "<th" } else { "<td" })?.split_once('>')?;
-    let (text, rest) = rest.split_once('<')?;
-    let text = if text == BLANK { "" } else { text };
-    let rest = rest.strip_prefix("/td>").or_else(|| rest.strip_prefix("/th>"))?;
-    let is_even = |quote: u8| attributes.bytes().filter(|&byte| byte == quote).count() % 2 == 0;
-    let is_plain = (attributes.is_empty() || attributes.starts_with(' '))
-        && is_even(b'"')
-        && is_even(b'\'')
-        && !attributes.bytes().any(|byte| byte.is_ascii_uppercase())
-        && !attributes.contains("colspan")
-        && !text.bytes().any(|byte| matches!(byte, b'&' | 0));
-    if is_plain { behind(TablePart::Cell { is_heading, text }, rest) } else { None }
+    let blank = text.replace(BLANK, " ");
+    is_plain(&blank).then_some(Cow::Owned(blank))
+}
+
+/// A tag of which no attribute is read, but for the summary of a table.
+enum PlainTag<'t> {
+    Start { name: &'t str, summary: &'t str },
+    End(&'t str),
+}
+
+/// The tag behind a `<`, if it is plain, and what follows it.
+fn plain_tag(text: &str) -> Option<(PlainTag<'_>, &str)> {
+    let (tag, behind) = split_at(text, b'>')?;
+    let start = tag.strip_prefix('/').unwrap_or(tag);
+    let length = start.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let (name, attributes) = start.split_at_checked(length)?;
+    if !holds_markup(name) || !ends_with_its_quotes(attributes.as_bytes()) {
+        return None;
+    }
+    let tag = match name {
+        _ if start.len() < tag.len() => PlainTag::End(name),
+        "td" | "th" if may_span(attributes.as_bytes()) => return None,
+        "table" => PlainTag::Start { name, summary: plain_summary(attributes)? },
+        _ => PlainTag::Start { name, summary: "" },
+    };
+    Some((tag, behind))
+}
+
+/// Whether attributes end before the `>`: no quote is open there.
+fn ends_with_its_quotes(attributes: &[u8]) -> bool {
+    let is_even =
+        |quote| attributes.iter().filter(|byte| **byte == quote).count().is_multiple_of(2);
+    matches!(attributes.first(), None | Some(b' ' | b'/')) && is_even(b'"') && is_even(b'\'')
+}
+
+/// Whether a cell's attributes may hold a `colspan`.
+fn may_span(attributes: &[u8]) -> bool {
+    attributes
+        .windows(4)
+        .any(|part| matches!(part, [b's' | b'S', b'p' | b'P', b'a' | b'A', b'n' | b'N']))
+}
+
+/// A table's summary as reports write it; none is blank.
+fn plain_summary(attributes: &str) -> Option<&str> {
+    let Some((_, summary)) = attributes.split_once(" summary=") else {
+        return (!attributes.to_ascii_lowercase().contains("summary")).then_some("");
+    };
+    let (summary, _) = summary.strip_prefix('"')?.split_once('"')?;
+    (!summary.contains(['&', '\0'])).then_some(summary)
+}
+
+/// Elements whose content is markup, of which a report has many.
+fn holds_markup(name: &str) -> bool {
+    is_within_rows(name.as_bytes())
+        || is_block(name)
+        || matches!(name.as_bytes(), b"table" | b"li" | [b'h', b'1'..=b'6'])
+}
+
+/// Elements that may stand in the rows of a table that is left out.
+fn is_within_rows(name: &[u8]) -> bool {
+    matches!(name, b"td" | b"th" | b"tr" | b"tbody" | b"thead" | b"a" | b"br" | b"b" | b"i" | b"u")
+        || matches!(name, b"p" | b"em" | b"div" | b"pre" | b"font" | b"span" | b"strong" | b"wbr")
 }
 
 /// The place of the `</table>` that follows, if nothing but rows stands before it.
@@ -114,7 +152,7 @@ fn end_of_rows(text: &str, from: usize) -> Option<usize> {
             return Some(from + at);
         }
         let is_text = name.is_empty() && tag.first() != Some(&b'!');
-        if !is_text && !WITHIN_ROWS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        if !is_text && !is_within_rows(name) && !is_within_rows(&name.to_ascii_lowercase()) {
             return None;
         }
     }
@@ -126,8 +164,8 @@ impl Reader for TokenizerInput<'_> {
 
     #[inline(always)]
     fn read_byte(&mut self) -> Result<Option<u8>, Infallible> {
-        if self.shared.is_between.get() {
-            self.rows();
+        if self.shared.is_behind_tag.get() {
+            self.plain();
         }
         let byte = self.inner.read_byte()?;
         self.at += usize::from(byte.is_some());
@@ -147,8 +185,8 @@ impl Reader for TokenizerInput<'_> {
         needle: &[u8],
         buffer: &'b mut [u8; 4],
     ) -> Result<Option<&'b [u8]>, Infallible> {
-        if self.shared.is_between.get() {
-            self.rows();
+        if self.shared.is_behind_tag.get() {
+            self.plain();
         }
         let read = self.inner.read_until(needle, buffer)?;
         self.at += read.map_or(0, <[u8]>::len);
@@ -156,19 +194,19 @@ impl Reader for TokenizerInput<'_> {
     }
 }
 
-/// A start tag, with the attributes that are read.
+/// A start tag that the tokenizer reads, with the attributes that are kept.
 #[derive(Default)]
-pub struct StartTag {
-    pub name: Vec<u8>,
-    pub colspan: Vec<u8>,
-    pub summary: Vec<u8>,
+struct StartTag {
+    name: Vec<u8>,
+    colspan: Vec<u8>,
+    summary: Vec<u8>,
     attribute: Vec<u8>,
 }
 
 /// Hands the tags of a text, and what stands between them, to a builder. With `hides`, the content
-/// of `style`, `script` and their like is no markup.
-pub fn tokenize(text: &str, hides: bool) -> PageBuilder {
-    let shared = TokenizerState::default();
+/// of `style`, `script` and their like is no markup; without `leaves_out`, the tokenizer reads all.
+pub fn tokenize(text: &str, hides: bool, leaves_out: bool) -> PageBuilder {
+    let shared = TokenizerState { leaves_out, ..TokenizerState::default() };
     let mut tag = StartTag::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         shared.event(&mut tag, &event);
@@ -184,7 +222,7 @@ impl TokenizerState {
     fn event(&self, tag: &mut StartTag, event: &CallbackEvent<'_>) {
         let mut builder = self.builder.borrow_mut();
         match event {
-            CallbackEvent::String { value } => builder.string(value),
+            CallbackEvent::String { value } => builder.string(&String::from_utf8_lossy(value)),
             CallbackEvent::OpenStartTag { name } => {
                 *tag = StartTag { name: name.to_vec(), ..StartTag::default() };
             }
@@ -195,16 +233,22 @@ impl TokenizerState {
                 _ => {}
             },
             CallbackEvent::CloseStartTag { .. } => {
-                builder.start(tag);
-                self.is_between.set(matches!(tag.name.as_slice(), b"tr" | b"table"));
+                let name = String::from_utf8_lossy(&tag.name);
+                builder.start(&name, colspan(&tag.colspan), &String::from_utf8_lossy(&tag.summary));
+                self.is_behind_tag.set(self.leaves_out && holds_markup(&name));
             }
             CallbackEvent::EndTag { name } => {
-                builder.end(name);
-                self.is_between.set(matches!(*name, b"td" | b"th" | b"tr" | b"table"));
+                builder.end(&String::from_utf8_lossy(name));
+                self.is_behind_tag.set(self.leaves_out);
             }
             _ => {}
         }
     }
+}
+
+fn colspan(value: &[u8]) -> usize {
+    let span = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+    span.unwrap_or(1).clamp(1, COLSPAN_MAX)
 }
 
 /// Looks for no errors of the markup, which nobody reads.
