@@ -16,7 +16,7 @@ use crate::stats::histogram::LatencySummary;
 
 use super::judgement::{Judgement, unknown, warning};
 
-/// A run's mix is a curve's if the reads differ by no more of all requests, in per cent.
+/// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
 const MIX_DISTANCE_MAX: f64 = 15.0;
 /// Its requests are of the curve's size if their mean differs by no more than this part.
 const SIZE_DIFFERENCE_MAX: f64 = 0.25;

@@ -21,7 +21,7 @@ const LOG_WRITER_SHARE_MIN: f64 = 0.50;
 /// Petal's share of the busy time, where petal and the server share full processors.
 const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
 
-/// 100 - idle - iowait, in per cent.
+/// 100 - idle - iowait, in percent.
 pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
     cpu.busy().clamp(0.0, 100.0)
 }

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_wider_window_may_count_more_but_hardly_less() {
         let with = |reads| found(&run(vec![report("a", reads)]));
-        // Ten per cent longer, and ten per cent of its own.
+        // Ten percent longer, and ten percent of its own.
         assert_eq!(with(1_190_000.0), None);
         assert_eq!(with(990_000.0), None);
         let more = with(1_300_000.0).unwrap();

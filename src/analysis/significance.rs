@@ -26,7 +26,7 @@ pub enum Method {
     Welch,
 }
 
-/// A difference as a share of the baseline: 0.05 is five per cent more.
+/// A difference as a share of the baseline: 0.05 is five percent more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     pub share: f64,

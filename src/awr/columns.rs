@@ -95,9 +95,9 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "log_write_us", "us", BACKGROUND => |r| background(r, "log file parallel write");
     "user_commits", "count", STATISTIC => |r| total(r, "user commits");
     "redo_synch_writes", "count", STATISTIC => |r| total(r, "redo synch writes");
-    "cpu_idle_pct", "per cent", "Operating System Statistics: IDLE_TIME over BUSY_TIME and IDLE_TIME, or Host CPU: %Idle"
+    "cpu_idle_pct", "percent", "Operating System Statistics: IDLE_TIME over BUSY_TIME and IDLE_TIME, or Host CPU: %Idle"
         => |r| r.cpu.idle_pct.clone();
-    "cpu_iowait_pct", "per cent", "Operating System Statistics: IOWAIT_TIME, in the same way, or Host CPU: %WIO"
+    "cpu_iowait_pct", "percent", "Operating System Statistics: IOWAIT_TIME, in the same way, or Host CPU: %WIO"
         => |r| r.cpu.iowait_pct.clone();
     "buffer_cache_bytes", "bytes", CACHES => |r| r.memory.buffer_cache_bytes.clone();
     "log_buffer_bytes", "bytes", CACHES => |r| r.memory.log_buffer_bytes.clone();

@@ -68,7 +68,7 @@ pub fn command() -> Command {
                 .default_value("1,2,4,8,16,32,64,128,256"),
         )
         .arg(
-            value("mix", "PERCENT", "Reads in the mixed curve, per cent")
+            value("mix", "PERCENT", "Reads in the mixed curve, percent")
                 .value_parser(whole::<u8>(1, 99))
                 .default_value("70"),
         )

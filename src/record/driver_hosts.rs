@@ -82,7 +82,7 @@ pub struct HostRun {
     pub petal_cpu_s: Option<f64>,
     /// Processors that petal may use there, no more than its control group grants.
     pub processors: Option<f64>,
-    /// The share of its processors' time that was not idle, in per cent, whoever used it.
+    /// The share of its processors' time that was not idle, in percent, whoever used it.
     pub busy_percent: Option<f64>,
     /// Over all network interfaces with hardware behind them.
     pub received_bytes: Option<u64>,

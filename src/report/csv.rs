@@ -1,4 +1,4 @@
-//! `timeline.csv`: one row a second. The unit is the end of a column's name; `cpu_*` are per cent
+//! `timeline.csv`: one row a second. The unit is the end of a column's name; `cpu_*` are percent
 //! of all processors. Counts are those of the second, not rates: divide by `length_s`. Columns with
 //! a dot are those of [`super::csv_os`]. An empty field is unknown. docs/numbers.md describes every column.
 

@@ -11,14 +11,14 @@ use crate::stats::os::{DeviceUse, OsInterval};
 type OsFigure = fn(&OsInterval) -> Option<f64>;
 
 const KIB: f64 = 1024.0;
-/// Microseconds of a second in one per cent of it.
+/// Microseconds of a second in one percent of it.
 const US_PER_PERCENT: f64 = 1e4;
 
 fn processors(interval: &OsInterval) -> Option<CpuPercents> {
     CpuPercents::of(&interval.cpus.host?)
 }
 
-/// Every column of a host, but for those of its devices. Processes are in per cent of one
+/// Every column of a host, but for those of its devices. Processes are in percent of one
 /// processor, as pidstat tells them.
 const HOST: [(&str, OsFigure); 46] = [
     ("mpstat.%usr", |i| Some(processors(i)?.usr)),

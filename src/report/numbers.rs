@@ -49,7 +49,7 @@ pub fn micros(value: f64) -> String {
     decimal(value, usize::from(value.abs() < 999.95))
 }
 
-/// A share of one as per cent with one decimal.
+/// A share of one as percent with one decimal.
 pub fn percent(share: f64) -> String {
     decimal(share * 100.0, 1)
 }

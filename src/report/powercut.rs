@@ -41,7 +41,7 @@ fn counted(cuts: usize) -> String {
     format!("{} {}", whole(cuts as u64), if cuts == 1 { "cut" } else { "cuts" })
 }
 
-/// The share of cuts that lose something, in per cent, with which so many cuts without a loss would
+/// The share of cuts that lose something, in percent, with which so many cuts without a loss would
 /// still come in 5 % of all tries: (1 - share)^cuts = 0.05, the exact binomial bound.
 fn most_losses_pct(cuts: usize) -> f64 {
     100.0 * (1.0 - 0.05_f64.powf(1.0 / cuts as f64))

@@ -77,7 +77,7 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
-    /// The length of the bar beside the text, in per cent.
+    /// The length of the bar beside the text, in percent.
     pub fn bar_pct(&self) -> String {
         format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
     }

@@ -10,7 +10,7 @@ pub struct ChangeLimit {
     text: String,
     pub metric: String,
     pub side: Past,
-    /// -0.05 is five per cent less than the baseline.
+    /// -0.05 is five percent less than the baseline.
     pub share: f64,
 }
 

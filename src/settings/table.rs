@@ -158,7 +158,7 @@ impl TakenBy {
             Self::Setup => "setup",
             Self::Run => "run, sweep",
             Self::SetupAndRun => "setup, run, sweep",
-            Self::All => "setup, run, sweep, check, drop",
+            Self::All => "every command that opens a target",
         }
     }
 }

@@ -328,7 +328,7 @@ fn decode(text: &str) -> Result<String, Refusal> {
     let bad = || {
         Refusal::new(
             "has a % that does not begin two hex digits of UTF-8 text",
-            "Write %25 for a per cent sign.",
+            "Write %25 for a percent sign.",
         )
     };
     let mut bytes = Vec::with_capacity(text.len());

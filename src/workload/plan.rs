@@ -7,7 +7,7 @@ use super::arrivals::ArrivalRates;
 use super::op::Kind;
 use super::seat::{Role, Seat};
 
-/// The workload of a run, in rows and per cent. Made once from validated settings.
+/// The workload of a run, in rows and percent. Made once from validated settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// With cell and repeat, the root of every random stream.

@@ -23,7 +23,7 @@ fn tables() -> Workplace {
     work
 }
 
-/// The change of a metric in a cell of a comparison, in per cent.
+/// The change of a metric in a cell of a comparison, in percent.
 fn change(comparison: &Value, cell: usize, metric: &str) -> f64 {
     let mut figures = comparison["cells"][cell]["figures"].as_array().unwrap().iter();
     let figure = figures.find(|figure| figure["metric"] == metric).unwrap();

@@ -27,7 +27,7 @@ fn with(mut observation: Observation, figures: &[(&str, f64)]) -> Observation {
     observation
 }
 
-/// Three repeats a cell, one per cent apart.
+/// Three repeats a cell, one percent apart.
 fn thrice(cells: &[(u32, f64, f64)]) -> Vec<Observation> {
     let repeats = [(1, 0.99), (2, 1.0), (3, 1.01)];
     repeats

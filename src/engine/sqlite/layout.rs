@@ -9,7 +9,7 @@ pub const APPLICATION_ID: u32 = 0x7065_746C;
 /// The format number in petal_meta; it grows when older petals cannot read the files.
 pub const FORMAT: u32 = 1;
 
-/// The part of a usable page that a row's columns fill, in per cent: two rows never fit in one
+/// The part of a usable page that a row's columns fill, in percent: two rows never fit in one
 /// page, and none needs an overflow page (a table leaf takes cells up to the page less 35 bytes).
 const ROW_PERCENT: usize = 72;
 /// Record header (a size, custid's type, nineteen types of two bytes), custid and cell header.

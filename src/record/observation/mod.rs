@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use super::{Headline, Run, Severity, Status, Window, moment};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
-/// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` per cent.
+/// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` percent.
 pub mod metric {
     /// Physical read and write requests per second, as the database counted them.
     pub const PIOPS: &str = "piops";

@@ -267,8 +267,8 @@ fn every_figure_is_explained() {
     log_write_us                                        610  us                                       0.61  Background Wait Events
     user_commits                                       6000  count                                   6,000  Instance Activity Stats
     redo_synch_writes                                  6000  count                                   6,000  Instance Activity Stats
-    cpu_idle_pct                                       93.8  per cent                                       Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
-    cpu_iowait_pct                                       62  per cent                                       Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    cpu_idle_pct                                       93.8  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    cpu_iowait_pct                                       62  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
     buffer_cache_bytes                           1073741824  bytes                                  1,024M  Cache Sizes
     log_buffer_bytes                              134217728  bytes                                131,072K  Cache Sizes
     block_bytes                                        8192  bytes                                      8K  Cache Sizes

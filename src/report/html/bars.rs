@@ -37,7 +37,7 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
                 Scale::doublings((least as f64 / 2.0).max(0.5), most as f64),
                 "latency, us",
             ),
-            y: PlotAxis::new(y, "per cent of a series"),
+            y: PlotAxis::new(y, "percent of a series"),
             shown: ChartUse::Page,
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {

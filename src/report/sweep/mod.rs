@@ -126,7 +126,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
             "read us is the mean single-block read as the engine timed it; sel and upd are \
              whole operations on petal's clock, in us. The two are never mixed.",
             "redo is MB/s of log; idle% the processors' idle time.",
-            "spread is the largest less the smallest PIOPS of the repeats, in per cent of their \
+            "spread is the largest less the smallest PIOPS of the repeats, in percent of their \
              mean.",
             "Each run's own report stands in its folder; sweep.csv has every figure.",
         ]
@@ -269,7 +269,7 @@ pub(crate) mod tests {
         - read us is the mean single-block read as the engine timed it; sel and upd are whole operations on
           petal's clock, in us. The two are never mixed.
         - redo is MB/s of log; idle% the processors' idle time.
-        - spread is the largest less the smallest PIOPS of the repeats, in per cent of their mean.
+        - spread is the largest less the smallest PIOPS of the repeats, in percent of their mean.
         - Each run's own report stands in its folder; sweep.csv has every figure.
         ");
     }

@@ -86,7 +86,7 @@ impl CellRows<'_> {
         is_whole.then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 
-    /// Largest less smallest, in per cent of the mean; None of one repeat.
+    /// Largest less smallest, in percent of the mean; None of one repeat.
     fn spread_pct(&self, name: &str) -> Option<f64> {
         let known = self.known(name);
         let mean = self.mean(name).filter(|mean| known.len() > 1 && *mean > 0.0)?;

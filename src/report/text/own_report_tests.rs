@@ -58,8 +58,8 @@ fn both_layers_stand_side_by_side() {
     block_changes_per_s                1,005  1/s       Load Profile
     buffer_cache_bytes           268,435,456  bytes     Cache Sizes
     cores                               8.00  count     report header
-    cpu_idle_pct                        84.8  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
-    cpu_iowait_pct                      70.1  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
+    cpu_idle_pct                        84.8  percent   OS Statistics: a share of BUSY_TIME and IDLE_TIM
+    cpu_iowait_pct                      70.1  percent   OS Statistics: a share of BUSY_TIME and IDLE_TIM
     cpus                                16.0  count     report header
     db_cpu_per_s                        2.00  s/s       Load Profile
     db_time_min                          160  minutes   report header

@@ -106,10 +106,10 @@ pub static PARAMETERS: &[Parameter] = parameters! {
     Mix {
         UPDATE_PCT(Run, Percent, default: "25", also: "not together with READERS and WRITERS")
             => [update_pct: number, shown: |settings| mix_json(settings, settings.update_pct)]
-            "per cent of operations that are UPDATEs, exact in every 100",
+            "percent of operations that are UPDATEs, exact in every 100",
         SCAN_PCT(Run, Percent, default: "0", also: "above 0 only with a scan table")
             => [scan_pct: number, shown: |settings| mix_json(settings, settings.scan_pct)]
-            "per cent of SELECTs that scan the scan table instead",
+            "percent of SELECTs that scan the scan table instead",
         WORK_UNIT(Run, Count { min: 1, max: 1024 }, default: "64", also: "at most SCALE")
             => [work_unit: number] "random blocks that one operation visits",
         UPDATE_WORK_UNIT(Run, Count { min: 1, max: 1024 }, default_words: Some("WORK_UNIT"),

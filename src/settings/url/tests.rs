@@ -132,7 +132,7 @@ fn refusals_say_what_to_write() {
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
-    postgres:***: has a % that does not begin two hex digits of UTF-8 text. Write %25 for a per cent sign.
+    postgres:***: has a % that does not begin two hex digits of UTF-8 text. Write %25 for a percent sign.
     postgres:***: it has two passwords. Give one of them.
     postgres:***: an option looks like a secret, and petal hides only `password`. Use the database's own password file for it.
     postgres:***: an option after the ? has no value. Write ?name=value&name=value.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::devices::Roots;
 
-/// Per cent of the processors' time over an interval; the five add up to 100.
+/// Percent of the processors' time over an interval; the five add up to 100.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuShare {
     pub user: f64,
@@ -122,7 +122,7 @@ impl Cpus {
         Self::new(both(self.host, other.host), allowed, each.collect())
     }
 
-    /// The busiest of the allowed processors, and how busy it was in per cent.
+    /// The busiest of the allowed processors, and how busy it was in percent.
     pub fn busiest(&self, allowed: Option<&[u32]>) -> Option<(u32, f64)> {
         let usable = |number: &u32| allowed.is_none_or(|all| all.contains(number));
         let busy = self.each.iter().filter(|(number, _)| usable(number));
@@ -144,7 +144,7 @@ impl CpuTicks {
         <[u64; 8]>::from(*self).into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Each state in per cent; None when no tick has passed.
+    /// Each state in percent; None when no tick has passed.
     pub fn percents(&self) -> Option<[f64; 8]> {
         let all = self.all() as f64;
         (all > 0.0).then(|| <[u64; 8]>::from(*self).map(|ticks| 100.0 * ticks as f64 / all))

@@ -12,7 +12,7 @@ use super::figures::{Counts, GaugeRanges, Gauges};
 pub struct OsInterval {
     pub seconds: f64,
     pub cpus: Cpus,
-    /// The busiest of the processors that the database may use, and how busy it was in per cent.
+    /// The busiest of the processors that the database may use, and how busy it was in percent.
     pub busiest_cpu: Option<(u32, f64)>,
     /// Where the log writer was found, and the seconds that this stands for.
     pub log_writer_on: Vec<(u32, f64)>,

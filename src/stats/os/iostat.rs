@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::DeviceUse;
 
 /// A device's figures as iostat makes them from the kernel's counts: requests per second, KiB per
-/// second, milliseconds, per cent.
+/// second, milliseconds, percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRates {
     pub reads: Option<f64>,

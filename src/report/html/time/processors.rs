@@ -28,9 +28,9 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
         .collect();
     shares.iter().flatten().next()?;
     let (id, title) = ("processors", "Processors over time");
-    let description = "User, system, steal and waiting for I/O, one upon the other, in per cent.";
+    let description = "User, system, steal and waiting for I/O, one upon the other, in percent.";
     let percent = Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]);
-    let y = PlotAxis::new(percent, "per cent of the processors (the operating system)");
+    let y = PlotAxis::new(percent, "percent of the processors (the operating system)");
     let svg = axis.drawing((id, title, description), HEIGHT, y, |plot| {
         for (number, (_, color, _)) in parts.iter().enumerate() {
             let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
