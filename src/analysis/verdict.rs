@@ -81,6 +81,10 @@ fn shares(served: &ReadsServed) -> String {
 }
 
 fn limited_by(run: &Run) -> String {
+    if let Some(share) = run.summary.share.as_ref().filter(|share| share.share.of > 1) {
+        // The database worked for all hosts.
+        return format!("not judged, share {} of {}", share.share.number, share.share.of);
+    }
     if limits::is_processor_bound(run) {
         let whose = if limits::is_others_work(run) { " (others' work)" } else { "" };
         return format!("processors{whose}");
@@ -97,11 +101,20 @@ fn limited_by(run: &Run) -> String {
         return on_processors.unwrap_or_else(|| "not determined".to_owned());
     };
     if share < LIMIT_SHARE_MIN {
-        return on_processors
-            .unwrap_or_else(|| format!("not determined (most: {} {words})", class.label()));
+        let mut waits = run.summary.waits.iter();
+        let sees_reads = waits.any(|wait| wait.class == WaitClass::UserIo);
+        let unknown = || match &run.details.target.io_untimed {
+            Some(_) if !sees_reads => {
+                "not determined (the database does not time its reads)".to_owned()
+            }
+            _ => format!("not determined (most: {} {words})", class.label()),
+        };
+        return on_processors.unwrap_or_else(unknown);
     }
     let what = match class {
         WaitClass::UserIo => "reads waited for",
+        // Where commits do not wait for it, others do: blocks are written after their log.
+        WaitClass::Commit if !is_durable(run) => "writing the log",
         WaitClass::Commit => "commits (log sync)",
         WaitClass::Concurrency => "contention inside the database",
         WaitClass::Application => "locks of other sessions",
@@ -110,6 +123,10 @@ fn limited_by(run: &Run) -> String {
         _ => class.label(),
     };
     format!("{what} ({words})")
+}
+
+fn is_durable(run: &Run) -> bool {
+    run.details.target.durability.as_ref().is_none_or(|durability| durability.durable)
 }
 
 /// The share of DB time that sessions spent on a processor. The database counts it; where it works

@@ -39,17 +39,20 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     };
     let shown = found.shown(None);
     let [shown] = shown.as_slice() else {
-        return Err(CommandError::usage(format!(
-            "{}: no sweep and no run with figures; name the folder of one",
-            path.display()
-        )));
+        return Err(CommandError::new(
+            Exit::Environment,
+            format!("{}: no sweep and no run with figures; name the folder of one", path.display()),
+        ));
     };
     let made = card(shown, verdict.as_deref());
-    let out = output::folder(matches.get_one::<PathBuf>("out").unwrap_or(path))?;
+    let folder = matches.get_one::<PathBuf>("out").unwrap_or(path);
+    let out = output::folder(folder)?;
     if let Some(svg) = &made.svg {
         out.write_atomically(SVG_NAME, printable(svg).as_bytes())?;
     }
     out.write_atomically(MARKDOWN_NAME, made.markdown.as_bytes())?;
-    console.result(&made.markdown);
+    // Where it is printed to lies elsewhere than card.md.
+    let picture = folder.join(SVG_NAME).display().to_string().replace(' ', "%20");
+    console.result(&made.markdown.replacen(&format!("({SVG_NAME})"), &format!("({picture})"), 1));
     Ok(Exit::Done)
 }

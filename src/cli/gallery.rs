@@ -47,7 +47,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let shown = found.shown(objective);
     if shown.is_empty() {
-        return Err(CommandError::usage(
+        return Err(CommandError::new(
+            Exit::Environment,
             "there is no sweep and no run with figures below these folders: name those that petal \
              run or petal sweep wrote",
         ));

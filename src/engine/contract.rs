@@ -311,9 +311,10 @@ impl Outcome {
         Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
     }
 
-    /// The first operation of a call that failed as a whole stands for all of it.
-    pub fn of_failed_call(operation: usize, end_ns: u64, code: Box<str>) -> Self {
-        Self { operation: operation as u32, latency_ns: 0, end_ns, rows: 0, error: Some(code) }
+    /// The first operation of a call that failed as a whole stands for all of it, with its time.
+    pub fn of_failed_call(operation: usize, [begin_ns, end_ns]: [u64; 2], code: Box<str>) -> Self {
+        let latency_ns = end_ns - begin_ns;
+        Self { operation: operation as u32, latency_ns, end_ns, rows: 0, error: Some(code) }
     }
 }
 

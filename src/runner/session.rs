@@ -126,11 +126,13 @@ impl SessionLoop<'_> {
                 end.lost = Some((lost_ns, error));
                 break;
             }
+            // Of what came due, which may be less than was asked for.
+            let filled = batch_size.min(batch.len());
             batch.drain(..outcomes.ended.len());
             if batch.len() > self.session.in_flight() {
                 break; // An engine leaves operations out only when the stop was due.
             }
-            batch_size = next_batch_size(batch_size, now.elapsed(), batch_target);
+            batch_size = next_batch_size(filled, now.elapsed(), batch_target);
             if end.last_end_ns.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = end.last_end_ns;
                 self.flush(&mut end);

@@ -1,6 +1,7 @@
 //! The sessions of a run, a thread each: connected in parallel, triggered together, their ends
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ use super::trigger::Trigger;
 /// Drivers and SQLite need little stack; a thousand sessions should not need much memory.
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
+/// What a session says whose thread panicked: stderr has the place.
+const PANICKED: &str = "this failed inside petal: please report it, with what stands on stderr";
 
 /// A message from a session to the runner.
 enum SessionReport {
@@ -165,12 +168,16 @@ fn attend(
     shards: &Shards,
     report: &dyn Fn(SessionReport),
 ) -> Option<Box<dyn Session>> {
-    let connected = job.engine.connect(seat).and_then(|mut session| {
+    let connect = || {
+        let mut session = job.engine.connect(seat)?;
         let schemas = schemas_of(seat, &job.plan, job.workload.schemas);
         visit(job, &schemas, session.as_mut())?;
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
-    });
+    };
+    // A panic costs its session, which must be heard of: the run waits for every one.
+    let connected = catch_unwind(AssertUnwindSafe(connect))
+        .unwrap_or_else(|_| Err(EngineError::Database(PANICKED.to_owned())));
     let (mut session, schemas) =
         connected.map_err(|error| report(SessionReport::Refused(error))).ok()?;
     report(SessionReport::Ready(session.canceller()));
@@ -179,6 +186,7 @@ fn attend(
     };
     let sessions = job.plan.len() as u32;
     let (work_loop, rates) = (job.workload.work_loop, job.workload.rates.as_ref());
+    let clock = stop.clone();
     let at_work = SessionLoop {
         seat,
         session: session.as_mut(),
@@ -190,8 +198,15 @@ fn attend(
         scan_rows: &job.scan_rows(),
         ledger: job.ledger.map(|file| SessionLedger::new(file, &job.workload, seat.session)),
     };
-    report(SessionReport::Ended(Box::new(at_work.run())));
-    Some(session)
+    let ended = catch_unwind(AssertUnwindSafe(|| at_work.run()));
+    let is_whole = ended.is_ok();
+    let end = ended.unwrap_or_else(|_| {
+        let lost_ns = clock.since_trigger_ns(Instant::now());
+        let error = SessionError { code: "panic".to_owned(), message: PANICKED.to_owned() };
+        SessionEnd { ended_ns: lost_ns, lost: Some((lost_ns, error)), ..SessionEnd::default() }
+    });
+    report(SessionReport::Ended(Box::new(end)));
+    is_whole.then_some(session)
 }
 
 /// A session of several schemas does one SELECT in each, so that no operation of the run pays for

@@ -151,7 +151,7 @@ mod tests {
         let text = "no '--db=postgres://u:pw@h/d', 'postgres://u:pw@h/d' or 'oracle://u:tiger@h/s'";
         let shown = without_secrets(text, &args);
         assert!(!shown.contains("pw") && !shown.contains("tiger"), "{shown}");
-        assert!(shown.contains("postgres://u:***@h/d"), "{shown}");
+        assert!(shown.contains("postgres://u@h/d"), "{shown}");
     }
 
     #[test]
@@ -166,13 +166,13 @@ mod tests {
                 "-t",
                 "4"
             ]),
-            [None, None, some("postgres://u:***@h/d"), None, some("***"), None, None]
+            [None, None, some("postgres://u@h/d"), None, some("***"), None, None]
         );
         assert_eq!(
             instead(&["--sysdba-passwd=tiger", "--db=mysql://h/d?password=pw"]),
-            [some("--sysdba-passwd=***"), some("--db=mysql://h/d?password=***")]
+            [some("--sysdba-passwd=***"), some("--db=mysql://h/d")]
         );
-        assert_eq!(instead(&["oracle://u:pw@h/s"]), [some("oracle://u:***@h/s")]);
+        assert_eq!(instead(&["oracle://u:pw@h/s"]), [some("oracle://u@h/s")]);
         assert_eq!(instead(&["--db", "postgres://u:pw@h:x"]), [None, some("postgres:***")]);
     }
 
@@ -225,7 +225,7 @@ mod tests {
             assert!(hide_secrets(&args));
             let after = String::from_utf8(fs::read("/proc/self/cmdline").unwrap()).unwrap();
             assert!(!after.contains("TIGER"), "{after:?}");
-            assert!(after.contains("\0postgres://u:***@host/d\0"), "{after:?}");
+            assert!(after.contains("\0postgres://u@host/d\0"), "{after:?}");
             assert!(after.contains("\0--nocapture\0"), "{after:?}");
             writeln!(io::stdout(), "hidden: {}", after.replace('\0', " ")).unwrap();
             return;

@@ -119,30 +119,16 @@ impl TargetUrl {
         Ok(url)
     }
 
-    /// The URL as it may be shown: a password is `***`.
+    /// The URL as it may be shown and kept, without a password: it is the same wherever the
+    /// password comes from.
     pub fn redacted(&self) -> String {
-        let is_server = self.is_at(UrlForm::Server);
-        let after = self.rest.strip_prefix("//").filter(|_| is_server).unwrap_or("");
-        let host_end = after.find('/').unwrap_or(after.len());
-        let (authority, name) = after.split_at(host_end);
-        let user = authority.rsplit_once('@').filter(|(user, _)| !user.is_empty());
-        let mut shown = match (&self.password, user) {
-            (Some(_), Some((user, hosts))) => format!("{}://{user}:***@{hosts}{name}", self.scheme),
-            _ => format!("{}:{}", self.scheme, self.rest),
-        };
-        let mut options: Vec<String> = self
+        let options: Vec<String> = self
             .options
             .iter()
             .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
             .collect();
-        if self.password.is_some() && user.is_none() {
-            options.push("password=***".to_owned());
-        }
-        if !options.is_empty() {
-            shown.push('?');
-            shown.push_str(&options.join("&"));
-        }
-        shown
+        let mark = if options.is_empty() { "" } else { "?" };
+        format!("{}:{}{mark}{}", self.scheme, self.rest, options.join("&"))
     }
 
     /// The folder or file of a `sqlite:` or `device:` target.

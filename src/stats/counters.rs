@@ -194,6 +194,8 @@ common_counters! {
     /// Bytes that statements had the database write: all that was written over them is the write
     /// amplification.
     StatementBytesWritten => "statement_bytes_written",
+    /// Bytes of blocks that were written to a place of their own first, so that none is torn.
+    DoublewriteBytes => "doublewrite_bytes",
     /// Files that a filter ruled out, so that no block of them was read.
     FilesRuledOut => "files_ruled_out_by_filter",
     /// Blocks that were not what was written there.

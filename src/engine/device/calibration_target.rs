@@ -135,7 +135,6 @@ fn stretch(
     let cache = wanted.storage_cache.unwrap_or(0);
     let path = shared.path.display();
     if let Some(bytes) = wanted.bytes {
-        let bytes = bytes.next_multiple_of(u64::from(LARGE_BYTES));
         if bytes < BYTES_MIN {
             return Err(EngineError::Setting(format!(
                 "--size {}: it must be at least {}",
@@ -143,6 +142,7 @@ fn stretch(
                 format_bytes(BYTES_MIN)
             )));
         }
+        let bytes = bytes.next_multiple_of(u64::from(LARGE_BYTES));
         if bytes <= cache {
             return Err(EngineError::Setting(format!(
                 "--size {}: it must exceed STORAGE_CACHE ({}), or the cache is measured; give \

@@ -60,7 +60,7 @@ impl DeviceSession {
             if flow.in_flight > 0 {
                 now = self.reap(flow)?;
             }
-            self.finish_heads(flow, stop, done, now)?;
+            self.finish_heads(flow, stop, done, &mut now)?;
             let is_over = next >= batch.len() || stop.is_due(now);
             if flow.pending.is_empty() && flow.in_flight == 0 && is_over {
                 return Ok(());
@@ -106,6 +106,7 @@ impl DeviceSession {
             let Some(operation) = batch.get(*next).filter(|_| !stop.is_due(*now)) else {
                 return Ok(None);
             };
+            let begin = *now;
             let (update, error) = match operation.kind {
                 Kind::Scan if flow.pending.is_empty() => {
                     let (context, buffer) = (&mut self.context, &mut self.scan_buffer);
@@ -115,17 +116,21 @@ impl DeviceSession {
                 }
                 Kind::Scan => return Ok(None),
                 Kind::Select => (None, None),
-                Kind::Update => match update::begin(&self.context, flow, operation, stop)? {
-                    BeginOutcome::NotNow => return Ok(None),
-                    BeginOutcome::Update(update) => (Some(update), None),
-                    BeginOutcome::Cut => (None, Some(CUT)),
-                },
+                Kind::Update => {
+                    let begun = update::begin(&self.context, flow, operation, stop)?;
+                    *now = Instant::now(); // It may have waited for a row's lock or the writer.
+                    match begun {
+                        BeginOutcome::NotNow => return Ok(None),
+                        BeginOutcome::Update(update) => (Some(update), None),
+                        BeginOutcome::Cut => (None, Some(CUT)),
+                    }
+                }
             };
             flow.pending.push_back(Pending {
                 index: *next as u32,
                 operation: *operation,
                 area: self.context.area(operation.schema)?,
-                begin: *now,
+                begin,
                 next_row: if error.is_some() { operation.rows } else { 0 },
                 in_flight: 0,
                 error,
@@ -203,16 +208,18 @@ impl DeviceSession {
         flow: &mut Flow,
         stop: &Stop,
         done: &mut Outcomes,
-        mut now: Instant,
+        now: &mut Instant,
     ) -> Result<(), SessionError> {
         while let Some(head) = flow.pending.front_mut().filter(|head| head.is_read()) {
             if !head.is_complete() {
-                return update::step(&self.context, flow, stop);
+                let stepped = update::step(&self.context, flow, stop);
+                *now = Instant::now(); // It may have waited for the log.
+                return stepped;
             }
             let Some(head) = flow.pending.pop_front() else { return Ok(()) };
             flow.first += 1;
-            if now <= head.begin {
-                now = Instant::now(); // Nothing of it was read from the target.
+            if *now <= head.begin {
+                *now = Instant::now(); // Nothing of it was read from the target.
             }
             let Pending { index, operation, area, begin, error, update, .. } = head;
             if let Some(update) = update {
@@ -220,7 +227,7 @@ impl DeviceSession {
             }
             let rows = if error.is_none() { u64::from(operation.rows) } else { 0 };
             let error = error.map(Into::into);
-            done.ended.push(Outcome::timed(index, (begin, now), stop, rows, error));
+            done.ended.push(Outcome::timed(index, (begin, *now), stop, rows, error));
         }
         Ok(())
     }

@@ -139,7 +139,7 @@ impl Work {
 
 /// The last row of a range: its key, the rows visited until then, the microseconds since the statement
 /// began, and whether the row itself counts as visited.
-type LastRow = (u64, u64, u64, bool);
+type LastRow = (u64, u64, i64, bool);
 
 /// Positions of operations in the order of their keys, in which the server visits them.
 fn by_key(operations: &[Operation]) -> Vec<usize> {
@@ -157,6 +157,7 @@ fn executed(operations: &[Operation], by_key: &[usize], sent: &[LastRow]) -> Vec
     for &at in by_key {
         if let Some(&(_, _, end_us, _)) = sent.next_if(|row| row.0 == operations[at].last()) {
             // A clock that was set back gives 0.
+            let end_us = end_us.max(0).cast_unsigned();
             executed[at].latency_ns = end_us.saturating_sub(begin_us) * 1000;
             begin_us = end_us.max(begin_us);
         }

@@ -106,7 +106,11 @@ impl CounterReader {
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
         let facts = RawCounters { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
-            redo_bytes: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
+            // Of a standby that was promoted it would be all that the primary ever wrote.
+            redo_bytes: row
+                .get::<_, Option<i64>>(1)
+                .filter(|_| was_standby == is_standby)
+                .map(i64::cast_unsigned),
             ..facts.io()
         };
         let mut all = facts.waits();

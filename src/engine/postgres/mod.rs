@@ -292,10 +292,12 @@ impl Engine for Postgres {
     }
 
     fn quiesce(&self) -> Result<()> {
-        for (reader, endpoint) in self.counters.iter().zip(&self.servers.all) {
-            reader.settle(&self.shared.waits.processes(&endpoint.name))?;
-        }
+        let mut readers = self.counters.iter().zip(&self.servers.all);
+        let settled = readers.try_for_each(|(reader, endpoint)| {
+            reader.settle(&self.shared.waits.processes(&endpoint.name))
+        });
         self.shared.waits.stop();
+        settled?;
         let promoted = self.counters.iter().find_map(CounterReader::promoted);
         promoted.map_or(Ok(()), |what| Err(EngineError::Environment(what)))
     }

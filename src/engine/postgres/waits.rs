@@ -19,6 +19,8 @@ use crate::stats::counters::{Wait, WaitClass, WaitSource};
 const EVERY: Duration = Duration::from_millis(100);
 /// A gap longer than this says nothing about what went on in it.
 const GAP_MAX: Duration = Duration::from_secs(1);
+/// A server that could not be asked is asked again after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What pg_stat_activity is made of, without the names that it looks up for every session.
 const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), count(*) \
                       FROM pg_stat_get_activity(NULL) \
@@ -124,14 +126,16 @@ impl Waits {
     }
 }
 
-fn prepared(endpoint: &Endpoint) -> Option<(Client, Statement)> {
-    let mut client = endpoint.connect_to_look("petal waits").ok()?;
-    let sample = client.prepare(SAMPLE).ok()?;
-    Some((client, sample))
+/// A connection that can be asked, or since when there is none.
+fn prepared(endpoint: &Endpoint) -> Result<(Client, Statement), Instant> {
+    let unknown = |_| Instant::now();
+    let mut client = endpoint.connect_to_look("petal waits").map_err(unknown)?;
+    let sample = client.prepare(SAMPLE).map_err(|_| Instant::now())?;
+    Ok((client, sample))
 }
 
 fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
-    let mut clients: BTreeMap<String, Option<(Client, Statement)>> = BTreeMap::new();
+    let mut clients: BTreeMap<String, Result<(Client, Statement), Instant>> = BTreeMap::new();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(EVERY.saturating_sub(last.elapsed()));
@@ -145,9 +149,12 @@ fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
             .collect();
         for (endpoint, processes) in watched {
             let name = endpoint.name.clone();
-            // A server that cannot be asked has no samples: the run itself reports why.
+            // A server that cannot be asked has no samples, and is tried again.
             let client = clients.entry(name.clone()).or_insert_with(|| prepared(&endpoint));
-            let Some((asked, sample)) = client.as_mut() else { continue };
+            if client.as_ref().is_err_and(|since| since.elapsed() >= RETRY_AFTER) {
+                *client = prepared(&endpoint);
+            }
+            let Ok((asked, sample)) = client else { continue };
             let asking = Instant::now();
             match asked.query(sample, &[&processes]) {
                 Ok(rows) => {
@@ -164,7 +171,7 @@ fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
                         *watched.totals.entry((row.get(0), row.get(1))).or_default() += time_ns;
                     }
                 }
-                Err(_) => *client = None,
+                Err(_) => *client = Err(Instant::now()),
             }
         }
     }

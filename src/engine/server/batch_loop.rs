@@ -117,7 +117,7 @@ pub fn run(
             Err(Failure::Fatal(error)) => return Err(error),
             // What the call did is not known: the first operation stands for it.
             Err(Failure::Counted(code)) => {
-                done.ended.push(Outcome::of_failed_call(part.from, span_ns[1], code));
+                done.ended.push(Outcome::of_failed_call(part.from, span_ns, code));
                 1
             }
         };

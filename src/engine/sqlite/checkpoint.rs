@@ -214,12 +214,14 @@ impl Checkpointer {
         if waited_ns > 0 {
             self.recorder.record(Event::CheckpointWait, waited_ns, 0);
         }
-        self.recorder.count(Count::Checkpoints, 1);
-        match restart {
-            Ok(CheckpointAnswer { busy: false, .. }) => self.recorder.count(Count::WalResets, 1),
-            // Given up because the run ends: no reader's doing.
-            _ if stopping.load(Ordering::Relaxed) => {}
-            _ => self.recorder.count(Count::WalResetFailures, 1),
+        if let Ok(answer) = &restart {
+            self.recorder.count(Count::Checkpoints, 1);
+            match answer {
+                CheckpointAnswer { busy: false, .. } => self.recorder.count(Count::WalResets, 1),
+                // Given up because the run ends: no reader's doing.
+                _ if stopping.load(Ordering::Relaxed) => {}
+                _ => self.recorder.count(Count::WalResetFailures, 1),
+            }
         }
         self.recorder.fold();
         restart.map(|_| ())

@@ -162,24 +162,29 @@ fn logged(run: &Run) -> Option<String> {
 /// From the database's writes and log to the device's: journal, rounding, write-back.
 fn written(run: &Run) -> Option<String> {
     let io = &run.details.io;
-    let asked = io.physical_write_bytes? + io.redo_bytes?;
+    let twice = run.summary.counter(CommonCounter::DoublewriteBytes).filter(|&bytes| bytes > 0);
+    let asked = io.physical_write_bytes? + io.redo_bytes? + twice.unwrap_or(0);
+    let what = match twice {
+        Some(twice) => format!("physical writes, doublewrite ({}) and log", megabytes(twice)),
+        None => "physical writes and log".to_owned(),
+    };
     let served = run.details.device.as_ref()?.write_bytes;
     if asked == 0 && served == 0 {
         return None;
     }
     Some(match differ(asked, served) {
-        None => "physical writes and log against device writes: alike in bytes".to_owned(),
+        None => format!("{what} against device writes: alike in bytes"),
         Some(Differ::Less(missing)) => {
             let seen = run.database_host().and_then(|seen| seen.whole.ranges.dirty_bytes);
             let dirty = seen.map(|range| range.most);
             format!(
-                "physical writes and log less device writes: {missing} were not written by the end, \
+                "{what} less device writes: {missing} were not written by the end, \
                  or overwritten in the page cache first (dirty pages at most {})",
                 or_dash(dirty, megabytes)
             )
         }
         Some(Differ::More(extra)) => format!(
-            "device writes above physical writes and log: {extra} more, by the file system's \
+            "device writes above {what}: {extra} more, by the file system's \
              journal, log records rounded up to whole blocks, write-back of earlier work, or \
              somebody else"
         ),

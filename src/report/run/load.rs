@@ -72,11 +72,12 @@ pub(in crate::report) fn ratios(run: &Run) -> Table {
     let asked = summary.setting_number("update_pct").filter(|_| !has_whole_sessions(run));
     row("UPDATEs in all operations, %", updates, percent, or_dash(asked, |p| decimal(p, 1)));
     for (name, hot, every) in [
-        ("operations sent to the hot spot, %", Hot::Spot, "hotspot_frequency"),
+        ("SELECTs and UPDATEs sent to the hot spot, %", Hot::Spot, "hotspot_frequency"),
         ("operations sent to the hot schema, %", Hot::Schema, "hot_schema_frequency"),
     ] {
         let Some(latency) = summary.hot_latency_us.get(hot.name()) else { continue };
-        let share = ratio(Some(latency.count), Some(ops.total));
+        let all = if hot == Hot::Spot { ops.select + ops.update } else { ops.total };
+        let share = ratio(Some(latency.count), Some(all));
         let meant = summary.setting_number(every).filter(|&every| every > 0.0);
         row(name, share, percent, or_dash(meant, |every| percent(1.0 / every)));
     }
@@ -156,7 +157,10 @@ mod tests {
         run.summary.hot_latency_us.insert("hot_spot".to_owned(), hot);
         run.summary.settings.insert("hotspot_frequency".to_owned(), 4.into());
         let ratios = ratios(&run);
-        assert_eq!(ratios.texts(1), ["operations sent to the hot spot, %", "25.0", "25.0"]);
+        assert_eq!(
+            ratios.texts(1),
+            ["SELECTs and UPDATEs sent to the hot spot, %", "25.0", "25.0"]
+        );
     }
 
     #[test]

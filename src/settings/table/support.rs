@@ -264,7 +264,12 @@ const POSTGRES_EXCEPTIONS: Exceptions = &[
 ];
 
 const MYSQL_EXCEPTIONS: Exceptions = &[
-    ("BLOCK_SZ", Support::Remark("the server's own (innodb_page_size; with MyRocks rocksdb_block_size): another value is refused")),
+    (
+        "BLOCK_SZ",
+        Support::Remark(
+            "the server's own (innodb_page_size; with MyRocks rocksdb_block_size): another value is refused",
+        ),
+    ),
     only(
         "PREFETCH",
         &["0"],

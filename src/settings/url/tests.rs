@@ -45,7 +45,7 @@ fn a_server_with_everything() {
     assert_eq!(url.password.as_ref().unwrap().expose(), "p:w/");
     assert_snapshot!(
         url.redacted(),
-        @"postgres://us%40er:***@h1:5432,[::1]:6,h2/my%20db?sslmode=require"
+        @"postgres://us%40er@h1:5432,[::1]:6,h2/my%20db?sslmode=require"
     );
 }
 
@@ -53,17 +53,17 @@ fn a_server_with_everything() {
 fn an_at_sign_in_a_password_need_not_be_encoded() {
     let url = url("oracle://scott:ti@ger@host:1521/service");
     assert_eq!(url.password.as_ref().unwrap().expose(), "ti@ger");
-    assert_eq!(url.redacted(), "oracle://scott:***@host:1521/service");
+    assert_eq!(url.redacted(), "oracle://scott@host:1521/service");
 }
 
 #[test]
 fn a_password_may_be_an_option_or_without_a_user() {
     let option = url("mysql://h/d?password=p%26w&x=1");
     assert_eq!(option.password.as_ref().unwrap().expose(), "p&w");
-    assert_eq!(option.redacted(), "mysql://h/d?x=1&password=***");
-    assert_eq!(url("mariadb://:pw@h/d").redacted(), "mysql://@h/d?password=***");
-    assert_eq!(url("mysql://u:pw@h/d%40x").redacted(), "mysql://u:***@h/d%40x");
-    assert_eq!(url("sqlite:a@b?password=pw").redacted(), "sqlite:a@b?password=***");
+    assert_eq!(option.redacted(), "mysql://h/d?x=1");
+    assert_eq!(url("mariadb://:pw@h/d").redacted(), "mysql://@h/d");
+    assert_eq!(url("mysql://u:pw@h/d%40x").redacted(), "mysql://u@h/d%40x");
+    assert_eq!(url("sqlite:a@b?password=pw").redacted(), "sqlite:a@b");
     let none = url("mysql://u:@h/d");
     assert!(none.password.is_none());
     assert_eq!(none.redacted(), "mysql://u@h/d");

@@ -143,9 +143,12 @@ impl StorageCounters for InnodbCounters {
                 raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), forced);
             }
         }
+        let doublewrite =
+            raw.get("Innodb_dblwr_pages_written").map(|pages| pages * self.page_bytes);
         let history = raw.remove(HISTORY).or_else(|| history_length(client));
         for (counter, value) in [
             (CommonCounter::UnpurgedTransactions, history),
+            (CommonCounter::DoublewriteBytes, doublewrite),
             (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
         ] {
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
@@ -210,6 +213,7 @@ type FileEvents = (String, u64, u64, u64, u64, u64, u64);
 
 fn file_waits(file: &FileEvents) -> Vec<Wait> {
     let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
+    // Writes of pages are handed over, and what is timed is that.
     let wait = |name, class, waits: u64, time_ps: u64| {
         Wait::counted(name, class, Some(waits), time_ps / PS_PER_NS)
     };
@@ -221,7 +225,6 @@ fn file_waits(file: &FileEvents) -> Vec<Wait> {
     }
     vec![
         wait(READ_EVENT, WaitClass::UserIo, *reads, *read_ps),
-        wait(WRITE_EVENT, WaitClass::SystemIo, *writes, *write_ps),
         wait("innodb_data_file sync", WaitClass::SystemIo, *others, *other_ps),
     ]
 }
