@@ -81,7 +81,8 @@ fn shares(served: &ReadsServed) -> String {
 }
 
 fn limited_by(run: &Run) -> String {
-    if let Some(share) = run.summary.share.as_ref().filter(|share| share.share.of > 1) {
+    let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
+    if let Some(share) = share.filter(|_| !run.details.target.in_process) {
         // The database worked for all hosts.
         return format!("not judged, share {} of {}", share.share.number, share.share.of);
     }
@@ -206,10 +207,12 @@ impl fmt::Display for HeadlineFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::driver_hosts::HostShare;
     use crate::record::fixture;
     use crate::stats::counters::IoCounts;
     use crate::stats::os::{CpuShare, DeviceCounts};
     use crate::stats::target::DirectIo;
+    use crate::workload::share::Share;
 
     #[test]
     fn the_line_of_a_physical_run() {
@@ -294,7 +297,25 @@ mod tests {
             move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)
         };
         assert!(limited(&all(WaitClass::Commit)).starts_with("commits (log sync) ("));
+        let lazily = |run: &mut Run| {
+            all(WaitClass::Commit)(run);
+            run.details.target.durability.as_mut().unwrap().durable = false;
+        };
+        assert!(limited(&lazily).starts_with("writing the log ("));
         assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
+        // Reads that nobody times are in no wait.
+        let untimed = |run: &mut Run| {
+            all(WaitClass::Network)(run);
+            run.details.db_time_s *= 4.0;
+            run.details.target.io_untimed = Some("set it".to_owned());
+        };
+        assert_eq!(limited(&untimed), "not determined (the database does not time its reads)");
+        let share = |run: &mut Run| {
+            run.details.target.in_process = false;
+            let share = Share { number: 2, of: 4 };
+            run.summary.share = Some(HostShare { share, ..HostShare::default() });
+        };
+        assert_eq!(limited(&share), "not judged, share 2 of 4");
         // Background work limits no session by itself.
         assert_eq!(limited(&all(WaitClass::SystemIo)), "not determined");
         assert_eq!(limited(&|run| run.details.db_time_s = 0.0), "not determined");

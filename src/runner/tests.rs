@@ -128,6 +128,15 @@ fn a_lost_session_is_named_and_its_work_counts() {
 }
 
 #[test]
+fn a_session_that_panics_is_lost_and_the_run_ends() {
+    let faults = vec![(1, 11, Fault::Panic)];
+    let run = drive(Script { faults, ..script() }, &settings(2, 2)).unwrap();
+    let [lost] = run.summary.sessions_lost.as_slice() else { panic!("one session is lost") };
+    assert_eq!((lost.session, lost.code.as_str()), (1, "panic"));
+    assert!(lost.message.contains("please report it"), "{}", lost.message);
+}
+
+#[test]
 fn a_run_without_survivors_has_failed() {
     let die = |session| (session, 5, Fault::Die);
     let faults = vec![die(1), die(2)];

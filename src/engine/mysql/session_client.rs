@@ -196,5 +196,9 @@ mod tests {
         // The last row of one is missing.
         let us: Vec<_> = executed.iter().map(|one| one.latency_ns / 1000).collect();
         assert_eq!(us, [60, 130, 10, 0]);
+        // The server's clock was set back.
+        let sent = [(2, 2, -1_999_000, true), (21, 4, 190, true)];
+        let executed = super::executed(&all, &by_key(&all), &sent);
+        assert_eq!((executed[1].latency_ns, executed[0].latency_ns), (0, 190_000));
     }
 }

@@ -61,6 +61,8 @@ pub enum Fault {
     Die,
     /// The operation lasts until it is cancelled.
     Hang,
+    /// The session's thread panics.
+    Panic,
 }
 
 const OPTIONS: UrlOptions = UrlOptions("scripted");

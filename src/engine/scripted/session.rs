@@ -148,6 +148,8 @@ impl Session for ScriptedSession {
                     self.hang(stop);
                     CUT
                 }
+                #[expect(clippy::panic, reason = "a test asks for it")]
+                Some(Fault::Panic) => panic!("the script says so"),
                 Some(Fault::Die) => {
                     let message = "the script killed this session".to_owned();
                     return Err(SessionError { code: "dead".to_owned(), message });
