@@ -44,7 +44,7 @@ fn a_block_device_is_filled_run_and_dropped() {
 fn operations_of_a_session_do_not_overlap() {
     let work = Workplace::new();
     let url = "device:blocks.dat?log=2M";
-    work.petal(["setup", "--db", url, "--scale", "4M"]).exits(0);
+    work.petal(["setup", "--db", url, "--scale", "8M"]).exits(0);
     // Most of what is visited is still to be written: no request of it is waited for.
     let args = ["run", "-s", "1", "-t", "2", "--update-pct", "60", "--run-time", "2", "--db", url];
     work.petal(args).exits(0);
