@@ -41,20 +41,6 @@ fn a_block_device_is_filled_run_and_dropped() {
 }
 
 #[test]
-fn operations_of_a_session_do_not_overlap() {
-    let work = Workplace::new();
-    let url = "device:blocks.dat?log=2M";
-    work.petal(["setup", "--db", url, "--scale", "8M"]).exits(0);
-    // Most of what is visited is still to be written: no request of it is waited for.
-    let args = ["run", "-s", "1", "-t", "2", "--update-pct", "60", "--run-time", "2", "--db", url];
-    work.petal(args).exits(0);
-    let run = record(&work.run_folder());
-    let at_work_s = 2.0 * number(&run, "/elapsed_s");
-    let db_time_s = number(&run, "/details/db_time_s");
-    assert!(db_time_s <= at_work_s * 1.001, "{db_time_s} s within {at_work_s} s");
-}
-
-#[test]
 fn a_device_with_a_file_system_is_refused_and_kept() {
     let Some(disk) = Loop::new(64) else { return };
     let work = Workplace::new();

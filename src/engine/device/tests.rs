@@ -373,6 +373,23 @@ fn a_read_only_run_counts_a_read_for_each_block_and_writes_nothing() {
 }
 
 #[test]
+fn operations_one_after_the_other_do_not_overlap() {
+    let place = Place::loaded();
+    let engine = place.engine_by("pread", 1);
+    let mut session = engine.connect(seat()).unwrap();
+    // What was just changed is read from memory: nothing is waited for between two SELECTs.
+    let update = [operation(Kind::Update, 1, 64)];
+    let batch: Vec<Operation> =
+        update.into_iter().chain((0..40).map(|_| operation(Kind::Select, 1, 64))).collect();
+    let mut done = Outcomes::default();
+    session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
+    let ends = done.ended.iter().map(|outcome| outcome.end_ns);
+    for (outcome, before_ns) in done.ended.iter().skip(1).zip(ends) {
+        assert!(outcome.end_ns - outcome.latency_ns >= before_ns, "{outcome:?} {before_ns}");
+    }
+}
+
+#[test]
 fn changed_blocks_are_throttled_and_all_written() {
     let place = Place::loaded();
     // Room for 256 blocks, UPDATEs of 200.
