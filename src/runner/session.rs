@@ -267,6 +267,7 @@ mod tests {
     use super::*;
     use crate::engine::Cancel;
     use crate::settings::Settings;
+    use crate::settings::rates::RateOverTime;
     use crate::workload::plan::{Workload, seats};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -408,6 +409,57 @@ mod tests {
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");
         assert_eq!(session.batches, 1);
+    }
+
+    /// Stalls once; how long each batch was.
+    struct Stalling {
+        batches: Vec<usize>,
+    }
+
+    impl Session for Stalling {
+        fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+            self.batches.push(batch.operations.len());
+            if self.batches.len() == 20 {
+                thread::sleep(BATCH_TARGET);
+            }
+            let outcome = |operation| Outcome {
+                operation,
+                latency_ns: 1000,
+                end_ns: batch.stop.since_trigger_ns(Instant::now()),
+                rows: 1,
+                error: None,
+            };
+            batch.done.ended.extend((0..batch.operations.len() as u32).map(outcome));
+            Ok(())
+        }
+
+        fn canceller(&self) -> Box<dyn Cancel> {
+            Box::new(Never)
+        }
+    }
+
+    #[test]
+    fn what_came_due_in_a_stall_is_not_one_batch() {
+        let settings =
+            Settings { rate: Some(RateOverTime::constant(1000.0)), ..Settings::default() };
+        let workload = Workload::new(&settings, 100_000, 8192, 1, 1, 1);
+        let seat = seats(&settings, 1, 1)[0];
+        let shards = Shards::new(1);
+        let mut session = Stalling { batches: Vec::new() };
+        let run = SessionLoop {
+            seat,
+            session: &mut session,
+            picker: Picker::new(&workload, seat),
+            arrivals: workload.rates.as_ref().map(|rates| Arrivals::new(rates, 1, 1)),
+            left: 300,
+            stop: Stop::unlimited(Arc::default()),
+            shards: &shards,
+            scan_rows: &[],
+            ledger: None,
+        };
+        assert!(run.run().lost.is_none());
+        let is_gradual = session.batches.windows(2).all(|two| two[1] <= two[0] * 2);
+        assert!(is_gradual, "{:?}", session.batches);
     }
 
     proptest! {
