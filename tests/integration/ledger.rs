@@ -62,10 +62,11 @@ fn commits(work: &Workplace) -> Vec<(u32, u64, u32, std::ops::Range<u64>)> {
     while at + 48 <= bytes.len() {
         let (session, records) = (number(at + 4, 4), number(at + 16, 4));
         at += 48;
+        // A frame that was cut is no part of the ledger.
+        if at + 36 * records as usize > bytes.len() {
+            break;
+        }
         for _ in 0..records {
-            if at + 36 > bytes.len() {
-                return all;
-            }
             let (first, rows) = (number(at + 24, 8), number(at + 32, 2));
             let schema = number(at + 34, 2) as u32;
             all.push((session as u32, number(at, 8), schema, first..first + rows));
