@@ -114,9 +114,8 @@ fn limited_by(run: &Run) -> String {
     }
     let what = match class {
         WaitClass::UserIo => "reads waited for",
-        // Where commits do not wait for it, others do: blocks are written after their log.
-        WaitClass::Commit if !is_durable(run) => "writing the log",
-        WaitClass::Commit => "commits (log sync)",
+        // Not commits alone: a changed block is written after its log, and who needs room waits.
+        WaitClass::Commit => "log writes and syncs",
         WaitClass::Concurrency => "contention inside the database",
         WaitClass::Application => "locks of other sessions",
         WaitClass::Configuration => "room in the log or a buffer",
@@ -124,10 +123,6 @@ fn limited_by(run: &Run) -> String {
         _ => class.label(),
     };
     format!("{what} ({words})")
-}
-
-fn is_durable(run: &Run) -> bool {
-    run.details.target.durability.as_ref().is_none_or(|durability| durability.durable)
 }
 
 /// The share of DB time that sessions spent on a processor. The database counts it; where it works
@@ -296,12 +291,7 @@ mod tests {
         let all = |class: WaitClass| {
             move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)
         };
-        assert!(limited(&all(WaitClass::Commit)).starts_with("commits (log sync) ("));
-        let lazily = |run: &mut Run| {
-            all(WaitClass::Commit)(run);
-            run.details.target.durability.as_mut().unwrap().durable = false;
-        };
-        assert!(limited(&lazily).starts_with("writing the log ("));
+        assert!(limited(&all(WaitClass::Commit)).starts_with("log writes and syncs ("));
         assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
         // Reads that nobody times are in no wait.
         let untimed = |run: &mut Run| {

@@ -56,6 +56,7 @@ pub fn page(text: &str) -> ParsedReport {
     page_of(text, true)
 }
 
+/// Without `leaves_out` the tokenizer reads all of the text: tests compare with that.
 fn page_of(text: &str, leaves_out: bool) -> ParsedReport {
     let page = tokenize(text, true, leaves_out).finish();
     // A style or script that never ends hides what follows, as it does in a browser.
@@ -88,7 +89,8 @@ struct OpenTable {
     /// The text of the cell.
     text: String,
     cells: usize,
-    /// What it is; None until its headings are there.
+    /// The section that the table is, None inside for one that petal does not read; None until its
+    /// headings are read.
     section: Option<Option<TableSection>>,
     /// They are not, and the tokenizer's reader does not know it yet.
     is_unread: bool,
@@ -101,7 +103,7 @@ struct TitlesAbove {
     nearest: String,
 }
 
-/// What a table is, as soon as its headings are there.
+/// A section of the report that petal reads, as the headings of its table tell it.
 struct TableSection {
     topic: Topic,
     title: Arc<str>,

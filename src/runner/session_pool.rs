@@ -25,7 +25,7 @@ use super::trigger::Trigger;
 /// Drivers and SQLite need little stack; a thousand sessions should not need much memory.
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
-/// What a session says whose thread panicked: stderr has the place.
+/// The message of a session that a panic of its thread ended; Rust prints the panic on stderr.
 const PANICKED: &str = "this failed inside petal: please report it, with what stands on stderr";
 
 /// A message from a session to the runner.

@@ -367,6 +367,7 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     let reported = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
     assert_eq!(reported, "gallery/index.html\n");
     let card = work.petal(["card", "others/tulip", "--out", "gallery"]).exits(0).stdout;
+    assert!(card.contains("](gallery/card.svg)"), "{card}");
     assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");
     let Some(mut browser) = opened(&work.path("gallery/index.html")) else { return };
     // A chart far down is built when the reader comes near.

@@ -91,7 +91,7 @@ impl Pair<'_> {
         let classes = [
             (Concurrency, "locks", "latches and locks inside the database"),
             (Application, "locks", "locks of other sessions"),
-            (Commit, "log", "commits (log sync)"),
+            (Commit, "log", "log writes and syncs"),
             (Configuration, "log", "room in the log or a buffer"),
         ];
         let mut grown: Vec<(f64, &'static str, String)> = classes

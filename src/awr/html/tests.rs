@@ -53,7 +53,7 @@ fn a_title_a_cell_and_a_link_begin_no_report() {
     assert_eq!(reports(&text), [text.as_str()]);
 }
 
-/// What a page is made of, odd ends among it.
+/// Pieces of HTML, whole and cut, that are put into a page to damage it.
 fn markup() -> Vec<&'static str> {
     "<|>|\"|'|&|/|=| |\n|\r|é|<td>|</td>|<TD>|<tr>|<table>|</table>|<h3>|<li>|<br|<p/>\
      |<a href=\"|<!--|-->|<style>|</style>|<script>|<![CDATA[| colspan=2| COLSPAN='3'\

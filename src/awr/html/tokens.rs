@@ -19,6 +19,7 @@ const BLANK: &str = "&#160;";
 #[derive(Default)]
 struct TokenizerState {
     builder: RefCell<PageBuilder>,
+    /// What needs no tokenizer is left out of its input.
     leaves_out: bool,
     /// Set behind a tag, unless it begins what is no markup: something may be left out there.
     is_behind_tag: Cell<bool>,

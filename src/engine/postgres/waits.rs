@@ -128,10 +128,12 @@ impl Waits {
 
 /// A connection that can be asked, or since when there is none.
 fn prepared(endpoint: &Endpoint) -> Result<(Client, Statement), Instant> {
-    let unknown = |_| Instant::now();
-    let mut client = endpoint.connect_to_look("petal waits").map_err(unknown)?;
-    let sample = client.prepare(SAMPLE).map_err(|_| Instant::now())?;
-    Ok((client, sample))
+    let client = endpoint.connect_to_look("petal waits").ok();
+    let prepared = client.and_then(|mut client| {
+        let sample = client.prepare(SAMPLE).ok()?;
+        Some((client, sample))
+    });
+    prepared.ok_or_else(Instant::now)
 }
 
 fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {

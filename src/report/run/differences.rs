@@ -266,6 +266,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_twice_is_no_difference() {
+        let written = |twice: u64| {
+            with(|run| {
+                let io = &run.details.io;
+                let asked = io.physical_write_bytes.unwrap() + io.redo_bytes.unwrap();
+                run.details.device.as_mut().unwrap().write_bytes = asked + asked / 2;
+                let counters = &mut run.summary.counters;
+                counters
+                    .insert(CommonCounter::DoublewriteBytes.name().to_owned(), twice * asked / 2);
+            })
+        };
+        assert!(written(1).contains("log against device writes: alike in bytes"), "{}", written(1));
+        assert!(written(0).contains("device writes above physical writes and log: "));
+    }
+
+    #[test]
     fn the_page_cache_read_ahead_and_others_are_named() {
         let text = read_by(4, Some(0));
         assert!(text.contains("page cache, which served them; the device read"), "{text}");

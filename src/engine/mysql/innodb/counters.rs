@@ -9,7 +9,6 @@ use crate::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
 pub const READ_EVENT: &str = "innodb_data_file read";
-pub const WRITE_EVENT: &str = "innodb_data_file write";
 pub const LOG_EVENT: &str = "innodb_log_file sync";
 pub const ROW_LOCK_EVENT: &str = "InnoDB row lock";
 /// A node of a cluster waits for the slowest one.
@@ -213,7 +212,6 @@ type FileEvents = (String, u64, u64, u64, u64, u64, u64);
 
 fn file_waits(file: &FileEvents) -> Vec<Wait> {
     let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
-    // Writes of pages are handed over, and what is timed is that.
     let wait = |name, class, waits: u64, time_ps: u64| {
         Wait::counted(name, class, Some(waits), time_ps / PS_PER_NS)
     };
@@ -223,6 +221,7 @@ fn file_waits(file: &FileEvents) -> Vec<Wait> {
             wait(LOG_EVENT, WaitClass::Commit, *others, *other_ps),
         ];
     }
+    // Without writes: a page's is handed over, and the server times no more than that.
     vec![
         wait(READ_EVENT, WaitClass::UserIo, *reads, *read_ps),
         wait("innodb_data_file sync", WaitClass::SystemIo, *others, *other_ps),

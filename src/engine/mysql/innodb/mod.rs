@@ -16,7 +16,7 @@ use super::settling::Settling;
 use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts, StorageTexts};
 use crate::engine::{Placement, Result};
 use crate::stats::target::{Durability, IoEvents};
-use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, WRITE_EVENT, is_timed};
+use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, is_timed};
 
 static TEXTS: StorageTexts = StorageTexts {
     name: "innodb",
@@ -108,7 +108,7 @@ impl StorageEngine for Innodb {
             },
             io_events: IoEvents {
                 read: READ_EVENT.to_owned(),
-                write: WRITE_EVENT.to_owned(),
+                write: String::new(),
                 log: LOG_EVENT.to_owned(),
                 timed_by: "the server (performance_schema)".to_owned(),
             },
