@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, ForwardingEmitter, Readable as _, Reader, Span, StringReader, Tokenizer};
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::{COLSPAN_MAX, PageBuilder, is_block};
 
@@ -105,11 +105,22 @@ fn plain_tag(text: &str) -> Option<(PlainTag<'_>, &str)> {
     Some((tag, behind))
 }
 
-/// Whether attributes end before the `>`: no quote is open there.
+/// Whether attributes end before the `>`: each quoted value stands behind its name and is closed.
 fn ends_with_its_quotes(attributes: &[u8]) -> bool {
-    let is_even =
-        |quote| attributes.iter().filter(|byte| **byte == quote).count().is_multiple_of(2);
-    matches!(attributes.first(), None | Some(b' ' | b'/')) && is_even(b'"') && is_even(b'\'')
+    let is_apart = |rest: &[u8]| matches!(rest.first(), None | Some(b' ' | b'/'));
+    let mut rest = attributes;
+    while let Some(at) = memchr2(b'"', b'\'', rest) {
+        let (name, quoted) = rest.split_at(at);
+        let name = name.strip_suffix(b"=").filter(|name| !name.contains(&b'='));
+        let is_named = name.and_then(|name| name.last()).is_some_and(u8::is_ascii_alphanumeric);
+        let value_end = quoted.get(1..).and_then(|value| memchr(quoted[0], value));
+        let Some(end) = value_end.filter(|_| is_named) else { return false };
+        rest = quoted.get(end + 2..).unwrap_or_default();
+        if !is_apart(rest) {
+            return false;
+        }
+    }
+    is_apart(attributes)
 }
 
 /// Whether a cell's attributes may hold a `colspan`.
