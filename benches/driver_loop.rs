@@ -94,12 +94,14 @@ fn updates_with_ledger() -> Duration {
         opened_at: String::new(),
         stamp_mask: RunStamps::of(&workload).mask(),
         sessions: 1,
+        share: None,
         heavy: false,
         rows: ROWS,
         schemas: Vec::new(),
     };
     let folder = tempfile::tempdir().unwrap();
-    let ledger = LedgerFile::create(&folder.path().join("ledger"), &header).unwrap();
+    let ledger =
+        LedgerFile::create(&folder.path().join("ledger"), &header, &Arc::default()).unwrap();
     let took = driven(&settings, Share::WHOLE, (Start::AtOnce, &Silent), Some(&ledger));
     assert_eq!(ledger.commits(), OPERATIONS);
     took

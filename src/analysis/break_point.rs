@@ -2,14 +2,20 @@
 //! when the run was whole, operations did not queue up, and the stated objective was met.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use super::estimate::Estimate;
-use super::verdict::verdict;
+use super::replay::delivered::delivered;
+use super::verdict::limited_beside_rate;
 use crate::record::observation::Observation;
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::Swept;
 use crate::record::{Run, Status, as_text};
 use crate::settings::objective::Objective;
+use crate::stats::server_work::WorkCount;
+
+/// What a step delivers of a figure of the load beside what was asked; else it is told with the answer.
+const DELIVERED: RangeInclusive<f64> = 0.9..=1.1;
 
 /// The axis that multiplies the load.
 pub const AXIS: &str = "rate_scale";
@@ -46,11 +52,28 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     }
     let Some(objective) = objective else { return LoadHeld::Yes };
     let seen = Observation::of_run("", Vec::new(), run);
-    match seen.metric(objective.metric()) {
+    match objective.figure(|name| seen.metric(name)) {
         Some(value) if objective.is_met(value) => LoadHeld::Yes,
         Some(value) => LoadHeld::No(format!("{objective} was not met: {value:.0} us")),
         None => LoadHeld::Unknown(format!("{objective}: the run does not tell that figure")),
     }
+}
+
+/// A run at its multiple of the load.
+struct JudgedRun<'a> {
+    scale: f64,
+    round: u32,
+    run: &'a Run,
+    held: LoadHeld,
+}
+
+/// From the lowest multiple upwards.
+struct LoadRound {
+    number: u32,
+    /// The highest up to which all were held.
+    held: Option<f64>,
+    /// The first that was not.
+    failed: Option<f64>,
 }
 
 /// A multiple of the load, over all rounds.
@@ -61,8 +84,10 @@ pub struct LoadStep {
     pub held: usize,
     /// Of the runs that did not hold it, or of which it is not known.
     pub reasons: Vec<String>,
-    /// Means of what the runs did, by the names of observations.
-    pub figures: BTreeMap<String, f64>,
+    /// What each run did.
+    pub seen: Vec<Observation>,
+    /// What each run delivered of the load, as a multiple of what was asked at this scale.
+    pub delivered: BTreeMap<WorkCount, Vec<f64>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -72,12 +97,15 @@ pub struct BreakPoint {
     pub objective: Option<String>,
     /// In the order of the scales.
     pub steps: Vec<LoadStep>,
+    /// That came to an end: by the first step that was not held, or the highest that was tried.
     pub rounds: usize,
     /// The highest scale that every round held, with all below it; None: not even the lowest.
     pub holds: Option<f64>,
     /// The lowest scale that some round did not hold, and the lowest that no round held.
     pub fails: Option<f64>,
     pub fails_always: Option<f64>,
+    /// A run at 1x or less did not hold it.
+    pub is_refuted: bool,
     /// The 95 % interval of the scale at which a round breaks, steps and rounds in it. None under
     /// three rounds, and where a round held all that was tried.
     pub interval: Option<(f64, f64)>,
@@ -93,44 +121,54 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let stated = replayed.objective.as_deref().and_then(|text| text.parse().ok());
     let objective = objective.or(stated.as_ref());
     let cells = swept.sweep.cells.iter().zip(&swept.runs);
-    let mut runs: Vec<(f64, u32, &Run, LoadHeld)> = cells
+    let mut runs: Vec<JudgedRun<'_>> = cells
+        // One that was interrupted is done again by whoever goes on.
+        .filter(|(_, run)| run.summary.status != Status::Interrupted)
         .filter_map(|(cell, run)| {
             let scale = cell.factors.iter().find(|(key, _)| key == AXIS)?.1.parse().ok()?;
-            Some((scale, cell.repeat, run, load_held(run, objective)))
+            let held = load_held(run, objective);
+            Some(JudgedRun { scale, round: cell.repeat, run, held })
         })
         .collect();
-    runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let rounds: BTreeSet<u32> = runs.iter().map(|(_, repeat, ..)| *repeat).collect();
-    // Of each round the highest scale up to which all were held, and the first that was not.
-    let mut held: Vec<Option<f64>> = Vec::new();
-    let mut failed: Vec<f64> = Vec::new();
-    for round in &rounds {
-        let of_round = runs.iter().filter(|(_, repeat, ..)| repeat == round);
-        let broken = of_round.clone().find(|(.., held)| *held != LoadHeld::Yes).map(|run| run.0);
-        let below = |scale: &f64| broken.is_none_or(|broken| *scale < broken);
-        held.push(of_round.map(|run| run.0).filter(below).reduce(f64::max));
-        failed.extend(broken);
-    }
-    let lowest_failed = failed.iter().copied().reduce(f64::min);
-    let first_failed = runs.iter().find(|run| run.3 != LoadHeld::Yes);
-    let first = runs.first().map(|run| run.2);
+    runs.sort_by(|a, b| a.scale.total_cmp(&b.scale).then(a.round.cmp(&b.round)));
+    let highest = runs.last().map(|run| run.scale);
+    let numbers: BTreeSet<u32> = runs.iter().map(|run| run.round).collect();
+    let all = numbers.into_iter().map(|number| {
+        let of_round = || runs.iter().filter(move |run| run.round == number);
+        let failed = of_round().find(|run| run.held != LoadHeld::Yes).map(|run| run.scale);
+        let is_below = |scale: &f64| failed.is_none_or(|failed| *scale < failed);
+        let held = of_round().map(|run| run.scale).rfind(is_below);
+        LoadRound { number, held, failed }
+    });
+    // A round that was stopped neither held nor failed what it did not come to.
+    let is_over = |round: &LoadRound| round.failed.is_some() || round.held == highest;
+    let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(is_over);
+    let held: Vec<Option<f64>> = rounds.iter().map(|round| round.held).collect();
+    let failed: Vec<f64> = rounds.iter().filter_map(|round| round.failed).collect();
+    let first_failed = runs.iter().find(|run| run.held != LoadHeld::Yes);
+    let mut notes = notes(rounds.len(), &runs);
+    notes.extend(stopped.iter().filter_map(|LoadRound { number, held, .. }| {
+        Some(format!("round {number} was stopped after {}x: the answer is without it", (*held)?))
+    }));
     Some(BreakPoint {
         of: replayed,
-        target: first
-            .and_then(|run| run.summary.setting("db"))
+        target: runs
+            .first()
+            .and_then(|first| first.run.summary.setting("db"))
             .map_or_else(String::new, |db| as_text(db, "-")),
         objective: objective.map(ToString::to_string),
         holds: held.iter().copied().reduce(|one, other| Some(one?.min(other?))).flatten(),
-        fails: lowest_failed,
+        fails: failed.iter().copied().reduce(f64::min),
         fails_always: failed
             .iter()
             .copied()
             .reduce(f64::max)
             .filter(|_| failed.len() == rounds.len()),
+        is_refuted: runs.iter().any(|it| it.scale <= 1.0 && matches!(it.held, LoadHeld::No(_))),
         interval: interval(&held, &failed),
-        cause: first_failed.map(|(_, _, run, held)| cause(run, held)),
+        cause: first_failed.map(cause),
         rounds: rounds.len(),
-        notes: notes(rounds.len(), &runs),
+        notes,
         steps: steps(&runs),
     })
 }
@@ -147,20 +185,9 @@ fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
     Some((low.max(0.0), high))
 }
 
-fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {
-    const FIGURES: [&str; 9] = [
-        "ops_s",
-        "piops",
-        "commits_s",
-        "redo_mb_s",
-        "read_us",
-        "log_us",
-        "op_p99_us",
-        "select_p99_us",
-        "update_p99_us",
-    ];
+fn steps(runs: &[JudgedRun<'_>]) -> Vec<LoadStep> {
     let mut steps: Vec<LoadStep> = Vec::new();
-    for (scale, _, run, held) in runs {
+    for JudgedRun { scale, run, held, .. } in runs {
         if steps.last().is_none_or(|last| last.scale != *scale) {
             steps.push(LoadStep { scale: *scale, ..LoadStep::default() });
         }
@@ -170,18 +197,18 @@ fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<LoadStep> {
             LoadHeld::Yes => step.held += 1,
             LoadHeld::No(why) | LoadHeld::Unknown(why) => step.reasons.push(why.clone()),
         }
-        let seen = Observation::of_run("", Vec::new(), run);
-        for name in FIGURES {
-            let Some(value) = seen.metric(name) else { continue };
-            let mean = step.figures.entry(name.to_owned()).or_insert(0.0);
-            *mean += (value - *mean) / step.runs as f64;
+        step.seen.push(Observation::of_run("", Vec::new(), run));
+        for (figure, of) in delivered(run) {
+            if let Some(ratio) = of.ratio() {
+                step.delivered.entry(figure).or_default().push(ratio);
+            }
         }
     }
     steps
 }
 
 /// The reason, then what limited the run, by the evidence that findings rest on.
-fn cause(run: &Run, held: &LoadHeld) -> String {
+fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
     let why = match held {
         LoadHeld::Yes => String::new(),
         LoadHeld::No(why) => why.clone(),
@@ -193,7 +220,7 @@ fn cause(run: &Run, held: &LoadHeld) -> String {
     };
     let latencies = [io("read", "read"), io("write", "block write"), io("log", "log write")];
     let latencies: Vec<String> = latencies.into_iter().flatten().collect();
-    let limit = verdict(run).limited_by;
+    let limit = limited_beside_rate(run);
     let mut all = format!("limited by: {limit}; {why}");
     if !latencies.is_empty() {
         all.push_str(&format!(" ({})", latencies.join(", ")));
@@ -205,16 +232,16 @@ fn micros(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-fn notes(rounds: usize, runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<String> {
+fn notes(rounds: usize, runs: &[JudgedRun<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     if rounds < 3 {
         notes.push(format!(
-            "{} of each step: three or more (REPEATS) tell how far the answer varies",
-            if rounds == 1 { "one run" } else { "two runs" }
+            "{}: three or more (REPEATS) tell how far the answer varies",
+            if rounds == 1 { "one round" } else { "two rounds" }
         ));
     }
-    let held = runs.iter().filter(|run| run.3 == LoadHeld::Yes);
-    let warned = |id: &str| held.clone().filter(|run| run.2.summary.finding(id).is_some()).count();
+    let held = runs.iter().filter(|it| it.held == LoadHeld::Yes);
+    let warned = |id: &str| held.clone().filter(|it| it.run.summary.finding(id).is_some()).count();
     for (id, means) in [
         ("cached-by-os", "the page cache served reads, which production's storage may have served"),
         ("cached-by-storage", "a cache of the storage served reads"),
@@ -236,7 +263,35 @@ fn notes(rounds: usize, runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<String> {
     notes
 }
 
+impl LoadStep {
+    /// The mean over the runs of a figure; None unless all of them know it.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.seen.iter().map(|seen| seen.metric(name)).collect();
+        let values = values.filter(|values| !values.is_empty())?;
+        Some(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The mean over the runs of what was delivered of a figure; None where that is not known.
+    pub fn delivered(&self, figure: WorkCount) -> Option<f64> {
+        let ratios = self.delivered.get(&figure)?;
+        Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
+    }
+}
+
 impl BreakPoint {
+    /// What the highest step that was held delivered less or more of than was asked, such as `0.40x of
+    /// its block writes`; None of a step that delivered just that.
+    fn not_as_asked(&self) -> Option<String> {
+        let held = self.steps.iter().find(|step| Some(step.scale) == self.holds)?;
+        let other = WorkCount::ALL.into_iter().filter_map(|figure| {
+            let ratio = held.delivered(figure).filter(|ratio| !DELIVERED.contains(ratio))?;
+            Some(format!("{ratio:.2}x of its {}", figure.words()))
+        });
+        let other: Vec<String> = other.collect();
+        (!other.is_empty())
+            .then(|| format!("; at {}x it delivered {}", held.scale, other.join(", ")))
+    }
+
     /// The answer in one line.
     pub fn line(&self) -> String {
         let what =
@@ -257,22 +312,44 @@ impl BreakPoint {
             Some(interval) => format!("{range}, breaks at {interval} (95 %)"),
             None => range,
         };
-        match (self.holds, self.fails) {
+        let of = &self.of.database;
+        let answer = match (self.holds, self.fails) {
             (None, None) => "no run ended: nothing is known".to_owned(),
+            (None, Some(_)) if self.is_refuted => {
+                format!("does not hold {what} of {of}{objective}: fails {range}; {cause}")
+            }
             (None, Some(_)) => format!(
-                "does not hold {what} of {}{objective}: fails {range}; {cause}",
-                self.of.database
+                "fails {range} {what} of {of}{objective}, the lowest that was tried; {cause}{}",
+                self.room()
             ),
             (Some(holds), None) => format!(
-                "holds {holds}x {what} of {}{objective}, the highest that was tried{}",
-                self.of.database,
-                room(holds)
+                "holds {holds}x {what} of {of}{objective}, the highest that was tried{}",
+                self.room()
             ),
             (Some(holds), Some(_)) => format!(
-                "holds {holds}x {what} of {}{objective}, fails {range}; {cause}{}",
-                self.of.database,
-                room(holds)
+                "holds {holds}x {what} of {of}{objective}, fails {range}; {cause}{}",
+                self.room()
             ),
+        };
+        answer + &self.not_as_asked().unwrap_or_default()
+    }
+
+    /// Whether one production fits; None where that was not tried, or the runs do not tell.
+    pub fn fits(&self) -> Option<bool> {
+        match self.holds {
+            Some(holds) if holds >= 1.0 => Some(true),
+            _ => self.is_refuted.then_some(false),
+        }
+    }
+
+    fn room(&self) -> String {
+        match (self.fits(), self.holds) {
+            (Some(true), Some(holds)) if holds >= 1.05 => {
+                format!("; room for {:.1} more of this database", holds - 1.0)
+            }
+            (Some(true), _) => "; no room beside it".to_owned(),
+            (Some(false), _) => "; it does not fit".to_owned(),
+            (None, _) => "; it is not known whether 1x is held".to_owned(),
         }
     }
 
@@ -283,22 +360,14 @@ impl BreakPoint {
     }
 }
 
-fn room(holds: f64) -> String {
-    match holds - 1.0 {
-        room if room >= 0.05 => format!("; room for {room:.1} more of this database"),
-        room if room >= 0.0 => "; no room beside it".to_owned(),
-        _ => "; it does not fit".to_owned(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::record::fixture;
     use crate::record::sweep::{Axis, Sweep, SweepCell, SweepPlan};
 
     /// A round of runs at these scales, each with its backlog.
-    fn swept(cells: &[(f64, u32, u64)]) -> Swept {
+    pub(crate) fn swept(cells: &[(f64, u32, u64)]) -> Swept {
         let mut runs = Vec::new();
         let mut kept = Vec::new();
         for (scale, repeat, backlog) in cells {
@@ -352,7 +421,29 @@ mod tests {
             found.steps.iter().map(|step| (step.runs, step.held)).collect::<Vec<_>>(),
             [(2, 2), (2, 1), (1, 0)]
         );
-        assert!(found.notes[0].starts_with("two runs of each step"));
+        assert!(found.notes[0].starts_with("two rounds: "));
+    }
+
+    #[test]
+    fn the_answer_says_what_was_not_delivered() {
+        let mut one = swept(&[(0.5, 1, 0), (1.0, 1, 0), (2.0, 1, 9999)]);
+        let done = one.runs[0].headline().run.summary.per_second;
+        let (commits, writes) = (done.commits.unwrap(), done.physical_write_blocks.unwrap());
+        for (run, scale) in one.runs.iter_mut().zip([0.5, 1.0, 2.0]) {
+            run.summary.settings.insert(AXIS.to_owned(), scale.into());
+            let of = run.details.replay.as_mut().unwrap();
+            of.per_second.insert(WorkCount::Commits, commits);
+            of.per_second.insert(WorkCount::BlockWrites, writes * 4.0);
+        }
+        let found = of(&one, None).unwrap();
+        let delivered = |step: usize| {
+            [WorkCount::Commits, WorkCount::BlockWrites, WorkCount::RedoBytes]
+                .map(|figure| found.steps[step].delivered(figure))
+        };
+        assert_eq!(delivered(0), [Some(2.0), Some(0.5), None]);
+        assert_eq!(delivered(1), [Some(1.0), Some(0.25), None]);
+        let line = found.line();
+        assert!(line.ends_with("; at 1x it delivered 0.25x of its block writes"), "{line}");
     }
 
     #[test]
@@ -389,15 +480,63 @@ mod tests {
     fn a_load_that_queues_up_is_not_held_and_one_that_never_fails_has_no_limit() {
         let at_once = of(&swept(&[(3.0, 1, 100_000)]), None).unwrap();
         assert_eq!(at_once.holds, None);
+        let line = at_once.line();
         assert!(
-            at_once.line().starts_with("does not hold the busiest interval of PROD: fails at 3x")
+            line.starts_with(
+                "fails at 3x the busiest interval of PROD, the lowest that was tried;"
+            ) && line.ends_with("; it is not known whether 1x is held"),
+            "{line}"
+        );
+        assert_eq!(at_once.fits(), None);
+        let at_one = of(&swept(&[(0.5, 1, 0), (1.0, 1, 9999)]), None).unwrap();
+        assert_eq!(at_one.fits(), Some(false));
+        assert!(at_one.line().ends_with("; it does not fit"), "{}", at_one.line());
+        let below = of(&swept(&[(0.5, 1, 9999)]), None).unwrap();
+        assert!(
+            below.line().starts_with("does not hold the busiest interval of PROD: fails at 0.5x"),
+            "{}",
+            below.line()
         );
         let never = of(&swept(&[(0.5, 1, 0), (2.5, 1, 0)]), None).unwrap();
         assert_eq!(
             never.line(),
             "holds 2.5x the busiest interval of PROD, the highest that was tried; room for 1.5 more of this database"
         );
-        assert!(of(&swept(&[(0.5, 1, 0)]), None).unwrap().line().ends_with("it does not fit"));
+        let half = of(&swept(&[(0.5, 1, 0)]), None).unwrap();
+        assert_eq!(half.fits(), None);
+        assert!(half.line().ends_with("; it is not known whether 1x is held"), "{}", half.line());
+    }
+
+    #[test]
+    fn a_round_that_was_stopped_lowers_no_answer() {
+        let cells = [(1.0, 1, 0), (4.0, 1, 0), (16.0, 1, 0), (1.0, 2, 0)];
+        let found = of(&swept(&cells), None).unwrap();
+        assert_eq!((found.holds, found.rounds), (Some(16.0), 1));
+        let stopped = "round 2 was stopped after 1x: the answer is without it";
+        assert!(found.notes.iter().any(|note| note == stopped), "{:?}", found.notes);
+        // An interrupted run is done again: it failed nothing.
+        let mut cut = swept(&[(1.0, 1, 0), (2.0, 1, 9999)]);
+        cut.runs[1].summary.status = Status::Interrupted;
+        assert_eq!(of(&cut, None).unwrap().fails, None);
+    }
+
+    #[test]
+    fn a_mean_of_a_step_needs_every_run() {
+        let mut two = swept(&[(1.0, 1, 0), (1.0, 2, 0)]);
+        let read_us = |two: &Swept| of(two, None).unwrap().steps[0].figure("read_us");
+        assert!(read_us(&two).is_some());
+        let run = &mut two.runs[0];
+        run.summary.io_latency_us.clear();
+        (run.summary.steady, run.details.steady) = (None, None);
+        assert_eq!(read_us(&two), None);
+    }
+
+    #[test]
+    fn the_cause_is_what_the_load_ran_into_and_not_its_rate() {
+        let missed = swept(&[(1.0, 1, 0)]);
+        let objective: Objective = "read.avg=1us".parse().unwrap();
+        let cause = of(&missed, Some(&objective)).unwrap().cause.unwrap();
+        assert!(cause.starts_with("limited by: ") && !cause.contains("RATE"), "{cause}");
     }
 
     #[test]

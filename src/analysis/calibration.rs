@@ -131,66 +131,77 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
         flush_share: device.flushes as f64 / requests as f64,
         ..CalibratedShare::default()
     };
-    if requests < REQUESTS_MIN {
-        share.unknown = Some(format!("{requests} requests are too few to tell"));
-        return Some(share);
-    }
-    for (kind, bytes, count, part) in [
-        ("reads", device.read_bytes, reads, read_share),
-        ("writes", device.write_bytes, writes, 1.0 - read_share),
-    ] {
-        let mean = bytes as f64 / count.max(1) as f64;
-        let differs = (mean / calibration.block_bytes as f64 - 1.0).abs() > SIZE_DIFFERENCE_MAX;
-        if part >= KIND_SHARE_MIN && differs {
-            let block_bytes = run.summary.target.block_size;
-            // Only the run's own block size is a size that its requests would have.
-            let hint = if block_bytes == calibration.block_bytes {
-                "log writes, write-back or others' requests are among them, and no calibration is \
-                 like that mix"
-                    .to_owned()
-            } else {
-                format!("petal calibrate --block-size {block_bytes}")
-            };
-            share.unknown = Some(format!(
-                "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated \
-                 with {}: {hint}",
-                calibration.block_bytes
-            ));
-            return Some(share);
-        }
-    }
-    let curves = [(READ, 100.0), (MIX, f64::from(calibration.mix_read_pct)), (WRITE, 0.0)];
-    let nearest = curves
-        .into_iter()
-        .filter(|(name, _)| calibration.curves.get(*name).is_some_and(|points| !points.is_empty()))
-        .map(|(name, read_pct)| (name, read_pct, (share.read_pct - read_pct).abs()))
-        .min_by(|a, b| a.2.total_cmp(&b.2))
-        .filter(|(_, _, distance)| *distance <= MIX_DISTANCE_MAX);
-    let Some((curve_name, read_pct, _)) = nearest else {
-        share.unknown = Some(format!(
+    let kinds = [("reads", device.read_bytes, reads), ("writes", device.write_bytes, writes)];
+    let few = requests < REQUESTS_MIN;
+    let reason = few.then(|| format!("{requests} requests are too few to tell"));
+    let reason = reason.or_else(|| other_size(run, calibration, kinds));
+    share.unknown = reason.or_else(|| set_beside_curve(&mut share, calibration));
+    Some(share)
+}
+
+/// Why the run's requests, by kind with bytes and count, are not of the calibrated size; None where
+/// they are.
+fn other_size(
+    run: &Run,
+    calibration: &Calibration,
+    kinds: [(&str, u64, u64); 2],
+) -> Option<String> {
+    let requests: u64 = kinds.iter().map(|kind| kind.2).sum();
+    let calibrated = calibration.block_bytes;
+    let means = kinds.map(|(kind, bytes, count)| (kind, count, bytes as f64 / count.max(1) as f64));
+    let (kind, _, mean) = means.into_iter().find(|&(_, count, mean)| {
+        count as f64 / requests as f64 >= KIND_SHARE_MIN
+            && (mean / calibrated as f64 - 1.0).abs() > SIZE_DIFFERENCE_MAX
+    })?;
+    let block_bytes = run.summary.target.block_size;
+    // Only the run's own block size is a size that its requests would have.
+    let hint = if block_bytes == calibrated {
+        "log writes, write-back or others' requests are among them, and no calibration is like that \
+         mix"
+        .to_owned()
+    } else {
+        format!("petal calibrate --block-size {block_bytes}")
+    };
+    Some(format!(
+        "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated with \
+         {calibrated}: {hint}"
+    ))
+}
+
+/// Sets the run beside the curve with the most similar mix. The reason where that tells nothing.
+fn set_beside_curve(share: &mut CalibratedShare, calibration: &Calibration) -> Option<String> {
+    let Some((name, read_pct, points)) = nearest_curve(calibration, share.read_pct) else {
+        return Some(format!(
             "{:.0} % of the run's requests were reads, and no curve was made with so many: petal \
              calibrate --mix",
             share.read_pct
         ));
-        return Some(share);
     };
-    let points = calibration.curves.get(curve_name).map_or(&[][..], Vec::as_slice);
     let best = best(points);
     share.points = points.iter().map(CalibratedPoint::from).collect();
-    share.curve = Some(curve_name.to_owned());
+    share.curve = Some(name.to_owned());
     share.curve_read_pct = Some(read_pct);
     share.curve_iops = at_depth(&curve(points), share.device_depth);
     share.curve_iops_max = best.map(|best| best.iops);
     share.curve_depth_max = best.map(|best| best.depth);
     share.of_depth = share.curve_iops.map(|iops| share.device_iops / iops);
     share.of_max = share.curve_iops_max.map(|iops| share.device_iops / iops);
-    if share.of_depth.is_none() {
-        share.unknown = Some(format!(
-            "{:.1} requests in flight are more than were calibrated",
-            share.device_depth
-        ));
-    }
-    Some(share)
+    share.of_depth.is_none().then(|| {
+        format!("{:.1} requests in flight are more than were calibrated", share.device_depth)
+    })
+}
+
+/// The curve whose share of reads is nearest, with that share and its points; None where none is near.
+fn nearest_curve(
+    calibration: &Calibration,
+    read_pct: f64,
+) -> Option<(&'static str, f64, &[CurvePoint])> {
+    let distance = |curve_read_pct: f64| (read_pct - curve_read_pct).abs();
+    [(READ, 100.0), (MIX, f64::from(calibration.mix_read_pct)), (WRITE, 0.0)]
+        .into_iter()
+        .filter_map(|(name, pct)| Some((name, pct, calibration.curves.get(name)?.as_slice())))
+        .filter(|(_, pct, points)| !points.is_empty() && distance(*pct) <= MIX_DISTANCE_MAX)
+        .min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))
 }
 
 pub(super) fn under_device(run: &Run) -> Judgement {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::judgement::{Judgement, error, info, unknown, warning};
 use super::trust::ENDPOINT_SHARE_MAX;
 use crate::record::Run;
-use crate::record::driver_hosts::{HostRun, StartedBy};
+use crate::record::driver_hosts::{HostRun, MachineLoad, StartedBy};
 
 /// Hosts that begin further apart drive other seconds of the run than their own.
 const START_APART_MAX_S: f64 = 0.1;
@@ -145,37 +145,30 @@ pub(super) fn start(run: &Run) -> Judgement {
 
 /// petal's own cost, machine by machine. None of a run of one host.
 pub(super) fn generator_bound(id: &'static str, run: &Run) -> Option<Judgement> {
-    let hosts = &run.summary.hosts;
-    if hosts.is_empty() {
+    if run.summary.hosts.is_empty() {
         return None;
     }
-    let mut machines: BTreeMap<String, (String, f64, f64)> = BTreeMap::new();
-    for host in hosts.iter().filter(|host| host.status.is_some()) {
-        let known = host.petal_cpu_s.zip(host.processors).filter(|_| host.elapsed_s > 0.0);
-        let Some((petal_cpu_s, processors)) = known else {
-            let why =
-                format!("petal's own processor time on {} is not in this record", host.name());
+    let machines = match run.machine_loads() {
+        Ok(machines) => machines,
+        Err(host) => {
+            let why = format!("petal's own processor time on {host} is not in this record");
             return Some(unknown(id, why));
-        };
-        let share = petal_cpu_s / (host.elapsed_s * processors);
-        let machine = host.share.boot_id.clone().unwrap_or_else(|| host.name());
-        let (_, sum, _) = machines.entry(machine).or_insert((host.name(), 0.0, processors));
-        *sum += share;
-    }
-    let bound = machines.values().filter(|(_, share, _)| *share > PETAL_REMOTE_SHARE_MAX);
-    let bound: Vec<&(String, f64, f64)> = bound.collect();
-    let Some((name, share, processors)) = bound.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied()
-    else {
+        }
+    };
+    let bound = machines.iter().filter(|machine| machine.petal_share > PETAL_REMOTE_SHARE_MAX);
+    let bound: Vec<&MachineLoad> = bound.collect();
+    let most = bound.iter().max_by(|a, b| a.petal_share.total_cmp(&b.petal_share));
+    let Some(MachineLoad { name, petal_share, processors }) = most.copied() else {
         return Some(Judgement::Clear);
     };
     let judged = warning(
         id,
         format!(
             "petal itself used {:.0} % of the {processors:.0} processors of {name}{}",
-            share * 100.0,
+            petal_share * 100.0,
             super::and_more(" ", bound.len() - 1),
         ),
         "Drive from more hosts, or from hosts with more processors, or use LOOP=server.",
     );
-    Some(judged.with(json!({ "petal_cpu_share": share, "machines_bound": bound.len() })))
+    Some(judged.with(json!({ "petal_cpu_share": petal_share, "machines_bound": bound.len() })))
 }

@@ -6,7 +6,7 @@ use super::judgement::{Judgement, advised, seen_on, unknown, unseen, warning};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::counters::CommonCounter::{
-    self, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
+    self, DoublewriteBytes, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
 use crate::stats::os::{DeviceCounts, OsInterval};
 use crate::stats::units::bytes as size;
@@ -105,7 +105,8 @@ pub(super) fn device(run: &Run) -> Judgement {
     let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
         return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
     };
-    let (own, served) = (read + written + redo, moved(device));
+    let doublewrite = run.summary.counter(DoublewriteBytes);
+    let (own, served) = (read + written + redo + doublewrite.unwrap_or(0), moved(device));
     let Some(excess) = excess(served, own) else { return Judgement::Clear };
     warning(
         ID,
@@ -122,6 +123,7 @@ pub(super) fn device(run: &Run) -> Judgement {
     .with(json!({
         "device_read_bytes": device.read_bytes, "device_write_bytes": device.write_bytes,
         "own_read_bytes": read, "database_write_bytes": written, "redo_bytes": redo,
+        "doublewrite_bytes": doublewrite,
     }))
 }
 

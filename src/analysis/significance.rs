@@ -4,7 +4,8 @@
 //! Sides that ran one after the other are compared by Welch's test (Welch 1947, degrees of freedom
 //! by Satterthwaite 1946); the interval of the ratio of the means holds every ratio that this test
 //! does not refuse (Fieller 1954), so that it leaves out "no difference" exactly when the test is
-//! significant. Sides that ran in turn are compared round by round. Many cells: Holm (1979).
+//! significant. Sides that ran in turn are compared by the ratios of their rounds, whose mean is the
+//! geometric one (Fleming and Wallace 1986). Many cells: Holm (1979).
 
 use serde::Serialize;
 
@@ -15,6 +16,9 @@ const LEVEL: f64 = 1.0 - CONFIDENCE;
 const HALVINGS: u32 = 60;
 /// A bound farther than this from the ratio is no bound.
 const DOUBLINGS_MAX: u32 = 24;
+
+/// Why the rounds of two sides prove nothing: the difference is then that of the means.
+pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero";
 
 /// How two sides were set against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -137,25 +141,30 @@ fn ratio_bound(a: MeanEstimate, b: MeanEstimate, direction: f64) -> Option<f64> 
     Some(inside)
 }
 
-/// The difference of two sides that ran in turn: the mean of the rounds' own differences, with its
-/// t interval. None without rounds, or against a baseline that is not above zero.
+/// The difference of two sides that ran in turn: the geometric mean of the rounds' own ratios, with
+/// the t interval and test of their logarithms, so that the sides swapped give the inverse ratio.
+/// None without rounds, or against a baseline that is not above zero.
 pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
-    let shares: Option<Vec<f64>> =
-        rounds.iter().map(|&(a, b)| (a > 0.0).then(|| b / a - 1.0)).collect();
-    let estimate = Estimate::of(shares?)?;
-    let share = estimate.mean;
-    let without = |why: &str| Some(Difference::without_proof(share, Method::Paired, why));
-    if rounds.len() < REPEATS_MIN {
-        return without("it takes three rounds");
+    let without =
+        |share: f64, why: &str| Some(Difference::without_proof(share, Method::Paired, why));
+    let (a, b): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+    let of_means = mean(&b)? / mean(&a).filter(|mean| *mean > 0.0)? - 1.0;
+    if rounds.iter().any(|&(a, b)| a <= 0.0 || b <= 0.0) {
+        return without(of_means, NO_RATIO);
     }
-    let Some(deviation) = estimate.deviation.filter(|&deviation| deviation > 0.0) else {
-        return without("no round differs from another, as rounded figures do");
+    let logarithms = Estimate::of(rounds.iter().map(|(a, b)| b.ln() - a.ln()).collect())?;
+    let share = logarithms.mean.exp_m1();
+    if rounds.len() < REPEATS_MIN {
+        return without(share, "it takes three rounds");
+    }
+    let Some(deviation) = logarithms.deviation.filter(|&deviation| deviation > 0.0) else {
+        return without(share, "no round differs from another, as rounded figures do");
     };
     let count = rounds.len() as f64;
     Some(Difference {
         share,
-        interval: estimate.interval,
-        p: t_p_value(share / (deviation / count.sqrt()), count - 1.0),
+        interval: logarithms.interval.map(|(low, high)| (low.exp_m1(), high.exp_m1())),
+        p: t_p_value(logarithms.mean / (deviation / count.sqrt()), count - 1.0),
         method: Method::Paired,
         unknown: None,
     })
@@ -245,23 +254,41 @@ mod tests {
         }
     }
 
-    /// Student's sleep data as ten rounds, moved away from zero; by SciPy 1.17 the paired test of
-    /// the plain differences has t = -4.0621 and p = 0.002833. With a constant baseline the
-    /// differences in shares are the same test.
+    /// Student's sleep data as the logarithms of ten rounds' ratios; by SciPy 1.17 the paired test of
+    /// the differences has t = -4.0621 and p = 0.002833.
     #[test]
     fn rounds_are_paired() {
-        let rounds: Vec<(f64, f64)> =
-            SLEEP_1.iter().zip(&SLEEP_2).map(|(one, two)| (1000.0, 1000.0 + one - two)).collect();
-        let difference = paired(&rounds).unwrap();
+        let difference = paired(&sleep_rounds()).unwrap();
         close(difference.p.unwrap(), 0.002832890197384273, 1e-6);
         let (low, high) = difference.interval.unwrap();
-        close(low * 1000.0, -2.459885763276983, 1e-9);
-        close(high * 1000.0, -0.7001142367230175, 1e-9);
+        close(low.ln_1p() * 1000.0, -2.459885763276983, 1e-9);
+        close(difference.share.ln_1p() * 1000.0, -1.58, 1e-9);
+        close(high.ln_1p() * 1000.0, -0.7001142367230175, 1e-9);
         // What drifts hits both sides of a round: paired sees what Welch does not.
         let drifting = [(100.0, 103.0), (150.0, 154.0), (200.0, 206.5)];
         assert!(paired(&drifting).unwrap().p.unwrap() < 0.01);
         let (a, b): (Vec<f64>, Vec<f64>) = drifting.into_iter().unzip();
         assert!(sequential(&a, &b).unwrap().p.unwrap() > 0.8);
+    }
+
+    fn sleep_rounds() -> Vec<(f64, f64)> {
+        let nights = SLEEP_1.iter().zip(&SLEEP_2);
+        nights.map(|(one, two)| (1000.0, 1000.0 * ((one - two) / 1000.0).exp())).collect()
+    }
+
+    /// Two and four times as much, and a half and a quarter: neither side is more. The mean of the
+    /// changes is +69 % from either.
+    #[test]
+    fn equal_sides_that_vary_are_equal() {
+        let rounds = [(1.0, 2.0), (4.0, 1.0), (2.0, 1.0), (1.0, 4.0)];
+        assert_eq!(paired(&rounds).unwrap().share, 0.0);
+        // Without a ratio in one of the rounds there is the change of the means, and no proof.
+        for rounds in [[(8.0, 6.0), (0.0, 1.0), (8.0, 5.0)], [(8.0, 6.0), (4.0, 0.0), (4.0, 6.0)]] {
+            let change = paired(&rounds).unwrap();
+            close(change.share, -0.25, 1e-12);
+            assert_eq!((change.interval, change.p), (None, None));
+            assert_eq!(change.unknown.as_deref(), Some(NO_RATIO));
+        }
     }
 
     /// By hand, of the second family: 4 x 0.005, 3 x 0.01, 2 x 0.03, and 0.04 no less than that.
@@ -379,6 +406,26 @@ mod tests {
                 // At the very bound rounding decides.
                 prop_assume!((p - LEVEL).abs() > 1e-6);
                 prop_assert_eq!(low > 0.0 || high < 0.0, p < LEVEL, "{:?}", difference);
+            }
+        }
+
+        #[test]
+        fn swapped_sides_have_the_inverse_ratio_and_the_same_p(
+            rounds in prop::collection::vec((0.01f64..1e6, 0.01f64..1e6), 1..12),
+        ) {
+            let swapped: Vec<(f64, f64)> = rounds.iter().map(|&(a, b)| (b, a)).collect();
+            let (there, back) = (paired(&rounds).unwrap(), paired(&swapped).unwrap());
+            // A ratio near 0 keeps few digits of its logarithm.
+            let is_inverse = |one: f64, other: f64| {
+                one.min(other).ln_1p() < -20.0 || (one.ln_1p() + other.ln_1p()).abs() < 1e-6
+            };
+            prop_assert!(is_inverse(there.share, back.share), "{there:?} {back:?}");
+            prop_assert_eq!(there.p, back.p);
+            prop_assert_eq!(there.interval.is_some(), back.interval.is_some());
+            if let Some(((low, high), (back_low, back_high))) = there.interval.zip(back.interval) {
+                prop_assert!(low <= there.share && there.share <= high);
+                prop_assert!(is_inverse(low, back_high), "{there:?} {back:?}");
+                prop_assert!(is_inverse(high, back_low), "{there:?} {back:?}");
             }
         }
 

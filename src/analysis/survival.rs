@@ -11,7 +11,9 @@
 //!   may have been committed at any time, and nothing is lost by it.
 //! - What the load or another run wrote was there before.
 //!
-//! All else is allowed: two commits that overlap in time may stand in either order.
+//! All else is allowed: two commits that overlap in time may stand in either order. Times of two
+//! driver hosts are by two clocks: the order of their commits is certain only where they are far
+//! apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -21,6 +23,7 @@ use crate::record::ledger::{Acknowledged, Ending, Ledger};
 use crate::record::moment;
 use crate::record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verification};
 use crate::workload::row::load_stamp;
+use crate::workload::share::Share;
 use crate::workload::version::{RowStamps, RunStamps, Version};
 
 /// The content of a row.
@@ -28,11 +31,20 @@ use crate::workload::version::{RowStamps, RunStamps, Version};
 enum RowContent {
     /// Unread, or of unknown content.
     Unknown,
-    /// Something from before the run, or no row at all: every commit of it is lost.
-    Older,
+    /// The row as it was loaded: every commit of it is lost, as under the next two.
+    Loaded,
+    /// A version of another run, which is taken for an earlier one.
+    OtherRun,
+    Missing,
     /// A version of the run, which was over at this time at the latest.
-    Own { version: Version, over_ns: u64 },
+    Own {
+        version: Version,
+        over_ns: u64,
+    },
 }
+
+/// Commits of two driver hosts are in a certain order when they are so far apart.
+const HOSTS_APART_NS: u64 = 1_000_000_000;
 
 /// Collects the rows of a run as they are found, and judges them.
 pub struct Survival<'a> {
@@ -45,6 +57,7 @@ pub struct Survival<'a> {
     rows_read: u64,
     unacknowledged_rows: u64,
     unacknowledged: BTreeSet<Version>,
+    missing_share_rows: u64,
     other_run_rows: u64,
 }
 
@@ -61,6 +74,7 @@ impl<'a> Survival<'a> {
             rows_read: 0,
             unacknowledged_rows: 0,
             unacknowledged: BTreeSet::new(),
+            missing_share_rows: 0,
             other_run_rows: 0,
         }
     }
@@ -79,7 +93,7 @@ impl<'a> Survival<'a> {
     /// There is no row of this key.
     pub fn missing(&mut self, schema: u32, key: u64) {
         self.bad(schema, key, "there is no such row".to_owned());
-        self.set(schema, key, RowContent::Older);
+        self.set(schema, key, RowContent::Missing);
     }
 
     /// A row cannot be read, or is there more than once.
@@ -100,15 +114,22 @@ impl<'a> Survival<'a> {
     fn held_by(&mut self, schema: u32, key: u64, row: RowStamps) -> Result<RowContent, String> {
         let header = &self.ledger.header;
         let Some(version) = self.stamps.version(row.row, header.sessions) else {
-            self.other_run_rows += u64::from(row.row != load_stamp(schema, key));
-            return Ok(RowContent::Older);
+            if row.row == load_stamp(schema, key) {
+                return Ok(RowContent::Loaded);
+            }
+            self.other_run_rows += 1;
+            return Ok(RowContent::OtherRun);
         };
         if header.heavy && row.rest != row.row {
             return Err("torn: its first columns are of another write than the rest".to_owned());
         }
         let Some(commit) = self.commit(version) else {
-            self.unacknowledged_rows += 1;
-            self.unacknowledged.insert(version);
+            if self.missing_shares().any(|share| share.has(version.session)) {
+                self.missing_share_rows += 1;
+            } else {
+                self.unacknowledged_rows += 1;
+                self.unacknowledged.insert(version);
+            }
             return Ok(RowContent::Own { version, over_ns: self.over_ns(version) });
         };
         if commit.schema != schema || !commit.keys().contains(&key) {
@@ -121,6 +142,13 @@ impl<'a> Survival<'a> {
             ));
         }
         Ok(RowContent::Own { version, over_ns: commit.end_ns })
+    }
+
+    /// Shares of the run whose ledgers are not here.
+    fn missing_shares(&self) -> impl Iterator<Item = Share> {
+        let of = self.ledger.header.share.map_or(0, |share| share.of);
+        let numbers = (1..=of).filter(|number| !self.ledger.shares.contains(number));
+        numbers.map(move |number| Share { number, of })
     }
 
     fn commit(&self, version: Version) -> Option<&Acknowledged> {
@@ -147,7 +175,7 @@ impl<'a> Survival<'a> {
         for commit in &ledger.commits {
             let rows = self.held.get(&commit.schema);
             let holds = |key: u64| rows.and_then(|rows| rows.get(key as usize - 1));
-            let is_lost = |key: &u64| holds(*key).is_some_and(|held| is_older(held, commit));
+            let is_lost = |key: &u64| holds(*key).is_some_and(|held| self.is_older(held, commit));
             let mut keys = commit.keys().filter(is_lost).peekable();
             let is_lost = keys.peek().is_some();
             let mut all = commit.keys();
@@ -183,6 +211,7 @@ impl<'a> Survival<'a> {
                 Ending::Whole => 0,
                 Ending::Cut { torn_bytes } => torn_bytes,
             },
+            missing_shares: self.missing_shares().map(|share| share.to_string()).collect(),
             acknowledged_commits,
             acknowledged_rows: ledger.commits.iter().map(|commit| u64::from(commit.rows)).sum(),
             survived_commits: acknowledged_commits - lost_commits - unknown_commits,
@@ -201,6 +230,7 @@ impl<'a> Survival<'a> {
             rows_read: self.rows_read,
             unacknowledged_rows: self.unacknowledged_rows,
             unacknowledged_versions: self.unacknowledged.len() as u64,
+            missing_share_rows: self.missing_share_rows,
             other_run_rows: self.other_run_rows,
         }
     }
@@ -222,22 +252,27 @@ impl<'a> Survival<'a> {
             before_last_ms: last_ns.saturating_sub(commit.end_ns) as f64 / 1e6,
             found: match held {
                 Some(RowContent::Own { version, .. }) => named(*version),
-                _ => "what was there before the run".to_owned(),
+                Some(RowContent::OtherRun) => "a version of another run".to_owned(),
+                Some(RowContent::Loaded) => "the row as it was loaded".to_owned(),
+                Some(RowContent::Missing | RowContent::Unknown) | None => "no row".to_owned(),
             },
         }
     }
-}
 
-/// True if the content of a row is certainly from before this commit of it.
-fn is_older(held: &RowContent, commit: &Acknowledged) -> bool {
-    match held {
-        RowContent::Unknown => false,
-        RowContent::Older => true,
-        RowContent::Own { version, over_ns } => {
-            commit.begin_ns > *over_ns
-                || version.session == commit.version.session
-                    && version.sequence < commit.version.sequence
-        }
+    /// True if the content of a row is certainly from before this commit of it.
+    fn is_older(&self, held: &RowContent, commit: &Acknowledged) -> bool {
+        let RowContent::Own { version, over_ns } = held else {
+            return *held != RowContent::Unknown;
+        };
+        let hosts = self.ledger.header.share.map_or(1, |share| share.of);
+        let host = |version: Version| Share::of_session(version.session, hosts);
+        let apart_ns = match host(*version) == host(commit.version) {
+            true => 0,
+            false => HOSTS_APART_NS,
+        };
+        commit.begin_ns > over_ns.saturating_add(apart_ns)
+            || version.session == commit.version.session
+                && version.sequence < commit.version.sequence
     }
 }
 

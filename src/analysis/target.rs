@@ -152,10 +152,9 @@ mod tests {
         vec![LoadedSchema {
             number: 1,
             rows: bytes / 8192,
-            scan_rows: 0,
             block_size: 8192,
             bytes,
-            index_bytes: 0,
+            ..LoadedSchema::default()
         }]
     }
 

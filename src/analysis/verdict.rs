@@ -80,19 +80,31 @@ fn shares(served: &ReadsServed) -> String {
     parts.join(", ")
 }
 
+/// What limited a run whose rate was asked, beside that rate.
+pub fn limited_beside_rate(run: &Run) -> String {
+    let run = &run.headline().run;
+    whole_host(run).unwrap_or_else(|| waited_for(run))
+}
+
 fn limited_by(run: &Run) -> String {
+    whole_host(run).or_else(|| paced(run)).unwrap_or_else(|| waited_for(run))
+}
+
+/// What limits all that runs there; None where nothing does, as far as it is seen.
+fn whole_host(run: &Run) -> Option<String> {
     let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
     if let Some(share) = share.filter(|_| !run.details.target.in_process) {
         // The database worked for all hosts.
-        return format!("not judged, share {} of {}", share.share.number, share.share.of);
+        return Some(format!("not judged, share {} of {}", share.share.number, share.share.of));
     }
-    if limits::is_processor_bound(run) {
+    limits::is_processor_bound(run).then(|| {
         let whose = if limits::is_others_work(run) { " (others' work)" } else { "" };
-        return format!("processors{whose}");
-    }
-    if let Some(pace) = paced(run) {
-        return pace;
-    }
+        format!("processors{whose}")
+    })
+}
+
+/// What sessions spent most of their time with.
+fn waited_for(run: &Run) -> String {
     let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
     let on_processors = on_processors
         .map(|share| format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0));

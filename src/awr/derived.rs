@@ -68,6 +68,22 @@ pub(super) fn waits(report: &Report, name: &str) -> Option<Figure> {
     lists(report).into_iter().find_map(|list| event(list, name)?.waits.clone())
 }
 
+/// Waits of several events, each row of the report once: a name that it cut may be that of several.
+pub(super) fn waits_of_all(report: &Report, names: &[&str]) -> Vec<Figure> {
+    let is_one = |event: &&WaitEvent| {
+        let is = |name: &&str| event.name == *name || event.is_cut && name.starts_with(&event.name);
+        names.iter().any(is)
+    };
+    let of_list = |list: &[WaitEvent]| -> Vec<Figure> {
+        let found: Vec<&WaitEvent> = list.iter().filter(is_one).collect();
+        // Of a report over several instances the rows of one.
+        let whose = found.first().and_then(|event| event.instance.as_ref());
+        let of_one = found.iter().filter(|event| event.instance.as_ref() == whose);
+        of_one.filter_map(|event| event.waits.clone()).collect()
+    };
+    lists(report).into_iter().map(of_list).find(|waits| !waits.is_empty()).unwrap_or_default()
+}
+
 pub(super) fn foreground(report: &Report, name: &str) -> Option<Figure> {
     events::latency(&lists(report), name)
 }

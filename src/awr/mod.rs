@@ -2,8 +2,9 @@
 //!
 //! `bytes -> source (text) -> text or html (a page of titled tables) -> extractors -> Report`
 //!
-//! Titles are known to [`topic`] alone, layouts to [`text`] and [`html`] alone. A figure that the
-//! report does not have is None. What another product made is refused by name.
+//! Titles of reports that are read are known to [`topic`] alone, layouts to [`text`] and [`html`]
+//! alone. A figure that the report does not have is None. What another product made is refused by
+//! name.
 
 mod archive;
 mod cluster;

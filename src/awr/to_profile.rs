@@ -5,7 +5,7 @@ use time::PrimitiveDateTime;
 
 use super::AwrError;
 use super::columns;
-use super::derived::{SINGLE_BLOCK_READS, begin_iso, end_iso, rate, waits};
+use super::derived::{SINGLE_BLOCK_READS, begin_iso, end_iso, rate, waits_of_all};
 use super::figure::{Figure, number, shown};
 use super::load::per_second;
 use super::report::{Report, ReportKind};
@@ -69,8 +69,7 @@ fn column(report: &Report, name: &str) -> Option<Figure> {
 /// Waits for reads of one block, whoever serves them, over the time.
 fn single_block_reads(report: &Report) -> Option<Figure> {
     let elapsed = report.header.elapsed_min.as_ref()?;
-    let waited: Vec<Figure> =
-        SINGLE_BLOCK_READS.iter().filter_map(|name| waits(report, name)).collect();
+    let waited = waits_of_all(report, &SINGLE_BLOCK_READS);
     let Some(first) = waited.first() else {
         let (all, several) = (rate(report, "physical read IO requests")?, rate(report, MULTI)?);
         let how = format!("{}: physical read IO requests less multi block requests", all.section);
@@ -83,7 +82,7 @@ fn single_block_reads(report: &Report) -> Option<Figure> {
 
 fn multi_block_reads(report: &Report) -> Option<Figure> {
     rate(report, MULTI).or_else(|| {
-        let waited: Vec<Figure> = SEVERAL.iter().filter_map(|name| waits(report, name)).collect();
+        let waited = waits_of_all(report, &SEVERAL);
         let first = waited.first()?;
         let how = format!("{}: waits for scattered and direct reads", first.section);
         per_second(&Figure::sum(&waited, how)?, report.header.elapsed_min.as_ref()?, "waits")

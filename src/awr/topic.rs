@@ -1,5 +1,5 @@
 //! Which section of a report a table is: by its title, in any release's wording, or by its
-//! columns. The only place that knows titles.
+//! columns. The only place that knows titles of reports that are read.
 
 /// The title of the tables at the head of a report, which have none of their own.
 pub const HEAD: &str = "report header";
@@ -149,7 +149,7 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
         (&["platform", "cpus"], Topic::Host),
         (&["instance", "startuptime"], Topic::Instance),
         (&["instance", "host", "release", "beginsnaptime"], Topic::ClusterInstances),
-        (&["containername"], Topic::Container),
+        (&["containerdbid", "containername"], Topic::Container),
         (&["i", "logbuffer"], Topic::ClusterCaches),
     ];
     let keys: Vec<&str> = keys.into_iter().collect();

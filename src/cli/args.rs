@@ -72,7 +72,8 @@ pub fn objective() -> Arg {
         .long("max-latency")
         .value_name("WHAT.FIGURE=TIME")
         .value_parser(|text: &str| text.parse::<Objective>())
-        .help("Find the highest load within it: op.p99=2ms, read.avg=500us")
+        .help("Find the highest load within it: op.p99=2ms, read.avg=500us; with RATE operations count from \
+             when they were due")
 }
 
 /// Adds `--xlsx FILE`, where petal was built with it.

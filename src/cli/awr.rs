@@ -35,8 +35,8 @@ Examples:
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
 
-Reads text, HTML and .mht, gzip'd and in zip archives, 9i to 23ai: AWR of an instance, of a cluster, of a pluggable
-database, and Statspack. docs/awr.md describes every column.
+Reads text, HTML and .mht, gzip'd and in zip archives, 9i to 23ai: AWR of an instance, of a
+cluster, of a pluggable database, and Statspack. docs/awr.md describes every column.
 
 Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The others are
 shown all the same.";

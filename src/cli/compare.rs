@@ -40,7 +40,7 @@ their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval is past
 it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit, or there
-is none.";
+is none, or a cell has no whole run on a side.";
 
 pub fn command() -> Command {
     Command::new("compare")
@@ -249,7 +249,8 @@ pub(super) fn load(
     }
 }
 
-/// Every run of a folder of runs, in the order in which they began.
+/// Every run of a folder of runs, in the order in which they began; one whose record cannot be read
+/// is there as a run without figures.
 fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
     let entries =
         std::fs::read_dir(path).map_err(|source| RecordError::io("read", path, source))?;
@@ -257,8 +258,11 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
     folders.retain(|folder| record::is_one(folder));
     let mut runs = Vec::new();
     for folder in folders {
-        let run = report::load(&folder)?;
-        runs.push(Observation::of_run(&folder.display().to_string(), Vec::new(), &run));
+        runs.push(match report::load(&folder) {
+            Ok(run) => Observation::of_run(&folder.display().to_string(), Vec::new(), &run),
+            Err(error) if error.is_environment() => return Err(error.into()),
+            Err(_) => Observation::of_damaged(&folder),
+        });
     }
     runs.sort_by(|a, b| a.started().cmp(&b.started()).then_with(|| a.source.cmp(&b.source)));
     Ok(runs)
@@ -267,5 +271,33 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
 impl From<CompareError> for CommandError {
     fn from(error: CompareError) -> Self {
         Self::usage(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{RecordFolder, fixture};
+
+    #[test]
+    fn a_damaged_run_is_left_out_of_its_folder_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [("20261120T020000Z-run", None), ("20261121T020000Z-run", Some("{"))] {
+            let folder = RecordFolder::open(&dir.path().join(name));
+            std::fs::create_dir(folder.path()).unwrap();
+            match text {
+                None => record::save(&folder, &fixture::mixed_run()),
+                Some(text) => folder.write_atomically("run.json", text.as_bytes()),
+            }
+            .unwrap();
+        }
+        let mut seen = load(dir.path(), None).unwrap();
+        seen.sort_by_key(|seen| seen.is_damaged);
+        let [whole, damaged] = seen.as_slice() else { panic!("{seen:?}") };
+        assert_eq!((whole.why_unusable(), whole.metrics.is_empty()), (None, false));
+        assert!(
+            damaged.why_unusable().is_some() && damaged.source.ends_with("20261121T020000Z-run")
+        );
+        assert_eq!(damaged.started_at.as_deref(), Some("2026-11-21T02:00:00Z"));
     }
 }

@@ -325,8 +325,8 @@ impl Watch for Console {
         }
     }
 
-    fn ended(&self) {
-        self.also(|watch| watch.ended());
+    fn ended(&self, last: &[Second], total: &Tally) {
+        self.also(|watch| watch.ended(last, total));
         self.clear();
     }
 

@@ -20,12 +20,13 @@ Examples:
   petal history nightly --metric piops,op_p99_us --fail-if 'piops < -5%'
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
-Runs, sweeps and folders of runs. Groups stand in the order in which they began; each is held against
-the runs since the last change. One run a night is enough from the fourth night on; three give each
-night an interval of its own.
+Runs, sweeps and folders of runs. Groups stand in the order in which they began; each is held
+against the mean of the groups before it, by how far these lie apart, from the fourth on. Two or
+three groups are for petal compare.
 
 Exit codes: 0 done, every limit kept; 1 the newest group or the trend is past a limit with its
-whole interval; 2 usage; 3 environment; 4 inconclusive.";
+whole interval; 2 usage; 3 environment; 4 inconclusive: an interval holds the limit or is not known,
+or the newest group has no whole run of a cell.";
 
 pub fn command() -> Command {
     Command::new("history")

@@ -61,12 +61,12 @@ Examples:
   petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
   petal gallery petal-results --out page           all results on one page
   petal awr --csv results/                         AWR and Statspack reports as rows
-  petal profile awr_*.html -o prod.json            what a production database did, to replay it elsewhere
+  petal profile awr_*.html -o prod.json            what a production database did, for replay
   petal help parameters                            every parameter, and which engine supports it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare or history is inconclusive;
-130 interrupted (results are kept).";
+3 environment (unreachable, refused, full, not loaded, not written);
+4 a limit of compare or history is inconclusive; 130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.
 struct Subcommand {
@@ -182,5 +182,23 @@ fn quoting_printable(error: clap::Error, arguments: &[OsString]) -> (clap::Error
     match command().try_get_matches_from(&shown) {
         Err(of_shown) => (of_shown, shown),
         Ok(_) => (error, arguments.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Longer lines clap breaks once more: the rest of one has a line of its own.
+    const COLUMNS: usize = 100;
+
+    #[test]
+    fn what_stands_under_help_fits_in_its_lines() {
+        let command = super::command();
+        for command in command.get_subcommands().chain([&command]) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            // A single paragraph has no breaks of its own.
+            let lines = text.lines().filter(|line| *line != text);
+            let long: Vec<&str> = lines.filter(|line| line.chars().count() > COLUMNS).collect();
+            assert!(long.is_empty(), "{}: {long:?}", command.get_name());
+        }
     }
 }

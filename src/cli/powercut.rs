@@ -20,9 +20,10 @@ Examples:
   petal powercut --disk lying --controls 0                a disk that only says that it flushed
   petal powercut postgres --set fsync=off --keep cuts     each cut's ledger and disk are kept
 
-Needs qemu-system-x86 and e2fsprogs, and a kernel and busybox for the guest: see --guest. KVM makes it
-fast; without it qemu emulates. Ctrl-C ends it and shows the cuts so far. Exit codes: 0 nothing lost;
-1 commits lost, or rows torn or wrong; 3 no verdict, as something is missing. Controls are meant to lose.";
+Needs qemu-system-x86 and e2fsprogs, and a kernel and busybox for the guest: see --guest. KVM
+makes it fast; without it qemu emulates. Ctrl-C ends it and shows the cuts so far. Exit codes: 0
+nothing lost; 1 commits lost, or rows torn or wrong; 3 no verdict, as something is missing.
+Controls are meant to lose.";
 
 pub fn command() -> Command {
     Command::new("powercut")

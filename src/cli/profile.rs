@@ -24,10 +24,10 @@ use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal profile awr_1_*.html -o prod.json        AWR or Statspack reports of a database, in any order
+  petal profile awr_1_*.html -o prod.json        AWR or Statspack reports, in any order
   petal profile rac1/ rac2/ -o prod.json         of all instances of a cluster: added by time
   petal profile --db postgres://host/db --every 10 --for 3600 -o prod.json
-                                                 a server at work, by its own counters; changes nothing
+                                                 a server at work, by its counters; changes nothing
   petal profile petal-results/...-run            a run of petal's own
   petal profile erp.json crm.json -o both.json   profiles added up by time of day
 

@@ -227,7 +227,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         return Ok(Exit::Done);
     }
     match given.scales().unwrap_or(&[1.0]) {
-        [scale] => once(&given, &plan, *scale, &context, console),
+        [scale] => once(&given, (&plan, *scale, objective), &context, console),
         scales => step_by_step(&given, (&plan, scales, dir), objective, console),
     }
 }
@@ -262,6 +262,12 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
     if !matches.get_flag("production-latency") {
         return Ok(matches.get_one::<Objective>("objective").cloned());
     }
+    if matches.get_one::<String>("play").is_some_and(|play| play == "all") {
+        return Err(CommandError::usage(
+            "--production-latency: is that of the busiest interval, and --play all drives all of them; \
+             state one with --max-latency read.avg=1ms",
+        ));
+    }
     let Some(read_us) = plan.of.latency_us.get(&WorkTime::SingleBlockRead) else {
         return Err(CommandError::usage(
             "--production-latency: the profile does not tell how long single-block reads took then; \
@@ -273,8 +279,7 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
 
 fn once(
     given: &ReplayArguments<'_>,
-    plan: &ReplayPlan,
-    scale: f64,
+    (plan, scale, objective): (&ReplayPlan, f64, Option<Objective>),
     context: &WorkContext<'_>,
     console: &Console,
 ) -> Result<Exit, CommandError> {
@@ -284,12 +289,16 @@ fn once(
     settings.notes.iter().for_each(|note| console.warn(note));
     let mut series = RunSeries::new(context.open(&settings)?, settings, context)?;
     series.os_data = given.matches.get_one::<PathBuf>("os-data").cloned();
-    series.replay = Some(plan.of.clone());
+    series.replay = Some(judged_by(&plan.of, objective.as_ref()));
     let brief = |run: &Run, place: &str| {
         let imitated = report::replay::imitated(run).unwrap_or_default();
         format!("{}{imitated}", report::text::brief(run, place))
     };
     run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief))
+}
+
+fn judged_by(of: &ReplayOf, objective: Option<&Objective>) -> ReplayOf {
+    ReplayOf { objective: objective.map(ToString::to_string), ..of.clone() }
 }
 
 fn step_by_step(
@@ -313,10 +322,7 @@ fn step_by_step(
         os_data: given.matches.get_one("os-data").cloned(),
         objective: objective.clone(),
         replay: Some(Replayed {
-            of: ReplayOf {
-                objective: objective.as_ref().map(ToString::to_string),
-                ..plan.of.clone()
-            },
+            of: judged_by(&plan.of, objective.as_ref()),
             profile: &given.profile,
         }),
     };
@@ -329,7 +335,7 @@ fn step_by_step(
             console.warn(&format!("the answer as a page is {}", page.display()));
             console.report(|| report::replay::break_point(&found));
         }
-        _ => console.result(&sweep_command::json(&swept)?),
+        _ => console.result(&sweep_command::json(&swept, objective.as_ref())?),
     }
     Ok(exit)
 }

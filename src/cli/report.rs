@@ -310,7 +310,7 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     if matches.get_flag("csv") {
         console.result(&report::sweep::csv::sweep(&swept).map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
-        console.result(&super::sweep::json(&swept)?);
+        console.result(&super::sweep::json(&swept, objective)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         let fit = break_point::of(&swept, objective);

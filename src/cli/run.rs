@@ -11,7 +11,6 @@ use crate::record::Run;
 use crate::record::moment::exact;
 use crate::report;
 use crate::runner::WorkContext;
-use crate::runner::job::Start;
 use crate::runner::merge::RunWithFolder;
 use crate::runner::peers::Together;
 use crate::runner::series::RunSeries;
@@ -124,7 +123,9 @@ fn run_share(
         settings.seed.get_or_insert_with(|| start::seed(at));
     }
     let mut series = RunSeries::new(context.open(&settings)?, settings, context)?;
-    (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
+    if let Some(at) = start {
+        series.share_from(share, at);
+    }
     if let Some(hosts) = hosts {
         series.join(hosts)?;
     }

@@ -24,7 +24,8 @@ pub fn read(
     schemas: Option<u32>,
     console: &Console,
 ) -> Result<Settings, CommandError> {
-    read_flags(matches, flags::given(matches, command), (command, schemas), console)
+    let sources = sources(matches, command, flags::given(matches, command), schemas);
+    read_sources(matches, &sources, console)
 }
 
 /// Sources of a command that has its target from a file, unless `--db` names another.
@@ -34,18 +35,29 @@ pub fn read_for(
     console: &Console,
 ) -> Result<Settings, CommandError> {
     let command = CommandKind::Target;
-    let mut flags = flags::given(matches, command);
-    flags.entry("DB").or_insert_with(|| recorded_url.to_owned());
-    read_flags(matches, flags, (command, None), console)
+    let mut sources = sources(matches, command, flags::given(matches, command), None);
+    take_recorded(&mut sources, recorded_url);
+    read_sources(matches, &sources, console)
 }
 
-fn read_flags(
+/// Takes a recorded target, which is without its password, unless a flag names another. Where
+/// environment or file name the same target, it is taken from there, with its password.
+fn take_recorded(sources: &mut Sources<'_>, recorded_url: &str) {
+    if sources.flags.contains_key("DB") {
+        return;
+    }
+    let is_same = |settings: Settings| settings.db.redacted() == recorded_url;
+    if !read::read(sources).is_ok_and(is_same) {
+        sources.flags.insert("DB", recorded_url.to_owned());
+    }
+}
+
+fn read_sources(
     matches: &ArgMatches,
-    flags: BTreeMap<&'static str, String>,
-    (command, schemas): (CommandKind, Option<u32>),
+    sources: &Sources<'_>,
     console: &Console,
 ) -> Result<Settings, CommandError> {
-    let mut settings = read::read(&sources(matches, command, flags, schemas))?;
+    let mut settings = read::read(sources)?;
     // Only some commands have it.
     let destroy = matches.try_get_one::<PathBuf>("destroy-data");
     settings.destroy_data = destroy.ok().flatten().cloned();
@@ -91,4 +103,38 @@ pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> WorkContext
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));
     WorkContext { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The target's password, and the target, where DB of the environment is this.
+    fn target(of_environment: &'static str, flag: Option<&str>) -> (Option<String>, String) {
+        let environment =
+            move |name: &str| (name == "DB").then(|| std::ffi::OsString::from(of_environment));
+        let mut sources = Sources {
+            command: CommandKind::Target,
+            flags: flag.map(|url| ("DB", url.to_owned())).into_iter().collect(),
+            environment: &environment,
+            conf: None,
+            directory: None,
+            schemas: None,
+        };
+        take_recorded(&mut sources, "postgres://petal@one/d");
+        let db = read::read(&sources).unwrap().db;
+        (db.password.as_ref().map(|password| password.expose().to_owned()), db.redacted())
+    }
+
+    #[test]
+    fn a_recorded_target_takes_its_password_from_where_the_same_target_is_named() {
+        let one = "postgres://petal@one/d".to_owned();
+        let word = Some("word".to_owned());
+        assert_eq!(target("postgres://petal:word@one/d", None), (word, one.clone()));
+        for other in ["postgres://petal:word@two/d", "postgres://petal@one/d", "nonsense"] {
+            assert_eq!(target(other, None), (None, one.clone()), "{other}");
+        }
+        let two = target("postgres://petal:word@one/d", Some("postgres://petal@two/d"));
+        assert_eq!(two, (None, "postgres://petal@two/d".to_owned()));
+    }
 }

@@ -15,6 +15,7 @@ use crate::runner::WorkContext;
 use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use crate::settings::axes::SweepArguments;
+use crate::settings::objective::Objective;
 use crate::settings::table::CommandKind;
 
 use super::args::{self, flag, value};
@@ -111,7 +112,7 @@ fn run_request(
     }
     let (swept, exit, _) = sweep_into(request, context)?;
     if matches.get_flag("json") {
-        console.result(&json(&swept)?);
+        console.result(&json(&swept, request.objective.as_ref())?);
     } else {
         let objective = request.objective.as_ref();
         let petals = Petals::of(&swept.observations()).with_objective(objective);
@@ -131,8 +132,8 @@ fn follow(
 }
 
 /// A sweep for a pipe.
-pub fn json(swept: &Swept) -> Result<String, CommandError> {
-    report::json::sweep(swept).map_err(CommandError::failed("the sweep is no JSON"))
+pub fn json(swept: &Swept, objective: Option<&Objective>) -> Result<String, CommandError> {
+    report::json::sweep(swept, objective).map_err(CommandError::failed("the sweep is no JSON"))
 }
 
 /// Runs a sweep. Returns what was swept, how it ended, for scripts, and its folder.

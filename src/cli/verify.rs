@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
+use crate::engine::EngineError;
 use crate::record::ledger;
 use crate::report;
-use crate::runner::verify;
+use crate::runner::{RunError, verify};
 use crate::settings::table::CommandKind;
 use crate::settings::{RedoStress, Settings};
 
@@ -19,27 +20,34 @@ const EXAMPLES: &str = "\
 Examples:
   petal verify run1.ledger                                the target that the run was on
   petal verify run1.ledger --db postgres://petal@standby/petal   a standby, promoted
+  petal verify host1.ledger host2.ledger                  of a run with --share: all hosts'
   petal verify run1.ledger --json | jq .lost_commits
 
-Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn or
-wrong; 3 the ledger is damaged or of another load, or the target cannot be read: no verdict.";
+Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn
+or wrong; 3 the ledger is damaged or of another load, or the target cannot be read: no verdict.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")
         .about("Tell whether every commit of a ledger is still there: after a cut, a failover")
         .after_help(EXAMPLES)
-        .arg(args::file("file", "FILE", "The ledger that petal run --ledger FILE kept"))
+        .arg(args::paths(
+            "file",
+            "FILE",
+            "The ledger that petal run --ledger FILE kept; with --share those of all hosts",
+        ))
         .arg(flag("json", "Print what was found as JSON, and only it, on stdout"));
     args::with_settings(command, CommandKind::Target)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let signals = signals::count()?;
-    let path = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
-    let ledger = ledger::read(&path)?;
+    let paths = matches.get_many::<PathBuf>("file").unwrap_or_default().cloned();
+    let ledgers = paths.map(|path| ledger::read(&path).map(|ledger| (path, ledger)));
+    let ledger = ledger::merge(ledgers.collect::<Result<_, _>>()?)?;
     let mut settings = source::read_for(matches, &ledger.header.url, console)?;
     as_the_run_was(&mut settings, &ledger.header);
-    let found = verify::verify(&ledger, &settings, &source::context(&signals, console))?;
+    let found = verify::verify(&ledger, &settings, &source::context(&signals, console));
+    let found = found.map_err(|error| unverified(error, &settings))?;
     if matches.get_flag("json") {
         let text = report::json::pretty(&found);
         console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
@@ -49,8 +57,43 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
+/// Says where a password may stand when the server may have wanted one.
+fn unverified(error: RunError, settings: &Settings) -> CommandError {
+    let is_server = settings.db.server().is_some() && settings.db.password.is_none();
+    match error {
+        RunError::Engine(EngineError::Environment(why)) if is_server => {
+            RunError::Environment(format!(
+                "{why}. A ledger keeps no password: give it in DB of slob.conf or of the \
+                 environment, in the database's own password file, or by --db URL?password=@FILE"
+            ))
+            .into()
+        }
+        error => error.into(),
+    }
+}
+
 /// The rows as the run's settings have them.
 fn as_the_run_was(settings: &mut Settings, header: &ledger::LedgerHeader) {
     settings.schemas = Some(header.schemas.len() as u32);
     settings.redo_stress = if header.heavy { RedoStress::Heavy } else { RedoStress::Lite };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::url::TargetUrl;
+
+    #[test]
+    fn a_server_that_refuses_is_told_where_its_password_may_stand() {
+        let said = |db: &str| {
+            let settings = Settings { db: TargetUrl::parse(db).unwrap(), ..Settings::default() };
+            let refused = EngineError::Environment("no password was given".to_owned());
+            unverified(refused.into(), &settings)
+        };
+        let told = said("postgres://petal@one/d");
+        assert!(told.exit == Exit::Environment && told.message.contains("password=@FILE"));
+        for other in ["postgres://petal:word@one/d", "sqlite:x"] {
+            assert_eq!(said(other).message, "no password was given");
+        }
+    }
 }

@@ -113,9 +113,81 @@ impl HostRun {
     }
 }
 
+/// What petal cost one of the machines that drove a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineLoad {
+    /// The name of its first share.
+    pub name: String,
+    /// petal's processor time, of all shares there, over that of the processors it may use.
+    pub petal_share: f64,
+    pub processors: f64,
+}
+
 impl Run {
+    /// petal's load on each machine; empty of a run of one host. An error names a host that does
+    /// not tell.
+    pub fn machine_loads(&self) -> Result<Vec<MachineLoad>, String> {
+        let mut machines: BTreeMap<String, MachineLoad> = BTreeMap::new();
+        for host in self.summary.hosts.iter().filter(|host| host.status.is_some()) {
+            let name = host.name();
+            let known = host.petal_cpu_s.zip(host.processors).filter(|_| host.elapsed_s > 0.0);
+            let (petal_cpu_s, processors) = known.ok_or_else(|| name.clone())?;
+            machines
+                .entry(host.share.machine())
+                .or_insert(MachineLoad { name, petal_share: 0.0, processors })
+                .petal_share += petal_cpu_s / (host.elapsed_s * processors);
+        }
+        Ok(machines.into_values().collect())
+    }
+
+    /// petal's share of the busiest of several machines; None where one of them does not tell.
+    pub fn busiest_machine_share(&self) -> Option<f64> {
+        let loads = self.machine_loads().ok()?;
+        loads.iter().map(|machine| machine.petal_share).reduce(f64::max)
+    }
+
     /// True of one host's part of a run, which is to be merged with the others.
     pub fn is_share(&self) -> bool {
         self.summary.share.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn host(number: u32, machine: &str, petal_cpu_s: Option<f64>) -> HostRun {
+        let share = Share { number, of: 3 };
+        HostRun {
+            share: HostShare { share, host: machine.into(), ..HostShare::default() },
+            status: Some(Status::Complete),
+            elapsed_s: 10.0,
+            petal_cpu_s,
+            processors: Some(2.0),
+            ..HostRun::default()
+        }
+    }
+
+    #[test]
+    fn shares_of_one_machine_load_it_together() {
+        let mut run = fixture::mixed_run();
+        assert_eq!((run.machine_loads(), run.busiest_machine_share()), (Ok(vec![]), None));
+        run.summary.hosts =
+            vec![host(1, "a", Some(5.0)), host(2, "b", Some(8.0)), host(3, "a", Some(5.0))];
+        let loads = run.machine_loads().unwrap();
+        let load = |name: &str, petal_share| MachineLoad {
+            name: name.into(),
+            petal_share,
+            processors: 2.0,
+        };
+        assert_eq!(loads, [load("share 1 (a)", 0.5), load("share 2 (b)", 0.4)]);
+        assert_eq!(run.busiest_machine_share(), Some(0.5));
+        // One that left no record is no machine, one that does not tell leaves all unknown.
+        run.summary.hosts[0].status = None;
+        assert_eq!(run.busiest_machine_share(), Some(0.4));
+        run.summary.hosts[2].petal_cpu_s = None;
+        assert_eq!(run.machine_loads(), Err("share 3 (a)".to_owned()));
+        assert_eq!(run.busiest_machine_share(), None);
     }
 }

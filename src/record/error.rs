@@ -22,7 +22,10 @@ pub enum RecordError {
         path.display()
     )]
     Format { path: PathBuf, found: String, wanted: &'static str },
-    #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
+    #[error(
+        "{} cannot be read as {wanted}: {why}; it is damaged or not petal's{}",
+        path.display(), way_out(wanted)
+    )]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
     #[error(
         "{} is larger than {most}, which no file of petal's is; check that it is the right one",
@@ -67,6 +70,15 @@ impl RecordError {
     /// True when the place is at fault (full, read-only, refused), not the record.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::FileThere { .. })
+    }
+}
+
+fn way_out(wanted: &str) -> &'static str {
+    match wanted {
+        super::sweep::WANTED => {
+            "; petal sweep with --fresh begins anew and keeps the old folder beside the new one"
+        }
+        _ => "",
     }
 }
 

@@ -1,4 +1,4 @@
-//! From totals to the figures of the record: the only place that divides by time or by counts.
+//! From totals to the figures of the record, per second or per count.
 //! A runner that ends a run and the reader that rebuilds a killed one both come here.
 
 use std::collections::BTreeMap;
@@ -222,10 +222,18 @@ fn mean_cpu(seconds: &[&Second]) -> Option<CpuShare> {
 
 /// All operations together, of latencies by kind; None of no operation.
 pub(super) fn all_operations(by_kind: &BTreeMap<String, Latencies>) -> Option<LatencySummary> {
+    together(Kind::ALL.iter().filter_map(|kind| by_kind.get(kind.name())))
+}
+
+/// The same operations again, from when they were due; None without RATE.
+pub(super) fn all_responses(by_kind: &BTreeMap<String, Latencies>) -> Option<LatencySummary> {
+    together(Kind::ALL.iter().filter_map(|kind| by_kind.get(&format!("{}_response", kind.name()))))
+}
+
+/// Latencies as one; None of none.
+pub fn together<'a>(latencies: impl Iterator<Item = &'a Latencies>) -> Option<LatencySummary> {
     let mut all = Latencies::new();
-    // Response times are the same operations again, from another start.
-    let service = Kind::ALL.iter().filter_map(|kind| by_kind.get(kind.name()));
-    service.for_each(|latencies| all.add(latencies));
+    latencies.for_each(|latencies| all.add(latencies));
     (all.count() > 0).then(|| all.summary())
 }
 

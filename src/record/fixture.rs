@@ -167,6 +167,7 @@ fn loaded(number: u32) -> LoadedSchema {
         block_size: BLOCK,
         bytes: 67_108_864,
         index_bytes: 122_880,
+        ..LoadedSchema::default()
     }
 }
 
@@ -408,6 +409,7 @@ pub fn windowed_run() -> Run {
         db_time_s: totals.seconds * 8.0,
         think_time_s: 0.0,
         op_latency_us: run.details.op_latency_us.clone(),
+        op_response_us: run.details.op_response_us.clone(),
         waits,
         wait_histograms: BTreeMap::new(),
         counters: counters(&totals),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
-use time::{OffsetDateTime, UtcOffset};
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::RecordError;
 
@@ -122,6 +122,12 @@ fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
+/// When a run began, as the name of its folder says; None of a name that petal did not give.
+pub(super) fn begun_at(folder: &Path) -> Option<OffsetDateTime> {
+    let (stamp, _) = folder.file_name()?.to_str()?.split_once('-')?;
+    Some(PrimitiveDateTime::parse(stamp, STAMP).ok()?.assume_utc())
+}
+
 fn file_name(name: &str) -> String {
     let allowed =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
@@ -145,6 +151,9 @@ mod tests {
             .collect();
         let base = "20261120T134207Z-run-1-2";
         assert_eq!(names, [base.to_owned(), format!("{base}-2"), format!("{base}-3")]);
+        let begun = begun_at(&out.path().join(&names[2]));
+        assert_eq!(begun, Some(started_at.to_offset(UtcOffset::UTC)));
+        assert_eq!(begun_at(Path::new("cell001-update_pct0-sessions1-r1")), None);
     }
 
     #[test]

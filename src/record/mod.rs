@@ -323,6 +323,9 @@ pub struct Details {
     /// All operations of the run together, from their merged histograms. None in records made
     /// before petal kept it.
     pub op_latency_us: Option<LatencySummary>,
+    /// With RATE the same operations from when they were due. None in records made before petal kept
+    /// it.
+    pub op_response_us: Option<LatencySummary>,
     /// Wait latency bars and percentiles, by event name, where each wait was timed.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.

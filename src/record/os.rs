@@ -15,6 +15,9 @@ pub const OWN_NAME: &str = "os.ndjson";
 /// The seconds of the database's host, as `petal os` recorded them there.
 pub const SERVER_NAME: &str = "os-server.ndjson";
 
+/// Sums are those of a time if no more of it is missing.
+const MISSING_SHARE_MAX: f64 = 0.01;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSeen {
@@ -84,6 +87,12 @@ impl Run {
         self.details.server_os.as_ref().or(own)
     }
 
+    /// Its sums; None where they are of a part of the run.
+    pub fn database_host_sums(&self) -> Option<&OsInterval> {
+        let sum = &self.database_host()?.whole.sum;
+        covers(sum, self.summary.elapsed_s).then_some(sum)
+    }
+
     /// Whether the devices and processors of the database's host can be in this record.
     pub fn is_database_host_seen(&self) -> bool {
         self.details.target.local || self.details.server_os.is_some()
@@ -93,6 +102,11 @@ impl Run {
     pub fn why_database_host_is_unseen(&self) -> &str {
         self.details.target.host_unseen.as_deref().unwrap_or("the database is on another host")
     }
+}
+
+/// Whether these sums are of so many seconds, and not of a part of them.
+pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
+    sum.seconds >= seconds * (1.0 - MISSING_SHARE_MAX)
 }
 
 /// Reads the seconds that lie beside a record. One that is damaged leaves a gap.

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use time::{Duration, OffsetDateTime};
 
 use super::figures::{self, IntervalTotals};
-use super::moment::stamp;
-use super::os::{HostSeen, SERVER_NAME, SecondSeen};
+use super::moment::{after, stamp};
+use super::os::{self, HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
 use super::{RecordError, RecordFolder, Run};
@@ -23,8 +23,13 @@ const COVERED_SHARE_MIN: f64 = 0.95;
 const CLOCKS_APART_MAX_S: f64 = 0.5;
 /// A clock that moved by more than this against the time that passed was set.
 const CLOCK_STEP_MIN_S: f64 = 0.5;
-/// Totals are the run's if no more of it is missing.
-const MISSING_SHARE_MAX: f64 = 0.01;
+/// How gaps of a merge begin: the next merge takes them out.
+const GAP: &str = "--os-data: ";
+
+/// What a merge leaves unknown, as a gap of the record.
+pub fn gap(why: impl std::fmt::Display) -> String {
+    format!("{GAP}{why}")
+}
 
 impl SecondSeen {
     /// What of it lies between two moments.
@@ -47,10 +52,9 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     let mut total = lines.whole(0.0, elapsed_s);
     let covered_s = total.sum.seconds;
     if covered_s <= 0.0 {
-        let end = trigger + Duration::seconds_f64(elapsed_s);
         return Err(RecordError::NoOverlap {
             path: path.to_owned(),
-            run: format!("{} to {}", stamp(trigger), stamp(end)),
+            run: format!("{} to {}", stamp(trigger), stamp(after(trigger, elapsed_s))),
             file: span.map_or("nothing".to_owned(), |(from, to)| {
                 format!("{} to {}", stamp(from), stamp(to))
             }),
@@ -77,23 +81,20 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         .collect();
     let clocks = Clocks::of(run, &header);
     seen.clock = Some(clocks.said.clone());
-    // It may be merged once more.
-    let mut gap = |note: &String| {
-        if !run.details.gaps.contains(note) {
-            run.details.gaps.push(note.clone());
-        }
-    };
+    // Of an earlier merge; in a merged record they begin with the share.
+    let gaps = &mut run.details.gaps;
+    gaps.retain(|gap| !gap.contains(GAP));
     if !clocks.is_sure {
-        gap(&clocks.said);
+        gaps.push(gap(&clocks.said));
     }
     let mut notes = vec![clocks.said];
-    let is_whole = covered_s >= elapsed_s * (1.0 - MISSING_SHARE_MAX);
+    let is_whole = os::covers(&seen.whole.sum, elapsed_s);
     if !is_whole {
         let note = format!(
             "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
             path.display()
         );
-        gap(&note);
+        gaps.push(gap(&note));
         notes.push(note);
     }
     fill(run, &seen, is_whole);
@@ -118,7 +119,7 @@ pub fn reaches_end(run: &Run, path: &Path) -> bool {
 /// By the clock of the database's host.
 fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
     let ahead_s = run.details.server_clock_ahead_s.unwrap_or(0.0);
-    Ok(parsed(path, &run.summary.started_at)? + Duration::seconds_f64(ahead_s))
+    Ok(after(parsed(path, &run.summary.started_at)?, ahead_s))
 }
 
 /// Writes the merged seconds beside the record.
@@ -136,7 +137,7 @@ pub fn save_seconds(folder: &RecordFolder, run: &Run) -> Result<(), RecordError>
     };
     let began = parsed(&path, &run.summary.started_at)?;
     let lines = seen.seconds.iter().map(|second| {
-        let end = began + Duration::seconds_f64(second.from_s + second.interval.seconds);
+        let end = after(began, second.from_s + second.interval.seconds);
         let from_s = Some(second.from_s);
         OsLogLine { at: stamp(end), from_s, interval: second.interval.clone() }
     });
@@ -215,7 +216,7 @@ fn placed(
         if line.interval.seconds.is_nan() || line.interval.seconds <= 0.0 {
             return;
         }
-        let from = end - Duration::seconds_f64(line.interval.seconds);
+        let from = after(end, -line.interval.seconds);
         let step_s = span.map_or(0.0, |(_, before)| (from - before).as_seconds_f64());
         let (was_s, is_s) =
             ((from - trigger).as_seconds_f64() - step_s, (end - trigger).as_seconds_f64());
@@ -297,7 +298,7 @@ fn parsed(path: &Path, text: &str) -> Result<OffsetDateTime, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture;
+    use crate::record::{fixture, moment};
     use crate::stats::os::{CpuTicks, DeviceCounts, DeviceUse, Gauges};
     use proptest::prelude::*;
     use std::fs;
@@ -310,7 +311,7 @@ mod tests {
         let header = OsLogHeader { host, devices: vec!["sdz".into()], ..OsLogHeader::default() };
         let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
         let lines = (from_s..from_s + seconds).map(|second| {
-            let end = began + Duration::seconds_f64(second as f64 + 1.0 + ahead_s);
+            let end = after(began, second as f64 + 1.0 + ahead_s);
             let counts = DeviceCounts { read_bytes: 100_000, ..DeviceCounts::default() };
             let device =
                 DeviceUse { name: "sdz".into(), data: true, counts, ..DeviceUse::default() };
@@ -428,7 +429,7 @@ mod tests {
                 second += 1;
                 if let Some(at) = line.get("at").filter(|_| second <= after) {
                     let at = parsed(&path, at.as_str().unwrap()).unwrap();
-                    line["at"] = stamp(at - Duration::seconds(3)).into();
+                    line["at"] = stamp(moment::after(at, -3.0)).into();
                 }
                 line.to_string() + "\n"
             });
@@ -472,6 +473,22 @@ mod tests {
     }
 
     #[test]
+    fn a_merge_takes_the_gaps_of_earlier_ones_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let part = recorded(dir.path(), 20, 100, 0.0);
+        let mut run = remote();
+        run.details.server_clock_ahead_s = Some(0.0);
+        run.details.gaps = vec!["another".to_owned(), gap("a file that could not be read")];
+        merge(&mut run, &part).unwrap();
+        assert!(run.details.gaps[1].contains("covers 40 s"), "{:?}", run.details.gaps);
+        // As a share's gap stands in the merged record.
+        run.details.gaps[1].insert_str(0, "share 1 (vm): ");
+        let full = recorded(dir.path(), -20, 200, 0.0);
+        merge(&mut run, &full).unwrap();
+        assert_eq!(run.details.gaps, ["another"]);
+    }
+
+    #[test]
     fn a_run_that_saw_its_host_itself_takes_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = recorded(dir.path(), 0, 60, 0.0);
@@ -497,6 +514,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_time_in_a_file_upsets_the_merge(
+            seconds in prop::num::f64::NORMAL | prop::num::f64::ZERO,
+            year in prop::sample::select(vec!["0000", "2026", "9999"]),
+            elapsed_s in prop::num::f64::POSITIVE | prop::num::f64::NEGATIVE,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = recorded(dir.path(), 0, 3, 0.0);
+            let line = format!("{{\"at\":\"{year}-11-20T13:42:07Z\",\"seconds\":{seconds:e}}}\n");
+            fs::write(&path, fs::read_to_string(&path).unwrap() + &line).unwrap();
+            let mut run = remote();
+            run.details.server_clock_ahead_s = Some(-seconds);
+            let _ = merge(&mut run, &path);
+            run.details.server_clock_ahead_s = Some(0.0);
+            run.details.timeline[0].from_s = seconds;
+            let _ = merge(&mut run, &path);
+            run.summary.elapsed_s = elapsed_s;
+            let _ = (reaches_end(&run, &path), merge(&mut run, &path));
+            save_seconds(&RecordFolder::open(dir.path()), &run).unwrap();
+        }
+
         #[test]
         fn only_lines_near_a_second_are_looked_at_and_none_is_missed(
             lines in prop::collection::vec((-20.0f64..80.0, 0.01f64..12.0, 0u64..1000), 0..40),

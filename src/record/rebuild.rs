@@ -149,6 +149,7 @@ fn fill_latencies(run: &mut Run, intervals: &Intervals) {
     }
     let merged = intervals.merged(0.0, run.summary.elapsed_s);
     run.details.op_latency_us = figures::all_operations(&merged);
+    run.details.op_response_us = figures::all_responses(&merged);
     for (tag, latencies) in merged {
         run.details.histograms.insert(tag.clone(), latencies.bars());
         let summaries = match is_hot(&tag) {

@@ -17,6 +17,8 @@ use super::{RecordError, RecordFolder, Run, Status, as_text, format};
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
+/// What a reader looked for, in words of an error.
+pub(super) const WANTED: &str = "a sweep";
 
 /// Ends the name of a cell's folder until the cell is done.
 const UNFINISHED: &str = ".unfinished";
@@ -248,7 +250,7 @@ pub fn is_one(dir: &Path) -> bool {
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
     let text = format::contents(&path, format::BYTES_MAX)?;
-    let mut sweep: Sweep = format::parse(&path, &text, FORMAT, "a sweep")?;
+    let mut sweep: Sweep = format::parse(&path, &text, FORMAT, WANTED)?;
     let mut damaged = Vec::new();
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {
         Ok(status) => status.is_some(),
@@ -553,7 +555,7 @@ mod tests {
     fn what_is_no_sweep_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_one(dir.path()));
-        for (text, word) in [("{\"format\": \"petal-sweep/9\"}", "petal-sweep/9"), ("{", "damaged")]
+        for (text, word) in [("{\"format\": \"petal-sweep/9\"}", "petal-sweep/9"), ("{", "--fresh")]
         {
             fs::write(dir.path().join(NAME), text).unwrap();
             let message = read(dir.path()).unwrap_err().to_string();

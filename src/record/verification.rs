@@ -11,11 +11,13 @@ pub struct Verification {
     pub format: &'static str,
     /// The target that was read.
     pub url: String,
-    /// The ledger ended with its run; false: petal or its host was cut, and what was acknowledged
-    /// last may not be in it.
+    /// The ledger ended with its run; false: petal or its host was cut, or the ledger could not be
+    /// written on, and what was acknowledged last may not be in it.
     pub ledger_is_whole: bool,
     /// Bytes after the last whole frame, not counted.
     pub ledger_torn_bytes: u64,
+    /// Shares of the run whose ledgers are not among these, such as `2/2`.
+    pub missing_shares: Vec<String>,
     /// Commits in the ledger.
     pub acknowledged_commits: u64,
     pub acknowledged_rows: u64,
@@ -40,6 +42,8 @@ pub struct Verification {
     /// Rows that hold a version which was never acknowledged: allowed.
     pub unacknowledged_rows: u64,
     pub unacknowledged_versions: u64,
+    /// Rows that hold a version of a share whose ledger is missing: a loss under it is not seen.
+    pub missing_share_rows: u64,
     /// Rows that hold a version of another run.
     pub other_run_rows: u64,
 }
@@ -63,7 +67,8 @@ pub struct LostRow {
     pub acknowledged_at: Option<String>,
     /// How long before the last acknowledgement of all.
     pub before_last_ms: f64,
-    /// The version that is there, such as `session 3, operation 41`.
+    /// What is there: a version, such as `session 3, operation 41`, `the row as it was loaded`, `a
+    /// version of another run` or `no row`.
     pub found: String,
 }
 

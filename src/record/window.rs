@@ -35,6 +35,8 @@ pub struct WindowTotals {
     pub think_time_s: f64,
     /// All operations together.
     pub op_latency_us: Option<LatencySummary>,
+    /// With RATE the same from when they were due.
+    pub op_response_us: Option<LatencySummary>,
     pub waits: Vec<WaitRow>,
     /// By the event's name; in the record of a share alone, for the merge of all.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -125,6 +127,7 @@ impl Run {
         let details = &mut run.details;
         (details.io, details.device) = (totals.io, totals.device);
         details.op_latency_us.clone_from(&totals.op_latency_us);
+        details.op_response_us.clone_from(&totals.op_response_us);
         details.files.clone_from(&totals.files);
         (details.db_time_s, details.think_time_s) = (totals.db_time_s, totals.think_time_s);
         for seen in [&mut details.os, &mut details.server_os].into_iter().flatten() {
@@ -174,6 +177,8 @@ pub(super) fn rebuild(folder: &Path, run: &mut Run) {
         let events = &run.details.target.io_events;
         steady.io_latency_us = figures::io_latencies(events, &waits, &BTreeMap::new());
     }
+    let log = latency_log::read(&folder.join(latency_log::NAME)).ok();
+    let latencies = log.map(|log| log.merged(from_s, to_s)).unwrap_or_default();
     run.details.steady = Some(WindowTotals {
         counted_s: to_s - from_s,
         ops: totals.ops,
@@ -185,16 +190,12 @@ pub(super) fn rebuild(folder: &Path, run: &mut Run) {
         petal_cpu_s: between.petal_cpu_s,
         db_time_s: between.db_time_s,
         think_time_s: between.think_time_s,
-        op_latency_us: all_operations(folder, from_s, to_s),
+        op_latency_us: figures::all_operations(&latencies),
+        op_response_us: figures::all_responses(&latencies),
         waits,
         counters: between.counters,
         ..WindowTotals::default()
     });
-}
-
-fn all_operations(folder: &Path, from_s: f64, to_s: f64) -> Option<LatencySummary> {
-    let log = latency_log::read(&folder.join(latency_log::NAME)).ok()?;
-    figures::all_operations(&log.merged(from_s, to_s))
 }
 
 #[cfg(test)]

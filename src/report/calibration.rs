@@ -52,9 +52,20 @@ pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
         ("direct I/O", if calibration.direct_io.used { "on" } else { "off" }.to_owned()),
         ("requests by", calibration.requests_by.clone()),
         ("host", format!("{}, Linux {}", calibration.host, calibration.kernel)),
+        ("rounds", rounds(calibration)),
         ("began", format!("{}, took {elapsed_s} s", calibration.started_at)),
     ];
     lines.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// How many rounds its points had.
+fn rounds(calibration: &Calibration) -> String {
+    let each = || calibration.curves.values().flatten().map(|point| point.rounds);
+    match (each().min(), each().max()) {
+        (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
+        (Some(1), _) => "1: too few for least and most".to_owned(),
+        (rounds, _) => or_dash(rounds, |rounds| rounds.to_string()),
+    }
 }
 
 pub(super) fn title(calibration: &Calibration, name: &str) -> String {
@@ -121,11 +132,14 @@ pub(super) fn curve(points: &[CurvePoint]) -> Table {
     );
     for point in points {
         let latency = &point.latency_us;
+        // Of one round they would be the figure itself, and look steady.
+        let of_rounds =
+            |iops| or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0));
         table.row([
             whole(point.depth.into()),
             decimal(point.iops, 0),
-            decimal(point.iops_min, 0),
-            decimal(point.iops_max, 0),
+            of_rounds(point.iops_min),
+            of_rounds(point.iops_max),
             decimal(point.mb_per_s, 1),
             or_dash(latency.mean, micros),
             or_dash(latency.p50, micros),
@@ -135,4 +149,43 @@ pub(super) fn curve(points: &[CurvePoint]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(rounds: u32) -> CurvePoint {
+        CurvePoint {
+            depth: 1,
+            rounds,
+            iops: 9.0,
+            iops_min: 8.0,
+            iops_max: 10.0,
+            ..CurvePoint::default()
+        }
+    }
+
+    #[test]
+    fn of_one_round_there_is_no_least_and_no_most() {
+        let row = |rounds| curve(&[point(rounds)]).render().lines().nth(2).unwrap().to_owned();
+        let figures = |rounds| row(rounds).split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+        assert_eq!(figures(3), "1 9 8 10");
+        assert_eq!(figures(1), "1 9 - -");
+    }
+
+    #[test]
+    fn the_rounds_are_told() {
+        let told = |each: &[u32]| {
+            let points = each.iter().map(|&rounds| point(rounds)).collect();
+            rounds(&Calibration {
+                curves: [(READ.to_owned(), points)].into(),
+                ..Calibration::default()
+            })
+        };
+        assert_eq!(told(&[3, 3]), "3");
+        assert_eq!(told(&[3, 2]), "2 to 3");
+        assert_eq!(told(&[1, 1]), "1: too few for least and most");
+        assert_eq!(told(&[]), "-");
+    }
 }

@@ -20,7 +20,7 @@ const VALUE_LETTERS_MAX: usize = 36;
 /// The columns of the CSV after the factors.
 const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low baseline_high runs \
                            mean low high change_pct change_low_pct change_high_pct p p_corrected \
-                           method significance";
+                           method significance rounds";
 
 pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = "petal comparison\n\n".to_owned();
@@ -99,7 +99,8 @@ fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) ->
             row.extend(side(figure.sides[0].as_ref()));
             row.extend(side(figure.sides[at + 1].as_ref()));
             let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
-            row.extend(changed(change.as_ref(), is_known));
+            let paired = figure.unpaired().find(|(side, _)| *side == at + 1);
+            row.extend(changed(change.as_ref(), is_known, paired.map(|(_, rounds)| rounds)));
             table.row(row);
         }
     }
@@ -116,8 +117,9 @@ fn side(figures: Option<&Figures>) -> [String; 3] {
     ]
 }
 
-/// Without a change, one side was not measured, or the baseline is nothing to take a share of.
-fn changed(change: Option<&Change>, is_known: bool) -> [String; 5] {
+/// Without a change, one side was not measured, or the baseline is nothing to take a share of. With
+/// `of_rounds`, it is of fewer rounds than there are runs.
+fn changed(change: Option<&Change>, is_known: bool, of_rounds: Option<usize>) -> [String; 5] {
     let Some(change) = change else {
         let why = if is_known { "no share of 0" } else { "not measured" };
         return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
@@ -130,7 +132,11 @@ fn changed(change: Option<&Change>, is_known: bool) -> [String; 5] {
         Significance::NotSignificant => "no",
         Significance::Unknown => "unknown",
     };
-    let paired = if difference.method == Method::Paired { ", in turn" } else { "" };
+    let paired = match (difference.method, of_rounds) {
+        (Method::Welch, _) => String::new(),
+        (Method::Paired, None) => ", in turn".to_owned(),
+        (Method::Paired, Some(rounds)) => format!(", {rounds} in turn"),
+    };
     [
         percent(difference.share),
         or_dash(low, percent),
@@ -192,7 +198,13 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
         "change % is from A, with its own 95 % interval. p is that of \"no difference\", after \
          Holm's correction over the cells of the metric; significant is p under 0.05.",
     ];
-    if comparison.is_sequential() {
+    if comparison.has(Method::Paired) {
+        lines.push(
+            "Sides that were run in turn are paired by round: change % is the geometric mean of the \
+             rounds' own ratios of B to A, which is not the ratio of the two means.",
+        );
+    }
+    if comparison.has(Method::Welch) {
         lines.push(
             "Sides that were not run in turn are compared by Welch's test, which cannot tell the \
              change from what else changed between them.",
@@ -231,7 +243,7 @@ fn csv_side(figures: Option<&Figures>) -> [String; 4] {
     [runs, exact(figures.map(|figures| figures.mean)), exact(low), exact(high)]
 }
 
-fn csv_change(change: Option<&Change>) -> [String; 7] {
+fn csv_change(change: Option<&Change>) -> [String; 8] {
     let Some(change) = change else { return Default::default() };
     let difference = &change.difference;
     let percent = |share: f64| share * 100.0;
@@ -244,6 +256,7 @@ fn csv_change(change: Option<&Change>) -> [String; 7] {
         exact(change.p_corrected),
         word(&difference.method),
         change.significance.words().to_owned(),
+        exact(change.rounds),
     ]
 }
 
@@ -330,11 +343,32 @@ mod tests {
     #[test]
     fn a_row_per_cell_metric_and_side() {
         insta::assert_snapshot!(csv(&compression(&[metric::READS])).unwrap(), @"
-update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,runs,mean,low,high,change_pct,change_low_pct,change_high_pct,p,p_corrected,method,significance
-0,reads_s,compression on,3,79537.33333333333,79070.63047148913,80004.03619517753,3,56994,55138.86797760568,58849.13202239432,-28.343084170117173,-30.58512647086573,-26.11163341527942,0.00017196945084630664,0.0003439389016926133,welch,significant
-30,reads_s,compression on,3,56856.333333333336,56384.54768496567,57328.118981701,3,42698.666666666664,41499.12820604169,43898.205127291636,-24.900773294092136,-26.824156917818375,-22.99163466843479,0.00006811194613944516,0.0002043358384183355,welch,significant
-50,reads_s,compression on,3,48871,46950.054679831585,50791.945320168415,3,37359.666666666664,36418.069239365745,38301.264093967584,-23.55452790680227,-25.949223036858072,-21.001239826589526,0.00021675492674146945,0.0003439389016926133,welch,significant
+update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,runs,mean,low,high,change_pct,change_low_pct,change_high_pct,p,p_corrected,method,significance,rounds
+0,reads_s,compression on,3,79537.33333333333,79070.63047148913,80004.03619517753,3,56994,55138.86797760568,58849.13202239432,-28.343084170117173,-30.58512647086573,-26.11163341527942,0.00017196945084630664,0.0003439389016926133,welch,significant,
+30,reads_s,compression on,3,56856.333333333336,56384.54768496567,57328.118981701,3,42698.666666666664,41499.12820604169,43898.205127291636,-24.900773294092136,-26.824156917818375,-22.99163466843479,0.00006811194613944516,0.0002043358384183355,welch,significant,
+50,reads_s,compression on,3,48871,46950.054679831585,50791.945320168415,3,37359.666666666664,36418.069239365745,38301.264093967584,-23.55452790680227,-25.949223036858072,-21.001239826589526,0.00021675492674146945,0.0003439389016926133,welch,significant,
 ");
+    }
+
+    #[test]
+    fn what_was_paired_is_shown() {
+        let text = "side,repeat,piops,writes_s\na,1,100,8\na,2,110,9\na,3,120,8\na,4,130,7\n\
+                    b,1,50,0\nb,2,52,9\nb,3,63,8\n";
+        let rows = plain_csv::parse(text, "t.csv", None).unwrap();
+        let sides = ComparedSide::split("t.csv", rows, "side", None).unwrap();
+        let rules = Rules { in_turn: true, ..Rules::default() };
+        let comparison = compare(&sides, &rules).unwrap();
+        assert!(csv(&comparison).unwrap().contains(",paired,significant,3\n"));
+        let shown = render(&comparison, &[]);
+        let rows = shown.lines().filter(|line| line.ends_with(" in turn"));
+        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
+        4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes, 3 in turn
+        4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown, 3 in turn
+        ");
+        insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
+        unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs
+        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero: the change is that of the rounds' means, its significance is unknown
+        ");
     }
 
     #[test]

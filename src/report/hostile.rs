@@ -149,7 +149,7 @@ fn texts_of_a_record_do_nothing_in_its_reports() {
 fn texts_of_a_sweep_do_nothing_in_its_reports() {
     let swept = sweep();
     in_folder(|folder| write_sweep(folder, &swept, None).unwrap());
-    assert_plain(&printable(&super::json::sweep(&swept).unwrap()), "json");
+    assert_plain(&printable(&super::json::sweep(&swept, None).unwrap()), "json");
 }
 
 #[test]

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::limits::LimitResult;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{SweepPlan, Swept};
 use crate::record::{Run, SessionLost, Status};
+use crate::settings::objective::Objective;
+use crate::stats::server_work::WorkCount;
 
 /// A value, indented, with a line's end.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
@@ -34,6 +37,63 @@ struct SweepSummary<'a> {
     started_at: &'a str,
     plan: &'a SweepPlan,
     cells: Vec<CellSummary<'a>>,
+    /// Of a replay step by step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    will_it_fit: Option<FitSummary<'a>>,
+}
+
+/// Up to which multiple of the replayed load it was held; see [`BreakPoint`].
+#[derive(Serialize)]
+struct FitSummary<'a> {
+    database: &'a str,
+    time: &'a str,
+    objective: Option<&'a str>,
+    fits: Option<bool>,
+    holds: Option<f64>,
+    fails: Option<f64>,
+    fails_always: Option<f64>,
+    breaks_95: Option<(f64, f64)>,
+    cause: Option<&'a str>,
+    steps: Vec<StepSummary<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct StepSummary<'a> {
+    scale: f64,
+    runs: usize,
+    held: usize,
+    reasons: &'a [String],
+    /// Means over the runs, as multiples of what was asked; a figure that is not known is not there.
+    delivered: BTreeMap<WorkCount, f64>,
+}
+
+impl<'a> From<&'a BreakPoint> for FitSummary<'a> {
+    fn from(found: &'a BreakPoint) -> Self {
+        let steps = found.steps.iter().map(|step| StepSummary {
+            scale: step.scale,
+            runs: step.runs,
+            held: step.held,
+            reasons: &step.reasons,
+            delivered: WorkCount::ALL
+                .into_iter()
+                .filter_map(|figure| Some((figure, step.delivered(figure)?)))
+                .collect(),
+        });
+        Self {
+            database: &found.of.database,
+            time: &found.of.time,
+            objective: found.objective.as_deref(),
+            fits: found.fits(),
+            holds: found.holds,
+            fails: found.fails,
+            fails_always: found.fails_always,
+            breaks_95: found.interval,
+            cause: found.cause.as_deref(),
+            steps: steps.collect(),
+            notes: &found.notes,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -53,7 +113,9 @@ struct CellSummary<'a> {
     metrics: BTreeMap<String, f64>,
 }
 
-pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
+/// A replay step by step is judged by the objective; without one by that which was stated then.
+pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
+    let found = break_point::of(swept, objective);
     let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
     let summary = SweepSummary {
         format: &swept.sweep.format,
@@ -76,6 +138,7 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
                 metrics: seen.metrics,
             })
             .collect(),
+        will_it_fit: found.as_ref().map(FitSummary::from),
     };
     pretty(&summary)
 }
@@ -195,7 +258,7 @@ mod tests {
         let validator =
             jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
         let swept = super::super::sweep::tests::swept();
-        let shown: Value = serde_json::from_str(&sweep(&swept).unwrap()).unwrap();
+        let shown: Value = serde_json::from_str(&sweep(&swept, None).unwrap()).unwrap();
         let errors: Vec<String> =
             validator.iter_errors(&shown).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:#?}");
@@ -209,6 +272,21 @@ mod tests {
         }
         let mut with = shown.clone();
         with["cells"][0]["more"] = 1.into();
+        assert!(!validator.is_valid(&with));
+        assert!(shown.get("will_it_fit").is_none(), "no replay");
+        let replayed = crate::analysis::break_point::tests::swept(&[(1.0, 1, 0), (2.0, 1, 9999)]);
+        let shown: Value = serde_json::from_str(&sweep(&replayed, None).unwrap()).unwrap();
+        let fit = &shown["will_it_fit"];
+        assert_eq!(
+            (&fit["holds"], &fit["fails"], &fit["fits"]),
+            (&1.0.into(), &2.0.into(), &true.into())
+        );
+        let fits = |value: &Value| validator.validate(value).map_err(|error| error.to_string());
+        // The sweep around it is bare; its answer is as the schema says.
+        let mut with: Value = serde_json::from_str(&sweep(&swept, None).unwrap()).unwrap();
+        with["will_it_fit"] = fit.clone();
+        assert_eq!(fits(&with), Ok(()));
+        with["will_it_fit"]["more"] = 1.into();
         assert!(!validator.is_valid(&with));
     }
 

@@ -3,13 +3,13 @@
 //! for scripts that read those. Unknown is `-`. docs/numbers.md tells what the columns hold.
 
 use time::macros::format_description;
-use time::{Duration, OffsetDateTime, UtcDateTime, format_description::well_known::Rfc3339};
+use time::{OffsetDateTime, UtcDateTime};
 
 use super::csv_os;
 use super::numbers::or_dash;
-use crate::record::Run;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::CpuPercents;
+use crate::record::{Run, moment};
 use crate::settings::printable::printable_line;
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, DeviceUse, OsInterval};
@@ -23,7 +23,7 @@ const VMSTAT: [&str; 10] = ["r", "b", "swpd", "free", "buff", "cache", "si", "so
 /// Name and text of each file; None where the database's host was not watched.
 pub fn files(run: &Run) -> Option<[(&'static str, String); 3]> {
     let seen = run.database_host().filter(|seen| !seen.seconds.is_empty())?;
-    let began = OffsetDateTime::parse(&run.summary.started_at, &Rfc3339).ok()?;
+    let began = moment::parse(&run.summary.started_at)?;
     let ends: Vec<(Moment, &OsInterval)> =
         seen.seconds.iter().map(|second| (Moment::end(began, second), &second.interval)).collect();
     let head = first_line(run, seen, began);
@@ -43,7 +43,7 @@ struct Moment {
 impl Moment {
     fn end(began: OffsetDateTime, second: &SecondSeen) -> Self {
         let after_s = second.from_s + second.interval.seconds;
-        Self::of((began + Duration::seconds_f64(after_s)).to_utc())
+        Self::of(moment::after(began, after_s).to_utc())
     }
 
     fn of(at: UtcDateTime) -> Self {
@@ -228,6 +228,16 @@ mod tests {
         let all = mpstat.lines().filter(|line| line.contains(" all "));
         assert!(all.clone().all(|line| columns(line) == 12));
         assert_eq!(all.count(), seconds);
+    }
+
+    #[test]
+    fn no_moment_is_too_late() {
+        let mut run = fixture::mixed_run();
+        run.summary.started_at = "9999-12-31T23:59:59Z".into();
+        let [vmstat, _, _] = files(&run).unwrap().map(|(_, text)| text);
+        assert!(vmstat.trim_end().ends_with("9999-12-31 23:59:59"), "{vmstat}");
+        run.summary.started_at = "9999-12-31T23:59:59-01:00".into();
+        assert!(files(&run).is_none(), "no moment that can be told in UTC");
     }
 
     #[test]

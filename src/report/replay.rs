@@ -1,10 +1,13 @@
 //! A replay for a person: how a profile becomes operations, before the run; what of it was imitated,
 //! after it; and up to which multiple a platform holds it.
 
+use std::iter;
+
 use super::numbers::{micros, or_dash, rate};
 use super::table::{Table, line, paragraph};
-use crate::analysis::break_point::{BreakPoint, LoadStep};
+use crate::analysis::break_point::{BreakPoint, LoadHeld, load_held};
 use crate::analysis::replay::ReplayPlan;
+use crate::analysis::replay::delivered::{Delivered, delivered, scale_of};
 use crate::record::Run;
 use crate::record::replay::ReplayOf;
 use crate::stats::server_work::WorkCount;
@@ -25,13 +28,20 @@ pub fn plan(plan: &ReplayPlan) -> String {
         table.row([
             figure.words().to_owned(),
             or_dash(of.copied(), rate),
-            or_dash(here.copied(), rate),
-            or_dash(plan.ratio(figure), |ratio| format!("{ratio:.2}")),
+            or_dash(here.copied(), |here| match plan.assumed.contains(&figure) {
+                true => format!("~{}", rate(here)),
+                false => rate(here),
+            }),
+            times(plan.ratio(figure)),
         ]);
     }
     out.push_str(&table.render());
     bulleted(&mut out, "not alike ", &plan.of.not_imitated);
     out
+}
+
+fn times(ratio: Option<f64>) -> String {
+    or_dash(ratio, |ratio| format!("{ratio:.2}"))
 }
 
 /// Steps of a day are too many for a line.
@@ -56,47 +66,36 @@ fn bulleted(out: &mut String, name: &str, lines: &[String]) {
 /// What a run imitated; None of a run that is no replay.
 pub fn imitated(run: &Run) -> Option<String> {
     let of = run.details.replay.as_ref()?;
-    let scale = run.summary.setting_number("rate_scale").unwrap_or(1.0);
+    let scale = scale_of(run);
     let mut out = line(&format!("{scale}x of {}: {}", of.database, of.time));
     out.push('\n');
     let mut table = Table::of_figures("per second | production | x scale | this run | times");
-    for (figure, here) in done(run) {
-        let asked = of.per_second.get(&figure).map(|rate| rate * scale);
-        let times = asked.filter(|asked| *asked > 0.0).zip(here).map(|(asked, here)| here / asked);
+    for (figure, Delivered { asked, here }) in delivered(run) {
         table.row([
             figure.words().to_owned(),
-            or_dash(of.per_second.get(&figure).copied(), rate),
+            or_dash(of.rate(figure), rate),
             or_dash(asked, rate),
             or_dash(here, rate),
-            or_dash(times, |times| format!("{times:.2}")),
+            times(Delivered { asked, here }.ratio()),
         ]);
     }
     out.push_str(&table.render());
     out.push('\n');
+    out.push_str(&paragraph("held      ", "          ", &held(run, of)));
     bulleted(&mut out, "not alike ", &of.not_imitated);
     Some(out)
 }
 
-/// What a run did per second, by the figures of profiles.
-pub fn done(run: &Run) -> Vec<(WorkCount, Option<f64>)> {
-    let shown = run.headline().run;
-    let per = &shown.summary.per_second;
-    let scanned = match (run.summary.ops.scan, shown.summary.elapsed_s) {
-        (0, _) => Some(0.0),
-        (_, elapsed_s) if elapsed_s > 0.0 => {
-            Some(run.summary.rows.scan as f64 / run.summary.elapsed_s)
-        }
-        _ => None,
-    };
-    let single =
-        per.physical_read_blocks.zip(scanned).map(|(all, scanned)| (all - scanned).max(0.0));
-    vec![
-        (WorkCount::SingleBlockReads, single),
-        (WorkCount::MultiBlockReadBlocks, scanned),
-        (WorkCount::BlockWrites, per.physical_write_blocks),
-        (WorkCount::Commits, per.commits),
-        (WorkCount::RedoBytes, per.redo_bytes),
-    ]
+fn held(run: &Run, of: &ReplayOf) -> String {
+    let objective = of.objective.as_ref().and_then(|text| text.parse().ok());
+    match load_held(run, objective.as_ref()) {
+        LoadHeld::Yes => match &of.objective {
+            Some(objective) => format!("yes, within {objective}"),
+            None => "yes: what was due was begun".to_owned(),
+        },
+        LoadHeld::No(why) => format!("no: {why}"),
+        LoadHeld::Unknown(why) => format!("not known: {why}"),
+    }
 }
 
 /// The answer: the line, the steps, and what was assumed.
@@ -105,6 +104,13 @@ pub fn break_point(found: &BreakPoint) -> String {
     out.push('\n');
     out.push_str(&steps(found).render());
     out.push('\n');
+    let delivered = delivered_steps(found);
+    if !delivered.is_empty() {
+        out.push_str(&line(DELIVERED));
+        out.push('\n');
+        out.push_str(&delivered.render());
+        out.push('\n');
+    }
     out.push_str(&line(&format!("load      {}: {}", found.of.database, found.of.time)));
     out.push_str(&line(&format!("platform  {}", found.target)));
     for note in &found.notes {
@@ -116,21 +122,39 @@ pub fn break_point(found: &BreakPoint) -> String {
 
 pub(super) fn steps(found: &BreakPoint) -> Table {
     let mut table = Table::of_figures(
-        "scale | held | operations/s | PIOPS | read us | log us | op p99 us | why not",
+        "scale | held | operations/s | PIOPS | read us | log us | response p99 us | why not",
     );
-    for LoadStep { scale, runs, held, reasons, figures } in &found.steps {
-        let figure =
-            |name: &str, show: fn(f64) -> String| or_dash(figures.get(name).copied(), show);
+    for step in &found.steps {
+        let figure = |name: &str, show: fn(f64) -> String| or_dash(step.figure(name), show);
         table.row([
-            format!("{scale}"),
-            format!("{held} of {runs}"),
+            step.scale.to_string(),
+            format!("{} of {}", step.held, step.runs),
             figure("ops_s", rate),
             figure("piops", rate),
             figure("read_us", micros),
             figure("log_us", micros),
-            figure("op_p99_us", micros),
-            reasons.first().cloned().unwrap_or_default(),
+            figure("op_response_p99_us", micros),
+            step.reasons.first().cloned().unwrap_or_default(),
         ]);
+    }
+    table
+}
+
+/// What stands above [`delivered_steps`].
+pub(super) const DELIVERED: &str =
+    "what was delivered, as a multiple of what was asked (production's rates times the scale)";
+
+/// What each step delivered of the load, means over the rounds; empty where no figure is known.
+pub(super) fn delivered_steps(found: &BreakPoint) -> Table {
+    let known: Vec<WorkCount> = WorkCount::ALL
+        .into_iter()
+        .filter(|figure| found.steps.iter().any(|step| step.delivered(*figure).is_some()))
+        .collect();
+    let heading: Vec<&str> = iter::once("scale").chain(known.iter().map(|it| it.words())).collect();
+    let mut table = Table::of_figures(&heading.join(" | "));
+    for step in found.steps.iter().filter(|_| !known.is_empty()) {
+        let ratios = known.iter().map(|figure| times(step.delivered(*figure)));
+        table.row(iter::once(step.scale.to_string()).chain(ratios));
     }
     table
 }

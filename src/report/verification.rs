@@ -6,7 +6,9 @@ use crate::record::verification::{LISTED_MAX, Verification};
 
 /// The whole report.
 pub fn text(found: &Verification) -> String {
-    let mut lines = vec![answer(found), String::new()];
+    let mut lines = vec![answer(found)];
+    lines.extend(caveats(found).iter().map(|note| paragraph("", "", note).trim_end().to_owned()));
+    lines.push(String::new());
     lines.extend(figures(found).into_iter().map(|(name, value)| format!("{name:<28}{value:>16}")));
     lines.extend(lost(found));
     lines.extend(bad(found));
@@ -48,6 +50,9 @@ fn figures(found: &Verification) -> Vec<(&'static str, String)> {
         ("  torn, missing or wrong", whole(found.bad_rows)),
         ("  never acknowledged", whole(found.unacknowledged_rows)),
     ]);
+    if !found.missing_shares.is_empty() {
+        figures.push(("  of shares without a ledger", whole(found.missing_share_rows)));
+    }
     figures
 }
 
@@ -84,6 +89,27 @@ fn listed(heading: &str, rows: impl Iterator<Item = String>, all: u64) -> Vec<St
     heading.into_iter().chain(rows).chain(more).collect()
 }
 
+/// What the answer depends on.
+fn caveats(found: &Verification) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if !found.missing_shares.is_empty() {
+        caveats.push(format!(
+            "No ledger of share {} was given: losses under versions of that host are not seen. \
+             Verify the ledgers of all hosts at once: petal verify LEDGER LEDGER...",
+            found.missing_shares.join(", ")
+        ));
+    }
+    if found.lost_rows > 0 && found.other_run_rows > 0 {
+        caveats.push(format!(
+            "{} rows hold a version of another run. If that run came before this ledger's, its \
+             changes came back. If it came after, this verdict is not about the cut: verify before \
+             anything else writes.",
+            whole(found.other_run_rows)
+        ));
+    }
+    caveats
+}
+
 fn notes(found: &Verification) -> Vec<String> {
     let mut notes = Vec::new();
     if !found.ledger_is_whole {
@@ -95,15 +121,8 @@ fn notes(found: &Verification) -> Vec<String> {
         };
         notes.push(format!(
             "The ledger does not end as one of a run that ended by itself: petal or its host was \
-             killed, and the last acknowledgements may not be in it.{torn} What is in it counts."
-        ));
-    }
-    if found.lost_rows > 0 && found.other_run_rows > 0 {
-        notes.push(format!(
-            "{} rows hold versions of another run. If that was before the run of this ledger, its \
-             changes came back; if another run wrote there since, this verdict is not about the \
-             cut: verify before anything else writes.",
-            whole(found.other_run_rows)
+             killed, or the ledger could not be written on, and the last acknowledgements may not be \
+             in it.{torn} What is in it counts."
         ));
     }
     if found.acknowledged_commits == 0 {
@@ -126,6 +145,7 @@ mod tests {
             url: "sqlite:petal-data".to_owned(),
             ledger_is_whole: true,
             ledger_torn_bytes: 0,
+            missing_shares: Vec::new(),
             acknowledged_commits: 12_345,
             acknowledged_rows: 98_760,
             survived_commits: 12_345,
@@ -140,6 +160,7 @@ mod tests {
             rows_read: 4096,
             unacknowledged_rows: 8,
             unacknowledged_versions: 1,
+            missing_share_rows: 0,
             other_run_rows: 0,
         }
     }
@@ -188,6 +209,8 @@ mod tests {
         };
         insta::assert_snapshot!(text(&found), @r"
         3 of 12,345 acknowledged commits lost; torn or wrong rows: 1
+        2 rows hold a version of another run. If that run came before this ledger's, its changes came back.
+        If it came after, this verdict is not about the cut: verify before anything else writes.
 
         acknowledged commits                  12,345
           survived                            12,341
@@ -207,14 +230,21 @@ mod tests {
         Torn, missing or wrong
           schema 2 row 5: there is no such row
 
-        The ledger does not end as one of a run that ended by itself: petal or its host was killed, and the
-        last acknowledgements may not be in it. Its last 60 bytes are a record cut off, and left out. What
-        is in it counts.
-
-        2 rows hold versions of another run. If that was before the run of this ledger, its changes came
-        back; if another run wrote there since, this verdict is not about the cut: verify before anything
-        else writes.
+        The ledger does not end as one of a run that ended by itself: petal or its host was killed, or the
+        ledger could not be written on, and the last acknowledgements may not be in it. Its last 60 bytes
+        are a record cut off, and left out. What is in it counts.
         ");
+        let share = Verification {
+            missing_shares: vec!["2/2".to_owned()],
+            missing_share_rows: 7,
+            ..kept()
+        };
+        let text_of_share = text(&share);
+        assert!(text_of_share.lines().nth(1).unwrap().starts_with("No ledger of share 2/2"));
+        assert!(
+            text_of_share.contains("of shares without a ledger               7"),
+            "{text_of_share}"
+        );
         let empty = Verification { acknowledged_commits: 0, survived_commits: 0, ..kept() };
         assert!(text(&empty).contains("proves nothing"));
     }

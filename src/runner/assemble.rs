@@ -174,7 +174,12 @@ fn details(
         device: measured.os.as_ref().and_then(OsInterval::device),
         os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
-        op_latency_us: all_operations(&measured.totals),
+        op_latency_us: figures::together(
+            measured.totals.service.iter().flatten().map(AsRef::as_ref),
+        ),
+        op_response_us: figures::together(
+            measured.totals.response.iter().flatten().map(AsRef::as_ref),
+        ),
         steady: window_totals(job, &measured.steady, opening.target.local),
         wait_histograms: wait_histograms(total, job.share.is_whole()),
         files: total.files.iter().map(FileIo::from).collect(),
@@ -332,7 +337,8 @@ fn window_totals(
         petal_cpu_s: os.as_ref().and_then(OsInterval::petal_cpu_s),
         db_time_s: tally.busy_ns as f64 / 1e9,
         think_time_s: tally.think_ns as f64 / 1e9,
-        op_latency_us: all_operations(tally),
+        op_latency_us: figures::together(tally.service.iter().flatten().map(AsRef::as_ref)),
+        op_response_us: figures::together(tally.response.iter().flatten().map(AsRef::as_ref)),
         waits: figures::wait_rows(&waits),
         // Only a merge needs them.
         wait_histograms: match job.share.is_whole() {
@@ -347,12 +353,6 @@ fn window_totals(
 
 fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
     tally.times_by_name().map(|(name, latencies)| (name, latencies.summary())).collect()
-}
-
-fn all_operations(totals: &Tally) -> Option<LatencySummary> {
-    let mut all = Latencies::new();
-    totals.service.iter().flatten().for_each(|latencies| all.add(latencies));
-    (all.count() > 0).then(|| all.summary())
 }
 
 fn endpoints(

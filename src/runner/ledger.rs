@@ -1,6 +1,8 @@
 //! The ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
 
 use std::path::{Path, absolute};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use std::time::Instant;
 
 use time::OffsetDateTime;
@@ -15,19 +17,21 @@ use crate::settings::url::TargetUrl;
 use crate::settings::{RedoStress, Settings};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::plan::Workload;
+use crate::workload::share::Share;
 use crate::workload::version::{RunStamps, Version};
 
 use super::RunError;
 use super::remote_file::RemoteFile;
 
-/// Begins the ledger of a run. Opens every schema for reading, so that what could not be verified
-/// is refused now.
+/// Begins the ledger of this share of a run, which has so many sessions on all hosts. Opens every
+/// schema for reading, so that what could not be verified is refused now.
 pub fn begin(
     path: &Path,
     engine: &dyn Engine,
     settings: &Settings,
     workload: &Workload,
-    sessions: u32,
+    (sessions, share): (u32, Share),
+    signals: &Arc<AtomicU8>,
 ) -> Result<LedgerFile, RunError> {
     let load = |number| {
         let load = engine.row_reader(number)?.load().to_owned();
@@ -40,12 +44,13 @@ pub fn begin(
         opened_at: exact(OffsetDateTime::now_utc()),
         stamp_mask: RunStamps::of(workload).mask(),
         sessions,
+        share: Some(share),
         heavy: settings.redo_stress == RedoStress::Heavy,
         rows: workload.rows,
         schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
     };
     match RemoteFile::named(path) {
-        None => Ok(LedgerFile::create(path, &header)?),
+        None => Ok(LedgerFile::create(path, &header, signals)?),
         Some((host, file)) => {
             let sink = RemoteFile::create(&host, &file)?;
             Ok(LedgerFile::begin(path, Box::new(sink), &header)?)

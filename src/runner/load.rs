@@ -18,8 +18,8 @@ pub struct Setup {
     pub kept: Vec<LoadedSchema>,
 }
 
-/// Plans a setup of `schemas` schemas. Those that are there with the same size stay as they are;
-/// one of another size is refused unless `replace`.
+/// Plans a setup of `schemas` schemas. Those that are there as asked stay as they are; one that is
+/// otherwise is refused unless `replace`.
 pub fn plan(
     engine: &dyn Engine,
     settings: &Settings,
@@ -47,27 +47,42 @@ pub fn plan(
     }
     let kept: Vec<LoadedSchema> =
         engine.loaded()?.into_iter().filter(|there| there.number <= wanted).collect();
-    if let Some(other) = kept.iter().find(|there| !is_as_planned(there, &plan)) {
+    let otherwise = kept.iter().find_map(|there| Some((there.number, difference(there, &plan)?)));
+    if let Some((number, difference)) = otherwise {
         return Err(RunError::Setting(format!(
-            "schema {} is there with {} blocks of {} bytes and a scan table of {}, not {} of {} and {}: \
-             ask for what is there, drop it with `petal drop`, or load it anew with --replace",
-            other.number,
-            other.rows,
-            other.block_size,
-            other.scan_rows,
-            plan.rows,
-            plan.block_size,
-            plan.scan_rows,
+            "schema {number} is there with {difference}: ask for what is there, drop it with `petal \
+             drop`, or load it anew with --replace"
         )));
     }
     plan.schemas.retain(|number| kept.iter().all(|there| there.number != *number));
     Ok(Setup { plan, kept })
 }
 
-fn is_as_planned(there: &LoadedSchema, plan: &LoadPlan) -> bool {
-    there.rows == plan.rows
+/// How a schema that is there differs from what is asked, in words. None where it does not, as far
+/// as it is known: SQLite's loads keep no UNIQUE_INDEX, and SLOB's keep no filler either.
+fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
+    let is_of_size = there.rows == plan.rows
         && there.scan_rows == plan.scan_rows
-        && there.block_size == u64::from(plan.block_size)
+        && there.block_size == u64::from(plan.block_size);
+    if !is_of_size {
+        return Some(format!(
+            "{} blocks of {} bytes and a scan table of {}, not {} of {} and {}",
+            there.rows,
+            there.block_size,
+            there.scan_rows,
+            plan.rows,
+            plan.block_size,
+            plan.scan_rows,
+        ));
+    }
+    let (filler, unique) = (plan.filler.name(), plan.unique_index);
+    if let Some(other) = there.filler.as_ref().filter(|other| **other != filler) {
+        return Some(format!(
+            "the filler \"{other}\", not \"{filler}\" (OBFUSCATE_COLUMNS, COMPRESS_RATIO)"
+        ));
+    }
+    let other = there.unique_index.filter(|other| *other != unique)?;
+    Some(format!("UNIQUE_INDEX={other}, not {unique}"))
 }
 
 /// Loads what is planned; the engine proves one row per block before it returns.
@@ -97,5 +112,57 @@ fn filler(engine: &dyn Engine, settings: &Settings, block_size: u32) -> Filler {
             Filler::Random
         }
         (None, false) => Filler::Constant,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there() -> LoadedSchema {
+        LoadedSchema {
+            number: 1,
+            rows: 64,
+            scan_rows: 8,
+            block_size: 8192,
+            filler: Some("constant".to_owned()),
+            unique_index: Some(false),
+            ..LoadedSchema::default()
+        }
+    }
+
+    fn asked(filler: Filler, unique_index: bool) -> LoadPlan {
+        LoadPlan {
+            schemas: vec![1],
+            rows: 64,
+            scan_rows: 8,
+            block_size: 8192,
+            degree: 1,
+            unique_index,
+            filler,
+            seed: 1,
+            id: 1,
+            replace: false,
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_there_otherwise_is_named_with_both() {
+        let plain = asked(Filler::Constant, false);
+        let differs = |there: &LoadedSchema, plan: &LoadPlan| difference(there, plan).unwrap();
+        assert_eq!(difference(&there(), &plain), None);
+        insta::assert_snapshot!(differs(&LoadedSchema { rows: 65, ..there() }, &plain), @"65 blocks of 8192 bytes and a scan table of 8, not 64 of 8192 and 8");
+        assert!(difference(&LoadedSchema { scan_rows: 0, ..there() }, &plain).is_some());
+        assert!(difference(&LoadedSchema { block_size: 4096, ..there() }, &plain).is_some());
+        let random = asked(Filler::Random, false);
+        insta::assert_snapshot!(differs(&there(), &random), @r#"the filler "constant", not "random" (OBFUSCATE_COLUMNS, COMPRESS_RATIO)"#);
+        let unique = asked(Filler::Constant, true);
+        insta::assert_snapshot!(differs(&there(), &unique), @"UNIQUE_INDEX=false, not true");
+    }
+
+    #[test]
+    fn what_a_load_did_not_keep_is_not_compared() {
+        let unknown = LoadedSchema { filler: None, unique_index: None, ..there() };
+        assert_eq!(difference(&unknown, &asked(Filler::Random, true)), None);
     }
 }

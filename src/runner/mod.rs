@@ -59,8 +59,8 @@ pub trait Watch: Progress {
     fn triggered(&self, _sessions: u32, _seconds: f64) {}
     /// A second is over; the totals since the trigger, and the time until the planned end.
     fn second(&self, _second: &Second, _so_far: &Tally, _left_s: f64) {}
-    /// The last session ended.
-    fn ended(&self) {}
+    /// The last session ended: the seconds that were not told of yet, and the totals.
+    fn ended(&self, _last: &[Second], _total: &Tally) {}
     /// The run was judged.
     fn judged(&self, _findings: &[Finding]) {}
     /// An error of one part of the work, which goes on.

@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn schema(rows: u64) -> LoadedSchema {
-        LoadedSchema { number: 1, rows, scan_rows: 0, block_size: 8192, bytes: 0, index_bytes: 0 }
+        LoadedSchema { number: 1, rows, block_size: 8192, ..LoadedSchema::default() }
     }
 
     proptest! {

@@ -243,7 +243,6 @@ fn follow<'scope>(
         }
         stop_control.apply(job, &mut pool, bounds);
     }
-    job.watch.ended();
     let until_steady = terms.map(|terms| UntilSteadyResult {
         volume_bytes: terms.volume_bytes,
         steady_from_s: proven_from_s,
@@ -347,7 +346,9 @@ fn close(
     };
     let last_done_ns = pool.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
     // A session that thinks or waits at the end is done later than its last operation.
+    let known = sampler.timeline.len();
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
+    job.watch.ended(sampler.timeline.get(known..).unwrap_or(&[]), &sampler.totals);
     let mut gaps = std::mem::take(&mut sampler.gaps);
     let mut bad_blocks = Vec::new();
     match job.engine.quiesce() {

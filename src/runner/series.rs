@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::findings;
 use crate::engine::Engine;
 use crate::record::replay::ReplayOf;
-use crate::record::{self, RecordError, RecordFolder, Run};
+use crate::record::{self, RecordError, RecordFolder, Run, os_merge};
 use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
@@ -21,7 +21,7 @@ use super::job::{Job, Start};
 use super::merge::{RunWithFolder, merge_into};
 use super::peers::{SharedPlan, Together};
 use super::run::{call_hook, run as drive};
-use super::{RunError, Subject, WorkContext, ledger, os_data};
+use super::{RunError, Subject, WorkContext, ledger, os_data, start};
 
 /// Runs on one target under the same settings.
 pub struct RunSeries<'a> {
@@ -29,6 +29,8 @@ pub struct RunSeries<'a> {
     pub settings: Settings,
     data: UsedData,
     seed: u64,
+    /// The same on all hosts that drive a run, and another for each command.
+    attempt: u64,
     context: &'a WorkContext<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
@@ -111,10 +113,25 @@ impl<'a> RunSeries<'a> {
         context: &'a WorkContext<'a>,
     ) -> Result<Self, RunError> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
-        let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        let (share, start) = (Share::WHOLE, Start::AtOnce);
-        let (os_data, ledger, replay) = (None, None, None);
-        Ok(Self { engine, settings, data, seed, context, os_data, ledger, share, start, replay })
+        let (seed, attempt) = (settings.seed.map_or_else(draw_seed, Ok)?, draw_seed()?);
+        Ok(Self {
+            engine,
+            settings,
+            data,
+            seed,
+            attempt,
+            context,
+            os_data: None,
+            ledger: None,
+            share: Share::WHOLE,
+            start: Start::AtOnce,
+            replay: None,
+        })
+    }
+
+    /// Drives a share from a moment on that all hosts were given.
+    pub fn share_from(&mut self, share: Share, at: OffsetDateTime) {
+        (self.share, self.start, self.attempt) = (share, Start::At(at), start::seed(at));
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -134,9 +151,11 @@ impl<'a> RunSeries<'a> {
             url: self.settings.db.redacted(),
             sessions: plan::sessions(&self.settings, self.data.schemas) as u32,
             seed: self.seed,
+            attempt: self.attempt,
             settings: self.settings.record_map(),
         };
-        self.seed = hosts.same_plan(&plan)?.seed;
+        let first = hosts.same_plan(&plan)?;
+        (self.seed, self.attempt) = (first.seed, first.attempt);
         Ok(())
     }
 
@@ -190,11 +209,13 @@ impl<'a> RunSeries<'a> {
     ) -> Result<RunWithFolder, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
-        let workload = workload.of_cell(cell);
+        let workload = workload.of_cell(cell).of_attempt(self.attempt);
         let plan = seats(&self.settings, schemas, self.engine.endpoints());
-        let (path, sessions) = (self.ledger.as_deref(), plan.len() as u32);
-        let begin =
-            |path| ledger::begin(path, self.engine.as_ref(), &self.settings, &workload, sessions);
+        let (path, sessions) = (self.ledger.as_deref(), (plan.len() as u32, self.share));
+        let begin = |path| {
+            let (engine, signals) = (self.engine.as_ref(), &self.context.caller.signals);
+            ledger::begin(path, engine, &self.settings, &workload, sessions, signals)
+        };
         let ledger = path.map(begin).transpose();
         let ledger = ledger.inspect_err(|_| folder.remove_if_empty())?;
         let job = Job {
@@ -256,7 +277,7 @@ impl<'a> RunSeries<'a> {
         os_data::wait_for(run, file);
         let written = os_data::merge(run, file, folder, &|line| self.context.watch.note(line));
         let written = written.map_err(|error| {
-            run.details.gaps.push(error.to_string());
+            run.details.gaps.push(os_merge::gap(&error));
             run.summary.findings = findings::judge(run);
             let message = format!(
                 "{error}; the run itself is recorded: petal report {} --os-data FILE",
@@ -330,7 +351,7 @@ mod tests {
             scan_rows,
             block_size: 8192,
             bytes: 2048 * 8192,
-            index_bytes: 0,
+            ..LoadedSchema::default()
         };
         let settings = Settings { scan_pct: 10, ..Settings::default() };
         assert!(UsedData::check(&settings, vec![there(0)]).is_err());

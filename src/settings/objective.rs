@@ -19,13 +19,21 @@ pub struct Objective {
     text: String,
     /// The figure's name among those of an observation, such as `op_p99_us`.
     metric: String,
+    /// Which operation, and which figure of it, such as `op` and `p99`.
+    operation: Option<(String, String)>,
     pub limit_us: f64,
 }
 
 impl Objective {
-    /// The name of the figure that it limits.
-    pub fn metric(&self) -> &str {
-        &self.metric
+    /// The figure that it limits, among those of an observation. Of operations in an open loop it is
+    /// the time since they were due: who waits for one waits in the queue before it, too.
+    pub fn figure(&self, figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+        let Some((what, of)) = &self.operation else { return figure(&self.metric) };
+        let mut kinds = OPERATIONS.iter().map(|kind| figure(&format!("{kind}_response_mean_us")));
+        match kinds.any(|mean| mean.is_some()) {
+            true => figure(&format!("{what}_response_{of}_us")),
+            false => figure(&self.metric),
+        }
     }
 
     /// True of a figure within the limit, in microseconds.
@@ -71,12 +79,16 @@ impl FromStr for Objective {
         let limit_us = micros(time.trim())
             .filter(|us| us.is_finite())
             .ok_or_else(|| wrong("has no time above zero in us, ms or s"))?;
-        let metric = match (figure, is_operation) {
-            ("avg", true) => format!("{what}_mean_us"),
-            ("avg", false) => format!("{what}_us"),
-            (figure, _) => format!("{what}_{}_us", figure.replace('.', "_")),
+        let of = match figure {
+            "avg" => "mean".to_owned(),
+            figure => figure.replace('.', "_"),
         };
-        Ok(Self { text: lower, metric, limit_us })
+        let metric = match (figure, is_operation) {
+            ("avg", false) => format!("{what}_us"),
+            _ => format!("{what}_{of}_us"),
+        };
+        let operation = is_operation.then(|| (what.to_owned(), of));
+        Ok(Self { text: lower.clone(), metric, operation, limit_us })
     }
 }
 
@@ -96,7 +108,7 @@ mod tests {
     fn what_people_write() {
         let read = |text: &str| {
             let objective: Objective = text.parse().unwrap();
-            (objective.metric().to_owned(), objective.limit_us)
+            (objective.metric, objective.limit_us)
         };
         assert_eq!(read("op.p99=2ms"), ("op_p99_us".to_owned(), 2000.0));
         assert_eq!(read(" READ.avg = 500us "), ("read_us".to_owned(), 500.0));
@@ -106,6 +118,22 @@ mod tests {
         let objective: Objective = "op.p99=2ms".parse().unwrap();
         assert!(objective.is_met(2000.0) && !objective.is_met(2000.1));
         assert_eq!(objective.to_string(), "op.p99=2ms");
+    }
+
+    #[test]
+    fn in_an_open_loop_operations_are_limited_from_when_they_were_due() {
+        let of = |text: &str, known: &[(&str, f64)]| {
+            let objective: Objective = text.parse().unwrap();
+            objective.figure(|name| known.iter().find(|known| known.0 == name).map(|known| known.1))
+        };
+        let closed = [("op_p99_us", 10.0), ("update_mean_us", 4.0), ("read_us", 2.0)];
+        assert_eq!(of("op.p99=2ms", &closed), Some(10.0));
+        assert_eq!(of("update.avg=2ms", &closed), Some(4.0));
+        let due = [("op_response_p99_us", 90.0), ("op_response_mean_us", 30.0)];
+        let open = [closed.as_slice(), &due].concat();
+        assert_eq!(of("op.p99=2ms", &open), Some(90.0));
+        assert_eq!(of("read.avg=2ms", &open), Some(2.0));
+        assert_eq!(of("update.avg=2ms", &open), None, "the time in the queue is not known");
     }
 
     #[test]

@@ -69,6 +69,10 @@ impl RateOverTime {
         self.steps.iter().all(|step| step.per_second == 0.0)
     }
 
+    pub fn is_constant(&self) -> bool {
+        self.steps.len() == 1
+    }
+
     /// When an operation, numbered from 0, is due; None: never.
     pub fn due(&self, operation: u64) -> Option<Duration> {
         let number = operation as f64;

@@ -151,7 +151,7 @@ pub struct Durability {
 }
 
 /// One schema as it is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedSchema {
     pub number: u32,
     /// Rows, so blocks, of the main table.
@@ -163,6 +163,14 @@ pub struct LoadedSchema {
     pub bytes: u64,
     /// Bytes of the index on the key.
     pub index_bytes: u64,
+    /// How its columns are filled, by the filler's name; None in older records, and of data that
+    /// petal did not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filler: Option<String>,
+    /// Whether the index on the key was asked for as a unique one; None where a load does not keep
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_index: Option<bool>,
 }
 
 /// What a look for a schema's rows found.

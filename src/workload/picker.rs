@@ -153,6 +153,7 @@ mod tests {
             seed: 42,
             cell: 0,
             repeat: 1,
+            attempt: 0,
             schemas: 4,
             rows: 10_000,
             work_unit: 64,
@@ -222,6 +223,19 @@ mod tests {
             prop_assert_ne!(steps(&workload, session, 50), steps(&again, session, 50));
             prop_assert_ne!(steps(&workload, session, 50), steps(&other, session, 50));
             prop_assert_ne!(steps(&again, session, 50), steps(&other, session, 50));
+        }
+
+        #[test]
+        fn another_attempt_chooses_the_same_and_writes_other_versions(seed: u64, attempt in 1u64..) {
+            let workload = Workload { seed, update_pct: 100, ..workload() };
+            let one = steps(&workload, 1, 50);
+            let other = steps(&workload.clone().of_attempt(attempt), 1, 50);
+            let choices = |all: &[Step]| -> Vec<_> {
+                all.iter().map(|it| (it.operation.schema, it.operation.first, it.operation.rows)).collect()
+            };
+            prop_assert_eq!(choices(&one), choices(&other));
+            let mut pairs = one.iter().zip(&other);
+            prop_assert!(pairs.all(|(one, other)| one.operation.stamp != other.operation.stamp));
         }
 
         #[test]

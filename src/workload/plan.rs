@@ -16,6 +16,9 @@ pub struct Workload {
     pub cell: u32,
     /// From 1.
     pub repeat: u32,
+    /// Tells runs of one seed, cell and repeat apart: their choices are the same, what their UPDATEs
+    /// write is not.
+    pub attempt: u64,
     pub schemas: u32,
     /// Rows in use of each main table: keys are 1..=rows.
     pub rows: u64,
@@ -62,6 +65,7 @@ impl Workload {
             seed,
             cell: 0,
             repeat,
+            attempt: 0,
             schemas,
             rows,
             work_unit: settings.work_unit,
@@ -79,6 +83,11 @@ impl Workload {
     /// This workload as a cell of a sweep, from 1, with random streams of its own.
     pub fn of_cell(self, cell: u32) -> Self {
         Self { cell, ..self }
+    }
+
+    /// This workload as another attempt at the same choices.
+    pub fn of_attempt(self, attempt: u64) -> Self {
+        Self { attempt, ..self }
     }
 
     /// True when some session can write.

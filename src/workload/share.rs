@@ -23,10 +23,17 @@ impl Share {
     /// This share's sessions of the whole plan: K, K+N, K+2N and so on. They keep their numbers, so
     /// that each does what it would do on a single host.
     pub fn seats(self, plan: &[Seat]) -> Vec<Seat> {
-        plan.iter()
-            .filter(|seat| (seat.session - 1) % self.of == self.number - 1)
-            .copied()
-            .collect()
+        plan.iter().filter(|seat| self.has(seat.session)).copied().collect()
+    }
+
+    /// True of this share's sessions.
+    pub fn has(self, session: u32) -> bool {
+        Self::of_session(session, self.of) == self.number
+    }
+
+    /// The number of the share, of so many, that has a session.
+    pub fn of_session(session: u32, of: u32) -> u32 {
+        (session - 1) % of.max(1) + 1
     }
 
     /// The first share settles the database, counts what it did, and calls the scripts.

@@ -22,7 +22,8 @@ pub struct Version {
     pub sequence: u64,
 }
 
-/// The stamps of one run. Runs differ in a mask, so that no run writes a stamp of another.
+/// The stamps of one run. Runs differ in a mask, attempts at the same choices too, so that no run
+/// writes a stamp of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStamps {
     mask: u64,
@@ -30,7 +31,7 @@ pub struct RunStamps {
 
 impl RunStamps {
     pub fn of(workload: &Workload) -> Self {
-        Self { mask: mix(!run_root(workload)) >> 1 }
+        Self { mask: mix(!run_root(workload) ^ workload.attempt) >> 1 }
     }
 
     /// The mask as a ledger keeps it.

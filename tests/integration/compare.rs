@@ -236,7 +236,8 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
 fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     let work = Workplace::new();
     let mut table = "petal,piops,read_us\n".to_owned();
-    for (version, level) in [("1.0", 100.0), ("1.1", 101.0), ("1.2", 80.0)] {
+    let versions = [("1.0", 100.0), ("1.1", 101.0), ("1.2", 99.5), ("1.3", 100.5), ("1.4", 80.0)];
+    for (version, level) in versions {
         for step in [-1.0, 0.0, 1.0] {
             table.push_str(&format!("{version},{},90\n", level + step));
         }
@@ -244,19 +245,19 @@ fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     work.write("nights.csv", table);
     let history = ["history", "nights.csv", "--by", "petal", "--metric", "piops,read_us"];
     let text = work.petal(history).exits(0).stdout;
-    let row = text.lines().find(|line| line.starts_with("1.2")).unwrap();
+    let row = text.lines().find(|line| line.starts_with("1.4")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
-    // From the six runs of both versions before it, whose mean is 100.5.
-    assert_eq!((cells[2], cells[4], cells[7]), ("80.0", "-20.4", "changed"), "{text}");
+    // From the mean of the four versions before it, 100.25.
+    assert_eq!((cells[2], cells[4], cells[7]), ("80.0", "-20.2", "changed"), "{text}");
     assert_eq!(text.matches("changed").count(), 2, "the row, and how to read it: {text}");
     let limited = |limit: &'static str| [&history[..], &["--fail-if", limit]].concat();
     let failed = work.petal(limited("piops < -10%")).exits(1).stdout;
-    assert!(failed.contains("FAILED") && failed.contains("1.2 -20.4 %"), "{failed}");
+    assert!(failed.contains("FAILED") && failed.contains("1.4 -20.2 %"), "{failed}");
     assert_eq!(failed.matches("PIOPS  ").count(), 1, "a figure is there once: {failed}");
     work.petal(limited("piops < -40%")).exits(0);
     work.petal(limited("piops < -20%")).exits(4);
     let reported = work.petal([&history[..], &["--json"]].concat()).exits(0).json();
-    assert_eq!(reported["series"][0]["steps"][2]["is_change"], true);
+    assert_eq!(reported["series"][0]["steps"][4]["is_change"], true);
     work.petal(["history", "nights.csv", "--metric", "nothing"]).exits(2);
 }
 

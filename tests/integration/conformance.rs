@@ -109,6 +109,7 @@ fn workload() -> Workload {
         seed: 3,
         cell: 0,
         repeat: 1,
+        attempt: 0,
         schemas: 2,
         rows: ROWS,
         work_unit: UNIT,

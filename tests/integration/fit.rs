@@ -225,6 +225,12 @@ fn steps_go_up_to_the_first_that_is_not_held() {
         answer.starts_with("holds 1x the busiest interval of PROD, fails at 300000x"),
         "{answer}"
     );
+    // Commits are due at a set rate: a step that is held delivered them all.
+    let delivered = answer.split("what was delivered").nth(1).expect("what was delivered");
+    let held = delivered.lines().find(|line| line.starts_with("1  ")).expect("the step of 1x");
+    let commits: f64 =
+        held.split_whitespace().nth(3).and_then(|word| word.parse().ok()).expect(held);
+    assert!((0.5..=1.5).contains(&commits), "{answer}");
     for name in ["will-it-fit.html", "will-it-fit.svg", "profile.json"] {
         assert!(out.join(name).is_file(), "{name}");
     }

@@ -131,6 +131,30 @@ fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
     assert!(error.contains("petal_custid"), "{error}");
 }
 
+/// MariaDB lets a COMMIT within a call go on while another session writes the log: more commits for a
+/// sync than there are sessions did not wait for it.
+#[test]
+fn every_commit_of_the_loop_in_the_server_waits_for_its_log() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["performance-schema=ON", "innodb-flush-log-at-trx-commit=1"]);
+    let (url, work) = (server.url("commits"), Workplace::new());
+    load(&url, 1);
+    let args =
+        ["run", "--db", &url, "-s", "1", "-t", "4", "--update-pct", "100", "--work-unit", "4"];
+    let run = work.petal(args.iter().chain(&["--work-loop", "400", "--json"])).exits(0).json();
+    assert_eq!(run["settings"]["loop"], "server");
+    let commits = count(&run, "/ops/update") as f64;
+    assert_eq!(commits, 1600.0);
+    let syncs = number(&run, "/per_second/log_syncs") * number(&run, "/elapsed_s");
+    assert!(syncs * 4.0 >= commits, "{commits} commits, {syncs} syncs of the log");
+    // What a commit waits for is in the time of its UPDATE.
+    let mean_us = number(&run, "/latency_us/update/mean");
+    let elapsed_us = number(&run, "/elapsed_s") * 1e6;
+    assert!(mean_us * commits / 4.0 > elapsed_us * 0.5, "{mean_us} us in {elapsed_us} us");
+}
+
 #[test]
 fn an_error_costs_one_operation_and_not_the_batch() {
     if !is_there() {

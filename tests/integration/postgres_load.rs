@@ -56,6 +56,39 @@ fn schemas_of_others_are_left_alone() {
 }
 
 #[test]
+fn what_others_built_on_petals_data_is_named_and_kept() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("built_on");
+    load(&url, 1);
+    let mut client = shared().client("built_on");
+    let engine = open(&url);
+    let replacing = LoadPlan { replace: true, ..plan(1) };
+    for (make, name, remove) in [
+        (
+            "CREATE VIEW of_others AS SELECT custid FROM petal1.cf1",
+            "of_others",
+            "DROP VIEW of_others",
+        ),
+        ("CREATE TABLE petal1.theirs (a int)", "petal1.theirs", "DROP TABLE petal1.theirs"),
+    ] {
+        client.batch_execute(make).unwrap();
+        let refused = [
+            engine.drop_data().map(|_| ()),
+            engine.load(&replacing, &Silent, &unlimited()).map(|_| ()),
+        ];
+        for refused in refused {
+            let Err(EngineError::Environment(why)) = refused else { panic!("{refused:?}") };
+            assert!(why.contains(name) && !why.contains("CASCADE"), "{why}");
+        }
+        assert_eq!(engine.loaded().unwrap()[0].rows, ROWS);
+        client.batch_execute(remove).unwrap();
+    }
+    assert_eq!(engine.drop_data().unwrap().len(), 1);
+}
+
+#[test]
 fn replacing_loads_anew_and_keeps_the_old_until_then() {
     if !is_there() {
         return;

@@ -15,13 +15,19 @@ const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
 /// The cells of one side only that are named.
 const NAMED_MAX: usize = 5;
 
-/// A cell with its runs on each side.
+/// A cell with its runs on each side, as far as their figures stand for it. One that has none on any
+/// side is a cell too: it was to be measured.
 pub(super) struct CellRuns<'a> {
     pub factors: Vec<(String, String)>,
     pub sides: Vec<Vec<&'a Observation>>,
 }
 
-/// The factors that vary within a side, in the order in which they are found.
+fn is_whole(seen: &Observation) -> bool {
+    seen.why_unusable().is_none()
+}
+
+/// The factors that vary within a side, in the order in which they are found. A run that cannot be
+/// used makes cells by what its series gave it alone.
 pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
     let all = || sides.iter().flat_map(|side| &side.observations);
     let mut candidates: Vec<String> = Vec::new();
@@ -31,16 +37,19 @@ pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
         }
     };
     all().flat_map(|seen| &seen.factors).for_each(|(key, _)| add(key));
-    if all().any(|seen| seen.factors.is_empty()) {
-        let settings = all().flat_map(|seen| seen.context.keys()).filter(|key| is_workload(key));
+    let whole = || all().filter(|seen| is_whole(seen));
+    if whole().any(|seen| seen.factors.is_empty()) {
+        let settings = whole().flat_map(|seen| seen.context.keys()).filter(|key| is_workload(key));
         settings.for_each(|key| add(key));
         OF_A_RUN.iter().for_each(|key| add(key));
     }
     candidates
         .into_iter()
         .filter(|key| {
+            let counts = |seen: &&Observation| is_whole(seen) || seen.factor(key).is_some();
             sides.iter().any(|side| {
-                side.observations.windows(2).any(|two| value(&two[0], key) != value(&two[1], key))
+                let seen = side.observations.iter().filter(counts);
+                seen.map(|seen| value(seen, key)).collect::<BTreeSet<_>>().len() > 1
             })
         })
         .collect()
@@ -73,41 +82,43 @@ pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRun
             let cell = by_values
                 .entry(order)
                 .or_insert_with(|| CellRuns { factors, sides: vec![Vec::new(); sides.len()] });
-            cell.sides[at].push(seen);
+            cell.sides[at].extend(Some(seen).filter(|seen| is_whole(seen)));
         }
     }
     by_values.into_values().collect()
 }
 
-/// The cells that the baseline and another side have, and a note on those that only one side has.
+/// The cells that the baseline and another side have, and those that they do not.
 pub(super) fn matched<'a>(
     sides: &'a [ComparedSide],
     keys: &[String],
-) -> (Vec<CellRuns<'a>>, Vec<String>) {
+) -> (Vec<CellRuns<'a>>, Vec<CellRuns<'a>>) {
     let (mut whole, rest): (Vec<_>, Vec<_>) = all(sides, keys).into_iter().partition(|cell| {
         !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
     });
     for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {
         runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
     }
-    (whole, lonely(sides, &rest))
+    (whole, rest)
 }
 
-fn lonely(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Vec<String> {
-    if rest.is_empty() {
-        return Vec::new();
-    }
+/// A note on the cells that are not on both sides.
+pub(super) fn lonely(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Option<String> {
     let named: Vec<String> = rest
         .iter()
         .take(NAMED_MAX)
         .map(|cell| {
             let here = sides.iter().zip(&cell.sides).filter(|(_, runs)| !runs.is_empty());
             let here: Vec<&str> = here.map(|(side, _)| side.name.as_str()).collect();
-            format!("{} (only in {})", label(&cell.factors), here.join(", "))
+            let here = match here.is_empty() {
+                true => "no whole run on any side".to_owned(),
+                false => format!("only in {}", here.join(", ")),
+            };
+            format!("{} ({here})", label(&cell.factors))
         })
         .collect();
     let more = and_more(", ", rest.len().saturating_sub(NAMED_MAX));
-    vec![format!("not-on-both-sides: {}{more}", named.join(", "))]
+    (!rest.is_empty()).then(|| format!("not-on-both-sides: {}{more}", named.join(", ")))
 }
 
 /// `UPDATE_PCT 20, SESSIONS 8`; `all` of no factor.

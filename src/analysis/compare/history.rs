@@ -1,5 +1,8 @@
 //! A figure over versions, days or another fact of its runs: what each group of runs measured, where
-//! it changed by more than its runs vary, and whether it drifts. For tests that run every night.
+//! it changed by more than groups vary, and whether it drifts. For tests that run every night.
+//!
+//! The group is the unit of evidence: what differs from night to night is in none of the runs of one
+//! night, however many they are.
 
 use serde::Serialize;
 
@@ -22,7 +25,12 @@ pub struct History {
     pub format: String,
     /// The fact by which runs are grouped, or `day`.
     pub by: String,
+    /// The group that began last, whether its runs can be used or not. Limits are held against it.
+    pub newest: String,
     pub series: Vec<FigureHistory>,
+    /// Cells of the newest group none of whose runs can be used.
+    #[serde(skip)]
+    failed: Vec<Vec<(String, String)>>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
@@ -42,10 +50,11 @@ pub struct FigureHistory {
 pub struct HistoryGroup {
     pub group: String,
     pub figures: Figures,
-    /// From the runs since the last change; null of the first group, and where nothing is known of
-    /// how much they vary.
+    /// From the level before it; null of the first group. Its interval is null until three groups
+    /// that differ say how far groups lie apart.
     pub shift: Option<Shift>,
-    /// True where it changed by more than chance explains, over all groups of the series.
+    /// True where it left the level by more than chance explains, over all groups of the series. The
+    /// groups after it that lie apart too are no further change.
     pub is_change: bool,
     /// What else is different from the group before.
     pub differences: Vec<ContextDifference>,
@@ -68,8 +77,10 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     if whole.observations.is_empty() {
         return Err(CompareError::NoWholeRun { side: whole.name });
     }
-    let groups = groups(whole.observations, by, &mut said);
-    let metrics = metrics(&groups, asked)?;
+    // Groups and cells are of all runs: a night whose runs all failed is the newest all the same.
+    let groups = groups(seen.to_vec(), by, &mut said);
+    let (whole, _) = notes::whole_runs(&groups);
+    let metrics = metrics(&whole, asked)?;
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
     let cells = cells::all(&groups, &keys);
     let mut series = Vec::new();
@@ -79,11 +90,20 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
             let known: Vec<(usize, Figures)> =
                 sides.iter().enumerate().filter_map(of_group).collect();
             if !known.is_empty() {
-                series.push(followed(metric, factors, known, &groups, &keys));
+                series.push(followed(metric, factors, known, &whole, &keys));
             }
         }
     }
-    Ok(History { format: FORMAT.to_owned(), by: by.to_owned(), series, notes: said })
+    let newest = &groups[groups.len().saturating_sub(1)..];
+    let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
+    Ok(History {
+        format: FORMAT.to_owned(),
+        by: by.to_owned(),
+        newest: newest.first().map_or_else(String::new, |group| group.name.clone()),
+        series,
+        failed: failed.map(|cell| cell.factors).collect(),
+        notes: said,
+    })
 }
 
 /// A side for each group, the one that began first before the others.
@@ -117,19 +137,28 @@ fn followed(
     keys: &[String],
 ) -> FigureHistory {
     let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
-    // A test for each group: by chance alone one in twenty would be past its interval.
-    let tests = known.len().saturating_sub(1).max(1) as f64;
-    let (mut stretch, mut before): (Vec<f64>, Option<usize>) = (Vec::new(), None);
-    let mut steps = Vec::new();
+    // A test for each group that can be judged: by chance alone one in twenty would be past its
+    // interval.
+    let tests = known.len().saturating_sub(REPEATS_MIN).max(1) as f64;
+    // The means at the present level, and of the groups since then that lie apart from it.
+    let (mut level, mut apart): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut steps, mut before) = (Vec::new(), None);
     for (at, figures) in known {
-        let shift = shift(&stretch, &figures.values);
+        let shift = shift(&level, figures.mean);
         let p = shift.and_then(|shift| shift.p).map(|p| (p * tests).min(1.0));
-        let is_change = p.is_some_and(significance::is_significant);
-        if is_change {
-            stretch.clear();
+        let lies_apart = p.is_some_and(significance::is_significant);
+        let is_change = lies_apart && apart.is_empty();
+        if lies_apart {
+            apart.push(figures.mean);
+            // As many in a row are a level of their own; fewer were an odd night.
+            if apart.len() == REPEATS_MIN {
+                level = std::mem::take(&mut apart);
+            }
+        } else {
+            apart.clear();
+            level.push(figures.mean);
         }
-        stretch.extend(&figures.values);
-        let differences = before.map_or_else(Vec::new, |before| {
+        let differences = before.map_or_else(Vec::new, |before: usize| {
             cells::context_differences(&[groups[before].clone(), groups[at].clone()], keys)
         });
         before = Some(at);
@@ -139,19 +168,16 @@ fn followed(
     FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
 }
 
-/// Runs against those before them. A single run is held against how far those lie apart.
-fn shift(before: &[f64], now: &[f64]) -> Option<Shift> {
-    if now.len() > 1 && before.len() > 1 {
-        let found = significance::sequential(before, now)?;
-        return Some(Shift { share: found.share, interval: found.interval, p: found.p });
-    }
-    let ([value], base) = (now, mean(before).filter(|base| *base != 0.0)?) else { return None };
-    let share = (value - base) / base.abs();
-    let n = before.len() as f64;
-    let spread = deviation(before).filter(|_| before.len() >= REPEATS_MIN);
-    let spread = spread.map(|spread| spread * (1.0 + 1.0 / n).sqrt() / base.abs());
-    let reach = spread.zip(t_quantile(CONFIDENCE, n - 1.0)).map(|(spread, t)| spread * t);
-    let p = spread.filter(|&spread| spread > 0.0).and_then(|s| t_p_value(share / s, n - 1.0));
+/// A group's mean against those of the level before it, by how far these lie apart: zero is in the
+/// interval where the next mean of such a level may well be this one.
+fn shift(level: &[f64], now: f64) -> Option<Shift> {
+    let base = mean(level).filter(|base| *base != 0.0)?;
+    let share = (now - base) / base.abs();
+    let n = level.len() as f64;
+    let spread = deviation(level).filter(|&spread| level.len() >= REPEATS_MIN && spread > 0.0);
+    let error = spread.map(|spread| spread * (1.0 + 1.0 / n).sqrt() / base.abs());
+    let reach = error.zip(t_quantile(CONFIDENCE, n - 1.0)).map(|(error, t)| error * t);
+    let p = error.and_then(|error| t_p_value(share / error, n - 1.0));
     Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
 }
 
@@ -184,30 +210,44 @@ impl FigureHistory {
 
 impl History {
     /// Holds a limit against the newest group of each series, and against its trend, which can break a
-    /// limit but leaves none open.
+    /// limit but leaves none open. A cell that the newest group has no whole run of leaves it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
-        let all = self.series.iter().filter(|series| series.metric == limit.metric);
-        let judged = all.flat_map(|series| {
-            let place = cells::label(&series.factors);
-            let newest = series.steps.last();
-            let changed = |shift: Shift| (shift.share, shift.interval);
-            let shift = newest.and_then(|step| step.shift).map(changed);
-            let name = newest.map_or("", |step| step.group.as_str());
-            let trend = series.trend.map(changed);
-            let has_drifted = outcome(limit, trend) == LimitOutcome::Failed;
-            let drift = has_drifted.then(|| {
-                (LimitOutcome::Failed, format!("{place}: trend {}", super::limits::words(trend)))
-            });
-            let reported = format!("{place}: {name} {}", super::limits::words(shift));
-            [Some((outcome(limit, shift), reported)), drift].into_iter().flatten()
+        let series: Vec<&FigureHistory> =
+            self.series.iter().filter(|series| series.metric == limit.metric).collect();
+        let judged = |factors: &[(String, String)], shift: Option<Shift>, of: &str| {
+            let changed = shift.map(|shift| (shift.share, shift.interval));
+            let place = cells::label(factors);
+            (outcome(limit, changed), format!("{place}: {of} {}", super::limits::words(changed)))
+        };
+        let newest = series.iter().map(|series| {
+            let last = series.steps.last().filter(|step| step.group == self.newest);
+            if last.is_some_and(|step| step.shift.is_none()) {
+                let place = cells::label(&series.factors);
+                let why = format!("{place}: {} has nothing to be held against", self.newest);
+                return (LimitOutcome::Inconclusive, why);
+            }
+            judged(&series.factors, last.and_then(|step| step.shift), &self.newest)
         });
-        super::limits::worst(limit, judged.collect())
+        let is_followed = |cell: &&Vec<_>| series.iter().any(|series| series.factors == **cell);
+        let failed = self.failed.iter().filter(|cell| !is_followed(cell));
+        let failed = failed.map(|cell| judged(cell, None, &self.newest));
+        let drifts = series.iter().map(|series| judged(&series.factors, series.trend, "trend"));
+        let drifts = drifts.filter(|(outcome, _)| *outcome == LimitOutcome::Failed);
+        super::limits::worst(limit, newest.chain(failed).chain(drifts).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal};
+
+    use super::LimitOutcome::{Failed, Inconclusive, Passed};
     use super::*;
+    use crate::record::Status;
     use crate::record::observation::metric;
 
     /// A run each night, or several, with so many PIOPS.
@@ -228,6 +268,13 @@ mod tests {
         history(seen, DAY, &piops).unwrap().hold(&limit.parse().unwrap()).outcome
     }
 
+    /// The positions of the changes of PIOPS.
+    fn changes(seen: &[Observation]) -> Vec<usize> {
+        let reported = history(seen, DAY, &[]).unwrap();
+        let steps = reported.series[0].steps.iter().enumerate();
+        steps.filter(|(_, step)| step.is_change).map(|(at, _)| at).collect()
+    }
+
     #[test]
     fn a_step_is_found_where_it_is_with_what_changed_and_the_runs_after_it_are_no_change() {
         let level: [&[f64]; 4] = [
@@ -236,23 +283,130 @@ mod tests {
             &[99.0, 100.0, 101.0],
             &[100.0, 101.0, 99.5],
         ];
-        let fallen: [&[f64]; 2] = [&[80.0, 81.0, 79.0], &[80.5, 79.5, 81.0]];
+        let fallen: [&[f64]; 4] =
+            [&[80.0, 81.0, 79.0], &[80.5, 79.5, 81.0], &[80.0, 80.5, 79.0], &[79.5, 80.5, 80.0]];
         let seen = nights(&[&level[..], &fallen].concat());
         let reported = history(&seen, DAY, &[]).unwrap();
         let series = &reported.series[0];
-        let changes: Vec<bool> = series.steps.iter().map(|step| step.is_change).collect();
-        assert_eq!(changes, [false, false, false, false, true, false]);
-        assert_eq!(changes.iter().rposition(|is_change| *is_change), Some(4));
+        assert_eq!((changes(&seen), series.changed_at()), (vec![4], Some(4)));
         let named: Vec<&str> =
             series.steps[4].differences.iter().map(|other| other.name.as_str()).collect();
         assert_eq!(named, ["petal"]);
-        // The night of the step breaks the limit; the night after it is held against that night,
-        // and the drift over all of them is not yet proven.
-        assert_eq!(held(&seen[..15], "piops < -10%"), LimitOutcome::Failed);
-        assert_eq!(held(&seen[..12], "piops < -10%"), LimitOutcome::Passed);
+        let shares: Vec<f64> = series.steps[4..]
+            .iter()
+            .map(|step| (step.shift.unwrap().share * 100.0).round())
+            .collect();
+        assert_eq!(shares, [-20.0, -20.0, -20.0, 0.0], "three nights make the next level");
+        // The three nights break the limit; the one after them is held against their level.
+        let held = |nights: usize| held(&seen[..nights * 3], "piops < -10%");
+        assert_eq!([4, 5, 6, 7].map(held), [Passed, Failed, Failed, Failed]);
+        assert!(reported.hold(&"piops < -10%".parse().unwrap()).because[0].contains("trend"));
         let by_version = history(&seen, "petal", &[]).unwrap();
-        assert_eq!(by_version.series[0].steps.len(), 2);
-        assert!(by_version.series[0].steps[1].is_change);
+        let [first, second] = by_version.series[0].steps.as_slice() else { panic!() };
+        assert_eq!((first.shift, second.is_change), (None, false), "two groups prove nothing");
+        assert_eq!(second.shift.and_then(|shift| shift.interval), None);
+    }
+
+    #[test]
+    fn one_odd_night_is_no_new_level() {
+        let quiet = [100.0, 101.0, 99.0, 100.0, 60.0, 100.5, 99.5, 60.5].map(|v| [v]);
+        let nights = nights(&quiet.each_ref().map(|v| &v[..]));
+        assert_eq!(changes(&nights), [4, 7]);
+        assert_eq!(held(&nights[..6], "piops < -10%"), Passed);
+    }
+
+    /// Nights of one level, or with a last one apart, each with three runs that vary by 0.5 %.
+    fn drawn(random: &mut Xoshiro256PlusPlus, between: f64, last: f64) -> Vec<Observation> {
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let mut draw = || normal.inverse_cdf(random.random::<f64>().max(1e-12));
+        let mut of_night = |night: u32| {
+            let share = if night == 13 { last } else { 1.0 };
+            let level = 50_000.0 * share * (1.0 + between * draw());
+            [(); 3].map(|()| level * (1.0 + 0.005 * draw()))
+        };
+        let all: Vec<[f64; 3]> = (0..14).map(&mut of_night).collect();
+        nights(&all.iter().map(|night| &night[..]).collect::<Vec<_>>())
+    }
+
+    /// Histories of 14 nights without any change show one in no more than 5 %, however much nights
+    /// differ: of 200 no more than the most that a true 5 % would show in 999 of 1,000 such counts.
+    #[test]
+    fn nights_that_vary_change_no_more_often_than_stated() {
+        const HISTORIES: u64 = 200;
+        let allowed = Binomial::new(0.05, HISTORIES).unwrap().inverse_cdf(0.999);
+        assert_eq!(allowed, 21);
+        for (seed, between) in [(1, 0.0), (2, 0.01), (3, 0.05)] {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let found: Vec<usize> =
+                (0..HISTORIES).map(|_| changes(&drawn(&mut random, between, 1.0)).len()).collect();
+            let wrong = found.iter().filter(|found| **found > 0).count() as u64;
+            assert!(wrong <= allowed, "{wrong} of {HISTORIES} histories, {between} between nights");
+            assert!(wrong > 0, "a test that never fires would pass too");
+            // One that is wrong is so about once, not from then on.
+            assert!(found.iter().sum::<usize>() as u64 <= wrong * 2, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_real_step_is_found_however_many_runs_a_night_has() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+        for _ in 0..20 {
+            let all = drawn(&mut random, 0.01, 0.6);
+            for runs in 1..=3 {
+                let kept = all.iter().enumerate().filter(|(at, _)| at % 3 < runs);
+                let seen: Vec<Observation> = kept.map(|(_, seen)| seen.clone()).collect();
+                assert_eq!(changes(&seen).last(), Some(&13), "{runs} runs a night");
+                assert_eq!(held(&seen, "piops < -10%"), Failed, "{runs} runs a night");
+                let before = &seen[..13 * runs];
+                assert_eq!(held(before, "piops < -10%"), Passed, "{runs} runs a night");
+            }
+        }
+    }
+
+    #[test]
+    fn a_newest_night_that_failed_is_no_pass() {
+        let night = |runs: &[(&str, f64)], night: u32, status| -> Vec<Observation> {
+            let run = |&(sessions, piops): &(&str, f64)| Observation {
+                source: format!("night {night}"),
+                factors: vec![("sessions".to_owned(), sessions.to_owned())],
+                started_at: Some(format!("2026-11-{night:02}T02:00:00Z")),
+                metrics: [(metric::PIOPS.to_owned(), piops)].into(),
+                status: Some(status),
+                ..Observation::default()
+            };
+            runs.iter().map(run).collect()
+        };
+        let good: Vec<Observation> = (1..=5)
+            .flat_map(|n| {
+                let piops = 100.0 + f64::from(n % 3);
+                night(&[("8", piops), ("16", piops)], n, Status::Complete)
+            })
+            .collect();
+        let held = |newest: Vec<Observation>| {
+            let reported = history(&[good.clone(), newest].concat(), DAY, &[]).unwrap();
+            let held = reported.hold(&"piops < -20%".parse().unwrap());
+            (held.outcome, held.because.join("; "))
+        };
+        assert_eq!(held(Vec::new()).0, Passed);
+        assert_eq!(held(night(&[("8", 101.0), ("16", 101.0)], 6, Status::Complete)).0, Passed);
+        let lacks_16 = "SESSIONS 16: 2026-11-06 not measured".to_owned();
+        let all_failed = held(night(&[("8", 1.0), ("16", 1.0)], 6, Status::Failed));
+        let both = format!("SESSIONS 8: 2026-11-06 not measured; {lacks_16}");
+        assert_eq!(all_failed, (Inconclusive, both));
+        // A cell that failed, and one that is not there at all.
+        let half = night(&[("8", 101.0)], 6, Status::Complete);
+        let failed = night(&[("16", 1.0)], 6, Status::Failed);
+        assert_eq!(held([half.clone(), failed].concat()), (Inconclusive, lacks_16.clone()));
+        assert_eq!(held(half.clone()), (Inconclusive, lacks_16.clone()));
+        // One that was never measured, and a record that cannot be read.
+        let whole = night(&[("8", 101.0), ("16", 101.0)], 6, Status::Complete);
+        let never = night(&[("32", 1.0)], 6, Status::Failed);
+        let lacks_32 = "SESSIONS 32: 2026-11-06 not measured".to_owned();
+        assert_eq!(held([whole, never].concat()), (Inconclusive, lacks_32));
+        let damaged = Observation::of_damaged(Path::new("nightly/20261106T020000Z-run"));
+        assert_eq!(held(vec![damaged]).0, Inconclusive);
+        // It fails all the same where another cell is past the limit.
+        assert_eq!(held(night(&[("8", 50.0)], 6, Status::Complete)).0, Failed);
     }
 
     #[test]
@@ -270,15 +424,19 @@ mod tests {
     }
 
     #[test]
-    fn one_run_a_night_is_held_against_how_far_nights_lie_apart() {
-        let quiet: Vec<[f64; 1]> = [100.0, 101.0, 99.0, 100.0, 100.5, 99.5].map(|v| [v]).into();
-        let mut all: Vec<&[f64]> = quiet.iter().map(|v| &v[..]).collect();
-        assert_eq!(held(&nights(&all), "piops < -10%"), LimitOutcome::Passed);
-        assert_eq!(held(&nights(&all[..2]), "piops < -10%"), LimitOutcome::Inconclusive);
-        all.push(&[70.0]);
-        let reported = history(&nights(&all), DAY, &[]).unwrap();
-        let steps = &reported.series[0].steps;
-        assert_eq!(steps.iter().rposition(|step| step.is_change), Some(6));
-        assert_eq!(held(&nights(&all), "piops < -10%"), LimitOutcome::Failed);
+    fn the_first_nights_and_rounded_ones_prove_nothing() {
+        let quiet = [100.0, 101.0, 99.0, 100.0, 70.0].map(|v| [v]);
+        let all = nights(&quiet.each_ref().map(|v| &v[..]));
+        let held_after = |nights: usize| held(&all[..nights], "piops < -10%");
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(held_after),
+            [Inconclusive, Inconclusive, Inconclusive, Passed, Failed]
+        );
+        let first = history(&all[..1], DAY, &[]).unwrap();
+        let because = first.hold(&"piops < -10%".parse().unwrap()).because;
+        assert_eq!(because, ["all: 2026-11-01 has nothing to be held against"]);
+        let rounded = nights(&[&[1.6][..], &[1.6], &[1.6], &[1.6], &[3.2]]);
+        assert_eq!(held(&rounded, "piops > 10%"), Inconclusive);
+        assert_eq!(changes(&rounded), Vec::<usize>::new());
     }
 }

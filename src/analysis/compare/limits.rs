@@ -12,7 +12,7 @@ use crate::settings::limit::{ChangeLimit, Past};
 pub enum LimitOutcome {
     /// Every interval lies wholly on the good side.
     Passed,
-    /// An interval holds the limit, or there is none.
+    /// An interval holds the limit, or there is none: not enough repeats, or no whole run on a side.
     Inconclusive,
     /// An interval lies wholly past the limit.
     Failed,
@@ -30,20 +30,22 @@ pub struct LimitResult {
 /// The share of a change, and its interval where there is one.
 pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 
-/// Holds a limit against every cell and side.
+/// Holds a limit against every cell and side; a cell that is not on both sides leaves it open.
 pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
     let several = comparison.sides.len() > 2;
-    let outcomes: Vec<(LimitOutcome, String)> = comparison
-        .changes(&limit.metric)
-        .map(|(cell, side, change)| {
-            let changed =
-                change.map(|change| (change.difference.share, change.difference.interval));
-            let side = if several { format!("{side}, ") } else { String::new() };
-            let place = format!("{side}{}", super::cells::label(&cell.factors));
-            (outcome(limit, changed), format!("{place}: {}", words(changed)))
-        })
-        .collect();
-    worst(limit, outcomes)
+    let judged = comparison.changes(&limit.metric).map(|(cell, side, change)| {
+        let changed = change.map(|change| (change.difference.share, change.difference.interval));
+        let side = if several { format!("{side}, ") } else { String::new() };
+        let place = format!("{side}{}", super::cells::label(&cell.factors));
+        (outcome(limit, changed), format!("{place}: {}", words(changed)))
+    });
+    let missing = comparison.not_on_both_sides.iter().map(|factors| {
+        (
+            LimitOutcome::Inconclusive,
+            format!("{}: not measured on both sides", super::cells::label(factors)),
+        )
+    });
+    worst(limit, judged.chain(missing).collect())
 }
 
 /// Judges a limit by the gravest of these outcomes; without any it is open.

@@ -65,6 +65,9 @@ pub struct Comparison {
     pub sides: Vec<SideSummary>,
     pub metrics: Vec<String>,
     pub cells: Vec<ComparedCell>,
+    /// The factors of cells without a whole run on the baseline or on any other side.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_on_both_sides: Vec<Vec<(String, String)>>,
     /// Settings and environment in which the sides differ, and factors.
     pub differences: Vec<ContextDifference>,
     /// Facts that a reader must know first. Each begins with the id of its finding.
@@ -114,6 +117,8 @@ pub struct Change {
     /// After Holm's correction over the cells of this metric and side.
     pub p_corrected: Option<f64>,
     pub significance: Significance,
+    /// How many pairs of runs it is of; null of sides that ran one after the other.
+    pub rounds: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -148,15 +153,18 @@ pub enum CompareError {
 
 /// Compares every later side with the first.
 pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, CompareError> {
-    let (sides, mut notes) = notes::whole_runs(sides);
+    // Cells are of all runs: one whose runs all failed is a cell that lacks a side.
+    let all = sides;
+    let (sides, mut notes) = notes::whole_runs(all);
     if let Some(empty) = sides.iter().find(|side| side.observations.is_empty()) {
         return Err(CompareError::NoWholeRun { side: empty.name.clone() });
     }
     let metrics = metrics(&sides, &rules.metrics)?;
-    let keys = cells::keys(&sides);
-    let (matched, lonely) = cells::matched(&sides, &keys);
+    let keys = cells::keys(all);
+    let (matched, rest) = cells::matched(all, &keys);
+    let lonely = cells::lonely(all, &rest);
     if matched.is_empty() {
-        return Err(CompareError::NothingInCommon(lonely.join("; ")));
+        return Err(CompareError::NothingInCommon(lonely.unwrap_or_default()));
     }
     let is_paired = |cell: &cells::CellRuns<'_>, side: usize| {
         rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
@@ -181,6 +189,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         metrics,
         costs: Vec::new(),
         cells: compared,
+        not_on_both_sides: rest.into_iter().map(|cell| cell.factors).collect(),
         differences: cells::context_differences(&sides, &keys),
         notes,
     })
@@ -215,13 +224,20 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
     let changes = (1..cell.sides.len())
         .map(|side| {
             let (a, b) = (&cell.sides[0], &cell.sides[side]);
-            let difference = if paired[side - 1] {
-                significance::paired(&rounds::pairs(a, b, metric))?
-            } else {
-                let (a, b) = (sides[0].as_ref()?, sides[side].as_ref()?);
-                significance::sequential(&a.values, &b.values)?
+            let rounds = paired[side - 1].then(|| rounds::pairs(a, b, metric));
+            let difference = match &rounds {
+                Some(rounds) => significance::paired(rounds)?,
+                None => {
+                    let (a, b) = (sides[0].as_ref()?, sides[side].as_ref()?);
+                    significance::sequential(&a.values, &b.values)?
+                }
             };
-            Some(Change { difference, p_corrected: None, significance: Significance::Unknown })
+            Some(Change {
+                difference,
+                p_corrected: None,
+                significance: Significance::Unknown,
+                rounds: rounds.map(|rounds| rounds.len()),
+            })
         })
         .collect();
     Some(ComparedFigure { metric: metric.to_owned(), sides, changes })
@@ -271,6 +287,17 @@ fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
     }
 }
 
+impl ComparedFigure {
+    /// The later sides, by their position, of whose runs some are in no round, each with the rounds
+    /// that were paired.
+    pub fn unpaired(&self) -> impl Iterator<Item = (usize, usize)> {
+        let runs = |side: usize| self.sides[side].as_ref().map_or(0, |known| known.values.len());
+        let changes = (1..).zip(&self.changes);
+        let paired = changes.filter_map(|(side, change)| Some((side, change.as_ref()?.rounds?)));
+        paired.filter(move |&(side, rounds)| rounds < runs(0).max(runs(side)))
+    }
+}
+
 impl Comparison {
     /// With what each line of each side costs, of the highest load within an objective.
     pub fn with_costs(mut self, sides: &[ComparedSide], objective: Option<&Objective>) -> Self {
@@ -293,11 +320,11 @@ impl Comparison {
         })
     }
 
-    /// True where any difference rests on sides that ran one after the other.
-    pub fn is_sequential(&self) -> bool {
+    /// True where any difference is by this method.
+    pub fn has(&self, method: Method) -> bool {
         let figures = self.cells.iter().flat_map(|cell| &cell.figures);
         let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());
-        changes.any(|change| change.difference.method == Method::Welch)
+        changes.any(|change| change.difference.method == method)
     }
 }
 

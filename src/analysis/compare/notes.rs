@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
-use super::{ComparedCell, ComparedSide, Significance};
+use super::{ComparedCell, ComparedFigure, ComparedSide, Figures, Significance};
 use crate::analysis::estimate::{Estimate, REPEATS_MIN};
+use crate::analysis::significance::NO_RATIO;
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::{and_more, windows};
 use crate::record::observation::{Observation, metric};
@@ -48,6 +49,8 @@ pub(super) fn of(
         windows::note(sides.iter().flat_map(|side| &side.observations)),
         drift(cells),
         single_runs(matched),
+        unpaired(sides, cells),
+        without_ratio(sides, cells),
         active_sets(matched),
         run_lengths(matched),
         uneven_endpoints(sides),
@@ -114,6 +117,40 @@ fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
             matched.len()
         )
     })
+}
+
+/// Their figures are in the means, and not in the change.
+fn unpaired(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+    let runs = |known: &Option<Figures>| known.as_ref().map_or(0, |known| known.values.len());
+    let shown = figures(cells).flat_map(|(place, figure)| {
+        figure.unpaired().map(move |(side, rounds)| {
+            let (a, b) = (runs(&figure.sides[0]), runs(&figure.sides[side]));
+            let (metric, name) = (&figure.metric, &sides[side].name);
+            format!("{name}, {place}: {metric} of {rounds} rounds, of {a} and {b} runs")
+        })
+    });
+    let advice = "; the change is of these rounds alone, the means are of all runs";
+    reported("unpaired", "", shown.collect(), advice)
+}
+
+fn without_ratio(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+    let shown = figures(cells).flat_map(|(place, figure)| {
+        let changes = (1..).zip(&figure.changes);
+        changes.filter_map(move |(side, change): (usize, _)| {
+            let why = change.as_ref()?.difference.unknown.as_ref()?;
+            let name = &sides[side].name;
+            (why == NO_RATIO).then(|| format!("{name}, {place}: {}", figure.metric))
+        })
+    });
+    let advice = format!(
+        "; {NO_RATIO}: the change is that of the rounds' means, its significance is unknown"
+    );
+    reported("no-ratio", "", shown.collect(), &advice)
+}
+
+/// All figures, each with the name of its cell.
+fn figures(cells: &[ComparedCell]) -> impl Iterator<Item = (String, &ComparedFigure)> {
+    cells.iter().flat_map(|cell| cell.figures.iter().map(|figure| (label(&cell.factors), figure)))
 }
 
 fn active_sets(matched: &[CellRuns<'_>]) -> Option<String> {

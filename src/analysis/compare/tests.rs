@@ -64,7 +64,7 @@ fn the_published_cost_of_compression() {
     drift: the sides were not run in turn, so whatever else changed between them (other load, temperature, a fuller drive) is in the difference too; where the change can be switched, run a sweep with the sides as an axis
     uneven-endpoints: table.csv row 9: node1 is -5.4 % off in piops; over 5 % from the mean of the endpoints: look at paths, caches and other load before trusting these runs
     ");
-    assert!(comparison.is_sequential());
+    assert!(comparison.has(Method::Welch));
 }
 
 #[test]
@@ -290,6 +290,60 @@ fn a_limit_fails_only_when_the_whole_interval_is_past_it() {
     insta::assert_snapshot!(single.because.join("\n"), @"all: -90.0 %, interval unknown");
     insta::assert_snapshot!(held(&slower, "piops < -5%").because.join("\n"), @"all: -20.0 %, interval -21.6 % to -18.3 %");
     assert_eq!(held(&slower, "read_us > 5%").outcome, LimitOutcome::Inconclusive);
+}
+
+#[test]
+fn a_cell_that_failed_on_one_side_is_no_pass() {
+    let of = |sessions: &str, status, piops: [f64; 3]| -> Vec<Observation> {
+        let run = |piops| Observation {
+            factors: vec![("sessions".into(), sessions.to_owned())],
+            status: Some(status),
+            ..with_piops(Observation::default(), piops)
+        };
+        piops.map(run).into()
+    };
+    let good = |sessions| of(sessions, Status::Complete, [100.0, 101.0, 99.0]);
+    let failed = of("16", Status::Failed, [1.0, 1.0, 1.0]);
+    let held = |a: &[Vec<Observation>], b: &[Vec<Observation>]| {
+        let sides = [side("a", a.concat()), side("b", b.concat())];
+        let comparison = compare(&sides, &Rules::default()).unwrap();
+        let held = hold(&"piops < -5%".parse().unwrap(), &comparison);
+        (held.outcome, held.because.join("; "), comparison.notes.join("; "))
+    };
+    let both = [good("8"), good("16")];
+    assert_eq!(held(&both, &both).0, LimitOutcome::Passed);
+    for b in [vec![good("8"), failed.clone()], vec![good("8")]] {
+        let (outcome, because, notes) = held(&both, &b);
+        assert_eq!(outcome, LimitOutcome::Inconclusive);
+        assert_eq!(because, "SESSIONS 16: not measured on both sides");
+        assert!(notes.contains("not-on-both-sides: SESSIONS 16 (only in a)"), "{notes}");
+    }
+    let (outcome, _, notes) = held(&[good("8"), failed.clone()], &[good("8"), failed.clone()]);
+    assert_eq!(outcome, LimitOutcome::Inconclusive);
+    assert!(notes.contains("SESSIONS 16 (no whole run on any side)"), "{notes}");
+    // What is past the limit fails all the same.
+    let slow = of("8", Status::Complete, [50.0, 51.0, 49.0]);
+    assert_eq!(held(&both, &[slow, failed]).0, LimitOutcome::Failed);
+}
+
+/// Plain runs have no series: a run that was called off with other settings makes no cells.
+#[test]
+fn a_run_that_cannot_be_used_does_not_tell_runs_apart() {
+    let of = |pct: &str, status, piops| Observation {
+        context: BTreeMap::from([("update_pct".to_owned(), pct.to_owned())]),
+        status: Some(status),
+        ..with_piops(Observation::default(), piops)
+    };
+    let called_off = of("20", Status::Interrupted, 1.0);
+    let damaged = Observation::of_damaged(std::path::Path::new("some/run"));
+    let sides = [
+        side("a", vec![of("20", Status::Complete, 100.0)]),
+        side("b", vec![of("30", Status::Complete, 90.0), called_off, damaged]),
+    ];
+    let comparison = compare(&sides, &Rules::default()).unwrap();
+    assert_eq!((comparison.cells.len(), comparison.not_on_both_sides.len()), (1, 0));
+    let left_out = " (it was interrupted); some/run (its record cannot be read)";
+    assert!(comparison.notes[0].contains(left_out), "{:?}", comparison.notes);
 }
 
 #[test]

@@ -97,15 +97,16 @@ fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
     }
 }
 
+/// A figure that one of the repeats does not know is no figure of the point.
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     let mut repeats = repeats.to_vec();
     repeats.sort_by_key(|seen| seen.repeat);
-    let all = |name: &str| -> Vec<f64> { repeats.iter().filter_map(|s| s.metric(name)).collect() };
-    let plain = |name: &str| Estimate::of(all(name));
-    let percentile = |name: &str| Estimate::of_percentile(all(name));
+    let all = |name: &str| -> Option<Vec<f64>> { repeats.iter().map(|s| s.metric(name)).collect() };
+    let plain = |name: &str| Estimate::of(all(name)?);
+    let percentile = |name: &str| Estimate::of_percentile(all(name)?);
     let names = repeats.iter().flat_map(|seen| seen.metrics.keys());
     let means: BTreeMap<String, f64> =
-        names.filter_map(|name| Some((name.clone(), estimate::mean(&all(name))?))).collect();
+        names.filter_map(|name| Some((name.clone(), estimate::mean(&all(name)?)?))).collect();
     Point {
         sessions,
         sources: repeats.iter().map(|seen| seen.source.clone()).collect(),

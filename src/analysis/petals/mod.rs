@@ -112,7 +112,8 @@ impl Petals {
         let Some(objective) = objective else { return self };
         for line in &mut self.lines {
             line.within_objective = shape::highest(&line.points, |point| {
-                point.figure(objective.metric()).is_some_and(|value| objective.is_met(value))
+                let value = objective.figure(|name| point.figure(name));
+                value.is_some_and(|value| objective.is_met(value))
             });
         }
         self

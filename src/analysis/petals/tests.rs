@@ -85,6 +85,16 @@ fn equal_factors_are_repeats_and_other_factors_other_lines() {
 }
 
 #[test]
+fn a_figure_that_one_repeat_does_not_know_is_none_of_the_point() {
+    let mut runs = thrice(&[(8, 1000.0, 100.0)]);
+    runs[1].metrics.remove(metric::PIOPS);
+    let point = &Petals::of(&runs).lines[0].points[0];
+    assert_eq!((&point.piops, point.figure(metric::PIOPS)), (&None, None));
+    assert_eq!(point.read_us.as_ref().map(|read_us| read_us.values.len()), Some(3));
+    assert!(point.figure(metric::READ_US).is_some());
+}
+
+#[test]
 fn cells_of_other_active_data_are_never_joined() {
     let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
     for observation in &mut observations {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use time::{Duration, PrimitiveDateTime, UtcOffset};
+use time::PrimitiveDateTime;
 
 use super::parts::SourcePart;
 use crate::record::profile::{Clock, Input, ProfileInterval, time_text};
@@ -15,8 +15,7 @@ const LATENCY: &str = "io_latency_us of the whole run, the same in every interva
 /// The part that a run gives, in intervals of about `every_s` seconds.
 pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
     let summary = &run.summary;
-    let begin = moment::parse(&summary.started_at).map(|at| at.to_offset(UtcOffset::UTC));
-    let begin = begin.map(|at| PrimitiveDateTime::new(at.date(), at.time()));
+    let begin = moment::parse(&summary.started_at);
     let mut input = Input {
         name: name.to_owned(),
         kind: "petal_run".to_owned(),
@@ -29,7 +28,8 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
     let mut intervals = Vec::new();
     for chunk in chunks(seconds, every_s) {
         let Some(first) = chunk.first() else { continue };
-        let at = begin.map(|begin| begin + Duration::seconds_f64(first.from_s));
+        let at = begin.map(|begin| moment::after(begin, first.from_s));
+        let at = at.map(|at| PrimitiveDateTime::new(at.date(), at.time()));
         match of_seconds(chunk, at) {
             Some(interval) => {
                 intervals.push(ProfileInterval { latency_us: latency_us.clone(), ..interval });
@@ -153,6 +153,14 @@ mod tests {
             part.intervals.iter().map(|it| it.per_second[&WorkCount::Commits] * it.length_s).sum();
         let counted: u64 = run.details.timeline.iter().map(|second| second.ops.update).sum();
         assert!((updates - counted as f64).abs() < 1e-6 && counted > 0);
+    }
+
+    #[test]
+    fn no_second_is_too_late() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline[0].from_s = 1e12;
+        let part = part("run", &run, 25.0);
+        assert_eq!(part.intervals[0].begin.as_deref(), Some("9999-12-31T23:59:59"));
     }
 
     #[test]

@@ -47,13 +47,21 @@ pub struct TrialMeasurements {
 }
 
 impl TrialMeasurements {
-    /// Adds the redo per row that an earlier trial measured under the other REDO_STRESS.
+    /// Adds what an earlier trial measured and this one does not tell: redo per row under the other
+    /// REDO_STRESS, and what had too few rows now.
     pub fn after(self, earlier: Option<&Self>) -> Self {
-        let of_other = earlier.and_then(|earlier| match earlier.redo_stress == self.redo_stress {
-            true => earlier.other_redo_per_row,
-            false => earlier.redo_per_row,
-        });
-        Self { other_redo_per_row: of_other, ..self }
+        let Some(earlier) = earlier else { return self };
+        let other = |redo_stress| match redo_stress {
+            RedoStress::Lite => RedoStress::Heavy,
+            RedoStress::Heavy => RedoStress::Lite,
+        };
+        Self {
+            reads: self.reads.or(earlier.reads),
+            writes_per_row: self.writes_per_row.or(earlier.writes_per_row),
+            redo_per_row: self.redo_per_row.or(earlier.redo_of(self.redo_stress)),
+            other_redo_per_row: earlier.redo_of(other(self.redo_stress)),
+            ..self
+        }
     }
 
     /// Bytes of log for each row that UPDATEs changed; None of a kind that was not tried.
@@ -128,6 +136,24 @@ mod tests {
         unseen.summary.rows.update = ROWS_MIN - 1;
         let found = TrialMeasurements::of(&unseen);
         assert_eq!((found.redo_per_row, found.writes_per_row), (None, None));
+    }
+
+    #[test]
+    fn a_trial_of_few_rows_leaves_what_the_one_before_it_told() {
+        let found = TrialMeasurements::of(&fixture::mixed_run());
+        let few = TrialMeasurements {
+            reads: None,
+            writes_per_row: None,
+            redo_per_row: None,
+            ..found.clone()
+        };
+        assert_eq!(few.clone().after(Some(&found)), found);
+        let heavy = TrialMeasurements { redo_stress: RedoStress::Heavy, ..few };
+        let both = heavy.after(Some(&found));
+        assert_eq!(
+            (both.redo_of(RedoStress::Lite), both.redo_of(RedoStress::Heavy)),
+            (found.redo_per_row, None)
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Turns a profile into operations of petal's own: rates, work units and redo of an open loop, and
-//! what they do not imitate. The one place that knows; [`measured`] tells what a trial found.
+//! what they do not imitate. The one place that knows; [`measured`] tells what a trial found,
+//! [`delivered`] what a run did of the load.
 
+pub mod delivered;
 pub mod measured;
 mod words;
 
@@ -70,8 +72,10 @@ pub struct ReplayPlan {
     pub select_rate: RateOverTime,
     pub update_rate: RateOverTime,
     pub scan_rate: RateOverTime,
-    /// Rates per second that the target should reach at a scale of 1, as far as a trial found them.
+    /// Rates per second that the target should reach at a scale of 1.
     pub expected: BTreeMap<WorkCount, f64>,
+    /// Those of them that no trial told: one block for each row, and redo by the width of the columns.
+    pub assumed: Vec<WorkCount>,
     pub of: ReplayOf,
 }
 
@@ -164,11 +168,13 @@ pub fn plan(
             scans_per_s(interval.rate(WorkCount::MultiBlockReadBlocks).unwrap_or(0.0))
         }),
         expected: BTreeMap::new(),
+        assumed: Vec::new(),
         of,
     };
     // Of several intervals the mean of what each leaves to SELECTs.
     let selects = weighted(&intervals, &selects_of);
-    plan.expected = expected(&plan, (selects, scans_per_s(1.0) > 0.0), trial);
+    (plan.expected, plan.assumed) =
+        expected(&plan, (selects, scans_per_s(1.0) > 0.0), ground, trial);
     plan.of.how = words::how(&plan, selects, trial);
     plan.of.not_imitated = words::not_imitated(&plan, profile, ground, trial);
     Ok(plan)
@@ -258,33 +264,42 @@ fn redo_per_commit(of: &ReplayOf) -> Option<f64> {
     Some(of.rate(WorkCount::RedoBytes)? / commits)
 }
 
-/// What the target will do, by what it did in the trial for each row; a figure that the trial did
-/// not tell is not there.
+/// What the target will do, by what it did in the trial for each row; and the figures that a trial
+/// did not tell.
 fn expected(
     plan: &ReplayPlan,
     (selects, scans): (f64, bool),
+    ground: &Ground,
     trial: Option<&TrialMeasurements>,
-) -> BTreeMap<WorkCount, f64> {
+) -> (BTreeMap<WorkCount, f64>, Vec<WorkCount>) {
     let commits = plan.of.rate(WorkCount::Commits).unwrap_or(0.0);
     let updated = commits * f64::from(plan.update_work_unit);
     let mut expected = BTreeMap::from([(WorkCount::Commits, commits)]);
     if scans && let Some(blocks) = plan.of.rate(WorkCount::MultiBlockReadBlocks) {
         expected.insert(WorkCount::MultiBlockReadBlocks, blocks);
     }
-    let Some(trial) = trial else { return expected };
-    if let Some(cost) = trial.reads {
-        let of_updates = commits * cost.of(f64::from(plan.update_work_unit));
-        let reads = selects * cost.of(f64::from(plan.work_unit)) + of_updates;
-        expected.insert(WorkCount::SingleBlockReads, reads);
-    }
-    let per_row = [
-        (WorkCount::BlockWrites, trial.writes_per_row, updated),
-        (WorkCount::RedoBytes, trial.redo_of(plan.redo_stress), updated),
+    let cost = trial.and_then(|trial| trial.reads);
+    let reads = |rows: u32| cost.unwrap_or(ReadCost::PLAIN).of(f64::from(rows));
+    let writes = trial.and_then(|trial| trial.writes_per_row);
+    let redo = trial.and_then(|trial| trial.redo_of(plan.redo_stress));
+    expected.extend([
+        (
+            WorkCount::SingleBlockReads,
+            selects * reads(plan.work_unit) + commits * reads(plan.update_work_unit),
+        ),
+        (WorkCount::BlockWrites, updated * writes.unwrap_or(1.0)),
+        (
+            WorkCount::RedoBytes,
+            updated * redo.unwrap_or_else(|| redo_guess(plan.redo_stress, ground)),
+        ),
+    ]);
+    let found = [
+        (WorkCount::SingleBlockReads, cost.is_some()),
+        (WorkCount::BlockWrites, writes.is_some()),
+        (WorkCount::RedoBytes, redo.is_some()),
     ];
-    for (figure, found, rows) in per_row {
-        expected.extend(found.map(|found| (figure, found * rows)));
-    }
-    expected
+    let unknown = found.into_iter().filter(|(_, is_found)| !is_found);
+    (expected, unknown.map(|(figure, _)| figure).collect())
 }
 
 impl ReplayPlan {
@@ -321,6 +336,7 @@ impl ReplayPlan {
             update_rate: rate("update_rate")?,
             scan_rate: rate("scan_rate")?,
             expected: BTreeMap::new(),
+            assumed: Vec::new(),
             of: self.of.clone(),
         })
     }

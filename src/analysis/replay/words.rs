@@ -1,7 +1,7 @@
 //! A plan in words: how a profile becomes operations, and what they leave out.
 
 use super::measured::TrialMeasurements;
-use super::{Ground, Played, ReplayPlan, redo_guess, redo_per_commit};
+use super::{Ground, Played, ReplayPlan, redo_per_commit};
 use crate::record::profile::Profile;
 use crate::record::replay::ReplayOf;
 use crate::settings::RedoStress;
@@ -120,14 +120,7 @@ pub fn not_imitated(
         Some(_) => {}
         None => lines.push("production's block size is not known: the target's is taken for it".into()),
     }
-    if trial.is_none() {
-        lines.extend(redo_before_trial(plan, ground));
-        lines.push(
-            "without a trial it is not known how many blocks the target reads and writes for each \
-             row: one is assumed"
-                .to_owned(),
-        );
-    }
+    lines.extend(assumed(plan, trial.is_some()));
     lines
 }
 
@@ -145,13 +138,16 @@ fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&TrialMeasurements>) 
             )
         }
         WorkCount::BlockWrites => match trial
-            .is_some_and(|trial| trial.usable_writes_per_row().is_none())
+            .is_some_and(|it| it.writes_per_row.is_some() && it.usable_writes_per_row().is_none())
         {
             true => ": in the trial the target put writes off, which a longer run pays".to_owned(),
             false => {
                 format!(": each UPDATE changes a whole number of blocks, {}", plan.update_work_unit)
             }
         },
+        WorkCount::RedoBytes if plan.assumed.contains(&figure) => {
+            ": guessed by the width of the columns that UPDATEs change".to_owned()
+        }
         WorkCount::RedoBytes => ": the target logs so much for the same changes".to_owned(),
         _ => String::new(),
     }
@@ -187,12 +183,18 @@ fn unknown_figures(of: &ReplayOf) -> Vec<String> {
     lines
 }
 
-/// By the width of the columns, which is a guess.
-fn redo_before_trial(plan: &ReplayPlan, ground: &Ground) -> Option<String> {
-    let wanted = redo_per_commit(&plan.of).filter(|bytes| *bytes > 0.0)?;
-    let guess = redo_guess(plan.redo_stress, ground) * f64::from(plan.update_work_unit);
-    Some(format!(
-        "redo: about {:.1}x of production's, guessed by the width of the columns that UPDATEs change",
-        guess / wanted
-    ))
+/// What stands in for figures that no trial told.
+fn assumed(plan: &ReplayPlan, was_tried: bool) -> Option<String> {
+    let figures: Vec<&str> = plan.assumed.iter().map(|figure| figure.words()).collect();
+    let why = match was_tried {
+        true => "the trial was too small to tell of",
+        false => "no trial told of",
+    };
+    (!figures.is_empty()).then(|| {
+        format!(
+            "{why} {}: expected is one block read and written for each row, and redo by the width of \
+             the columns that UPDATEs change",
+            figures.join(", ")
+        )
+    })
 }

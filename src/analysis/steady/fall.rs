@@ -255,7 +255,7 @@ impl Stretches<'_> {
     fn cache(&self) -> Option<String> {
         let (early, late) = self.ratio(|s| s.io?.physical_read_requests, |s| Some(s.ops.total))?;
         (late > early * SAME).then(|| {
-            format!("cache: an operation read {late:.1} blocks from storage, {early:.1} before")
+            format!("cache: an operation made {late:.1} reads from storage, {early:.1} before")
         })
     }
 
@@ -438,7 +438,7 @@ mod tests {
             let reads = Some(second.ops.total * each);
             second.io = Some(IoCounts { physical_read_requests: reads, ..IoCounts::default() });
         });
-        insta::assert_snapshot!(reported.join("\n"), @"cache: an operation read 60.0 blocks from storage, 30.0 before");
+        insta::assert_snapshot!(reported.join("\n"), @"cache: an operation made 60.0 reads from storage, 30.0 before");
     }
 
     #[test]

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_run_that_settled_says_from_when_on() {
         let run = run_over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
-        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation read 65.0 blocks from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
+        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation made 65.0 reads from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
         assert!(found(&run)[0].advice.contains("WARM_UP"));
     }
 
@@ -257,7 +257,7 @@ mod tests {
     fn a_cliff_near_the_end_has_no_steady_stretch_after_it() {
         let run = run_over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
         insta::assert_snapshot!(messages(&run), @"
-        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation read 260.4 blocks from storage, 65.0 before
+        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation made 260.4 reads from storage, 65.0 before
         stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record stands out in them
         ");
         assert!(found(&run)[0].advice.contains("do not quote the mean"));

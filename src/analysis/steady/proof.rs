@@ -36,15 +36,14 @@ pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
         return None;
     }
     let sums = Sums::of(timeline);
-    LONGER.iter().find_map(|factor| {
-        let from_s = to_s - terms.window_s * WINDOWS as f64 * factor;
-        if from_s < terms.warm_up_s {
-            return None;
-        }
-        let windows = sums.windows(from_s, to_s);
-        let has_cycles = !terms.writes || windows.have_cycles() == Some(true);
-        (windows.is_steady() && windows.mean() > 0.0 && has_cycles).then_some(from_s)
-    })
+    let begins = LONGER.iter().map(|factor| to_s - terms.window_s * WINDOWS as f64 * factor);
+    let mut windows = begins
+        .take_while(|from_s| *from_s >= terms.warm_up_s)
+        .map(|from_s| (from_s, sums.windows(from_s, to_s)));
+    // The shortest that show whole cycles: longer ones would hide what fell lately.
+    let (from_s, windows) =
+        windows.find(|(_, windows)| !terms.writes || windows.have_cycles() == Some(true))?;
+    (windows.is_steady() && windows.mean() > 0.0).then_some(from_s)
 }
 
 /// Data blocks and log that the database wrote so far, at least: a second that does not say adds
@@ -105,6 +104,17 @@ mod tests {
         let end = ends_at(&timeline(&rates, 20), &READS).unwrap();
         // The first window may hold a little of the time before.
         assert!((480..=500).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn longer_windows_do_not_hide_a_cliff_just_before_the_volume() {
+        let rates: Vec<u64> = [vec![1000; 1500], vec![450; 900]].concat();
+        let writes =
+            Terms { window_s: 60.0, warm_up_s: 0.0, writes: true, volume_bytes: 3120 * MB };
+        let end = ends_at(&timeline(&rates, 20), &writes).unwrap();
+        assert!((1780..=1800).contains(&end), "{end}");
+        let reads = Terms { writes: false, ..writes };
+        assert_eq!(proven(&timeline(&rates, 20)[..1560], &reads), None);
     }
 
     #[test]

@@ -15,10 +15,12 @@ fn ledger(commits: Vec<Acknowledged>) -> Ledger {
             opened_at: String::new(),
             stamp_mask: 0x1234_5678_9abc,
             sessions: 4,
+            share: None,
             heavy: false,
             rows: ROWS,
             schemas: vec![LedgerSchema { number: 1, load: String::new() }],
         },
+        shares: BTreeSet::new(),
         commits,
         ending: Ending::Whole,
         trigger_utc_us: Some(1_700_000_000_000_000),
@@ -139,9 +141,36 @@ fn versions_of_other_runs_are_older_and_reported() {
             "2023-11-14T22:13:20Z",
         ),
         before_last_ms: 0.0,
-        found: "what was there before the run",
+        found: "a version of another run",
     }
     "#);
+    assert_eq!(verdict.lost[1].found, "the row as it was loaded");
+    let mut survival = Survival::new(&ledger);
+    survival.missing(1, 1);
+    assert_eq!(survival.judge("db", None).lost[0].found, "no row");
+}
+
+#[test]
+fn what_another_host_acknowledged_is_judged_by_its_own_ledger() {
+    // Sessions 1 and 3 are of share 1; the last commit of each row is session 1's.
+    let late = 2 * HOSTS_APART_NS;
+    let commits = vec![commit(1, 3, 1, (late, late + 5)), commit(1, 4, 3, (600, late + 9))];
+    let mut share = ledger(commits.clone());
+    share.header.share = Some(Share { number: 1, of: 2 });
+    share.shares = [1].into();
+    let held = [[Some((2, 7)); 2], [Some((2, 8)); 2]].concat();
+    let alone = judged(&share, &held);
+    assert_eq!((alone.lost_commits, alone.missing_share_rows), (0, 4));
+    assert_eq!((alone.unacknowledged_rows, alone.missing_shares), (0, vec!["2/2".to_owned()]));
+    let others = [commit(2, 7, 1, (50, 60)), commit(2, 8, 3, (70, 80))];
+    let mut both = ledger([&commits[..], &others].concat());
+    (both.header.share, both.shares) = (share.header.share, [1, 2].into());
+    // The second commit began after the other host's was over, but by another clock.
+    let merged = judged(&both, &held);
+    assert_eq!((merged.lost_commits, merged.lost_rows, merged.missing_share_rows), (1, 2, 0));
+    assert!(merged.missing_shares.is_empty());
+    both.header.share = None;
+    assert_eq!(lost(&both, &held), (2, 4));
 }
 
 #[test]

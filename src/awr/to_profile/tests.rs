@@ -116,3 +116,18 @@ fn reports_of_other_databases_are_not_mixed() {
     let why = profile(vec![part(&sample("awr_19c.html")), part(&other)]);
     assert!(why.unwrap_err().to_string().contains("several databases"));
 }
+
+/// Several names of single-block reads begin alike, and a text cuts them there.
+#[test]
+fn an_event_whose_name_was_cut_counts_once() {
+    let text = include_str!("../../../tests/data/awr/awr_12c.txt");
+    let cut = text.replace("db file sequential read   ", "cell single block physical");
+    assert_ne!(cut, text);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("exadata.txt");
+    std::fs::write(&path, cut).unwrap();
+    let reads = |report: &Report| part(report).intervals[0].rate(WorkCount::SingleBlockReads);
+    let exadata = read(&path).reports.remove(0).unwrap();
+    assert!(reads(&exadata).is_some());
+    assert_eq!(reads(&exadata), reads(&sample("awr_12c.txt")));
+}

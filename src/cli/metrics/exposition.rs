@@ -1,5 +1,5 @@
 //! The names of the metrics, and how each is made of what is known. All carry the labels `run`,
-//! `engine` and `cell`; none of them holds a URL.
+//! `engine` and `cell`: a run's own, also while the next one settles. None of them holds a URL.
 
 use std::fmt::Error;
 
@@ -10,6 +10,8 @@ use prometheus_client::registry::Registry;
 
 use super::{Metrics, MetricsState, RunState};
 use crate::engine::ProgressUnit;
+use crate::record::Finding;
+use crate::runner::Subject;
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::Latencies;
 use crate::workload::op::Kind;
@@ -118,21 +120,24 @@ fn buckets(latencies: &Latencies) -> Vec<(f64, u64)> {
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let state = self.0.lock();
-        let subject = &state.subject;
-        let common = [
-            ("run", subject.run.clone()),
-            ("engine", subject.engine.to_owned()),
-            ("cell", subject.cell.to_string()),
-        ];
-        let mut writer = MetricsWriter { encoder, common };
+        let mut writer = MetricsWriter { encoder, common: common(&state.subject) };
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         writer.gauge("petal_build", "The petal that serves this", &version, 1.0)?;
         phase(&mut writer, &state)?;
-        if let Some(run) = &state.run {
-            self::run(&mut writer, run)?;
-        }
-        findings(&mut writer, &state)
+        let Some(run) = &state.run else { return Ok(()) };
+        writer.common = common(&run.subject);
+        self::run(&mut writer, run)?;
+        findings(&mut writer, &run.findings)
     }
+}
+
+/// The labels of all metrics of a piece of work.
+fn common(subject: &Subject) -> [Label<'static>; 3] {
+    [
+        ("run", subject.run.clone()),
+        ("engine", subject.engine.to_owned()),
+        ("cell", subject.cell.to_string()),
+    ]
 }
 
 fn phase(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), Error> {
@@ -193,13 +198,12 @@ fn run(writer: &mut MetricsWriter<'_>, run: &RunState) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of the run that ended last; while one is on, none.
-fn findings(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), Error> {
-    if state.findings.is_empty() {
+/// Of the run that was judged last, until the next one is triggered.
+fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), Error> {
+    if findings.is_empty() {
         return Ok(());
     }
-    let labels: Vec<Vec<Label<'_>>> = state
-        .findings
+    let labels: Vec<Vec<Label<'_>>> = findings
         .iter()
         .map(|finding| writer.labels(&[("id", &finding.id), ("severity", finding.severity.name())]))
         .collect();
@@ -212,8 +216,8 @@ fn findings(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Second;
-    use crate::runner::{Subject, Watch as _};
+    use crate::record::{Second, Severity};
+    use crate::runner::Watch as _;
     use crate::stats::timeline::Tally;
 
     #[test]
@@ -262,6 +266,44 @@ mod tests {
         let bounds = ["0.000001", "0.000002", "0.000004", "0.004096", "67.108864", "+Inf"];
         assert_eq!(bounds.map(bucket), ["1", "1", "2", "3", "3", "4"]);
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_run_is_served_to_its_end_and_until_the_next_one_is_triggered() {
+        let metrics = Metrics(Default::default());
+        let subject = |cell| Subject { engine: "sqlite", run: format!("r{cell}"), cell };
+        let totals = |ops| Tally { ops: [ops, 0, 0], ..Tally::default() };
+        let io = IoCounts { physical_read_requests: Some(7), ..IoCounts::default() };
+        let second = |from_s, length_s, io| Second { from_s, length_s, io, ..Second::default() };
+        metrics.begins(&subject(1));
+        metrics.triggered(8, 2.0);
+        metrics.second(&second(0.0, 1.0, Some(io)), &totals(5), 1.0);
+        metrics.ended(&[second(1.0, 1.0, Some(io)), second(2.0, 0.25, None)], &totals(9));
+        metrics.judged(&[Finding {
+            id: "steal".into(),
+            severity: Severity::Warning,
+            message: String::new(),
+            advice: String::new(),
+            evidence: Default::default(),
+        }]);
+        let at_the_end = [
+            "petal_run_elapsed_seconds{run=\"r1\",engine=\"sqlite\",cell=\"1\"} 2.25",
+            "petal_sessions{run=\"r1\",engine=\"sqlite\",cell=\"1\"} 0",
+            "petal_operations_total{run=\"r1\",engine=\"sqlite\",cell=\"1\",kind=\"select\"} 9",
+            "physical_read_requests_total{run=\"r1\",engine=\"sqlite\",cell=\"1\"} 14",
+            "petal_finding{run=\"r1\",engine=\"sqlite\",cell=\"1\",id=\"steal\"",
+        ];
+        let shows = |metrics: &Metrics| {
+            let text = text(metrics).unwrap();
+            at_the_end.iter().for_each(|line| assert!(text.contains(line), "{line}: {text}"));
+        };
+        shows(&metrics);
+        metrics.begins(&subject(2));
+        shows(&metrics);
+        assert!(text(&metrics).unwrap().contains("petal_build{run=\"r2\""));
+        metrics.triggered(8, 2.0);
+        let text = text(&metrics).unwrap();
+        assert!(!text.contains("petal_finding") && !text.contains("r1"), "{text}");
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub struct Metrics(Arc<Mutex<MetricsState>>);
 struct MetricsState {
     subject: Subject,
     phase: Option<Phase>,
+    /// The run that was triggered last, also while the next one settles.
     run: Option<RunState>,
-    findings: Vec<Finding>,
 }
 
 #[derive(Debug)]
@@ -77,6 +77,7 @@ struct Phase {
 /// A run since its trigger.
 #[derive(Debug, Default)]
 struct RunState {
+    subject: Subject,
     planned_s: f64,
     elapsed_s: f64,
     sessions: u32,
@@ -85,6 +86,24 @@ struct RunState {
     io: Option<IoCounts>,
     device: Option<DeviceCounts>,
     cpu: Option<CpuShare>,
+    findings: Vec<Finding>,
+}
+
+impl RunState {
+    fn add(&mut self, second: &Second) {
+        self.elapsed_s = second.from_s + second.length_s;
+        self.sessions = second.sessions;
+        self.cpu = second.cpu;
+        let is_counted = second.io.is_some() || second.device.is_some();
+        if second.from_s == 0.0 {
+            (self.io, self.device) = (second.io, second.device);
+        } else if second.length_s >= 1.0 || is_counted {
+            // A total of which a second is missing is none. The short rest of a run may have no
+            // counts of its own: the totals then end before it.
+            self.io = self.io.zip(second.io).map(|(sum, new)| sum.plus(&new));
+            self.device = self.device.zip(second.device).map(|(sum, new)| sum.plus(&new));
+        }
+    }
 }
 
 impl Progress for Metrics {
@@ -103,7 +122,8 @@ impl Progress for Metrics {
 
 impl Watch for Metrics {
     fn begins(&self, subject: &Subject) {
-        *self.0.lock() = MetricsState { subject: subject.clone(), ..MetricsState::default() };
+        let mut state = self.0.lock();
+        (state.subject, state.phase) = (subject.clone(), None);
     }
 
     fn triggered(&self, sessions: u32, planned_s: f64) {
@@ -114,36 +134,33 @@ impl Watch for Metrics {
             total: planned_s as u64,
             unit: ProgressUnit::Items,
         });
-        state.run = Some(RunState { planned_s, sessions, ..RunState::default() });
+        let subject = state.subject.clone();
+        state.run = Some(RunState { subject, planned_s, sessions, ..RunState::default() });
     }
 
     fn second(&self, second: &Second, so_far: &Tally, _: f64) {
         let mut state = self.0.lock();
-        let is_first = second.from_s == 0.0;
-        let elapsed_s = second.from_s + second.length_s;
         if let Some(phase) = &mut state.phase {
-            phase.done = elapsed_s as u64;
+            phase.done = (second.from_s + second.length_s) as u64;
         }
         let Some(run) = &mut state.run else { return };
-        run.elapsed_s = elapsed_s;
-        run.sessions = second.sessions;
+        run.add(second);
         run.totals = so_far.clone();
-        run.cpu = second.cpu;
-        // A total of which a second is missing is none.
-        if is_first {
-            (run.io, run.device) = (second.io, second.device);
-        } else {
-            run.io = run.io.zip(second.io).map(|(sum, new)| sum.plus(&new));
-            run.device = run.device.zip(second.device).map(|(sum, new)| sum.plus(&new));
-        }
     }
 
-    fn ended(&self) {
-        self.0.lock().phase = None;
+    fn ended(&self, last: &[Second], total: &Tally) {
+        let mut state = self.0.lock();
+        state.phase = None;
+        let Some(run) = &mut state.run else { return };
+        last.iter().for_each(|second| run.add(second));
+        run.totals = total.clone();
+        (run.sessions, run.cpu) = (0, None);
     }
 
     fn judged(&self, findings: &[Finding]) {
-        self.0.lock().findings = findings.to_vec();
+        if let Some(run) = &mut self.0.lock().run {
+            run.findings = findings.to_vec();
+        }
     }
 }
 

@@ -213,6 +213,8 @@ impl SchemaArea {
             block_size,
             bytes: self.rows * block_size,
             index_bytes: 0,
+            filler: Some(self.filler.clone()),
+            unique_index: None,
         }
     }
 }

@@ -25,11 +25,14 @@ const SETTINGS: [&str; 10] = [
     "binlog_row_image",
     "max_connections",
     "performance_schema",
-    "optimizer_switch",
+    SWITCHES,
     "wsrep_on",
     "wsrep_slave_threads",
     "version_comment",
 ];
+
+/// The optimizer's many switches in one setting.
+const SWITCHES: &str = "optimizer_switch";
 
 /// Settings that name folders which may be elsewhere than `datadir`.
 const FOLDERS: [&str; 4] =
@@ -117,8 +120,12 @@ fn listed(
     more: Vec<(String, String)>,
 ) -> Vec<(String, String)> {
     let names = storage.texts().settings.iter().chain(&SETTINGS);
-    let mut listed: Vec<(String, String)> =
-        names.filter_map(|name| Some(((*name).to_owned(), settings.get(*name)?.clone()))).collect();
+    let stated = |name: &&str| {
+        let value = settings.get(*name)?;
+        let value = if *name == SWITCHES { range_switches(value) } else { value.clone() };
+        Some(((*name).to_owned(), value))
+    };
+    let mut listed: Vec<(String, String)> = names.filter_map(stated).collect();
     listed.push(("storage_engine".to_owned(), storage.texts().name.to_owned()));
     listed.extend(more);
     let isolation = "READ-COMMITTED (set by petal)";
@@ -133,6 +140,14 @@ fn listed(
     listed
 }
 
+/// Those of the optimizer's switches that bear on a read of a range of keys.
+fn range_switches(all: &str) -> String {
+    let bears = |switch: &&str| {
+        ["mrr", "index_condition_pushdown"].iter().any(|name| switch.starts_with(name))
+    };
+    all.split(',').filter(bears).collect::<Vec<_>>().join(",")
+}
+
 /// Folders of data and log where they can be seen from here; empty where they cannot.
 fn data_files(settings: &ServerSettings) -> Vec<PathBuf> {
     let Some(data) = settings.get("datadir").map(Path::new).filter(|data| data.is_dir()) else {
@@ -145,4 +160,16 @@ fn data_files(settings: &ServerSettings) -> Vec<PathBuf> {
         folders.extend(folder.into_iter().filter(|folder| !folder.starts_with(data)));
     }
     folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_of_other_plans_are_left_out() {
+        let all =
+            "index_merge=on,index_condition_pushdown=on,mrr=off,mrr_cost_based=on,hash_join=on";
+        assert_eq!(range_switches(all), "index_condition_pushdown=on,mrr=off,mrr_cost_based=on");
+    }
 }

@@ -12,6 +12,7 @@ use super::errors::AtServer as _;
 use super::schema;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::server::servers;
 use crate::engine::{EngineError, Result};
 
 /// Runs on one database at once.
@@ -130,11 +131,7 @@ impl DataUse for TablesInUse {
                 now.at(&self.endpoint.name, "looking for petal's tables")?
             }
         };
-        Ok(self.tables.iter().find_map(|(name, made)| match now.get(name) {
-            Some(now) if now == made => None,
-            Some(_) => Some(format!("{}: {name} is another table now", self.endpoint.name)),
-            None => Some(format!("{}: {name} was dropped", self.endpoint.name)),
-        }))
+        Ok(servers::vanished(&self.endpoint.name, &self.tables, &now))
     }
 }
 

@@ -13,9 +13,6 @@ use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 
-/// Counters, the lock of a run, and whoever connects between two steps.
-const PETALS_OWN: i64 = 4;
-
 /// The servers that the URL and SLOB's parameters name.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let of = |service: Option<&str>| {
@@ -25,8 +22,8 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
 }
 
-/// Connections that are left for this user, petal's own aside.
-pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
+/// Connections that are left for this user.
+pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     let (mut client, server) = (endpoint.connect()?, &endpoint.name);
     let doing = "asking how many sessions it admits";
     let (limit, own_limit): (i64, i64) =
@@ -35,8 +32,7 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
         client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").at(server, doing)?;
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
-    let free = if own_limit > 0 { free.min(own_limit) } else { free };
-    Ok(u32::try_from((free - PETALS_OWN).max(0)).unwrap_or(u32::MAX))
+    Ok(if own_limit > 0 { free.min(own_limit) } else { free })
 }
 
 /// The server's process, where it runs on this host and is not in a container.
@@ -51,15 +47,6 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
     let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
     is_server.then_some(ServerProcesses { parent, log_writer: None })
-}
-
-/// The processes of all servers, each once; empty where one cannot be seen.
-pub fn processes_of_all(endpoints: &[Endpoint]) -> Vec<ServerProcesses> {
-    let found: Option<Vec<_>> = endpoints.iter().map(processes).collect();
-    let mut all = found.unwrap_or_default();
-    all.sort_by_key(|server| server.parent);
-    all.dedup();
-    all
 }
 
 /// How many seconds the server's clock is ahead of this host's.

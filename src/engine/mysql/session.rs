@@ -33,6 +33,8 @@ impl MysqlSession {
             .at(&server, "asking for its cluster")?
             .first()
             .is_some_and(|(_, value)| value == "ON");
+        let version: String =
+            client.query_one("SELECT VERSION()").at(&server, "asking for its version")?;
         let (id, killer) = (client.id(), endpoint.clone());
         let control = SessionControl::new(client.abort_handle(), move || killer.kill_query(id));
         let mut work = Work {
@@ -42,6 +44,7 @@ impl MysqlSession {
             schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
             control,
             is_node,
+            commits_late: version.contains("MariaDB"),
             visited: None,
         };
         work.meta(seat.schema)?;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mysql_async::Statement;
 
@@ -53,8 +54,11 @@ impl Routine<Work> for ServerLoop {
     }
 
     fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        let by_schema = by_schema(work.schemas.home);
-        let split = |rest: &[Operation]| by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
+        let (by_schema, commits_late) = (by_schema(work.schemas.home), work.commits_late);
+        let split = |rest: &[Operation]| {
+            let (home, length) = by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
+            (home, if commits_late { update_alone(&rest[..length]) } else { length })
+        };
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
     }
 }
@@ -72,11 +76,26 @@ impl ServerLoop {
             *step as u64,
             budget_us(part.budget),
         );
-        match work.client.first::<(String, String)>(&call, arguments) {
-            Ok(answer) => Ok(read(work, &answer.unwrap_or_default(), part.operations)),
-            Err(error) => remains(work, &error, part.operations),
+        let asked = Instant::now();
+        let answer = work.client.first::<(String, String)>(&call, arguments);
+        let took_ns = asked.elapsed().as_nanos() as u64;
+        let mut executed = match answer {
+            Ok(answer) => read(work, &answer.unwrap_or_default(), part.operations),
+            Err(error) => remains(work, &error, part.operations)?,
+        };
+        if let ([one], [Operation { kind: Kind::Update, .. }], true) =
+            (executed.as_mut_slice(), part.operations, work.commits_late)
+        {
+            one.latency_ns = took_ns;
         }
+        Ok(executed)
     }
+}
+
+/// The operations up to the next UPDATE, or that alone: only the end of a call waits for its log.
+fn update_alone(operations: &[Operation]) -> usize {
+    let update = operations.iter().position(|operation| operation.kind == Kind::Update);
+    update.map_or(operations.len(), |at| at.max(1))
 }
 
 /// A call that was killed itself, or that a cluster ended: what ended before is still known, and the
@@ -151,7 +170,7 @@ impl RoutineEnd {
 
 impl Arguments {
     fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
-        let (width, is_constant) = work.meta(home)?.column_shape();
+        let (width, is_constant) = work.column_shape(home)?;
         (self.width, self.step) = (width, if is_constant { 0 } else { width });
         self.runs.clear();
         self.firsts.clear();

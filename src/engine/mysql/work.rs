@@ -42,6 +42,9 @@ pub struct Work {
     pub control: Arc<SessionControl>,
     /// The server is a node of a Galera cluster, which ends statements that lose a conflict.
     pub is_node: bool,
+    /// A COMMIT within a routine goes on before its log is durable while another session writes the log;
+    /// MariaDB waits for it at the end of the call.
+    pub commits_late: bool,
     /// Rows that statements for many SELECTs have visited, as the server counts them; None where that is
     /// not known: before the first one, after an error, and after rows were missing.
     pub visited: Option<u64>,

@@ -53,7 +53,8 @@ pub struct OracleSchema {
 
 impl OracleSchema {
     pub fn loaded(&self) -> LoadedSchema {
-        self.about.loaded(self.bytes, self.index_bytes)
+        let loaded = self.about.loaded(self.bytes, self.index_bytes);
+        LoadedSchema { filler: loaded.filler.filter(|_| !self.is_slobs), ..loaded }
     }
 
     pub fn filler_name(&self) -> String {

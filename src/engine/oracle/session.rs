@@ -233,6 +233,7 @@ mod tests {
                 scan_rows: 0,
                 block_bytes: 8192,
                 filler: Filler::Constant,
+                unique_index: None,
                 load: String::new(),
             },
             tables: Tables::own(1),

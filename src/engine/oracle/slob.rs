@@ -88,6 +88,7 @@ impl SlobTables<'_> {
                 scan_rows: scan_rows.first().map_or(0, |row| number(row, 0)),
                 block_bytes,
                 filler: Filler::Constant,
+                unique_index: None,
                 load: String::new(),
             },
             // UPDATEs keep the length that is there.

@@ -256,7 +256,8 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
             Some("08" | "28" | "3D" | "53" | "57" | "58") => EngineError::Environment(text),
             _ if *code == SqlState::LOCK_NOT_AVAILABLE
                 || *code == SqlState::INSUFFICIENT_PRIVILEGE
-                || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
+                || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+                || *code == SqlState::DEPENDENT_OBJECTS_STILL_EXIST =>
             {
                 EngineError::Environment(text)
             }
@@ -334,9 +335,11 @@ pub fn words(error: &Error) -> String {
 
 fn database_words(error: &DbError) -> String {
     let mut text = format!("{} ({})", error.message(), error.code().code());
-    for more in [error.detail(), error.hint()].into_iter().flatten() {
+    // It would name CASCADE, which takes what is somebody else's.
+    let is_unwanted = *error.code() == SqlState::DEPENDENT_OBJECTS_STILL_EXIST;
+    for more in [error.detail(), error.hint().filter(|_| !is_unwanted)].into_iter().flatten() {
         text.push_str(", ");
-        text.push_str(more.trim_end_matches('.'));
+        text.push_str(&more.trim_end_matches('.').replace('\n', ", "));
     }
     text
 }
@@ -408,6 +411,7 @@ pub fn hint_of(code: &str) -> &'static str {
              idle_session_timeout = 0"
         }
         "25P03" => "the role's idle_in_transaction_session_timeout ended it: set it to 0",
+        "2BP01" => "petal drops only what it made: drop or move what is named there first",
         "42704" => "name what exists, such as a tablespace or a setting of this server",
         "42883" | "42P01" | "3F000" => "load the data anew: petal setup --replace",
         _ => "see the server's log",

@@ -156,7 +156,10 @@ fn listed(
         }
     }
     let side = match shared.loop_side {
-        LoopSide::Server => "server: petal_run, one execution per operation",
+        LoopSide::Server => {
+            "server: petal_run, one statement for the SELECTs of 10 ms (for four slower ones), one \
+             for each UPDATE"
+        }
         LoopSide::Client => "client: one prepared statement per operation",
         LoopSide::Set => "set: one statement for many SELECTs",
     };

@@ -11,6 +11,7 @@ use super::connect::Endpoint;
 use super::schema;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::server::servers;
 use crate::engine::{EngineError, Result};
 
 /// How long the lock of a petal that ended may still be held.
@@ -129,12 +130,7 @@ impl DataUse for TablesInUse {
             // The lock's connection may be gone, and the data still there.
             Err(_) => looked(&mut self.endpoint.connect_to_look("petal check")?)?,
         };
-        let gone = self.tables.iter().find_map(|(name, oid)| match now.get(name) {
-            Some(now) if now == oid => None,
-            Some(_) => Some(format!("{}: {name} is another table now", self.endpoint.name)),
-            None => Some(format!("{}: {name} was dropped", self.endpoint.name)),
-        });
-        Ok(gone)
+        Ok(servers::vanished(&self.endpoint.name, &self.tables, &now))
     }
 }
 

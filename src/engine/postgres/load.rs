@@ -78,7 +78,7 @@ impl Loader<'_> {
         }
         for (name, _) in there.iter().filter(|(name, petals)| *petals && name.ends_with("_loading"))
         {
-            client.run(&format!("removing {name}"), &format!("DROP SCHEMA {name} CASCADE"))?;
+            client.run(&format!("removing {name}"), &schema::drop(name))?;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Loader<'_> {
         for &number in &self.load.plan.schemas {
             let (from, to) = (schema::loading_name(number), schema::name(number));
             if self.load.plan.replace {
-                sql.push_str(&format!("DROP SCHEMA IF EXISTS {to} CASCADE; "));
+                sql.push_str(&schema::drop(&to));
             }
             sql.push_str(&format!("ALTER SCHEMA {from} RENAME TO {to}; "));
         }
@@ -174,8 +174,7 @@ impl Loader<'_> {
     fn clean_up(&self) {
         let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
         for &number in &self.load.plan.schemas {
-            let name = schema::loading_name(number);
-            let _ = client.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE"));
+            let _ = client.batch_execute(&schema::drop(&schema::loading_name(number)));
         }
     }
 }
@@ -191,7 +190,7 @@ pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
         if !dropped.is_empty() {
             doing = format!("{doing} (dropped before it: {})", dropped.join(", "));
         }
-        client.run(&doing, &format!("DROP SCHEMA {name} CASCADE"))?;
+        client.run(&doing, &schema::drop(&name))?;
         dropped.push(format!("schema {name} in {}", client.server));
     }
     Ok(dropped)
@@ -219,7 +218,7 @@ impl Loader<'_> {
         let folder = self.check_tablespace(client)?;
         self.check_owner(client)?;
         self.check_room(client, &folder)?;
-        if self.load.plan.replace { self.check_locks(client) } else { Ok(()) }
+        if self.load.plan.replace { self.check_dropping(client) } else { Ok(()) }
     }
 
     fn check_writable(&self, client: &mut Client) -> Result<()> {
@@ -328,17 +327,12 @@ impl Loader<'_> {
         )))
     }
 
-    /// Finds who holds a lock on what is to be replaced, before anything is loaded.
-    fn check_locks(&self, client: &mut Client) -> Result<()> {
+    /// Finds who holds a lock on what is to be replaced, and what others built on it, before
+    /// anything is loaded.
+    fn check_dropping(&self, client: &mut Client) -> Result<()> {
         for name in self.to_drop(client)? {
-            let doing = format!("locking {name}, which is to be replaced");
-            let sql = "SELECT string_agg(format('%I.%I', $1::text, relname), ', ') FROM pg_class \
-                       WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' \
-                       AND pg_has_role(relowner, 'USAGE')";
-            let tables: Option<String> = client.ask_value(&doing, sql, &[&name])?;
-            let Some(tables) = tables else { continue };
-            let sql = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; ROLLBACK");
-            client.run(&doing, &sql)?;
+            let sql = format!("BEGIN; {} ROLLBACK", schema::drop(&name));
+            client.run(&format!("trying to drop {name}, which is to be replaced"), &sql)?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::servers::{Servers, known};
+use crate::engine::server::servers::{Servers, each_once, known};
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
@@ -210,7 +210,7 @@ impl Engine for Postgres {
 
     fn server_processes(&self) -> Vec<ServerProcesses> {
         let counted = self.counted().unwrap_or(self.servers.sessions);
-        servers::processes_of_all(self.servers.all.iter().take(counted))
+        each_once(self.servers.all.iter().take(counted).map(servers::processes))
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
@@ -248,8 +248,7 @@ impl Engine for Postgres {
 
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>> {
-        let free = self.servers.of_sessions().iter().map(servers::free_connections);
-        Ok(free.collect::<Result<Vec<_>>>()?.into_iter().min())
+        self.servers.sessions_max(servers::free_connections)
     }
 
     fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {

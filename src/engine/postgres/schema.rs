@@ -61,6 +61,12 @@ pub fn schemas() -> String {
     include_str!("sql/schemas.sql").replace("{mark}", MARK)
 }
 
+/// Drops what petal made in a schema and the schema itself. It fails, and does nothing, where
+/// anything of somebody else's stands in it or was built on it.
+pub fn drop(schema: &str) -> String {
+    include_str!("sql/drop.sql").replace("{schema}", schema)
+}
+
 pub fn analyze(schema: &str) -> String {
     include_str!("sql/analyze.sql").replace("{schema}", schema)
 }
@@ -193,6 +199,7 @@ mod tests {
             create_tables("petal1_loading", Some("fast \"disk")),
             create_index("petal1", true, None),
             analyze("petal1"),
+            drop("petal1"),
             routine("petal3"),
         ] {
             assert!(!text.contains('{') && !text.contains("petal_schema"), "{text}");

@@ -37,9 +37,7 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
 }
 
 /// Connections free for this role: without those reserved for others or held by them.
-pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
-    // Counters, waits, the lock of a run, and whoever connects between two steps.
-    const PETALS_OWN: i64 = 4;
+pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     let row = endpoint.connect("petal")?.ask_row(
         "asking how many sessions it admits",
         "SELECT current_setting('max_connections')::bigint \
@@ -58,8 +56,7 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<u32> {
     // This connection is counted, and goes.
     let taken: i64 = row.get::<_, i64>(1) - 1;
     let limits = [Some(row.get::<_, i64>(0) - taken), limit(row.get(2)), limit(row.get(3))];
-    let free = limits.into_iter().flatten().min().unwrap_or(0) - PETALS_OWN;
-    Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
+    Ok(limits.into_iter().flatten().min().unwrap_or(0))
 }
 
 /// A limit of a role or database; -1 is none.
@@ -67,22 +64,8 @@ fn limit(limit: i64) -> Option<i64> {
     (limit >= 0).then_some(limit)
 }
 
-/// The processes of each server once, also where two endpoints are one server. Empty where one server
-/// cannot be asked or seen: what the database used is then unknown.
-pub fn processes_of_all<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<ServerProcesses> {
-    let mut all: Vec<ServerProcesses> = Vec::new();
-    for endpoint in endpoints {
-        match processes(endpoint) {
-            Some(found) if all.contains(&found) => {}
-            Some(found) => all.push(found),
-            None => return Vec::new(),
-        }
-    }
-    all
-}
-
-/// Each session is a process of its own, all children of one.
-fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+/// The server's processes: each session is one of its own, all children of one.
+pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let row = client
         .query_one(

@@ -189,11 +189,9 @@ impl Arguments {
             RedoStress::Lite => 3,
             RedoStress::Heavy => 4,
         };
-        let (width, is_constant) = work.meta(home)?.column_shape();
-        self.width = width as i32;
         // All columns alike: the stamp is enough, and the rest goes once.
-        let constant =
-            is_constant && work.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
+        let (width, constant) = work.column_shape(home)?;
+        self.width = width as i32;
         let columns = work.schemas.changed_columns();
         self.tail = None;
         for (at, operation) in operations.iter().enumerate() {

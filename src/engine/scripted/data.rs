@@ -173,7 +173,14 @@ impl SchemaFile {
         let [scan_rows, block_size] = [0, 1].map(|at| u64::from_le_bytes(sizes[at]));
         let rows = self.rows()?;
         let bytes = rows * block_size;
-        Ok(Some(LoadedSchema { number, rows, scan_rows, block_size, bytes, index_bytes: 0 }))
+        Ok(Some(LoadedSchema {
+            number,
+            rows,
+            scan_rows,
+            block_size,
+            bytes,
+            ..LoadedSchema::default()
+        }))
     }
 
     pub fn scan_rows(&self) -> io::Result<u64> {
@@ -225,5 +232,5 @@ pub fn placement_of(rows: u64) -> Placement {
 pub fn schema_of(number: u32, rows: u64) -> LoadedSchema {
     let block_size = u64::from(support::SCRIPTED.block_size_default);
     let bytes = rows * block_size;
-    LoadedSchema { number, rows, scan_rows: 0, block_size, bytes, index_bytes: 0 }
+    LoadedSchema { number, rows, block_size, bytes, ..LoadedSchema::default() }
 }

@@ -21,6 +21,7 @@ pub struct SchemaMeta {
     pub scan_rows: u64,
     pub block_bytes: u32,
     pub filler: Filler,
+    pub unique_index: Option<bool>,
     /// Which load it is; of loads before petal drew numbers for them, the scatter's seed.
     pub load: String,
 }
@@ -33,6 +34,7 @@ impl SchemaMeta {
             scan_rows: plan.scan_rows,
             block_bytes: plan.block_size,
             filler: plan.filler,
+            unique_index: Some(plan.unique_index),
             load: plan.id.to_string(),
         }
     }
@@ -60,6 +62,7 @@ impl SchemaMeta {
             scan_rows: values.get("scan_rows")?,
             block_bytes: values.get("block_size")?,
             filler: values.filler()?,
+            unique_index: values.get("unique_index").ok(),
             load: values.load(),
         })
     }
@@ -90,6 +93,8 @@ impl SchemaMeta {
             block_size: self.block_bytes.into(),
             bytes,
             index_bytes,
+            filler: Some(self.filler.name()),
+            unique_index: self.unique_index,
         }
     }
 }

@@ -46,6 +46,15 @@ pub trait SchemaWork {
         Ok(self.schemas().metas.entry(schema).or_insert(meta))
     }
 
+    /// Bytes of each column, and whether one column's text stands for all of an UPDATE's: the session's
+    /// own schema and the first, to which hot operations go, have constant text of this width.
+    fn column_shape(&mut self, home: u32) -> Result<(usize, bool)> {
+        let (width, is_constant) = self.meta(home)?.column_shape();
+        let is_alike =
+            is_constant && self.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
+        Ok((width, is_alike))
+    }
+
     /// The new text of an UPDATE's columns, `columns` of them.
     fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
         let meta = self.meta(operation.schema)?;

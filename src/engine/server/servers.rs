@@ -1,10 +1,17 @@
-//! Which servers serve a run: those of its sessions, and the one for setup; and facts about them
-//! that are asked for once.
+//! Which servers serve a run: those of its sessions, and the one for setup; and facts about them:
+//! those that are asked for once, their processes, how many sessions they admit, and which of petal's
+//! tables are no longer there.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use crate::engine::{EngineError, Result};
 use crate::settings::Settings;
+use crate::stats::os::ServerProcesses;
+
+/// Petal's connections beside the sessions: counters, waits, the lock of a run, and whoever connects
+/// between two steps.
+const PETALS_OWN: i64 = 4;
 
 /// The servers of a run, one at least.
 pub struct Servers<E> {
@@ -56,10 +63,44 @@ impl<E: Clone> Servers<E> {
         &self.all[..self.sessions]
     }
 
+    /// How many sessions the one of them with the fewest free connections admits.
+    pub fn sessions_max(&self, free: fn(&E) -> Result<i64>) -> Result<Option<u32>> {
+        let free = self.of_sessions().iter().map(free).collect::<Result<Vec<_>>>()?;
+        Ok(free.into_iter().min().map(admitted))
+    }
+
     /// The place of the server of a session at this endpoint of the run.
     pub fn place(&self, endpoint: u32) -> usize {
         endpoint as usize % self.sessions
     }
+}
+
+/// How many sessions so many free connections are enough for.
+fn admitted(free: i64) -> u32 {
+    u32::try_from((free - PETALS_OWN).max(0)).unwrap_or(u32::MAX)
+}
+
+/// The processes of servers, each once, also where two names are one server. Empty where those of one
+/// are not known: what the database used is then unknown.
+pub fn each_once(found: impl Iterator<Item = Option<ServerProcesses>>) -> Vec<ServerProcesses> {
+    let mut all = found.collect::<Option<Vec<_>>>().unwrap_or_default();
+    all.sort_by_key(|server| server.parent);
+    all.dedup();
+    all
+}
+
+/// The first of petal's tables that is not at `server` as it was, in words; each is known by what its
+/// making gave it.
+pub fn vanished<T: PartialEq>(
+    server: &str,
+    tables: &BTreeMap<String, T>,
+    now: &BTreeMap<String, T>,
+) -> Option<String> {
+    tables.iter().find_map(|(name, made)| match now.get(name) {
+        Some(now) if now == made => None,
+        Some(_) => Some(format!("{server}: {name} is another table now")),
+        None => Some(format!("{server}: {name} was dropped")),
+    })
 }
 
 /// A fact about servers that does not change: asked for when it is first needed.
@@ -67,5 +108,43 @@ pub fn known<T>(cell: &OnceLock<T>, ask: impl FnOnce() -> Result<T>) -> Result<&
     match cell.get() {
         Some(known) => Ok(known),
         None => ask().map(|asked| cell.get_or_init(|| asked)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn processes(parent: u32) -> ServerProcesses {
+        ServerProcesses { parent, log_writer: None }
+    }
+
+    #[test]
+    fn a_server_of_two_names_is_counted_once_and_an_unknown_one_hides_all() {
+        let known = [7, 3, 7].map(|parent| Some(processes(parent)));
+        assert_eq!(each_once(known.into_iter()), [processes(3), processes(7)]);
+        assert!(each_once([Some(processes(7)), None].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn a_table_that_went_or_was_made_again_is_named() {
+        let tables =
+            |made: [(&str, u32); 2]| made.map(|(name, made)| (name.to_owned(), made)).into();
+        let then = tables([("cf1", 1), ("cf2", 2)]);
+        let gone = |now: BTreeMap<String, u32>| vanished("db1", &then, &now);
+        assert_eq!(gone(then.clone()), None);
+        let again = gone(tables([("cf1", 1), ("cf2", 3)]));
+        assert_eq!(again.as_deref(), Some("db1: cf2 is another table now"));
+        let dropped = gone(tables([("cf2", 2), ("other", 1)]));
+        assert_eq!(dropped.as_deref(), Some("db1: cf1 was dropped"));
+    }
+
+    proptest! {
+        #[test]
+        fn petals_own_connections_are_kept_free(free in any::<i32>()) {
+            let free = i64::from(free);
+            prop_assert_eq!(i64::from(admitted(free)), if free > 4 { free - 4 } else { 0 });
+        }
     }
 }

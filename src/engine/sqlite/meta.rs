@@ -44,6 +44,8 @@ impl FileMeta {
             block_size,
             bytes: self.main_pages * block_size,
             index_bytes: self.index_pages * block_size,
+            filler: Some(self.filler.name()),
+            unique_index: None,
         }
     }
 
@@ -151,6 +153,7 @@ mod tests {
                 scatter_seed: seed, load: "12".into(), interior_pages: 1, main_pages: 2, index_pages: 3, scan_pages: 4,
             };
             meta.write(&connection).unwrap();
+            prop_assert_eq!(meta.loaded().filler, Some(Filler::Ratio(ratio).name()));
             prop_assert_eq!(FileMeta::read(&connection, Path::new("x")).unwrap(), meta);
         }
     }

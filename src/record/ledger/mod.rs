@@ -12,14 +12,20 @@
 //! of the file: one that is missing, changed or of another ledger is found. A ledger that ends
 //! within a frame is that of a petal that was killed over it: what is whole before it counts.
 
+mod merge;
+mod port;
 mod read;
 mod write;
 
+pub use merge::merge;
 pub use read::{Ending, read};
 pub use write::{LedgerFile, LedgerSink, SessionFrame};
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
+use crate::workload::share::Share;
 use crate::workload::version::Version;
 
 pub const FORMAT: &str = "petal-ledger/1";
@@ -44,6 +50,9 @@ pub struct LedgerHeader {
     pub stamp_mask: u64,
     /// Of all driver hosts together.
     pub sessions: u32,
+    /// The driver host's share of the run; None in ledgers of petal before it kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// True with REDO_STRESS=HEAVY: each UPDATE writes all columns.
     pub heavy: bool,
     /// Keys that the run uses in each schema: 1 to this.
@@ -90,6 +99,8 @@ impl Acknowledged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     pub header: LedgerHeader,
+    /// Numbers of the shares whose commits are in it; empty where the header tells no share.
+    pub shares: BTreeSet<u32>,
     /// By session, then by sequence.
     pub commits: Vec<Acknowledged>,
     pub ending: Ending,

@@ -18,7 +18,8 @@ const WANTED: &str = "a ledger of petal run --ledger";
 pub enum Ending {
     /// The run ended by itself.
     Whole,
-    /// petal or its host was cut: it ends after a frame, or so many bytes into one.
+    /// petal or its host was cut, or a write failed: it ends after a frame, or so many bytes into
+    /// one.
     Cut { torn_bytes: u64 },
 }
 
@@ -49,8 +50,10 @@ struct FrameHead {
 
 impl<R: Read> LedgerReader<'_, R> {
     fn ledger(mut self) -> Result<Ledger, RecordError> {
+        let header = self.header()?;
         let mut ledger = Ledger {
-            header: self.header()?,
+            shares: header.share.iter().map(|share| share.number).collect(),
+            header,
             commits: Vec::new(),
             ending: Ending::Cut { torn_bytes: 0 },
             trigger_utc_us: None,
@@ -174,7 +177,9 @@ impl<R: Read> LedgerReader<'_, R> {
             end_ns: u64_at(record, 16),
         };
         let last = commit.first.checked_add(commit.rows.into());
-        let is_sound = (1..=header.sessions).contains(&version.session)
+        let is_own = header.share.is_none_or(|share| share.has(version.session));
+        let is_sound = is_own
+            && (1..=header.sessions).contains(&version.session)
             && version.sequence > 0
             && commit.first > 0
             && last.is_some_and(|end| end <= header.rows + 1)
@@ -211,12 +216,13 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::{LedgerFile, LedgerSchema, SessionFrame};
     use super::*;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
-    fn header() -> LedgerHeader {
+    pub fn header() -> LedgerHeader {
         LedgerHeader {
             format: FORMAT.to_owned(),
             petal_version: "1.2.3".to_owned(),
@@ -224,13 +230,14 @@ mod tests {
             opened_at: "2026-11-22T13:00:00Z".to_owned(),
             stamp_mask: u64::MAX >> 1,
             sessions: 3,
+            share: None,
             heavy: false,
             rows: 1000,
             schemas: vec![LedgerSchema { number: 1, load: "17".to_owned() }],
         }
     }
 
-    fn commit(session: u32, sequence: u64) -> Acknowledged {
+    pub fn commit(session: u32, sequence: u64) -> Acknowledged {
         let version = Version { session, sequence };
         Acknowledged { version, schema: 1, first: sequence, rows: 8, begin_ns: 5, end_ns: 9 }
     }
@@ -238,7 +245,7 @@ mod tests {
     /// Frames of two commits each, by sessions 2 and 1 in turn; the file's bytes.
     fn written(folder: &Path, frames: u64, ends: bool) -> Vec<u8> {
         let path = folder.join("ledger");
-        let file = LedgerFile::create(&path, &header()).unwrap();
+        let file = LedgerFile::create(&path, &header(), &Arc::default()).unwrap();
         let mut sessions = [SessionFrame::new(1), SessionFrame::new(2)];
         for number in 1..=frames {
             let session = &mut sessions[number as usize % 2];
@@ -275,7 +282,8 @@ mod tests {
         let expected = [(1, 4), (1, 5), (1, 8), (1, 9), (2, 2), (2, 3), (2, 6), (2, 7)];
         assert_eq!(versions, expected);
         assert_eq!(ledger.commits[0], commit(1, 4));
-        let refused = LedgerFile::create(&folder.path().join("ledger"), &header()).err().unwrap();
+        let there = LedgerFile::create(&folder.path().join("ledger"), &header(), &Arc::default());
+        let refused = there.err().unwrap();
         assert!(matches!(refused, RecordError::FileThere { .. }), "{refused}");
     }
 

@@ -1,13 +1,19 @@
 //! Writing a ledger. Sessions encode in memory of their own and hand over whole frames.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::super::RecordError;
+use super::port::Port;
 use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, LedgerHeader, MARK, RECORD_BYTES};
 
 /// Takes the bytes of a ledger as it grows.
@@ -18,11 +24,7 @@ pub trait LedgerSink: Write + Send {
 
 impl LedgerSink for File {
     fn finish(&mut self) -> io::Result<()> {
-        match self.sync_all() {
-            // A port or a pipe has nothing to sync.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            synced => synced,
-        }
+        self.sync_all()
     }
 }
 
@@ -42,16 +44,34 @@ struct WriteState {
 
 impl LedgerFile {
     /// Begins a ledger in a file that is not there yet or is empty, or on a port that takes bytes
-    /// (a character device, a pipe).
-    pub fn create(path: &Path, header: &LedgerHeader) -> Result<Self, RecordError> {
+    /// (a character device, a pipe). `signals`: those that asked petal to stop.
+    pub fn create(
+        path: &Path,
+        header: &LedgerHeader,
+        signals: &Arc<AtomicU8>,
+    ) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
         let mut file = OpenOptions::new();
-        let file = file.create(true).append(true).open(path).map_err(failed("open"))?;
+        // A pipe without a reader is an error then; a file knows no difference.
+        file.create(true).append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let file = file.open(path).map_err(|error| {
+            let is_pipe = fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
+            let why = "nobody reads from this pipe; start its reader first";
+            failed("open")(if is_pipe && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
+                io::Error::other(why)
+            } else {
+                error
+            })
+        })?;
         let about = file.metadata().map_err(failed("look at"))?;
         if about.is_file() && about.len() > 0 {
             return Err(RecordError::FileThere { path: path.to_owned() });
         }
-        Self::begin(path, Box::new(file), header)
+        let sink: Box<dyn LedgerSink> = match about.is_file() {
+            true => Box::new(file),
+            false => Box::new(Port::new(file, signals.clone())),
+        };
+        Self::begin(path, sink, header)
     }
 
     /// Begins a ledger in a new place, which `path` names.

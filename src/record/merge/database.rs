@@ -37,14 +37,19 @@ pub(super) fn fill(
         run.details.device = of_machines(parts, |part| part.run.details.device);
     }
     let database_s = run.summary.counted_until.map_or(run.summary.elapsed_s, |until| until.second);
+    // Whoever counted alone and ended earlier saw the devices as long as it ran itself.
+    let device_s = match counting.as_slice() {
+        [only] if !only.share.counted_all => only.run.summary.elapsed_s,
+        _ => run.summary.elapsed_s,
+    };
     let own = IntervalTotals {
         seconds: run.summary.elapsed_s,
         ops: run.summary.ops,
         rows: run.summary.rows,
-        device: run.details.device,
         ..IntervalTotals::default()
     };
-    run.summary.per_second = own.per_second().with_database_over(&run.details.io, database_s);
+    let rates = own.per_second().with_database_over(&run.details.io, database_s);
+    run.summary.per_second = rates.with_device_over(run.details.device, device_s);
     let Some(bounds) = bounds else {
         run.details.steady = None;
         return;
@@ -255,6 +260,7 @@ fn fill_window(
             db_time_s: sum(|window| window.db_time_s),
             think_time_s: sum(|window| window.think_time_s),
             op_latency_us: figures::all_operations(steady),
+            op_response_us: figures::all_responses(steady),
             waits: waits(counted().flat_map(|(_, window)| &window.waits)),
             counters: sum_by_name(counted().map(|(_, window)| &window.counters)),
             files: files(counted().flat_map(|(_, window)| &window.files)),

@@ -49,7 +49,7 @@ impl HostRecord {
         let start = &self.share.start;
         match start.by {
             StartedBy::DatabaseClock | StartedBy::OwnClock => {
-                Some(started + time::Duration::seconds_f64(start.clock_ahead_s.unwrap_or(0.0)))
+                Some(moment::after(started, start.clock_ahead_s.unwrap_or(0.0)))
             }
             StartedBy::Barrier => None,
         }
@@ -84,7 +84,7 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
         parts.push(part);
     }
     parts.sort_by_key(|part| part.share.share.number);
-    let timeline = rows.timeline;
+    let timeline = rows.into_timeline();
     let window = steady_bounds(&parts);
     let latency = timeline::latencies(&parts, timeline, window, into)?;
     let run = merged(&parts, latency, window);
@@ -129,6 +129,7 @@ fn merged(parts: &[HostRecord], latency: Latency, window: Option<(f64, f64)>) ->
     details.timeline = timeline;
     details.histograms = whole.iter().map(|(tag, all)| (tag.clone(), all.bars())).collect();
     details.op_latency_us = figures::all_operations(&whole);
+    details.op_response_us = figures::all_responses(&whole);
     details.saturated = each().map(|run| run.details.saturated).sum();
     let is_hot = |tag: &str| first.run.summary.hot_latency_us.contains_key(tag);
     let summaries = whole.iter().map(|(tag, all)| (tag.clone(), all.summary()));

@@ -38,6 +38,7 @@ fn row(at: usize, values: &[u64], reads: u64) -> Second {
         sessions: SESSIONS,
         latency_us: reported.into_iter().collect(),
         io: Some(io),
+        device: Some(DeviceCounts { read_requests: reads, ..DeviceCounts::default() }),
         ..Second::default()
     }
 }
@@ -76,6 +77,7 @@ impl Shared {
         let waits = if self.counts_database { vec![wait] } else { Vec::new() };
         let mut second = row.clone();
         second.io = second.io.filter(|_| self.counts_database);
+        second.device = second.device.filter(|_| self.counts_database);
         JournalLine {
             second,
             waits,
@@ -229,6 +231,8 @@ fn the_databases_figures_end_with_the_share_that_takes_them() {
     assert_eq!((until.second, until.of_s, until.db_time_s), (4.0, 10.0, 8.0));
     assert_eq!(run.details.io.physical_read_requests, Some(2800));
     assert_eq!(run.summary.per_second.physical_read_requests, Some(700.0));
+    assert_eq!(run.details.device.unwrap().read_requests, 2800);
+    assert_eq!(run.summary.per_second.device_read_requests, Some(700.0), "over its 4 s");
     assert_eq!(run.counted().summary.ops.total, 80);
     // Without that share nobody knows what the database did.
     let alone = dir.path().join("alone");
@@ -237,6 +241,36 @@ fn the_databases_figures_end_with_the_share_that_takes_them() {
     assert_eq!(run.details.io, IoCounts::default());
     assert!(run.summary.waits.is_empty() && run.summary.per_second.physical_read_bytes.is_none());
     assert_eq!(run.summary.ops.total, 100);
+}
+
+#[test]
+fn a_second_that_the_counting_share_did_not_see_whole_has_no_counts() {
+    let seconds = |last_s: f64| {
+        let mut seconds = vec![row(0, &[1000; 4], 700), row(1, &[1000; 4], 500)];
+        seconds[1].length_s = last_s;
+        seconds
+    };
+    let host = |counts_database, host: &str| HostShare {
+        counts_database,
+        host: host.into(),
+        ..HostShare::default()
+    };
+    let (counting, other) = (host(true, "a"), host(false, "b"));
+    let added = |shares: [(&HostShare, f64); 2]| {
+        let mut rows = MergedSeconds::default();
+        shares.iter().for_each(|(share, last_s)| rows.add(seconds(*last_s), share));
+        rows.into_timeline()
+    };
+    for shares in [[(&counting, 0.74), (&other, 1.0)], [(&other, 1.0), (&counting, 0.74)]] {
+        let rows = added(shares);
+        assert_eq!(rows[0].io.unwrap().physical_read_requests, Some(700));
+        assert_eq!((rows[1].length_s, rows[1].ops.total), (1.0, 8));
+        assert_eq!((rows[1].io, rows[1].device), (None, None));
+    }
+    assert!(added([(&counting, 1.0), (&other, 0.5)])[1].io.is_some(), "its own second is whole");
+    // Where each counts for itself, an engine that has ended did nothing in the rest.
+    let rows = added([(&counting, 0.74), (&host(true, "b"), 1.0)]);
+    assert_eq!(rows[1].io.unwrap().physical_read_requests, Some(1000));
 }
 
 #[test]

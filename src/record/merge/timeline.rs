@@ -16,14 +16,19 @@ const SLACK_S: f64 = 0.005;
 /// Seconds that are added up, without percentiles.
 #[derive(Default)]
 pub(super) struct MergedSeconds {
-    pub timeline: Vec<Second>,
+    timeline: Vec<Second>,
     machines: BTreeSet<String>,
+    /// Where the seconds of each share end that takes counters.
+    counted_s: Vec<f64>,
 }
 
 impl MergedSeconds {
     /// Adds a host's seconds. A machine's devices and processors count once.
     pub fn add(&mut self, seconds: Vec<Second>, share: &HostShare) {
         let is_new_machine = self.machines.insert(share.machine());
+        if share.counts_database {
+            self.counted_s.push(seconds.last().map_or(0.0, end_s));
+        }
         for (at, second) in seconds.into_iter().enumerate() {
             let counted = if share.counts_database { second.io } else { None };
             let device = second.device.filter(|_| is_new_machine);
@@ -50,6 +55,20 @@ impl MergedSeconds {
             }
         }
     }
+
+    /// What one share counts for all of them ends with its own last whole second.
+    pub fn into_timeline(self) -> Vec<Second> {
+        let Self { mut timeline, counted_s, .. } = self;
+        if let [until_s] = counted_s[..] {
+            let after = timeline.iter_mut().filter(|row| end_s(row) > until_s + SLACK_S);
+            after.for_each(|row| (row.io, row.device) = (None, None));
+        }
+        timeline
+    }
+}
+
+fn end_s(row: &Second) -> f64 {
+    row.from_s + row.length_s
 }
 
 fn either<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {

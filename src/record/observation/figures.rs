@@ -41,6 +41,9 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
     if let Some(all) = all_operations(run) {
         operation("op", all, &mut put);
     }
+    if let Some(all) = &run.details.op_response_us {
+        operation("op_response", all, &mut put);
+    }
     for (kind, latency) in &summary.io_latency_us {
         put(&format!("{kind}_p50_us"), latency.p50);
         put(&format!("{kind}_p99_us"), latency.p99);
@@ -88,9 +91,12 @@ fn processors(run: &Run, put: Put<'_>) {
     let server = summary.cpu.filter(|_| details.target.local);
     put(metric::CPU_BUSY, server.map(|cpu| cpu.busy().clamp(0.0, 100.0)));
     let host_s = details.host.as_ref().map(|host| f64::from(host.cpus) * summary.elapsed_s);
-    let petal = summary.petal_cpu_s.zip(host_s).filter(|(_, host_s)| *host_s > 0.0);
+    let petal = match summary.hosts.is_empty() {
+        true => summary.petal_cpu_s.zip(host_s.filter(|&s| s > 0.0)).map(|(own, all)| own / all),
+        false => run.busiest_machine_share(),
+    };
     let is_separate = !details.target.in_process;
-    put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|(own, host)| own / host * 100.0));
+    put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|share| share * 100.0));
 }
 
 fn device(run: &Run, put: Put<'_>) {
@@ -145,4 +151,35 @@ pub(super) fn by_endpoint(run: &Run) -> BTreeMap<String, BTreeMap<String, f64>> 
         })
         .collect();
     piops.map(|piops| BTreeMap::from([(metric::PIOPS.to_owned(), piops)])).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::driver_hosts::HostRun;
+    use crate::record::{Status, fixture};
+
+    #[test]
+    fn of_several_hosts_petal_has_the_share_of_the_busiest_machine() {
+        let mut run = fixture::mixed_run();
+        run.details.target.in_process = false;
+        let host = |name: &str, petal_cpu_s| {
+            let mut host = HostRun {
+                status: Some(Status::Complete),
+                elapsed_s: run.summary.elapsed_s,
+                petal_cpu_s: Some(petal_cpu_s),
+                processors: Some(1.0),
+                ..HostRun::default()
+            };
+            host.share.host = name.to_owned();
+            host
+        };
+        let quarter_s = run.summary.elapsed_s / 4.0;
+        run.summary.hosts = vec![host("a", quarter_s), host("b", quarter_s * 2.0)];
+        run.summary.petal_cpu_s = Some(quarter_s * 3.0);
+        run.details.host.as_mut().unwrap().cpus = 1;
+        assert_eq!(of(&run)[metric::PETAL_CPU], 50.0);
+        run.summary.hosts.clear();
+        assert_eq!(of(&run)[metric::PETAL_CPU], 75.0);
+    }
 }

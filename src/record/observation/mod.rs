@@ -6,6 +6,7 @@ mod context;
 mod figures;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use time::OffsetDateTime;
 
@@ -90,6 +91,8 @@ pub struct Observation {
     pub warnings: Vec<String>,
     /// `complete`, `interrupted` or `failed`; None where nobody says.
     pub status: Option<Status>,
+    /// The record cannot be read: no more is known than where it stands and when it began.
+    pub is_damaged: bool,
 }
 
 impl Observation {
@@ -108,6 +111,9 @@ impl Observation {
 
     /// Why its figures do not stand for its cell; None of a whole run.
     pub fn why_unusable(&self) -> Option<&'static str> {
+        if self.is_damaged {
+            return Some("its record cannot be read");
+        }
         match self.status {
             Some(Status::Interrupted) => Some("it was interrupted"),
             Some(Status::Failed) => Some("it failed"),
@@ -151,6 +157,17 @@ impl Observation {
                 .map(|finding| finding.id.clone())
                 .collect(),
             status: Some(summary.status),
+            is_damaged: false,
+        }
+    }
+
+    /// A run whose record cannot be read, by its folder.
+    pub fn of_damaged(folder: &Path) -> Self {
+        Self {
+            source: folder.display().to_string(),
+            started_at: super::folder::begun_at(folder).map(moment::exact),
+            is_damaged: true,
+            ..Self::default()
         }
     }
 }

@@ -116,7 +116,7 @@ impl ProfileInterval {
     }
 
     pub fn end_time(&self) -> Option<PrimitiveDateTime> {
-        self.begin_time()?.checked_add(Duration::seconds_f64(self.length_s))
+        self.begin_time()?.checked_add(Duration::saturating_seconds_f64(self.length_s))
     }
 
     /// Read and write requests and commits per second, as far as they are known: what intervals are

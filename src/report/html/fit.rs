@@ -6,7 +6,7 @@ use super::super::charts::{
 };
 use super::super::numbers::{or_dash, rate};
 use super::super::profile::length;
-use super::super::replay::steps;
+use super::super::replay::{DELIVERED, delivered_steps, steps};
 use super::HtmlError;
 use super::page::{Page, Section, SectionPart, Tile};
 use crate::analysis::break_point::BreakPoint;
@@ -23,6 +23,11 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let assumed = [found.of.how.clone(), found.notes.clone()].concat();
     let part = |lines: Vec<String>| vec![SectionPart::Notes(lines)];
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let delivered = delivered_steps(found);
+    let delivered = match delivered.is_empty() {
+        true => Vec::new(),
+        false => vec![SectionPart::Table(delivered.captioned(DELIVERED))],
+    };
     let load = SectionPart::Figure(figure(found, profile));
     let mut sections = vec![
         section("load", "The load", "production's own counters", vec![load]),
@@ -31,6 +36,12 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
             "Step by step",
             "means over the rounds",
             vec![SectionPart::Table(steps(found))],
+        ),
+        section(
+            "delivered",
+            "What was delivered",
+            "the database's counters, means over the rounds",
+            delivered,
         ),
         section("assumed", "How the load was made", "", part(assumed)),
         section("not-alike", "What is not alike", "", part(found.of.not_imitated.clone())),
@@ -42,15 +53,14 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
             .iter()
             .any(|part| !matches!(part, SectionPart::Notes(lines) if lines.is_empty()))
     });
-    let fits = found.holds.is_some_and(|holds| holds >= 1.0);
     let page = Page {
         title: format!("Will it fit? {} on {}", found.of.database, found.target),
         heading: format!("{} on {}", found.of.database, found.target),
         facts: vec![found.of.time.clone(), format!("{} of profile", length(profile.length_s()))],
-        status: Some(if fits {
-            ("good", "it fits".into())
-        } else {
-            ("error", "it does not fit".into())
+        status: Some(match found.fits() {
+            Some(true) => ("good", "it fits".into()),
+            Some(false) => ("error", "it does not fit".into()),
+            None => ("warning", "not known at 1x".into()),
         }),
         tiles: vec![
             Tile::figure("Holds", scale(found.holds), "x", "of production's load"),

@@ -5,7 +5,7 @@ use super::super::charts::Chart;
 use super::super::distinct;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::super::sweep::{findings::grouped, not_in_means};
+use super::super::sweep::{findings::grouped, not_in_means, targets};
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, link, moment};
 use super::run::READING;
@@ -17,12 +17,13 @@ use crate::record::{Status, as_text};
 
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let sweep = &swept.sweep;
-    let target = swept.runs.first().map(|run| &run.summary.target);
     let axes = sweep.plan.axes.iter();
     let axes = axes.map(|axis| format!("{} {}", axis.key, axis.values.join(", ")));
     let axes: Vec<String> = axes.collect();
-    let product = target.map(|target| format!("{} {}", target.product, target.version));
-    let product = product.unwrap_or_else(|| sweep.engine.clone());
+    let product = match targets(swept, |target| format!("{} {}", target.product, target.version)) {
+        products if products.is_empty() => sweep.engine.clone(),
+        products => products.join(", "),
+    };
     let findings = vec![SectionPart::Findings(findings(swept))];
     let mut sections = petal_sections(petals, findings);
     sections.extend(calibrated::of_sweep(swept));
@@ -35,7 +36,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
         facts: vec![
             moment(&sweep.started_at),
-            or_dash(target, |target| target.url.clone()),
+            targets(swept, |target| target.url.clone()).join(", "),
             format!("{done} of {all} runs done"),
             format!("{} repeats, interleaved", sweep.plan.repeats),
         ],
@@ -242,7 +243,7 @@ fn settings(swept: &Swept) -> Section {
 /// Each finding once, with the cells in which it was found; the message is that of the first.
 fn findings(swept: &Swept) -> Vec<ShownFinding> {
     let shown = grouped(swept).into_iter().map(|found| ShownFinding {
-        place: format!("in {}; figures of the first of them", found.place()),
+        place: format!("in {}", found.place()),
         ..ShownFinding::of(found.finding)
     });
     shown.collect()

@@ -113,7 +113,7 @@ pub fn summary(line: &PetalLine) -> [String; 10] {
         mean(peak, |point| point.mb_s.as_ref(), rate),
         mean(peak, READ_US, micros),
         or_dash(peak, |point| point.sessions.to_string()),
-        at(line, line.saturated_from).map_or("the peak".to_owned(), piops_at),
+        or_dash(at(line, line.saturated_from), piops_at),
         or_dash(at(line, line.knee), knee_at),
         bends,
         evidence,

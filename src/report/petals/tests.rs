@@ -71,6 +71,8 @@ fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
     let bend = line.bend_back.take().unwrap();
     line.limit = Some(Limit { cause: "storage".into(), evidence: bend.evidence });
     line.within_objective = Some(4);
+    line.saturated_from = None;
+    assert_eq!(summary(line)[6], "-");
     line.saturated_from = Some(5);
     assert_eq!(figure(&petals, &PIOPS).rows[5][7], "saturated from here");
     assert!(summary(&petals.lines[0])[6].starts_with("32 sessions: "));

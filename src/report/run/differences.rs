@@ -193,7 +193,7 @@ fn written(run: &Run) -> Option<String> {
 
 /// Requests split and merge.
 fn merged(run: &Run) -> Option<String> {
-    let devices = run.database_host()?.whole.sum.devices.as_ref()?;
+    let devices = run.database_host_sums()?.devices.as_ref()?;
     let data = devices.iter().filter(|device| device.data);
     let merges = data.map(|device| (device.read_merges, device.write_merges));
     let (reads, writes) = merges.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1))?;
@@ -312,6 +312,16 @@ mod tests {
             let os = run.details.os.as_mut().unwrap();
             let devices = os.whole.sum.devices.as_mut().unwrap();
             devices.iter_mut().for_each(|device| device.data = false);
+        });
+        assert!(!text.contains("requests joined"), "{text}");
+    }
+
+    #[test]
+    fn requests_of_a_part_of_the_run_are_not_set_beside_the_whole() {
+        assert!(with(|_| ()).contains("requests joined"));
+        let text = with(|run| {
+            let sum = &mut run.details.os.as_mut().unwrap().whole.sum;
+            sum.seconds = run.summary.elapsed_s / 2.0;
         });
         assert!(!text.contains("requests joined"), "{text}");
     }

@@ -123,10 +123,14 @@ pub(in crate::report) fn cost(run: &Run) -> Facts {
     let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
     let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
     let petal = summary.petal_cpu_s.map(|seconds| {
-        let share = or_dash(host_s.map(|host_s| seconds / host_s), percent);
+        let (of, share, whose) = match summary.hosts.is_empty() {
+            true => ("", host_s.map(|host_s| seconds / host_s), "this host"),
+            false => (" of all hosts", run.busiest_machine_share(), "the busiest one"),
+        };
+        let share = or_dash(share, percent);
         let per_op = (summary.ops.total > 0).then(|| seconds * 1e6 / summary.ops.total as f64);
         let (seconds, per_op) = (decimal(seconds, 2), or_dash(per_op, micros));
-        format!("{seconds} s of processor time, {share} % of this host, {per_op} us an operation")
+        format!("{seconds} s of processor time{of}, {share} % of {whose}, {per_op} us an operation")
     });
     // What `petal os` recorded stands for the database's host, also where that is this one.
     let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
@@ -151,4 +155,33 @@ fn verifying(run: &Run) -> Option<String> {
         or_dash(petal_s.map(|petal_s| seconds / petal_s), percent),
         decimal(ns as f64 / 1e3 / blocks as f64, 2)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::driver_hosts::HostRun;
+    use crate::record::{Status, fixture};
+
+    #[test]
+    fn what_all_hosts_used_is_not_set_over_one_of_them() {
+        let mut run = fixture::mixed_run();
+        let host = |name: &str, share: f64| {
+            let mut host = HostRun {
+                status: Some(Status::Complete),
+                elapsed_s: 10.0,
+                petal_cpu_s: Some(share * 10.0),
+                processors: Some(1.0),
+                ..HostRun::default()
+            };
+            host.share.host = name.to_owned();
+            host
+        };
+        run.summary.hosts = vec![host("a", 0.9), host("b", 0.6)];
+        run.summary.petal_cpu_s = Some(15.0);
+        let told = format!("{:?}", cost(&run));
+        assert!(told.contains("15.00 s of processor time of all hosts, 90.0 % of the"), "{told}");
+        run.summary.hosts.clear();
+        assert!(format!("{:?}", cost(&run)).contains("% of this host"));
+    }
 }

@@ -14,14 +14,16 @@ pub struct Grouped<'a> {
 }
 
 impl Grouped<'_> {
-    /// Where it was found: `8 of 12 runs (cells 1, 2, 4)`.
+    /// Where it was found, and whose its figures are:
+    /// `8 of 12 runs (cells 1, 2, 4); figures of the first of them`.
     pub fn place(&self) -> String {
+        let whose = if self.runs > 1 { "; figures of the first of them" } else { "" };
         if self.runs == self.of_runs {
-            return "every run".to_owned();
+            return format!("every run{whose}");
         }
         let cells: Vec<String> = self.cells.iter().map(u32::to_string).collect();
         let word = if cells.len() == 1 { "cell" } else { "cells" };
-        format!("{} of {} runs ({word} {})", self.runs, self.of_runs, cells.join(", "))
+        format!("{} of {} runs ({word} {}){whose}", self.runs, self.of_runs, cells.join(", "))
     }
 }
 
@@ -111,8 +113,13 @@ mod tests {
         let mut out = String::new();
         render(&mut out, &swept, &Petals { lines: Vec::new(), notes: vec!["a: b".to_owned()] });
         let reported: Vec<&str> = out.lines().skip(3).collect();
+        // The figures are one run's: where several have it the report says so.
         let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");
-        let other = "- warning other-load: 5 of 11 runs (cells 2, 3, 5): somebody read 90 MB/s";
-        assert_eq!(reported, ["- a: b", bad.as_str(), other]);
+        let other = [
+            "- warning other-load: 5 of 11 runs (cells 2, 3, 5); figures of the first of them: somebody \
+             read 90",
+            "  MB/s",
+        ];
+        assert_eq!(reported, ["- a: b", bad.as_str(), other[0], other[1]]);
     }
 }

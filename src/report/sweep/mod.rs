@@ -14,6 +14,7 @@ use crate::analysis::petals::Petals;
 use crate::record::sweep::{Axis, Swept};
 use crate::record::{Run, Status};
 use crate::settings::objective::Objective;
+use crate::stats::target::Target;
 use table::SweepRows;
 
 /// The whole report, at most 100 columns wide but for long names, without colors.
@@ -68,11 +69,13 @@ fn head(out: &mut String, swept: &Swept) {
         _ => "not complete: the same command goes on with it",
     };
     fact(out, "status", &format!("{done} of {all} runs done; {state}"));
-    let target = swept.runs.first().map(|run| {
-        let target = &run.summary.target;
-        format!("{} {}, {}", target.product, target.version, target.url)
-    });
-    fact(out, "target", &target.unwrap_or_else(|| sweep.engine.clone()));
+    let targets =
+        targets(swept, |target| format!("{} {}, {}", target.product, target.version, target.url));
+    match targets.as_slice() {
+        [] => fact(out, "target", &sweep.engine),
+        [target] => fact(out, "target", target),
+        several => fact(out, "targets", &format!("{}: {}", several.len(), several.join("; "))),
+    }
     if let Some(run) = swept.runs.first() {
         let active = super::numbers::bytes(run.summary.active_bytes);
         let schemas = run.summary.schemas;
@@ -92,6 +95,11 @@ fn head(out: &mut String, swept: &Swept) {
         Some(format!("{}={}", key.to_ascii_uppercase(), value.to_string().trim_matches('"')))
     });
     fact(out, "settings", &settings.collect::<Vec<_>>().join(", "));
+}
+
+/// What is shown of each target of the runs, each once.
+pub(super) fn targets(swept: &Swept, shown: fn(&Target) -> String) -> Vec<String> {
+    super::distinct(swept.runs.iter().map(|run| shown(&run.summary.target)))
 }
 
 fn fact(out: &mut String, name: &str, value: &str) {
@@ -272,6 +280,16 @@ pub(crate) mod tests {
         - spread is the largest less the smallest PIOPS of the repeats, in percent of their mean.
         - Each run's own report stands in its folder; sweep.csv has every figure.
         ");
+    }
+
+    #[test]
+    fn every_target_is_named() {
+        let mut swept = swept();
+        swept.runs[1].summary.target.url = "sqlite:other".to_owned();
+        let shown = render(&swept, &Petals::of(&swept.observations()), None);
+        let targets =
+            "targets           2: SQLite 3.54.1, sqlite:petal-data; SQLite 3.54.1, sqlite:other\n";
+        assert!(shown.contains(targets), "{shown}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
         fall                  it fell at 400 s, from 915 to 303 operations/s (67 % less); what changed with
                               it: drive cache full or garbage collection: a device read took 267 us, 67
                               before and a write took 256 us, 28 before, for no more bytes; cache: an
-                              operation read 196.0 blocks from storage, 65.0 before
+                              operation made 196.0 reads from storage, 65.0 before
         variation of seconds  53.4 % (standard deviation over mean)
         longest stall         2 s, from 700 s on
         ");

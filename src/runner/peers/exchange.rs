@@ -64,6 +64,7 @@ pub struct SharedPlan {
     pub url: String,
     pub sessions: u32,
     pub seed: u64,
+    pub attempt: u64,
     pub settings: serde_json::Map<String, serde_json::Value>,
 }
 

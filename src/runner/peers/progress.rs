@@ -96,8 +96,8 @@ impl Watch for Summed<'_> {
         self.shown.second(&self.with_others(second), so_far, left_s);
     }
 
-    fn ended(&self) {
-        self.shown.ended();
+    fn ended(&self, last: &[Second], total: &Tally) {
+        self.shown.ended(last, total);
     }
 
     fn judged(&self, findings: &[Finding]) {

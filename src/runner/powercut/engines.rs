@@ -33,13 +33,13 @@ impl GuestEngine {
     }
 
     /// Disks and settings that are known not to keep every commit.
-    pub fn controls(self) -> Vec<(DiskKind, &'static str)> {
+    pub fn controls(self) -> Vec<(DiskKind, Option<&'static str>)> {
         let settings: &[&str] = match self {
             Self::Sqlite => &["synchronous=off"],
             Self::Postgres => &["synchronous_commit=off", "fsync=off"],
         };
-        let lying = (DiskKind::Lying, "");
-        std::iter::once(lying).chain(settings.iter().map(|&s| (DiskKind::Honest, s))).collect()
+        let honest = settings.iter().map(|&setting| (DiskKind::Honest, Some(setting)));
+        std::iter::once((DiskKind::Lying, None)).chain(honest).collect()
     }
 
     /// Programs of this host that the guest gets, with the files and libraries beside them.

@@ -38,6 +38,8 @@ const ROOTS: [&str; 2] = ["petal-guest", "/"];
 const INIT: &str = include_str!("guest/init.sh");
 const WORK: &str = include_str!("guest/work.sh");
 const READY: &str = "PETAL-READY";
+/// Before and after the output of an order; a ledger may stand before it.
+const SAID: &str = "PETAL-SAID\n";
 const OVER: &str = "PETAL-OVER ";
 /// The order stands before the ledger on the guest's second disk.
 const ORDER_BYTES: usize = 16 << 10;
@@ -78,8 +80,8 @@ impl Accelerator {
 /// The files of this host that a guest is made of.
 pub struct Programs {
     pub kernel: PathBuf,
-    modules: PathBuf,
-    busybox: PathBuf,
+    pub modules: PathBuf,
+    pub busybox: PathBuf,
     pub accelerator: Accelerator,
 }
 
@@ -160,8 +162,8 @@ impl Programs {
 
 /// A virtual machine at work. All of its files are in one folder.
 pub struct Machine {
-    process: Child,
-    folder: PathBuf,
+    pub process: Child,
+    pub folder: PathBuf,
 }
 
 impl Machine {
@@ -226,9 +228,7 @@ impl Machine {
 
     /// Output and exit code of an order; None while it is not over.
     pub fn outcome(&self) -> Option<(String, u8)> {
-        let said = self.said();
-        let (output, end) = said.split_once(OVER)?;
-        Some((output.to_owned(), end.lines().next()?.parse().ok()?))
+        outcome_of(&self.said())
     }
 
     fn said(&self) -> String {
@@ -236,7 +236,11 @@ impl Machine {
         String::from_utf8_lossy(&said).into_owned()
     }
 
+    /// The output of an order that is over; else what the guest's kernel and qemu said.
     pub fn last_words(&self) -> String {
+        if let Some((output, _)) = self.outcome() {
+            return output.trim().to_owned();
+        }
         let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
         let said = [read("console"), read("machine.log")].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
@@ -251,6 +255,12 @@ impl Drop for Machine {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn outcome_of(said: &str) -> Option<(String, u8)> {
+    let (output, end) = said.split_once(SAID)?.1.rsplit_once(OVER)?;
+    let (code, _) = end.split_once('\n')?;
+    Some((output.to_owned(), code.parse().ok()?))
 }
 
 /// Work for a restored guest.
@@ -328,4 +338,19 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let words = text.split_ascii_whitespace().filter(|word| word.starts_with('/'));
     Ok(words.filter(|word| !word.ends_with(':')).map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_is_whole_and_stands_behind_what_a_ledger_wrote() {
+        let refused = "PETALLDG\u{fffd}\nPETAL-SAID\npetal: DB: twice\nPETAL-OVER 2\n";
+        assert_eq!(outcome_of(refused), Some(("petal: DB: twice\n".to_owned(), 2)));
+        assert_eq!(outcome_of("PETAL-SAID\n{}PETAL-OVER 0\n"), Some(("{}".to_owned(), 0)));
+        for end in 1..11 {
+            assert_eq!(outcome_of(&refused[..refused.len() - end]), None, "{end}");
+        }
+    }
 }

@@ -148,7 +148,7 @@ impl<'a> TestBed<'a> {
         watch: &dyn super::Watch,
         on_cut: &dyn Fn(&Trial, &Cut),
     ) -> (PowerCuts, Option<RunError>) {
-        let mut trials = self.trials();
+        let mut trials = trials(self.request);
         let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
         watch.phase("cutting", all.into(), ProgressUnit::Items);
         let mut error = None;
@@ -178,31 +178,6 @@ impl<'a> TestBed<'a> {
         (cuts, error)
     }
 
-    /// The cuts that were asked for, and the controls that differ from them.
-    fn trials(&self) -> Vec<Trial> {
-        let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
-            disk: disk.name(),
-            settings: settings.to_vec(),
-            planned_cuts,
-            is_control,
-            ..Trial::default()
-        };
-        let request = self.request;
-        let mut trials = vec![trial(request.disk, &request.settings, (request.cuts, false))];
-        for (disk, setting) in request.engine.controls() {
-            let mut settings = request.settings.clone();
-            settings.extend((!setting.is_empty()).then(|| setting.to_owned()));
-            let is_other = trials.iter().all(|other| {
-                other.disk != disk.name()
-                    || !settings.iter().all(|one| other.settings.contains(one))
-            });
-            if is_other && request.controls > 0 {
-                trials.push(trial(disk, &settings, (request.controls, true)));
-            }
-        }
-        trials
-    }
-
     /// One cut: run, lose the power, recover, verify.
     fn cut(&self, trial: &Trial) -> Result<Cut, RunError> {
         let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
@@ -217,7 +192,8 @@ impl<'a> TestBed<'a> {
         self.wait(&mut machine, GUEST_LIMIT, |_| has_begun())?;
         let (before, begun) = (served.disk.lock().requests, Instant::now());
         // 53 bits.
-        thread::sleep(self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64));
+        let until_cut = self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64);
+        self.wait_for_cut(&mut machine, begun + until_cut)?;
         let (dropped, after, cut_after_s) = {
             let mut disk = served.disk.lock();
             let dropped = disk.cut(seed).map_err(failed("cutting the disk"))?;
@@ -290,6 +266,18 @@ impl<'a> TestBed<'a> {
         }
     }
 
+    /// Waits for the moment of a cut. A guest that ended before it was not cut, and is an error.
+    fn wait_for_cut(&self, machine: &mut Machine, at: Instant) -> Result<(), RunError> {
+        let left = || at.saturating_duration_since(Instant::now());
+        self.wait(machine, GUEST_LIMIT + left(), |_| left() < POLL)?;
+        thread::sleep(left());
+        let has_ended = machine.has_ended() || machine.outcome().is_some();
+        match has_ended {
+            true => Err(self.stopped(machine, "ended before it was cut")),
+            false => Ok(()),
+        }
+    }
+
     /// Waits until `done`; a guest that ends before, or hangs, is an error with its last words.
     fn wait(
         &self,
@@ -305,17 +293,49 @@ impl<'a> TestBed<'a> {
             let has_ended = machine.has_ended();
             if has_ended && !done(machine) || began.elapsed() > limit {
                 let how = if has_ended { "ended" } else { "did nothing more" };
-                let name = self.programs.accelerator.name();
-                return Err(RunError::Environment(format!(
-                    "the guest {how} ({name}) after {} s; its last words: {}",
-                    began.elapsed().as_secs(),
-                    machine.last_words()
-                )));
+                let seconds = began.elapsed().as_secs();
+                return Err(self.stopped(machine, &format!("{how} after {seconds} s")));
             }
             thread::sleep(POLL);
         }
         Ok(())
     }
+
+    fn stopped(&self, machine: &Machine, how: &str) -> RunError {
+        let (name, words) = (self.programs.accelerator.name(), machine.last_words());
+        RunError::Environment(format!("the guest ({name}) {how}; its last words: {words}"))
+    }
+}
+
+/// The cuts that were asked for, and the controls that differ from them. A control's setting goes
+/// before one of its name that was asked for: a database need not take both.
+fn trials(request: &PowerCutRequest) -> Vec<Trial> {
+    let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
+        disk: disk.name(),
+        settings: settings.to_vec(),
+        planned_cuts,
+        is_control,
+        ..Trial::default()
+    };
+    let mut trials = vec![trial(request.disk, &request.settings, (request.cuts, false))];
+    for (disk, setting) in request.engine.controls() {
+        let mut settings = request.settings.clone();
+        if let Some(setting) = setting {
+            settings.retain(|other| !name_of(other).eq_ignore_ascii_case(name_of(setting)));
+            settings.push(setting.to_owned());
+        }
+        let is_other = trials.iter().all(|other| {
+            other.disk != disk.name() || !settings.iter().all(|one| other.settings.contains(one))
+        });
+        if is_other && request.controls > 0 {
+            trials.push(trial(disk, &settings, (request.controls, true)));
+        }
+    }
+    trials
+}
+
+fn name_of(setting: &str) -> &str {
+    setting.split_once('=').map_or(setting, |(name, _)| name)
 }
 
 /// The trial of which the least share is done: what changes on the host meets all of them alike, and
@@ -375,6 +395,8 @@ fn own_folder() -> Result<PathBuf, RunError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -387,6 +409,67 @@ mod tests {
             order.push(trial.disk);
         }
         assert_eq!(order, ["honest", "lying", "honest", "honest", "lying", "honest"]);
+    }
+
+    fn request(engine: GuestEngine, settings: &[&str], controls: u32) -> PowerCutRequest {
+        PowerCutRequest {
+            engine,
+            cuts: 1,
+            disk: DiskKind::Honest,
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            controls,
+            within: Duration::from_secs(1),
+            accelerator: None,
+            guest: None,
+            keep: None,
+        }
+    }
+
+    /// Waits for a cut in an hour, with a program in the guest's place.
+    fn waited(program: &mut Command, signals: u8) -> RunError {
+        let folder = tempfile::tempdir().unwrap();
+        let caller = Caller { signals: Arc::new(signals.into()), note: Arc::new(|_| ()) };
+        let test_bed = TestBed {
+            request: &request(GuestEngine::Sqlite, &[], 0),
+            caller: &caller,
+            folder: folder.path(),
+            programs: Programs {
+                kernel: PathBuf::new(),
+                modules: PathBuf::new(),
+                busybox: PathBuf::new(),
+                accelerator: Accelerator::Tcg,
+            },
+        };
+        let said = "PETAL-SAID\nDB stands there twice\nPETAL-OVER 2\n";
+        fs::write(folder.path().join("port"), said).unwrap();
+        let process = program.spawn().unwrap();
+        let mut machine = Machine { process, folder: folder.path().to_owned() };
+        let at = Instant::now() + Duration::from_secs(3600);
+        test_bed.wait_for_cut(&mut machine, at).unwrap_err()
+    }
+
+    #[test]
+    fn the_wait_for_a_cut_ends_on_a_signal_and_with_the_guest() {
+        assert!(waited(Command::new("sleep").arg("3600"), 1).is_interrupted());
+        let ended = waited(&mut Command::new("true"), 0).to_string();
+        assert!(ended.contains("ended") && ended.contains("DB stands there twice"), "{ended}");
+    }
+
+    #[test]
+    fn a_setting_of_a_control_replaces_the_one_that_was_asked_for() {
+        let named = |engine, settings: &[&str], controls| {
+            let request = request(engine, settings, controls);
+            trials(&request).iter().map(Trial::name).collect::<Vec<_>>()
+        };
+        let lying = "lying disk, synchronous=full, cache=1M";
+        assert_eq!(
+            named(GuestEngine::Sqlite, &["synchronous=full", "cache=1M"], 3),
+            [&lying.replace("lying", "honest"), lying, "honest disk, cache=1M, synchronous=off"]
+        );
+        assert_eq!(named(GuestEngine::Sqlite, &["synchronous=off"], 3).len(), 2);
+        assert_eq!(named(GuestEngine::Sqlite, &[], 0), ["honest disk"]);
+        let postgres = named(GuestEngine::Postgres, &["fsync=off"], 3);
+        assert_eq!(postgres[2..], ["honest disk, fsync=off, synchronous_commit=off"]);
     }
 
     #[test]

@@ -23,8 +23,10 @@ pub fn help_text(width: usize) -> String {
 
 const INTRODUCTION: &str = "Every parameter is a line KEY=VALUE of slob.conf, an environment \
     variable KEY or PETAL_KEY, and a flag. A flag is stronger than the environment, that is \
-    stronger than the file, and that than the default. An empty value is as good as none; an empty flag takes the default. Sizes \
-    take K, M, G and T, powers of 1024.";
+    stronger than the file, and that than the default. An empty value is as good as none; an empty \
+    flag takes the default. Sizes take K, M, G and T, powers of 1024. petal replay takes what run \
+    takes, except what its profile says, with SCALE as --data-scale; petal calibrate takes BLOCK_SZ \
+    (--block-size), STORAGE_CACHE, DIRECT_IO, OUT and CALIBRATIONS.";
 
 fn entry(text: &mut String, parameter: &Parameter, width: usize) {
     let _ = writeln!(text, "  {}  --{}", parameter.key, parameter.flag());
@@ -58,11 +60,14 @@ fn described(support: Support) -> Option<String> {
     }
 }
 
+/// A text as it begins a sentence; one that begins with a value, such as `sqlite:DIR`, stays as it is.
 pub(super) fn capitalised(text: &str) -> String {
+    let is_value =
+        text.split_whitespace().next().is_some_and(|word| word.trim_end_matches(':').contains(':'));
     let mut characters = text.chars();
-    match characters.next() {
+    match characters.next().filter(|_| !is_value) {
         Some(first) => first.to_uppercase().chain(characters).collect(),
-        None => String::new(),
+        None => text.to_owned(),
     }
 }
 

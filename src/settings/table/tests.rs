@@ -288,6 +288,13 @@ fn help_keeps_to_its_width_and_names_every_key() {
 }
 
 #[test]
+fn a_value_is_shown_as_it_is_to_be_written() {
+    for text in [help_text(72), conf_file()] {
+        assert!(text.contains("sqlite:DIR, or a server's URL") && !text.contains("Sqlite:"));
+    }
+}
+
+#[test]
 fn help_of_a_parameter_says_what_engines_make_of_it() {
     let text = help_text(72);
     let begin = text.find("  LOOP").unwrap();
@@ -295,8 +302,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
     assert_snapshot!(&text[begin..end], @r"
     LOOP  --loop
         Where the loop runs: server, inside the database; client, one call
-        for each operation; set, one statement for many operations, never
-        compared with the others unnamed.
+        for each operation; set, one statement for many operations. petal
+        compare names the difference.
         One of server, client, set. Default: server where the engine has
         it. For run, sweep.
         SQLite: must be client with SQLite, whose database lives in

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::stats::target::{Advice, NotableSetting};
 
-/// Below this a server throttles its writes on any flash storage.
+/// Below this background flushing is slow for any flash storage.
 const IO_CAPACITY_LOW: u64 = 1000;
 
 /// Settings that shape a result and that few would choose for a test.
@@ -20,8 +20,8 @@ pub fn notable_settings(settings: &BTreeMap<String, String>) -> Vec<NotableSetti
         note(
             true,
             format!(
-                "innodb_io_capacity={capacity} (max {most}): the server writes about so many changed \
-                 pages a second and no more"
+                "innodb_io_capacity={capacity} (max {most}): background flushing aims at about so many \
+                 changed pages a second until it falls behind, then at up to the max"
             ),
             "Set innodb_io_capacity to the page writes a second that the device sustains, and \
              innodb_io_capacity_max to twice that.",
@@ -54,8 +54,8 @@ pub fn advice() -> Advice {
     Advice {
         enlarge_log: Some(
             "Make the redo log larger (innodb_log_file_size; MySQL 8.0.30 and later: \
-             innodb_redo_log_capacity), and let pages be flushed faster (innodb_io_capacity: its \
-             default of 200 throttles any flash storage)."
+             innodb_redo_log_capacity), and let pages be flushed faster (innodb_io_capacity: 200, \
+             the default before MySQL 8.4, is low for any flash storage)."
                 .to_owned(),
         ),
         keep_cached: Some(
@@ -78,5 +78,20 @@ pub fn advice() -> Advice {
                 .to_owned(),
         ),
         ..Advice::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_io_capacity_is_a_rate_of_the_background() {
+        let of = |capacity: &str| {
+            let settings = [("innodb_io_capacity", capacity), ("innodb_io_capacity_max", "2000")];
+            notable_settings(&settings.map(|(name, value)| (name.into(), value.into())).into())
+        };
+        insta::assert_snapshot!(of("200")[0].effect, @"innodb_io_capacity=200 (max 2000): background flushing aims at about so many changed pages a second until it falls behind, then at up to the max");
+        assert!(of("10000").is_empty());
     }
 }

@@ -1,6 +1,6 @@
 # Ends an order: its output and its status go out by the port.
 over() {
-    cat said >"$port"
+    { echo PETAL-SAID; cat said; } >"$port"
     echo "PETAL-OVER $1" >"$port"
     poweroff -f
 }
@@ -11,8 +11,8 @@ case $work in
 load) petal -q setup -s 1 --scale 1024 --scan-table-sz 0 --db "$url" >said 2>&1 ;;
 run)
     petal -q run -s 1 -t 2 --update-pct 100 --work-unit 4 --run-time 100000 --seed "$seed" $flags \
-        --db "$url" --ledger "$port" 2>&1
-    exit
+        --db "$url" --ledger "$port" >said 2>&1
+    over $?
     ;;
 verify)
     dd if=/dev/vdb bs=16k skip=1 2>/dev/null | head -c "$ledger_bytes" >ledger

@@ -1,0 +1,134 @@
+//! A ledger on a port: a pipe or a character device, whose other end may take nothing.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::LedgerSink;
+
+const POLL: Duration = Duration::from_millis(1);
+
+/// A port that was opened with O_NONBLOCK. A write fails where the port takes no byte in time.
+pub struct Port {
+    file: File,
+    /// Signals that asked petal to stop.
+    signals: Arc<AtomicU8>,
+}
+
+impl Port {
+    pub fn new(file: File, signals: Arc<AtomicU8>) -> Self {
+        Self { file, signals }
+    }
+
+    /// How long a write waits: after a signal as long as operations do, after a second one not at
+    /// all.
+    fn limit(&self) -> Duration {
+        match self.signals.load(Ordering::Relaxed) {
+            0 => Duration::from_secs(10),
+            1 => Duration::from_secs(3),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Write for Port {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            let waited = began.elapsed();
+            if waited >= self.limit() {
+                let seconds = waited.as_secs();
+                let why = format!("nothing was read from it for {seconds} s");
+                return Err(io::Error::new(ErrorKind::TimedOut, why));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LedgerSink for Port {
+    /// A port has nothing to sync.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::PathBuf;
+
+    use super::super::read::tests::{commit, header};
+    use super::super::{LedgerFile, SessionFrame};
+    use super::*;
+
+    fn fifo(folder: &tempfile::TempDir) -> PathBuf {
+        let path = folder.path().join("fifo");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        path
+    }
+
+    /// Opened, and not read of itself.
+    fn reader(path: &PathBuf) -> File {
+        let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        OpenOptions::new().read(true).custom_flags(nonblock).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fifo(&folder);
+        let refused = LedgerFile::create(&path, &header(), &Arc::default()).err().unwrap();
+        assert!(refused.is_environment() && refused.to_string().contains("nobody reads"));
+        let mut reader = reader(&path);
+        let file = LedgerFile::create(&path, &header(), &Arc::default()).unwrap();
+        file.end(7).unwrap();
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        assert!(read.starts_with(b"PETALLDG"));
+    }
+
+    #[test]
+    fn a_pipe_that_takes_no_bytes_ends_the_ledger_and_not_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fifo(&folder);
+        let reader = reader(&path);
+        // The second signal: nothing is waited for.
+        let signals = Arc::new(AtomicU8::new(2));
+        let file = LedgerFile::create(&path, &header(), &signals).unwrap();
+        let mut frame = SessionFrame::new(1);
+        for sequence in 1..10_000 {
+            frame.add(&commit(1, sequence));
+            file.append(&mut frame, sequence);
+        }
+        // A pipe holds 64 KiB, or a page where a user has many.
+        assert!((1..5000).contains(&file.commits()), "{}", file.commits());
+        assert!(file.end(1).unwrap_err().contains("nothing was read from it"));
+        drop(reader);
+    }
+
+    #[test]
+    fn signals_shorten_what_a_write_waits() {
+        let signals = Arc::new(AtomicU8::new(0));
+        let port = Port::new(File::open("/dev/null").unwrap(), signals.clone());
+        let limits = [0, 1, 2].map(|level| {
+            signals.store(level, Ordering::Relaxed);
+            port.limit().as_secs()
+        });
+        assert_eq!(limits, [10, 3, 0]);
+    }
+}
