@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
 
 use mysql_async::Statement;
 
@@ -12,11 +11,11 @@ use super::errors::AtServer as _;
 use super::schema::{self, ROUTINE_COMMENT};
 use super::work::{CLUSTER_CONFLICT, Work};
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, timed,
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
-use crate::engine::server::sides::Routine;
+use crate::engine::server::sides::{LoopWork as _, Routine, SingleStatements, run_one};
 use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
@@ -30,6 +29,8 @@ const REMAINS: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors,
 
 pub struct ServerLoop {
     calls: PerSchema<Work, Statement>,
+    /// For UPDATEs, where those of a call would not wait for their log.
+    single: Option<SingleStatements<Work>>,
     arguments: Arguments,
 }
 
@@ -50,7 +51,8 @@ impl Routine<Work> for ServerLoop {
             ensure_routine(work, number)?;
             work.prepare(&format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
         })?;
-        Ok(Self { calls, arguments: Arguments::default() })
+        let single = work.commits_late.then(|| PerSchema::new(work, Work::prepare_operations));
+        Ok(Self { calls, single: single.transpose()?, arguments: Arguments::default() })
     }
 
     fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
@@ -59,7 +61,15 @@ impl Routine<Work> for ServerLoop {
             let (home, length) = by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
             (home, if commits_late { update_alone(&rest[..length]) } else { length })
         };
-        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match (
+            part.operations,
+            &mut self.single,
+        ) {
+            ([one], Some(single)) if one.kind == Kind::Update => {
+                Ok(vec![timed(|| run_one(single, work, one))])
+            }
+            _ => self.call(work, part),
+        })
     }
 }
 
@@ -76,23 +86,14 @@ impl ServerLoop {
             *step as u64,
             budget_us(part.budget),
         );
-        let asked = Instant::now();
-        let answer = work.client.first::<(String, String)>(&call, arguments);
-        let took_ns = asked.elapsed().as_nanos() as u64;
-        let mut executed = match answer {
-            Ok(answer) => read(work, &answer.unwrap_or_default(), part.operations),
-            Err(error) => remains(work, &error, part.operations)?,
-        };
-        if let ([one], [Operation { kind: Kind::Update, .. }], true) =
-            (executed.as_mut_slice(), part.operations, work.commits_late)
-        {
-            one.latency_ns = took_ns;
+        match work.client.first::<(String, String)>(&call, arguments) {
+            Ok(answer) => Ok(read(work, &answer.unwrap_or_default(), part.operations)),
+            Err(error) => remains(work, &error, part.operations),
         }
-        Ok(executed)
     }
 }
 
-/// The operations up to the next UPDATE, or that alone: only the end of a call waits for its log.
+/// The operations up to the next UPDATE, or that alone.
 fn update_alone(operations: &[Operation]) -> usize {
     let update = operations.iter().position(|operation| operation.kind == Kind::Update);
     update.map_or(operations.len(), |at| at.max(1))

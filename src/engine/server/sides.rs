@@ -70,7 +70,7 @@ pub trait Routine<W>: Sized {
 }
 
 /// The statements of single operations, of each schema that a session visits.
-type SingleStatements<W> = PerSchema<W, Statements<<W as LoopWork>::Statement>>;
+pub type SingleStatements<W> = PerSchema<W, Statements<<W as LoopWork>::Statement>>;
 
 /// The side that a session's loop is on.
 pub enum Side<W: LoopWork> {
@@ -119,7 +119,7 @@ impl<W: LoopWork> Side<W> {
 }
 
 /// Executes one operation by its prepared statement.
-fn run_one<W: LoopWork>(
+pub fn run_one<W: LoopWork>(
     statements: &mut SingleStatements<W>,
     work: &mut W,
     operation: &Operation,
