@@ -74,6 +74,8 @@ struct LoadRound {
     held: Option<f64>,
     /// The first that was not.
     failed: Option<f64>,
+    /// It came to its end, and was not stopped before.
+    is_over: bool,
 }
 
 /// A multiple of the load, over all rounds.
@@ -133,15 +135,19 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     runs.sort_by(|a, b| a.scale.total_cmp(&b.scale).then(a.round.cmp(&b.round)));
     let highest = runs.last().map(|run| run.scale);
     let numbers: BTreeSet<u32> = runs.iter().map(|run| run.round).collect();
+    let skipped = |number| swept.sweep.skipped.iter().any(|cell| cell.repeat == number);
     let all = numbers.into_iter().map(|number| {
         let of_round = || runs.iter().filter(move |run| run.round == number);
-        let failed = of_round().find(|run| run.held != LoadHeld::Yes).map(|run| run.scale);
-        let is_below = |scale: &f64| failed.is_none_or(|failed| *scale < failed);
+        let first = of_round().find(|run| run.held != LoadHeld::Yes);
+        let is_below = |scale: &f64| first.is_none_or(|first| *scale < first.scale);
         let held = of_round().map(|run| run.scale).rfind(is_below);
-        LoadRound { number, held, failed }
+        let failed = first.filter(|first| matches!(first.held, LoadHeld::No(_)));
+        let is_over = first.is_some() || held == highest || skipped(number);
+        LoadRound { number, held, failed: failed.map(|first| first.scale), is_over }
     });
-    // A round that was stopped neither held nor failed what it did not come to.
-    let is_over = |round: &LoadRound| round.failed.is_some() || round.held == highest;
+    // A round that was stopped neither held nor failed what it did not come to. One whose higher steps
+    // were left out, by the objective of then, counts for what it held.
+    let is_over = |round: &LoadRound| round.is_over;
     let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(is_over);
     let held: Vec<Option<f64>> = rounds.iter().map(|round| round.held).collect();
     let failed: Vec<f64> = rounds.iter().filter_map(|round| round.failed).collect();
@@ -212,7 +218,7 @@ fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
     let why = match held {
         LoadHeld::Yes => String::new(),
         LoadHeld::No(why) => why.clone(),
-        LoadHeld::Unknown(why) => format!("not known: {why}"),
+        LoadHeld::Unknown(why) => return format!("not known: {why}"),
     };
     let io = |name: &str, words: &str| {
         let mean = run.headline().run.summary.io_latency_us.get(name)?.mean?;
@@ -234,7 +240,7 @@ fn micros(us: f64) -> String {
 
 fn notes(rounds: usize, runs: &[JudgedRun<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
-    if rounds < 3 {
+    if (1..3).contains(&rounds) {
         notes.push(format!(
             "{}: three or more (REPEATS) tell how far the answer varies",
             if rounds == 1 { "one round" } else { "two rounds" }
@@ -273,7 +279,7 @@ impl LoadStep {
 
     /// The mean over the runs of what was delivered of a figure; None where that is not known.
     pub fn delivered(&self, figure: WorkCount) -> Option<f64> {
-        let ratios = self.delivered.get(&figure)?;
+        let ratios = self.delivered.get(&figure).filter(|ratios| ratios.len() == self.runs)?;
         Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
     }
 }
@@ -314,21 +320,28 @@ impl BreakPoint {
         };
         let of = &self.of.database;
         let answer = match (self.holds, self.fails) {
+            (None, None) if self.cause.is_some() => {
+                format!("whether {what} of {of} is held{objective} is {cause}")
+            }
             (None, None) => "no run ended: nothing is known".to_owned(),
             (None, Some(_)) if self.is_refuted => {
                 format!("does not hold {what} of {of}{objective}: fails {range}; {cause}")
             }
             (None, Some(_)) => format!(
                 "fails {range} {what} of {of}{objective}, the lowest that was tried; {cause}{}",
-                self.room()
+                self.room_words()
+            ),
+            (Some(holds), None) if self.cause.is_some() => format!(
+                "holds {holds}x {what} of {of}{objective}, above it {cause}{}",
+                self.room_words()
             ),
             (Some(holds), None) => format!(
                 "holds {holds}x {what} of {of}{objective}, the highest that was tried{}",
-                self.room()
+                self.room_words()
             ),
             (Some(holds), Some(_)) => format!(
                 "holds {holds}x {what} of {of}{objective}, fails {range}; {cause}{}",
-                self.room()
+                self.room_words()
             ),
         };
         answer + &self.not_as_asked().unwrap_or_default()
@@ -342,10 +355,16 @@ impl BreakPoint {
         }
     }
 
-    fn room(&self) -> String {
-        match (self.fits(), self.holds) {
-            (Some(true), Some(holds)) if holds >= 1.05 => {
-                format!("; room for {:.1} more of this database", holds - 1.0)
+    /// How many more of this database there is room for; None where it does not fit, or that is not
+    /// known.
+    pub fn room(&self) -> Option<f64> {
+        Some(self.holds.filter(|_| self.fits() == Some(true))? - 1.0)
+    }
+
+    fn room_words(&self) -> String {
+        match (self.fits(), self.room()) {
+            (_, Some(room)) if room >= 0.05 => {
+                format!("; room for {room:.1} more of this database")
             }
             (Some(true), _) => "; no room beside it".to_owned(),
             (Some(false), _) => "; it does not fit".to_owned(),
@@ -364,7 +383,7 @@ impl BreakPoint {
 pub(crate) mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::sweep::{Axis, Sweep, SweepCell, SweepPlan};
+    use crate::record::sweep::{Axis, CellFailure, Sweep, SweepCell, SweepPlan};
 
     /// A round of runs at these scales, each with its backlog.
     pub(crate) fn swept(cells: &[(f64, u32, u64)]) -> Swept {
@@ -518,6 +537,28 @@ pub(crate) mod tests {
         let mut cut = swept(&[(1.0, 1, 0), (2.0, 1, 9999)]);
         cut.runs[1].summary.status = Status::Interrupted;
         assert_eq!(of(&cut, None).unwrap().fails, None);
+    }
+
+    #[test]
+    fn a_round_that_the_objective_of_then_ended_counts_for_what_it_held() {
+        let mut two = swept(&[(1.0, 1, 0), (2.0, 1, 0), (1.0, 2, 0), (2.0, 2, 0), (4.0, 2, 0)]);
+        let skipped = CellFailure { number: 3, repeat: 1, message: String::new() };
+        two.sweep.skipped.push(skipped);
+        assert_eq!(of(&two, None).unwrap().holds, Some(2.0));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_no_failure() {
+        let mut two = swept(&[(1.0, 1, 0), (2.0, 1, 0)]);
+        for run in &mut two.runs {
+            run.summary.io_latency_us.clear();
+            (run.summary.steady, run.details.steady) = (None, None);
+        }
+        let objective: Objective = "read.avg=1ms".parse().unwrap();
+        let found = of(&two, Some(&objective)).unwrap();
+        assert_eq!((found.holds, found.fails, found.fits()), (None, None, None));
+        let line = found.line();
+        assert!(line.contains("is held within read.avg=1ms is not known"), "{line}");
     }
 
     #[test]

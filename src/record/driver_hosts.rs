@@ -133,7 +133,8 @@ impl Run {
             let known = host.petal_cpu_s.zip(host.processors).filter(|_| host.elapsed_s > 0.0);
             let (petal_cpu_s, processors) = known.ok_or_else(|| name.clone())?;
             machines
-                .entry(host.share.machine())
+                // Hosts that tell no boot id may bear one name.
+                .entry(host.share.boot_id.clone().unwrap_or_else(|| name.clone()))
                 .or_insert(MachineLoad { name, petal_share: 0.0, processors })
                 .petal_share += petal_cpu_s / (host.elapsed_s * processors);
         }
@@ -159,8 +160,9 @@ mod tests {
 
     fn host(number: u32, machine: &str, petal_cpu_s: Option<f64>) -> HostRun {
         let share = Share { number, of: 3 };
+        let (host, boot_id) = (machine.to_owned(), Some(format!("boot of {machine}")));
         HostRun {
-            share: HostShare { share, host: machine.into(), ..HostShare::default() },
+            share: HostShare { share, host, boot_id, ..HostShare::default() },
             status: Some(Status::Complete),
             elapsed_s: 10.0,
             petal_cpu_s,
@@ -183,6 +185,10 @@ mod tests {
         };
         assert_eq!(loads, [load("share 1 (a)", 0.5), load("share 2 (b)", 0.4)]);
         assert_eq!(run.busiest_machine_share(), Some(0.5));
+        // Those that tell no boot id may only bear one name.
+        let mut unknown = run.clone();
+        unknown.summary.hosts.iter_mut().for_each(|host| host.share.boot_id = None);
+        assert_eq!(unknown.busiest_machine_share(), Some(0.4));
         // One that left no record is no machine, one that does not tell leaves all unknown.
         run.summary.hosts[0].status = None;
         assert_eq!(run.busiest_machine_share(), Some(0.4));

@@ -10,6 +10,7 @@ use crate::analysis::replay::ReplayPlan;
 use crate::analysis::replay::delivered::{Delivered, delivered, scale_of};
 use crate::record::Run;
 use crate::record::replay::ReplayOf;
+use crate::settings::objective::Objective;
 use crate::stats::server_work::WorkCount;
 
 /// A plan, before its run.
@@ -87,9 +88,9 @@ pub fn imitated(run: &Run) -> Option<String> {
 }
 
 fn held(run: &Run, of: &ReplayOf) -> String {
-    let objective = of.objective.as_ref().and_then(|text| text.parse().ok());
+    let objective: Option<Objective> = of.objective.as_ref().and_then(|text| text.parse().ok());
     match load_held(run, objective.as_ref()) {
-        LoadHeld::Yes => match &of.objective {
+        LoadHeld::Yes => match &objective {
             Some(objective) => format!("yes, within {objective}"),
             None => "yes: what was due was begun".to_owned(),
         },
@@ -169,7 +170,7 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
             or_dash(found.holds, |scale| format!("{scale}x")),
             or_dash(found.fails, |scale| format!("{scale}x")),
             found.interval_words().unwrap_or_else(|| "-".to_owned()),
-            or_dash(found.holds, |scale| format!("{:.1}", scale - 1.0)),
+            or_dash(found.room(), |room| format!("{room:.1}")),
             or_dash(found.cause.as_deref(), |cause| {
                 // The column says it.
                 cause.strip_prefix("limited by: ").unwrap_or(cause).to_owned()

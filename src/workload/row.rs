@@ -60,6 +60,15 @@ impl Filler {
         }
     }
 
+    /// How many times a block shall compress: 1 of random text; None of constant text.
+    pub fn ratio(self) -> Option<f64> {
+        match self {
+            Self::Constant => None,
+            Self::Random => Some(1.0),
+            Self::Ratio(ratio) | Self::Part { ratio, .. } => Some(ratio),
+        }
+    }
+
     /// None for a name that this petal does not know.
     pub fn parse(name: &str) -> Option<Self> {
         match name {

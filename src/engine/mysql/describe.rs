@@ -131,6 +131,10 @@ fn listed(
     let isolation = "READ-COMMITTED (set by petal)";
     listed.push(("transaction_isolation".to_owned(), isolation.to_owned()));
     let side = match shared.loop_side {
+        LoopSide::Server if settings.get("version").is_some_and(|it| it.contains("MariaDB")) => {
+            "server: a stored procedure, one execution per SELECT or scan; one prepared statement per \
+             UPDATE"
+        }
         LoopSide::Server => "server: a stored procedure, one execution per operation",
         LoopSide::Client => "client: one prepared statement per operation",
         LoopSide::Set => "set: one statement with a range for each of many SELECTs",

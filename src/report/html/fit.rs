@@ -67,7 +67,7 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
             Tile::figure("Fails at", scale(found.fails), "x", fails_layer(found)),
             Tile::figure(
                 "Room for",
-                or_dash(found.holds, |held| format!("{:.1}", held - 1.0)),
+                or_dash(found.room(), |room| format!("{room:.1}")),
                 "more",
                 "of this database",
             ),

@@ -59,6 +59,7 @@ const FILES: [&str; 5] =
 
 /// The plan of a run as its first host has it; the others must have the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SharedPlan {
     pub petal_version: String,
     pub url: String,
