@@ -12,8 +12,8 @@
 //! - What the load or another run wrote was there before.
 //!
 //! All else is allowed: two commits that overlap in time may stand in either order. Times of two
-//! driver hosts are by two clocks: the order of their commits is certain only where they are far
-//! apart.
+//! driver hosts are by two clocks, from two triggers: the order of their commits is certain only
+//! where they are far apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -43,7 +43,8 @@ enum RowContent {
     },
 }
 
-/// Commits of two driver hosts are in a certain order when they are so far apart.
+/// Commits of two driver hosts are in a certain order when they are so far apart, and as far again
+/// as the hosts' triggers were.
 const HOSTS_APART_NS: u64 = 1_000_000_000;
 
 /// Collects the rows of a run as they are found, and judges them.
@@ -268,7 +269,9 @@ impl<'a> Survival<'a> {
         let host = |version: Version| Share::of_session(version.session, hosts);
         let apart_ns = match host(*version) == host(commit.version) {
             true => 0,
-            false => HOSTS_APART_NS,
+            false => {
+                HOSTS_APART_NS.saturating_add(self.ledger.triggers_apart_us.saturating_mul(1000))
+            }
         };
         commit.begin_ns > over_ns.saturating_add(apart_ns)
             || version.session == commit.version.session

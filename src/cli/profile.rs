@@ -144,7 +144,8 @@ fn of_folder(path: &Path, console: &Console) -> Result<Vec<SourcePart>, CommandE
     match parts.is_empty() {
         false => Ok(parts),
         true => {
-            Err(CommandError::new(Exit::Failed, format!("{}: holds no report", path.display())))
+            let message = format!("{}: holds no report", path.display());
+            Err(CommandError::new(Exit::Environment, message))
         }
     }
 }
@@ -192,7 +193,7 @@ fn write(
 impl From<ProfileError> for CommandError {
     fn from(error: ProfileError) -> Self {
         let exit = match error {
-            ProfileError::Nothing(_) => Exit::Failed,
+            ProfileError::Nothing(_) => Exit::Environment,
             ProfileError::Mixed { .. } | ProfileError::Other(_) => Exit::Usage,
         };
         Self::new(exit, error.to_string())

@@ -9,6 +9,7 @@ use clap::ArgMatches;
 
 use crate::engine::{self, Caller, Engine};
 use crate::runner::WorkContext;
+use crate::settings::error::SettingError;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
@@ -36,20 +37,26 @@ pub fn read_for(
 ) -> Result<Settings, CommandError> {
     let command = CommandKind::Target;
     let mut sources = sources(matches, command, flags::given(matches, command), None);
-    take_recorded(&mut sources, recorded_url);
+    for error in take_recorded(&mut sources, recorded_url) {
+        console.warn(&format!("the recorded target is taken: {error}"));
+    }
     read_sources(matches, &sources, console)
 }
 
 /// Takes a recorded target, which is without its password, unless a flag names another. Where
-/// environment or file name the same target, it is taken from there, with its password.
-fn take_recorded(sources: &mut Sources<'_>, recorded_url: &str) {
+/// environment or file name the same target, it is taken from there, with its password. Returned is
+/// what is wrong with the target that they name.
+fn take_recorded(sources: &mut Sources<'_>, recorded_url: &str) -> Vec<SettingError> {
     if sources.flags.contains_key("DB") {
-        return;
+        return Vec::new();
     }
-    let is_same = |settings: Settings| settings.db.redacted() == recorded_url;
-    if !read::read(sources).is_ok_and(is_same) {
-        sources.flags.insert("DB", recorded_url.to_owned());
-    }
+    let errors = match read::read(sources) {
+        Ok(settings) if settings.db.redacted() == recorded_url => return Vec::new(),
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.0,
+    };
+    sources.flags.insert("DB", recorded_url.to_owned());
+    errors.into_iter().filter(|error| error.key == "DB").collect()
 }
 
 fn read_sources(
@@ -109,8 +116,11 @@ pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> WorkContext
 mod tests {
     use super::*;
 
-    /// The target's password, and the target, where DB of the environment is this.
-    fn target(of_environment: &'static str, flag: Option<&str>) -> (Option<String>, String) {
+    /// The target's password, the target, and what was told, where DB of the environment is this.
+    fn target(
+        of_environment: &'static str,
+        flag: Option<&str>,
+    ) -> (Option<String>, String, String) {
         let environment =
             move |name: &str| (name == "DB").then(|| std::ffi::OsString::from(of_environment));
         let mut sources = Sources {
@@ -121,20 +131,27 @@ mod tests {
             directory: None,
             schemas: None,
         };
-        take_recorded(&mut sources, "postgres://petal@one/d");
+        let errors = take_recorded(&mut sources, "postgres://petal@one/d");
+        let told = errors.iter().map(ToString::to_string).collect();
         let db = read::read(&sources).unwrap().db;
-        (db.password.as_ref().map(|password| password.expose().to_owned()), db.redacted())
+        (db.password.as_ref().map(|password| password.expose().to_owned()), db.redacted(), told)
     }
 
     #[test]
     fn a_recorded_target_takes_its_password_from_where_the_same_target_is_named() {
         let one = "postgres://petal@one/d".to_owned();
-        let word = Some("word".to_owned());
-        assert_eq!(target("postgres://petal:word@one/d", None), (word, one.clone()));
-        for other in ["postgres://petal:word@two/d", "postgres://petal@one/d", "nonsense"] {
-            assert_eq!(target(other, None), (None, one.clone()), "{other}");
+        let (word, nothing) = (Some("word".to_owned()), String::new());
+        let same = target("postgres://petal:word@one/d", None);
+        assert_eq!(same, (word, one.clone(), nothing.clone()));
+        for other in ["postgres://petal:word@two/d", "postgres://petal@one/d"] {
+            assert_eq!(target(other, None), (None, one.clone(), nothing.clone()), "{other}");
+        }
+        for unread in ["postgres://petal@one/d?password=@/nowhere/mine", "nonsense"] {
+            let (password, db, told) = target(unread, None);
+            assert_eq!((password, db), (None, one.clone()), "{unread}");
+            assert!(told.contains("DB") && !told.contains("mine"), "{told}");
         }
         let two = target("postgres://petal:word@one/d", Some("postgres://petal@two/d"));
-        assert_eq!(two, (None, "postgres://petal@two/d".to_owned()));
+        assert_eq!(two, (None, "postgres://petal@two/d".to_owned(), nothing));
     }
 }

@@ -24,7 +24,8 @@ Examples:
   petal verify run1.ledger --json | jq .lost_commits
 
 Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn
-or wrong; 3 the ledger is damaged or of another load, or the target cannot be read: no verdict.";
+or wrong; 2 wrong usage, or ledgers that are not of one run; 3 the ledger is damaged or of another
+load, or the target cannot be read: no verdict.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")
@@ -57,11 +58,27 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
+/// What an error says where a server refused a login, or no password was there: SQLSTATEs of
+/// PostgreSQL, error numbers of MySQL, and the words of the drivers.
+const LOGIN_REFUSED: &[&str] = &[
+    "(28P01)",
+    "(28000)",
+    "password missing",
+    "no password was given",
+    "(1045)",
+    "(1698)",
+    "ORA-01005",
+    "ORA-01017",
+    "no credentials",
+];
+
 /// Says where a password may stand when the server may have wanted one.
 fn unverified(error: RunError, settings: &Settings) -> CommandError {
     let is_server = settings.db.server().is_some() && settings.db.password.is_none();
     match error {
-        RunError::Engine(EngineError::Environment(why)) if is_server => {
+        RunError::Engine(EngineError::Environment(why))
+            if is_server && LOGIN_REFUSED.iter().any(|words| why.contains(words)) =>
+        {
             RunError::Environment(format!(
                 "{why}. A ledger keeps no password: give it in DB of slob.conf or of the \
                  environment, in the database's own password file, or by --db URL?password=@FILE"
@@ -85,15 +102,19 @@ mod tests {
 
     #[test]
     fn a_server_that_refuses_is_told_where_its_password_may_stand() {
-        let said = |db: &str| {
+        let said = |db: &str, why: &str| {
             let settings = Settings { db: TargetUrl::parse(db).unwrap(), ..Settings::default() };
-            let refused = EngineError::Environment("no password was given".to_owned());
-            unverified(refused.into(), &settings)
+            unverified(EngineError::Environment(why.to_owned()).into(), &settings)
         };
-        let told = said("postgres://petal@one/d");
-        assert!(told.exit == Exit::Environment && told.message.contains("password=@FILE"));
-        for other in ["postgres://petal:word@one/d", "sqlite:x"] {
-            assert_eq!(said(other).message, "no password was given");
+        let (without, none) = ("postgres://petal@one/d", "no password was given");
+        for why in [none, "Access denied for user 'petal'@'one' (1045)"] {
+            let told = said(without, why);
+            assert!(told.exit == Exit::Environment && told.message.contains("password=@FILE"));
         }
+        for other in ["postgres://petal:word@one/d", "sqlite:x"] {
+            assert_eq!(said(other, none).message, none);
+        }
+        let starting = "the database system is starting up (57P03)";
+        assert_eq!(said(without, starting).message, starting);
     }
 }

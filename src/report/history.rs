@@ -34,8 +34,8 @@ pub fn render(history: &History, held: &[LimitResult]) -> String {
 
 const READING: [&str; 3] = [
     "change % is from the level before: the mean of its groups, however many runs each has. How far \
-     these lie apart makes the interval, from the fourth group on. `changed` is beyond chance at 5 %, \
-     corrected for the number of groups; three groups in a row that lie apart are the next level.",
+     groups lie apart makes the interval, from the fourth group on. `changed` is beyond chance at 5 %, \
+     corrected for the number of groups; three in a row that lie apart on one side are the next level.",
     "The trend is the straight line through the groups' means, from the first to the newest; it \
      needs four groups.",
     "A limit fails where the whole interval of the newest group's change, or of the trend, is past \

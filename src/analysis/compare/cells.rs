@@ -20,6 +20,8 @@ const NAMED_MAX: usize = 5;
 pub(super) struct CellRuns<'a> {
     pub factors: Vec<(String, String)>,
     pub sides: Vec<Vec<&'a Observation>>,
+    /// Its runs on all sides whose figures do not stand for it.
+    pub unusable: Vec<&'a Observation>,
 }
 
 fn is_whole(seen: &Observation) -> bool {
@@ -79,21 +81,29 @@ pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRun
                 .map(|key| (key.clone(), value(seen, key).unwrap_or_else(|| "-".to_owned())))
                 .collect();
             let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
-            let cell = by_values
-                .entry(order)
-                .or_insert_with(|| CellRuns { factors, sides: vec![Vec::new(); sides.len()] });
-            cell.sides[at].extend(Some(seen).filter(|seen| is_whole(seen)));
+            let cell = by_values.entry(order).or_insert_with(|| CellRuns {
+                factors,
+                sides: vec![Vec::new(); sides.len()],
+                unusable: Vec::new(),
+            });
+            if is_whole(seen) { &mut cell.sides[at] } else { &mut cell.unusable }.push(seen);
         }
     }
     by_values.into_values().collect()
 }
 
-/// The cells that the baseline and another side have, and those that they do not.
+/// The cells that the baseline and another side have, and those that they do not. Without a whole
+/// run on any side there is a cell only where a series was to measure it.
 pub(super) fn matched<'a>(
     sides: &'a [ComparedSide],
     keys: &[String],
 ) -> (Vec<CellRuns<'a>>, Vec<CellRuns<'a>>) {
-    let (mut whole, rest): (Vec<_>, Vec<_>) = all(sides, keys).into_iter().partition(|cell| {
+    let mut cells = all(sides, keys);
+    cells.retain(|cell| {
+        let of_series = cell.unusable.iter().any(|seen| !seen.factors.is_empty());
+        of_series || cell.sides.iter().any(|runs| !runs.is_empty())
+    });
+    let (mut whole, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| {
         !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
     });
     for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {

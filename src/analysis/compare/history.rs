@@ -28,9 +28,9 @@ pub struct History {
     /// The group that began last, whether its runs can be used or not. Limits are held against it.
     pub newest: String,
     pub series: Vec<FigureHistory>,
-    /// Cells of the newest group none of whose runs can be used.
+    /// Cells of the newest group none of whose runs can be used, each with a sentence on it.
     #[serde(skip)]
-    failed: Vec<Vec<(String, String)>>,
+    failed: Vec<(Vec<(String, String)>, String)>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub struct HistoryGroup {
     /// that differ say how far groups lie apart.
     pub shift: Option<Shift>,
     /// True where it left the level by more than chance explains, over all groups of the series. The
-    /// groups after it that lie apart too are no further change.
+    /// groups after it that lie apart on the same side are no further change.
     pub is_change: bool,
     /// What else is different from the group before.
     pub differences: Vec<ContextDifference>,
@@ -85,7 +85,7 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let cells = cells::all(&groups, &keys);
     let mut series = Vec::new();
     for metric in &metrics {
-        for cells::CellRuns { factors, sides } in &cells {
+        for cells::CellRuns { factors, sides, .. } in &cells {
             let of_group = |(at, runs): (usize, &Vec<_>)| Some((at, figures(runs, metric)?));
             let known: Vec<(usize, Figures)> =
                 sides.iter().enumerate().filter_map(of_group).collect();
@@ -95,15 +95,26 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
         }
     }
     let newest = &groups[groups.len().saturating_sub(1)..];
+    let newest_name = newest.first().map_or_else(String::new, |group| group.name.clone());
     let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
+    let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, &newest_name)));
     Ok(History {
         format: FORMAT.to_owned(),
         by: by.to_owned(),
-        newest: newest.first().map_or_else(String::new, |group| group.name.clone()),
+        failed: failed.collect(),
+        newest: newest_name,
         series,
-        failed: failed.map(|cell| cell.factors).collect(),
         notes: said,
     })
+}
+
+/// Why a cell of the newest group has no figure. Records that cannot be read tell no factors.
+fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> String {
+    if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
+        return format!("{}: {newest} not measured", cells::label(&cell.factors));
+    }
+    let sources: Vec<&str> = cell.unusable.iter().map(|seen| seen.source.as_str()).collect();
+    format!("{newest}: no record can be read of {}", sources.join(", "))
 }
 
 /// A side for each group, the one that began first before the others.
@@ -137,25 +148,31 @@ fn followed(
     keys: &[String],
 ) -> FigureHistory {
     let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
-    // A test for each group that can be judged: by chance alone one in twenty would be past its
-    // interval.
-    let tests = known.len().saturating_sub(REPEATS_MIN).max(1) as f64;
     // The means at the present level, and of the groups since then that lie apart from it.
     let (mut level, mut apart): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut finished, mut judged) = (GroupSpread::default(), 0.0);
     let (mut steps, mut before) = (Vec::new(), None);
     for (at, figures) in known {
-        let shift = shift(&level, figures.mean);
-        let p = shift.and_then(|shift| shift.p).map(|p| (p * tests).min(1.0));
+        let shift = shift(&level, finished, figures.mean);
+        // By chance alone one group in twenty would be past its interval. The n-th may take
+        // 1/n(n+1) of the 5 %: all these sum to less than 1, and none depends on later groups.
+        let p = shift.and_then(|shift| shift.p).map(|p| {
+            judged += 1.0;
+            (p * judged * (judged + 1.0)).min(1.0)
+        });
         let lies_apart = p.is_some_and(significance::is_significant);
+        let base = mean(&level);
+        let is_above = |mean: f64| Some(mean) > base;
+        apart.retain(|&other| lies_apart && is_above(other) == is_above(figures.mean));
         let is_change = lies_apart && apart.is_empty();
         if lies_apart {
             apart.push(figures.mean);
-            // As many in a row are a level of their own; fewer were an odd night.
+            // As many in a row on one side are a level of their own; fewer were odd nights.
             if apart.len() == REPEATS_MIN {
+                finished = finished.with(&level);
                 level = std::mem::take(&mut apart);
             }
         } else {
-            apart.clear();
             level.push(figures.mean);
         }
         let differences = before.map_or_else(Vec::new, |before: usize| {
@@ -168,16 +185,38 @@ fn followed(
     FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
 }
 
-/// A group's mean against those of the level before it, by how far these lie apart: zero is in the
-/// interval where the next mean of such a level may well be this one.
-fn shift(level: &[f64], now: f64) -> Option<Shift> {
+/// How far groups lie apart, as a share of the mean of their level. It belongs to the platform:
+/// what earlier levels told of it holds for a new one.
+#[derive(Debug, Clone, Copy, Default)]
+struct GroupSpread {
+    squares: f64,
+    freedom: f64,
+}
+
+impl GroupSpread {
+    fn with(self, level: &[f64]) -> Self {
+        let share = deviation(level).zip(mean(level)).map(|(deviation, mean)| deviation / mean);
+        let Some(share) = share else { return self };
+        let freedom = level.len() as f64 - 1.0;
+        Self { squares: self.squares + share.powi(2) * freedom, freedom: self.freedom + freedom }
+    }
+
+    /// As a standard deviation; None of too few groups, and where none differ.
+    fn deviation(self) -> Option<f64> {
+        let is_known = self.freedom >= REPEATS_MIN as f64 - 1.0 && self.squares > 0.0;
+        is_known.then(|| (self.squares / self.freedom).sqrt())
+    }
+}
+
+/// A group's mean against those of the level before it, by how far groups lie apart at this level
+/// and at the finished ones: zero is in the interval where the next mean may well be this one.
+fn shift(level: &[f64], finished: GroupSpread, now: f64) -> Option<Shift> {
     let base = mean(level).filter(|base| *base != 0.0)?;
     let share = (now - base) / base.abs();
-    let n = level.len() as f64;
-    let spread = deviation(level).filter(|&spread| level.len() >= REPEATS_MIN && spread > 0.0);
-    let error = spread.map(|spread| spread * (1.0 + 1.0 / n).sqrt() / base.abs());
-    let reach = error.zip(t_quantile(CONFIDENCE, n - 1.0)).map(|(error, t)| error * t);
-    let p = error.and_then(|error| t_p_value(share / error, n - 1.0));
+    let spread = finished.with(level);
+    let error = spread.deviation().map(|spread| spread * (1.0 + 1.0 / level.len() as f64).sqrt());
+    let reach = error.zip(t_quantile(CONFIDENCE, spread.freedom)).map(|(error, t)| error * t);
+    let p = error.and_then(|error| t_p_value(share / error, spread.freedom));
     Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
 }
 
@@ -201,13 +240,6 @@ fn trend(means: &[f64]) -> Option<Shift> {
     Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
 }
 
-impl FigureHistory {
-    /// The position of the newest change.
-    pub fn changed_at(&self) -> Option<usize> {
-        self.steps.iter().rposition(|step| step.is_change)
-    }
-}
-
 impl History {
     /// Holds a limit against the newest group of each series, and against its trend, which can break a
     /// limit but leaves none open. A cell that the newest group has no whole run of leaves it open.
@@ -228,9 +260,9 @@ impl History {
             }
             judged(&series.factors, last.and_then(|step| step.shift), &self.newest)
         });
-        let is_followed = |cell: &&Vec<_>| series.iter().any(|series| series.factors == **cell);
-        let failed = self.failed.iter().filter(|cell| !is_followed(cell));
-        let failed = failed.map(|cell| judged(cell, None, &self.newest));
+        let is_followed = |cell: &Vec<_>| series.iter().any(|series| series.factors == *cell);
+        let failed = self.failed.iter().filter(|(cell, _)| !is_followed(cell));
+        let failed = failed.map(|(_, why)| (LimitOutcome::Inconclusive, why.clone()));
         let drifts = series.iter().map(|series| judged(&series.factors, series.trend, "trend"));
         let drifts = drifts.filter(|(outcome, _)| *outcome == LimitOutcome::Failed);
         super::limits::worst(limit, newest.chain(failed).chain(drifts).collect())
@@ -288,7 +320,7 @@ mod tests {
         let seen = nights(&[&level[..], &fallen].concat());
         let reported = history(&seen, DAY, &[]).unwrap();
         let series = &reported.series[0];
-        assert_eq!((changes(&seen), series.changed_at()), (vec![4], Some(4)));
+        assert_eq!(changes(&seen), [4]);
         let named: Vec<&str> =
             series.steps[4].differences.iter().map(|other| other.name.as_str()).collect();
         assert_eq!(named, ["petal"]);
@@ -313,6 +345,43 @@ mod tests {
         let nights = nights(&quiet.each_ref().map(|v| &v[..]));
         assert_eq!(changes(&nights), [4, 7]);
         assert_eq!(held(&nights[..6], "piops < -10%"), Passed);
+    }
+
+    #[test]
+    fn a_repair_after_three_bad_nights_is_found() {
+        let good = (0..20).map(|n| [100.0, 101.0, 99.0][n % 3]);
+        let all: Vec<[f64; 1]> =
+            good.chain([80.0, 81.0, 79.0, 100.0, 101.0, 99.0, 100.0]).map(|v| [v]).collect();
+        let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
+        assert_eq!(changes(&nights), [20, 23]);
+        let after = [20, 21, 22, 23, 24, 27].map(|last| held(&nights[..last], "piops < -10%"));
+        assert_eq!(after, [Passed, Failed, Failed, Failed, Passed, Passed]);
+    }
+
+    #[test]
+    fn nights_on_both_sides_of_a_level_are_no_new_one() {
+        let odd = [100.0, 101.0, 99.0, 100.0, 100.5, 60.0, 140.0, 60.0, 100.0].map(|v| [v]);
+        let nights = nights(&odd.each_ref().map(|v| &v[..]));
+        assert_eq!(changes(&nights), [5, 6, 7]);
+        let last = history(&nights, DAY, &[]).unwrap().series[0].steps[8].shift.unwrap();
+        assert!(last.share.abs() < 0.01, "{last:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn later_nights_change_no_earlier_verdict(
+            values in proptest::collection::vec(
+                proptest::prop_oneof![3 => 99.0..101.0, 1 => 79.0..81.0, 1 => 139.0..141.0],
+                1..28,
+            ),
+            share in 0.0..1.0,
+        ) {
+            let all: Vec<[f64; 1]> = values.iter().map(|v: &f64| [*v]).collect();
+            let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
+            let early = 1 + ((nights.len() - 1) as f64 * share) as usize;
+            let steps = |seen| history(seen, DAY, &[]).unwrap().series[0].steps.clone();
+            proptest::prop_assert_eq!(&steps(&nights)[..early], &steps(&nights[..early])[..]);
+        }
     }
 
     /// Nights of one level, or with a last one apart, each with three runs that vary by 0.5 %.
@@ -404,7 +473,10 @@ mod tests {
         let lacks_32 = "SESSIONS 32: 2026-11-06 not measured".to_owned();
         assert_eq!(held([whole, never].concat()), (Inconclusive, lacks_32));
         let damaged = Observation::of_damaged(Path::new("nightly/20261106T020000Z-run"));
-        assert_eq!(held(vec![damaged]).0, Inconclusive);
+        let (outcome, because) = held(vec![damaged]);
+        assert_eq!(outcome, Inconclusive);
+        let unread = "2026-11-06: no record can be read of nightly/20261106T020000Z-run";
+        assert!(because.contains(unread) && !because.contains("SESSIONS -"), "{because}");
         // It fails all the same where another cell is past the limit.
         assert_eq!(held(night(&[("8", 50.0)], 6, Status::Complete)).0, Failed);
     }

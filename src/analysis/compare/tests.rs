@@ -346,6 +346,30 @@ fn a_run_that_cannot_be_used_does_not_tell_runs_apart() {
     assert!(comparison.notes[0].contains(left_out), "{:?}", comparison.notes);
 }
 
+/// No series was to measure what such a run had begun: limits are held against the other cells.
+#[test]
+fn a_plain_run_that_cannot_be_used_makes_no_cell() {
+    let of = |sessions, status| {
+        let run = |piops| Observation {
+            sessions: Some(sessions),
+            status: Some(status),
+            ..with_piops(Observation::default(), piops)
+        };
+        [100.0, 101.0, 99.0].map(run).to_vec()
+    };
+    let whole = [of(8, Status::Complete), of(16, Status::Complete)].concat();
+    let damaged = vec![Observation::of_damaged(std::path::Path::new("some/run"))];
+    for left_out in [of(32, Status::Interrupted), damaged] {
+        let after = [whole.clone(), left_out].concat();
+        let sides = [side("before", whole.clone()), side("after", after)];
+        let comparison = compare(&sides, &Rules::default()).unwrap();
+        assert_eq!((comparison.cells.len(), comparison.not_on_both_sides.len()), (2, 0));
+        let held = hold(&"piops < -5%".parse().unwrap(), &comparison);
+        assert_eq!(held.outcome, LimitOutcome::Passed, "{held:?}");
+        assert!(comparison.notes[0].starts_with("left-out"), "{:?}", comparison.notes);
+    }
+}
+
 #[test]
 fn percentiles_are_known_by_their_names() {
     for name in ["op_p99_us", "select_p99_9_us", "p50_us"] {

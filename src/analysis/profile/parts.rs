@@ -52,7 +52,9 @@ pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
             let Input { name, notes, gaps, .. } = &part.input;
             let lacks = || gaps.values().cloned().collect();
             let said: Vec<String> = if notes.is_empty() { lacks() } else { notes.clone() };
-            format!("{name}: {}", said.join(", "))
+            let said = said.join(", ");
+            // What could not be read says its name.
+            if said.starts_with(&format!("{name}: ")) { said } else { format!("{name}: {said}") }
         };
         return Err(ProfileError::Nothing(parts.iter().map(why).collect()));
     };

@@ -24,6 +24,7 @@ fn ledger(commits: Vec<Acknowledged>) -> Ledger {
         commits,
         ending: Ending::Whole,
         trigger_utc_us: Some(1_700_000_000_000_000),
+        triggers_apart_us: 0,
         last_ns: 1000,
     }
 }
@@ -169,6 +170,10 @@ fn what_another_host_acknowledged_is_judged_by_its_own_ledger() {
     let merged = judged(&both, &held);
     assert_eq!((merged.lost_commits, merged.lost_rows, merged.missing_share_rows), (1, 2, 0));
     assert!(merged.missing_shares.is_empty());
+    // Counted from a trigger that was 3 s late, what began 2 s after the other may have been before.
+    both.triggers_apart_us = 3_000_000;
+    assert_eq!(lost(&both, &held), (0, 0));
+    both.triggers_apart_us = 0;
     both.header.share = None;
     assert_eq!(lost(&both, &held), (2, 4));
 }

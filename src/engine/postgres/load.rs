@@ -78,7 +78,8 @@ impl Loader<'_> {
         }
         for (name, _) in there.iter().filter(|(name, petals)| *petals && name.ends_with("_loading"))
         {
-            client.run(&format!("removing {name}"), &schema::drop(name))?;
+            let sql = schema::drop(client, name)?;
+            client.run(&format!("removing {name}"), &sql)?;
         }
         Ok(())
     }
@@ -137,7 +138,7 @@ impl Loader<'_> {
         for &number in &self.load.plan.schemas {
             let (from, to) = (schema::loading_name(number), schema::name(number));
             if self.load.plan.replace {
-                sql.push_str(&schema::drop(&to));
+                sql.push_str(&schema::drop(client, &to)?);
             }
             sql.push_str(&format!("ALTER SCHEMA {from} RENAME TO {to}; "));
         }
@@ -174,7 +175,8 @@ impl Loader<'_> {
     fn clean_up(&self) {
         let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
         for &number in &self.load.plan.schemas {
-            let _ = client.batch_execute(&schema::drop(&schema::loading_name(number)));
+            let sql = schema::drop(&mut client, &schema::loading_name(number));
+            let _ = sql.map(|sql| client.batch_execute(&sql));
         }
     }
 }
@@ -190,7 +192,8 @@ pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
         if !dropped.is_empty() {
             doing = format!("{doing} (dropped before it: {})", dropped.join(", "));
         }
-        client.run(&doing, &schema::drop(&name))?;
+        let sql = schema::drop(client, &name)?;
+        client.run(&doing, &sql)?;
         dropped.push(format!("schema {name} in {}", client.server));
     }
     Ok(dropped)
@@ -331,7 +334,7 @@ impl Loader<'_> {
     /// anything is loaded.
     fn check_dropping(&self, client: &mut Client) -> Result<()> {
         for name in self.to_drop(client)? {
-            let sql = format!("BEGIN; {} ROLLBACK", schema::drop(&name));
+            let sql = format!("BEGIN; {} ROLLBACK", schema::drop(client, &name)?);
             client.run(&format!("trying to drop {name}, which is to be replaced"), &sql)?;
         }
         Ok(())

@@ -63,8 +63,19 @@ pub fn schemas() -> String {
 
 /// Drops what petal made in a schema and the schema itself. It fails, and does nothing, where
 /// anything of somebody else's stands in it or was built on it.
-pub fn drop(schema: &str) -> String {
-    include_str!("sql/drop.sql").replace("{schema}", schema)
+pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
+    let sql = "SELECT p.oid::regprocedure::text \
+               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+               WHERE n.nspname = $1 AND p.proname = 'petal_run' AND p.prokind = 'p'";
+    let doing = format!("looking for {schema}.petal_run");
+    let rows = client.ask(&doing, sql, &[&schema])?;
+    Ok(drop_with(schema, rows.iter().map(|row| row.get(0))))
+}
+
+/// The procedures are named with their parameters, as the server has them.
+fn drop_with<'a>(schema: &str, procedures: impl Iterator<Item = &'a str>) -> String {
+    let procedures: String = procedures.map(|name| format!("DROP PROCEDURE {name};\n")).collect();
+    include_str!("sql/drop.sql").replace("{schema}", schema).replace("{procedures}", &procedures)
 }
 
 pub fn analyze(schema: &str) -> String {
@@ -199,7 +210,7 @@ mod tests {
             create_tables("petal1_loading", Some("fast \"disk")),
             create_index("petal1", true, None),
             analyze("petal1"),
-            drop("petal1"),
+            drop_with("petal1", ["petal1.petal_run(integer)"].into_iter()),
             routine("petal3"),
         ] {
             assert!(!text.contains('{') && !text.contains("petal_schema"), "{text}");
@@ -217,6 +228,19 @@ mod tests {
             // The fill factor keeps a second loaded row out.
             let reserved = block as usize * 9 / 10;
             assert!(2 * row + reserved > block as usize - 24, "{block}");
+        }
+    }
+
+    #[test]
+    fn a_drop_needs_no_language_and_takes_only_procedures_that_are_there() {
+        let none = drop_with("petal1", [].into_iter());
+        assert!(!none.contains("DO ") && !none.contains("PROCEDURE"), "{none}");
+        let two = ["petal1.petal_run(integer)", "petal1.petal_run(bigint)"];
+        let statements = drop_with("petal1", two.into_iter());
+        let at = |text: &str| statements.find(text).unwrap();
+        for one in two {
+            let procedure = at(&format!("DROP PROCEDURE {one};"));
+            assert!(at("DROP TABLE") < procedure && procedure < at("DROP SCHEMA"));
         }
     }
 

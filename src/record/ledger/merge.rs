@@ -8,6 +8,8 @@ use super::{Ending, Ledger, LedgerHeader, LedgerSchema};
 /// Merges ledgers of one run, each of another share; a single one stays as it is.
 pub fn merge(ledgers: Vec<(PathBuf, Ledger)>) -> Result<Ledger, RecordError> {
     let mut all = ledgers.into_iter();
+    let triggers: Vec<i64> =
+        all.as_slice().iter().filter_map(|(_, ledger)| ledger.trigger_utc_us).collect();
     let Some((_, mut merged)) = all.next() else {
         let why = "there is no ledger".to_owned();
         return Err(RecordError::Share { path: PathBuf::new(), why });
@@ -34,6 +36,9 @@ pub fn merge(ledgers: Vec<(PathBuf, Ledger)>) -> Result<Ledger, RecordError> {
         merged.trigger_utc_us = merged.trigger_utc_us.or(ledger.trigger_utc_us);
         merged.last_ns = merged.last_ns.max(ledger.last_ns);
     }
+    if let (Some(first), Some(last)) = (triggers.iter().min(), triggers.iter().max()) {
+        merged.triggers_apart_us = last.abs_diff(*first);
+    }
     merged.commits.sort_unstable_by_key(|commit| commit.version);
     Ok(merged)
 }
@@ -58,6 +63,7 @@ mod tests {
             commits: vec![commit(number, 1), commit(number, 2)],
             ending,
             trigger_utc_us: Some(5),
+            triggers_apart_us: 0,
             last_ns: 100 * u64::from(number),
         };
         (PathBuf::from(format!("{number}.ledger")), ledger)
@@ -77,6 +83,20 @@ mod tests {
         assert_eq!(merge(vec![one.clone()]).unwrap(), one.1);
         let whole = merge(vec![one, of_share(2, Ending::Whole)]).unwrap();
         assert_eq!(whole.ending, Ending::Whole);
+    }
+
+    #[test]
+    fn triggers_are_as_far_apart_as_the_first_and_the_last() {
+        let apart = |triggers: [Option<i64>; 3]| {
+            let ledgers = (1..).zip(triggers).map(|(number, trigger_utc_us)| {
+                let (path, mut ledger) = of_share(number, Ending::Whole);
+                ledger.header.share = Some(Share { number, of: 3 });
+                (path, Ledger { trigger_utc_us, ..ledger })
+            });
+            merge(ledgers.collect()).unwrap().triggers_apart_us
+        };
+        assert_eq!(apart([Some(7), Some(3_000_005), Some(5)]), 3_000_000);
+        assert_eq!((apart([None, Some(9), Some(5)]), apart([None; 3])), (4, 0));
     }
 
     #[test]

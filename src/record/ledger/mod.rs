@@ -106,6 +106,8 @@ pub struct Ledger {
     pub ending: Ending,
     /// UTC of the trigger, in microseconds since 1970, where there is any frame.
     pub trigger_utc_us: Option<i64>,
+    /// How far apart the triggers of the merged ledgers were, by their hosts' clocks.
+    pub triggers_apart_us: u64,
     /// The time of the last frame, since the trigger.
     pub last_ns: u64,
 }

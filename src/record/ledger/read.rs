@@ -9,6 +9,8 @@ use super::{
     Acknowledged, FORMAT, FRAME_BYTES, FRAME_MARK, FRAME_RECORDS_MAX, HEADER_BYTES_MAX, Ledger,
     LedgerHeader, MARK, RECORD_BYTES,
 };
+use crate::workload::plan::SESSIONS_MAX;
+use crate::workload::share::Share;
 use crate::workload::version::Version;
 
 const WANTED: &str = "a ledger of petal run --ledger";
@@ -57,6 +59,7 @@ impl<R: Read> LedgerReader<'_, R> {
             commits: Vec::new(),
             ending: Ending::Cut { torn_bytes: 0 },
             trigger_utc_us: None,
+            triggers_apart_us: 0,
             last_ns: 0,
         };
         let mut body = Vec::new();
@@ -112,7 +115,13 @@ impl<R: Read> LedgerReader<'_, R> {
         if self.fill(&mut json)? < length as usize || crc32fast::hash(&json) != checksum {
             return Err(self.damaged("its header was changed or cut off".to_owned()));
         }
-        format::parse(self.path, &json, FORMAT, WANTED)
+        let header: LedgerHeader = format::parse(self.path, &json, FORMAT, WANTED)?;
+        match header.share {
+            Some(Share { number, of }) if !(1..=of).contains(&number) || of > SESSIONS_MAX => {
+                Err(self.damaged(format!("its share {number}/{of} is none")))
+            }
+            _ => Ok(header),
+        }
     }
 
     /// None where all is 0: a file system that was cut gives such an end to a file.
@@ -177,9 +186,9 @@ impl<R: Read> LedgerReader<'_, R> {
             end_ns: u64_at(record, 16),
         };
         let last = commit.first.checked_add(commit.rows.into());
-        let is_own = header.share.is_none_or(|share| share.has(version.session));
-        let is_sound = is_own
-            && (1..=header.sessions).contains(&version.session)
+        let is_own = || header.share.is_none_or(|share| share.has(version.session));
+        let is_sound = (1..=header.sessions).contains(&version.session)
+            && is_own()
             && version.sequence > 0
             && commit.first > 0
             && last.is_some_and(|end| end <= header.rows + 1)
@@ -260,6 +269,19 @@ pub mod tests {
             file.end(10_000).unwrap();
         }
         std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_share_that_no_run_has_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [(1, 1), (2, 3), (0, 2), (3, 2), (0, 0), (1, u32::MAX)];
+        let is_read = all.map(|(number, of)| {
+            let path = folder.path().join(format!("{number}-{of}"));
+            let header = LedgerHeader { share: Some(Share { number, of }), ..header() };
+            LedgerFile::create(&path, &header, &Arc::default()).unwrap().end(1).unwrap();
+            read(&path).is_ok()
+        });
+        assert_eq!(is_read, [true, true, false, false, false, false]);
     }
 
     fn read_bytes(bytes: &[u8]) -> Result<Ledger, RecordError> {
