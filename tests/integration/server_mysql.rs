@@ -261,9 +261,11 @@ impl Server {
 
     /// Waits until sessions of petal's run their loop in this server, which nobody else uses.
     pub fn until_running(&self, run: &mut Running) {
-        run.until("calls of the routine", || {
-            let calls = self.sql("", "SHOW GLOBAL STATUS LIKE 'Com_call_procedure'");
-            calls[0][1].parse::<u64>().unwrap() > 20
+        run.until("calls of the routine, or UPDATEs beside it", || {
+            let sql =
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_call_procedure', 'Com_update')";
+            let counts = self.sql("", sql);
+            counts.iter().map(|row| row[1].parse::<u64>().unwrap()).sum::<u64>() > 20
         });
     }
 
