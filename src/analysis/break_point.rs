@@ -14,7 +14,8 @@ use crate::record::{Run, Status, as_text};
 use crate::settings::objective::Objective;
 use crate::stats::server_work::WorkCount;
 
-/// What a step delivers of a figure of the load beside what was asked; else it is told with the answer.
+/// A figure of the load counts as delivered when its rate, over the rate that was asked, is within this
+/// range. Outside of it the answer names the figure.
 const DELIVERED: RangeInclusive<f64> = 0.9..=1.1;
 
 /// The axis that multiplies the load.
@@ -74,7 +75,7 @@ struct LoadRound {
     held: Option<f64>,
     /// The first that was not.
     failed: Option<f64>,
-    /// It came to its end, and was not stopped before.
+    /// True of a round that failed a step, ran all of them, or left the higher ones out after a failure.
     is_over: bool,
 }
 
@@ -86,9 +87,9 @@ pub struct LoadStep {
     pub held: usize,
     /// Of the runs that did not hold it, or of which it is not known.
     pub reasons: Vec<String>,
-    /// What each run did.
+    /// The figures of each run at this multiple.
     pub seen: Vec<Observation>,
-    /// What each run delivered of the load, as a multiple of what was asked at this scale.
+    /// For each figure of the load the rates of the runs, over production's rate times the scale.
     pub delivered: BTreeMap<WorkCount, Vec<f64>>,
 }
 
@@ -147,8 +148,7 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     });
     // A round that was stopped neither held nor failed what it did not come to. One whose higher steps
     // were left out, by the objective of then, counts for what it held.
-    let is_over = |round: &LoadRound| round.is_over;
-    let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(is_over);
+    let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(|round| round.is_over);
     let held: Vec<Option<f64>> = rounds.iter().map(|round| round.held).collect();
     let failed: Vec<f64> = rounds.iter().filter_map(|round| round.failed).collect();
     let first_failed = runs.iter().find(|run| run.held != LoadHeld::Yes);
@@ -285,8 +285,8 @@ impl LoadStep {
 }
 
 impl BreakPoint {
-    /// What the highest step that was held delivered less or more of than was asked, such as `0.40x of
-    /// its block writes`; None of a step that delivered just that.
+    /// The figures whose rate at the highest step that was held is outside of [`DELIVERED`], such as
+    /// `; at 2x it delivered 0.40x of its block writes`; None where there is none.
     fn not_as_asked(&self) -> Option<String> {
         let held = self.steps.iter().find(|step| Some(step.scale) == self.holds)?;
         let other = WorkCount::ALL.into_iter().filter_map(|figure| {

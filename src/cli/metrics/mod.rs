@@ -97,7 +97,7 @@ impl RunState {
         let is_counted = second.io.is_some() || second.device.is_some();
         if second.from_s == 0.0 {
             (self.io, self.device) = (second.io, second.device);
-        } else if second.length_s >= 1.0 || is_counted {
+        } else if second.length_s > 0.5 || is_counted {
             // A total of which a second is missing is none. The short rest of a run may have no
             // counts of its own: the totals then end before it.
             self.io = self.io.zip(second.io).map(|(sum, new)| sum.plus(&new));

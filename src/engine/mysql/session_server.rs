@@ -1,5 +1,6 @@
 //! LOOP=server: the texts in which a batch travels to petal's routine inside the server, what the
-//! routine returns, and how it is made. The routine reports ends to a microsecond.
+//! routine returns, and how it is made. The routine reports ends to a microsecond. On MariaDB UPDATEs
+//! go one by one, beside the routine.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

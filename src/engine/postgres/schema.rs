@@ -61,8 +61,9 @@ pub fn schemas() -> String {
     include_str!("sql/schemas.sql").replace("{mark}", MARK)
 }
 
-/// Drops what petal made in a schema and the schema itself. It fails, and does nothing, where
-/// anything of somebody else's stands in it or was built on it.
+/// The statements that drop what petal made in a schema, and then the schema. They fail where
+/// anything of somebody else's stands in it or was built on it; in one transaction they then do
+/// nothing.
 pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
     let sql = "SELECT p.oid::regprocedure::text \
                FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
