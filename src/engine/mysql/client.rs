@@ -10,6 +10,7 @@ use mysql_async::prelude::{FromRow, Queryable as _, StatementLike};
 use mysql_async::{Conn, DriverError, Opts, Params, ServerError, Statement};
 use tokio::time::timeout;
 
+use super::answer_wait::AnswerWait;
 use crate::engine::server::endpoint::CLOSE_LIMIT;
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
@@ -70,6 +71,7 @@ impl Error {
 pub struct Client {
     conn: Option<Conn>,
     wait: FutureWait,
+    answer: Arc<AnswerWait>,
     /// An answer may still be under way, which the next statement must not get: nothing more is sent.
     is_over: bool,
 }
@@ -97,7 +99,9 @@ impl Client {
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
-        let runtime = runtime()?;
+        let answer = Arc::<AnswerWait>::default();
+        let asleep = Arc::clone(&answer);
+        let runtime = runtime().on_thread_park(move || asleep.sleep()).build()?;
         let opened = runtime.block_on(async {
             let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
             loop {
@@ -110,7 +114,8 @@ impl Client {
         });
         match opened {
             Some(Ok(Ok(conn))) => {
-                Ok(Self { conn: Some(conn), wait: FutureWait::new(runtime), is_over: false })
+                let wait = FutureWait::new(runtime);
+                Ok(Self { conn: Some(conn), wait, answer, is_over: false })
             }
             Some(Ok(Err(error))) => Err(error.into()),
             other => {
@@ -127,6 +132,11 @@ impl Client {
     /// The server's number of the connection.
     pub fn id(&self) -> u32 {
         self.conn.as_ref().map_or(0, Conn::id)
+    }
+
+    /// From now on each statement and its answer are small, by a unix socket.
+    pub fn await_answers(&self) {
+        self.answer.begin(&self.wait.runtime);
     }
 
     /// Sets how long an answer is waited for from now on.

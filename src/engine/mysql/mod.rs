@@ -15,6 +15,7 @@
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
 //! the table itself. All counters are the whole server's.
 
+mod answer_wait;
 mod before_run;
 mod client;
 mod connect;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
+use super::options::Address;
 use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::server::sides::Side;
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
+use crate::settings::LoopSide;
 use crate::workload::seat::Seat;
 
 pub struct MysqlSession {
@@ -49,6 +51,9 @@ impl MysqlSession {
         };
         work.meta(seat.schema)?;
         let side = Side::new(&mut work, shared.loop_side)?;
+        if shared.loop_side == LoopSide::Client && matches!(endpoint.address, Address::Socket(_)) {
+            work.client.await_answers();
+        }
         // In a run a node answers as it is configured to. Others have no such variable.
         let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {

@@ -116,7 +116,7 @@ impl Client {
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
-        let runtime = runtime().map_err(Error::Runtime)?;
+        let runtime = runtime().build().map_err(Error::Runtime)?;
         let opened = runtime.block_on(async {
             let interrupted = async {
                 while !is_interrupted() {
@@ -396,7 +396,7 @@ pub struct CancelToken {
 impl CancelToken {
     /// Asks the server to cancel, on a connection of its own. No answer says whether it did.
     pub fn cancel(&self) {
-        if let Ok(runtime) = runtime() {
+        if let Ok(runtime) = runtime().build() {
             let asked = self.token.cancel_query(self.tls.clone());
             let _ = runtime.block_on(async { timeout(self.limit, asked).await });
         }

@@ -3,7 +3,6 @@
 //! given up.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -32,9 +31,11 @@ pub struct FutureWait {
     pub monitor: Option<Box<WaitMonitor>>,
 }
 
-/// A runtime of one connection, which only the calling thread drives.
-pub fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
+/// Builds the runtime of one connection, which only the calling thread drives.
+pub fn runtime() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
 }
 
 impl FutureWait {
