@@ -181,7 +181,11 @@ pub fn show(
         }
         Some(_) => console.report(|| report::text::render(&kept.run)),
     }
-    console.warn(&format!("the record is in {place}"));
+    let what = match kept.is_written() {
+        true => "the record is",
+        false => "the record could not be written; what was measured is",
+    };
+    console.warn(&format!("{what} in {place}"));
     Ok(())
 }
 

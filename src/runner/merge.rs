@@ -18,6 +18,13 @@ pub struct RunWithFolder {
     pub failure: Option<RunError>,
 }
 
+impl RunWithFolder {
+    /// False where its record could not be written: then its journal alone is in the folder.
+    pub fn is_written(&self) -> bool {
+        self.folder.path().join("run.json").is_file()
+    }
+}
+
 /// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
 pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolder, RunError> {
     let folder = RecordFolder::create(out, name, OffsetDateTime::now_utc())?;

@@ -156,6 +156,18 @@ fn a_run_that_goes_on_and_a_damaged_one_are_reported_as_such() {
 }
 
 #[test]
+fn a_record_that_cannot_be_written_is_said_to_be_missing() {
+    let work = Workplace::loaded(1, "8M");
+    let script = work.script("hook.sh", "[ $1 != pre ] || mkdir -p $PETAL_RUN_DIR/run.json/taken");
+    let args = ["run", "--work-loop", "20", "--external-script", script.to_str().unwrap()];
+    let run = work.petal(args).exits(3).telling(&["run.json", "what was measured is in"]);
+    assert!(!run.stderr.contains("the record is in"), "{}", run.stderr);
+    let folder = work.run_folder();
+    fs::remove_dir_all(folder.join("run.json")).unwrap();
+    assert_eq!(count(&reported(&work, &folder), "/ops/total"), 20);
+}
+
+#[test]
 fn a_damaged_cell_of_a_sweep_is_reported_and_done_again() {
     let work = Workplace::loaded(1, "8M");
     let args =

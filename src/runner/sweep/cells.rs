@@ -95,7 +95,7 @@ fn one(
     let begin = || kept::begin_cell(&dir, &name);
     let done = together::or_call_off(context, drive(planned, settings, cell_run, begin, context))?;
     let status = done.run.summary.status;
-    let is_written = done.folder.path().join("run.json").is_file();
+    let is_written = done.is_written();
     if status == Status::Interrupted || !is_written {
         return match done.failure {
             Some(failure) if !is_written => Err(failure),
