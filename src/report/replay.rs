@@ -172,8 +172,9 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
             found.interval_words().unwrap_or_else(|| "-".to_owned()),
             or_dash(found.room(), |room| format!("{room:.1}")),
             or_dash(found.cause.as_deref(), |cause| {
-                // The column says it.
-                cause.strip_prefix("limited by: ").unwrap_or(cause).to_owned()
+                // The column says the first, and the line below all of it.
+                let cause = cause.strip_prefix("limited by: ").unwrap_or(cause);
+                cause.split(';').next().unwrap_or(cause).to_owned()
             }),
         ]);
     }

@@ -2,7 +2,8 @@
 //! one database.
 //!
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
-//!   mean; `client`: questions and answers on one connection
+//!   mean; `client`: questions and answers on one connection; `answer_wait`: how it sleeps until an
+//!   answer comes
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
 //!   `rocksdb`: each of them; `storage_engines`: which there are
