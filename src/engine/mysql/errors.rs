@@ -10,6 +10,8 @@ pub const NO_SUCH_TABLE: u16 = 1146;
 const DEADLOCK: u16 = 1213;
 /// Group Replication refused a commit: another member had changed the same rows.
 pub const COMMIT_REFUSED: u16 = 3101;
+/// A commit failed, and the message tells why.
+const COMMIT_FAILED: u16 = 1180;
 /// A row changed between its read and its lock, where the server checks that.
 const RECORD_CHANGED: u16 = 1020;
 
@@ -19,6 +21,15 @@ pub fn kind_of(code: u16) -> StatementErrorKind {
         QUERY_INTERRUPTED => StatementErrorKind::Cancelled,
         LOCK_TIMEOUT | DEADLOCK | RECORD_CHANGED | COMMIT_REFUSED => StatementErrorKind::Transient,
         _ => StatementErrorKind::Other,
+    }
+}
+
+/// The number of an error by what it means: a commit that failed because a transaction from another
+/// member took its locks (error 149 of the storage engine) was refused.
+pub fn number_of(code: u16, message: &str) -> u16 {
+    match code {
+        COMMIT_FAILED if message.contains("error 149 ") => COMMIT_REFUSED,
+        _ => code,
     }
 }
 
@@ -120,5 +131,19 @@ pub fn hint_of(code: u16) -> &'static str {
         1146 | 1305 => "load the data anew: petal setup --replace",
         1665 => "set binlog_format=ROW or MIXED: READ COMMITTED cannot be logged as statements",
         _ => "see the server's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_lost_its_locks_was_refused_and_another_that_failed_was_not() {
+        let kind = |message| kind_of(number_of(1180, message));
+        let lost = kind("Got error 149 - 'Lock deadlock; Retry transaction' during COMMIT");
+        assert_eq!(lost, StatementErrorKind::Transient);
+        let full = kind("Got error 28 - 'No space left on device' during COMMIT");
+        assert_eq!(full, StatementErrorKind::Other);
     }
 }

@@ -19,7 +19,7 @@ pub const MARK: &str = "petal test data";
 /// The tables of a schema, without its name.
 pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
 /// Comment of the routine; its number is raised when the text of the routine changes.
-pub const ROUTINE_COMMENT: &str = "loop of petal, version 4";
+pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")

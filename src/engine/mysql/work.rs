@@ -8,7 +8,7 @@ use mysql_async::Statement;
 use parking_lot::Mutex;
 
 use super::client::{Client, Error, LOCK_TIMEOUT};
-use super::errors::{COMMIT_REFUSED, engine_error, hint, hint_of, kind_of, words};
+use super::errors::{COMMIT_REFUSED, engine_error, hint, hint_of, kind_of, number_of, words};
 use super::schema;
 use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
@@ -68,9 +68,9 @@ impl Work {
 
     /// The meaning of a failed statement.
     pub fn failure(&self, error: &Error) -> Failure {
-        let kind = error.code().map_or(StatementErrorKind::Other, |code| self.kind_of(code));
+        let number = error.server_error().map(|error| number_of(error.code, &error.message));
         let SessionError { code, message } = self.loss(error);
-        self.judged(kind, code, message)
+        self.judged(number, code, message)
     }
 
     /// The meaning of a failure that the routine noted.
@@ -78,14 +78,15 @@ impl Work {
         let number = noted.code.parse().unwrap_or_default();
         let message =
             format!("{}: {} ({}); {}", self.server, noted.message, noted.code, hint_of(number));
-        self.judged(self.kind_of(number), noted.code.to_owned(), message)
+        self.judged(Some(number_of(number, noted.message)), noted.code.to_owned(), message)
     }
 
-    fn judged(&self, kind: StatementErrorKind, code: String, message: String) -> Failure {
-        let is_conflict = code == COMMIT_REFUSED.to_string()
+    fn judged(&self, number: Option<u16>, code: String, message: String) -> Failure {
+        let kind = number.map_or(StatementErrorKind::Other, |number| self.kind_of(number));
+        let is_conflict = number == Some(COMMIT_REFUSED)
             || self.is_node
                 && kind == StatementErrorKind::Transient
-                && code != LOCK_TIMEOUT.to_string();
+                && number != Some(LOCK_TIMEOUT);
         let code = if is_conflict { CLUSTER_CONFLICT.to_owned() } else { code };
         self.control.failure(StatementError { kind, code, message })
     }
