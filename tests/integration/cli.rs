@@ -322,6 +322,9 @@ fn a_terminal_gets_one_screen_and_a_pipe_the_whole_report() {
         let command = format!("stty cols 80 rows 24; {petal} {} {more} 2>/dev/null", run.join(" "));
         let output = Command::new("script")
             .args(["-qec", &command, "/dev/null"])
+            // What the caller has calibrated is none of this test's.
+            .env_remove("XDG_DATA_HOME")
+            .env("HOME", work.path("home"))
             .current_dir(work.path(""))
             .stdin(Stdio::null())
             .output()
