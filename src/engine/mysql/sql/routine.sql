@@ -26,7 +26,8 @@ BEGIN
         GET DIAGNOSTICS CONDITION 1 code = MYSQL_ERRNO, words = MESSAGE_TEXT;
         SET touched = 0;
         SET @petal_errors = CONCAT(@petal_errors, done + 1, ' ', code, ' ', words, '\n');
-        IF code NOT IN (1205, 1213, 1020, 3101) AND NOT (code = 1180 AND words LIKE '%error 149 %') THEN
+        IF code NOT IN (1205, 1213, 1020, 3101)
+            AND NOT (code = 1180 AND words LIKE '%error 149 %') THEN
             SET total = 0, upto = 0;
         END IF;
     END;
