@@ -53,6 +53,7 @@ mod postgres_limits;
 mod postgres_load;
 mod postgres_locks;
 mod postgres_silence;
+mod postgres_strangers;
 mod postgres_tls;
 mod postgres_way_in;
 mod powercut;

@@ -223,6 +223,11 @@ impl Server {
         self.client("postgres").batch_execute(&sql).unwrap();
     }
 
+    /// What it logged until now.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
     /// A file in the server's folder that only it may read.
     pub fn secret_file(&self, name: &str, text: &str) {
         write_as_ordinary_user(&self.folder.path().join(name), text);

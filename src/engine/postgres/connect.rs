@@ -28,13 +28,17 @@ pub const FLUSH_VERSION_MIN: u32 = 150_000;
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
 
-/// The first question on every connection. A shorter lock_timeout of the role's stays.
+/// The first question on every connection. First of all petal sets where names are looked up: other
+/// roles may have made functions and tables of the same names in other schemas. The temporary schema
+/// comes first unless it is named. A shorter lock_timeout of the role's stays.
 fn first_question(lock_limit: Duration) -> String {
     format!(
-        "SET client_min_messages = error; \
-         SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only'), \
-         limit_ms, set_config('lock_timeout', limit_ms::text, false) FROM (SELECT \
-         least(nullif(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000, 0), {}) \
+        "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error; \
+         SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
+         pg_catalog.current_setting('transaction_read_only'), \
+         limit_ms, pg_catalog.set_config('lock_timeout', limit_ms::pg_catalog.text, false) \
+         FROM (SELECT least(nullif(extract(epoch FROM \
+         pg_catalog.current_setting('lock_timeout')::interval) * 1000, 0), {}) \
          ::bigint AS limit_ms) AS limits",
         lock_limit.as_millis()
     )
@@ -190,7 +194,7 @@ impl Endpoint {
 
     /// Asks the server what it does for a connection of petal's that is silent.
     fn state_of(&self, process: i32) -> ServerState {
-        let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state = 'active'";
+        let sql = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = $1 AND state = 'active'";
         let asked = self.ask(SILENCE, |client| client.query(sql, &[&process]));
         match asked {
             Ok(rows) if rows.is_empty() => ServerState::Idle,
@@ -420,7 +424,7 @@ pub fn hint_of(code: &str) -> &'static str {
 
 /// The server's version as a number, such as 150018.
 pub fn server_version(client: &mut Client) -> Result<u32> {
-    let sql = "SELECT current_setting('server_version_num')::integer";
+    let sql = "SELECT pg_catalog.current_setting('server_version_num')::integer";
     client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)
 }
 

@@ -149,9 +149,11 @@ impl CounterReader {
         let mut state = self.state.lock();
         let Some(CountersClient { client, .. }) = &mut state.client else { return Ok(()) };
         let doing = "ending sessions";
-        let end = "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid";
+        let end = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.unnest($1::int[]) \
+            AS pid";
         client.ask(doing, end, &[&processes])?;
-        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
+        let left = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE pid = \
+            ANY($1)";
         let begin = Instant::now();
         while client.ask_value::<i64>(doing, left, &[&processes])? > 0
             && begin.elapsed() < ENDING_LIMIT
@@ -216,8 +218,8 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
 fn timing(client: &mut Client) -> Result<Timing> {
     let version = server_version(client)?;
     plan::apply_privileged(client)?;
-    let sql = "SELECT coalesce(current_setting('track_io_timing', true) = 'on', false), \
-                      coalesce(current_setting('track_wal_io_timing', true) = 'on', false)";
+    let sql = "SELECT coalesce(pg_catalog.current_setting('track_io_timing', true) = 'on', false), \
+                      coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";
     let row = client.ask_row("asking what it times", sql, &[])?;
     Ok(Timing { version, io: row.get(0), log: row.get(1) })
 }
@@ -230,30 +232,38 @@ fn without(sampled: Vec<Wait>, counted: &[Wait]) -> Vec<Wait> {
 }
 
 fn sql(version: u32) -> String {
-    let mut views = vec![("pg_stat_bgwriter", "SELECT * FROM pg_stat_bgwriter".to_owned())];
+    let mut views = vec![(
+        "pg_stat_bgwriter",
+        "SELECT * FROM \
+        pg_catalog.pg_stat_bgwriter"
+            .to_owned(),
+    )];
     if version >= 140_000 {
-        views.push(("pg_stat_wal", "SELECT * FROM pg_stat_wal".to_owned()));
+        views.push(("pg_stat_wal", "SELECT * FROM pg_catalog.pg_stat_wal".to_owned()));
     }
     if version >= 160_000 {
         let bytes = if version >= 180_000 {
-            "sum(read_bytes) AS read_bytes, sum(write_bytes) AS write_bytes, \
-             sum(extend_bytes) AS extend_bytes, "
+            "pg_catalog.sum(read_bytes) AS read_bytes, pg_catalog.sum(write_bytes) AS write_bytes, \
+             pg_catalog.sum(extend_bytes) AS extend_bytes, "
         } else {
             ""
         };
         let io = |object: &str| {
             let of_sessions = SESSION_COLUMNS.map(|column| {
                 format!(
-                    ", sum({column}) FILTER (WHERE backend_type = 'client backend') \
+                    ", pg_catalog.sum({column}) FILTER (WHERE backend_type = 'client backend') \
                      AS session_{column}"
                 )
             });
             format!(
-                "SELECT {bytes}sum(reads) AS reads, sum(read_time) AS read_time, \
-                 sum(writes) AS writes, sum(write_time) AS write_time, sum(extends) AS extends, \
-                 sum(fsyncs) AS fsyncs, sum(fsync_time) AS fsync_time, \
-                 sum(writebacks) AS writebacks, sum(hits) AS hits, sum(evictions) AS evictions\
-                 {} FROM pg_stat_io WHERE object = '{object}'",
+                "SELECT {bytes}pg_catalog.sum(reads) AS reads, pg_catalog.sum(read_time) AS \
+                read_time, \
+                 pg_catalog.sum(writes) AS writes, pg_catalog.sum(write_time) AS write_time, \
+                 pg_catalog.sum(extends) AS extends, \
+                 pg_catalog.sum(fsyncs) AS fsyncs, pg_catalog.sum(fsync_time) AS fsync_time, \
+                 pg_catalog.sum(writebacks) AS writebacks, pg_catalog.sum(hits) AS hits, \
+                 pg_catalog.sum(evictions) AS evictions\
+                 {} FROM pg_catalog.pg_stat_io WHERE object = '{object}'",
                 of_sessions.concat()
             )
         };
@@ -263,11 +273,21 @@ fn sql(version: u32) -> String {
         }
     }
     if version >= 170_000 {
-        views.push(("pg_stat_checkpointer", "SELECT * FROM pg_stat_checkpointer".to_owned()));
+        views.push((
+            "pg_stat_checkpointer",
+            "SELECT * FROM \
+            pg_catalog.pg_stat_checkpointer"
+                .to_owned(),
+        ));
     }
     let views: Vec<String> = views
         .iter()
-        .map(|(name, sql)| format!("'{name}', (SELECT row_to_json(v) FROM ({sql}) AS v),"))
+        .map(|(name, sql)| {
+            format!(
+                "'{name}', (SELECT pg_catalog.row_to_json(v) FROM ({sql}) AS \
+            v),"
+            )
+        })
         .collect();
     include_str!("sql/counters.sql").replace("{views}", &views.join("\n    "))
 }

@@ -69,7 +69,7 @@ pub fn describe(
     plan::apply(&mut client, shared.prefetch)?;
     let settings = settings(&mut client)?;
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
-    let sql = "SELECT pg_size_bytes(current_setting('shared_buffers'))";
+    let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('shared_buffers'))";
     let cache_bytes: i64 = client.ask_value("asking for its cache", sql, &[])?;
     let target = Target {
         product: PRODUCT.to_owned(),
@@ -134,7 +134,7 @@ fn settings(client: &mut Client) -> Result<BTreeMap<String, String>> {
     let names: Vec<&str> =
         SETTINGS.iter().copied().chain(["server_version", "data_directory"]).collect();
     let own: Vec<&str> = plan::session_settings(0).iter().map(|(name, _)| *name).collect();
-    let sql = "SELECT name, current_setting(name) FROM pg_settings \
+    let sql = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
                WHERE name = ANY($1) OR name = ANY($2)";
     let rows = client.ask("asking for its settings", sql, &[&names, &own])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
@@ -192,8 +192,9 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
     let mut folders = vec![data.to_owned()];
     let log = data.join("pg_wal");
     folders.extend(std::fs::canonicalize(&log).ok());
-    let sql = "SELECT DISTINCT pg_tablespace_location(c.reltablespace) FROM pg_class c \
-               JOIN pg_namespace n ON n.oid = c.relnamespace \
+    let sql = "SELECT DISTINCT pg_catalog.pg_tablespace_location(c.reltablespace) FROM \
+        pg_catalog.pg_class c \
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
                WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
     let rows = client.ask("asking for its tablespaces", sql, &[])?;
     let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
@@ -204,7 +205,13 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
 /// Where a server on this host has its data, as its process shows it to who may look. The role need
 /// not have the privilege to ask the server. None for a server in a container, whose process numbers are others here.
 pub fn data_directory(client: &mut Client) -> Option<String> {
-    let row = client.query_one("SELECT pg_backend_pid(), current_setting('port')", &[]).ok()?;
+    let row = client
+        .query_one(
+            "SELECT pg_catalog.pg_backend_pid(), \
+        pg_catalog.current_setting('port')",
+            &[],
+        )
+        .ok()?;
     let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
     ServerProcesses::of_session(process.cast_unsigned(), None)?;
     let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;

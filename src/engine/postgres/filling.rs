@@ -27,8 +27,8 @@ const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 /// The log of a load fills its files to the end, so nothing is gained by zeroes written and synced
 /// before it. Only superusers may say so without a grant.
-const FILL_LOG_ONCE: &str = "SELECT set_config('wal_init_zero', 'off', true) \
-     FROM pg_roles WHERE rolname = current_user AND rolsuper";
+const FILL_LOG_ONCE: &str = "SELECT pg_catalog.set_config('wal_init_zero', 'off', true) \
+     FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper";
 
 pub struct Filling<'a> {
     pub endpoint: &'a Endpoint,
@@ -46,7 +46,7 @@ impl Filling<'_> {
         let name = schema::loading_name(self.schema);
         // One that fails ends with its connection.
         client.run("beginning", "BEGIN")?;
-        let sql = "SELECT current_setting('wal_level')";
+        let sql = "SELECT pg_catalog.current_setting('wal_level')";
         if client.ask_value::<String>("beginning", sql, &[])? == "minimal" {
             client.run("beginning", WRITE_EARLY)?;
         }
@@ -153,8 +153,8 @@ impl RowWriter {
 
 /// An index that takes longer than this is asked how far it is.
 const ASK_AFTER: Duration = Duration::from_secs(1);
-const INDEX_BLOCKS: &str =
-    "SELECT coalesce(max(blocks_done), 0) FROM pg_stat_progress_create_index WHERE pid = $1";
+const INDEX_BLOCKS: &str = "SELECT coalesce(pg_catalog.max(blocks_done), 0) FROM \
+    pg_catalog.pg_stat_progress_create_index WHERE pid = $1";
 
 pub struct LoadProgress<'a> {
     progress: &'a dyn Progress,

@@ -17,24 +17,27 @@ use crate::engine::{EngineError, Result};
 /// How long the lock of a petal that ended may still be held.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const LOCKING: &str = "locking petal's data";
-const SHARED: &str = "SELECT pg_try_advisory_lock_shared(hashtext('petal setup'))";
-const ALONE: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
+const SHARED: &str = "SELECT \
+    pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtext('petal setup'))";
+const ALONE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtext('petal setup'))";
 
 /// The other holders of the lock in this database, and whether each holds it alone.
 const HOLDERS: &str = "\
-SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
-       coalesce(to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), ''),
+SELECT l.pid, coalesce(a.application_name, ''), coalesce(pg_catalog.host(a.client_addr), ''),
+       coalesce(pg_catalog.to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), ''),
        l.mode = 'ExclusiveLock'
-FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND (l.classid::bigint << 32 | l.objid::bigint) = hashtext('petal setup')::bigint
+FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+  AND l.pid <> pg_catalog.pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_catalog.pg_database
+                    WHERE datname = pg_catalog.current_database())
+  AND (l.classid::bigint << 32 | l.objid::bigint) = pg_catalog.hashtext('petal setup')::bigint
 ORDER BY l.pid";
 
 /// The tables of a run, by name.
 const TABLES: &str = "\
 SELECT n.nspname || '.' || c.relname, c.oid::bigint
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
 
 /// Refuses while a run, setup or drop works here; then keeps them away until `client` closes.
@@ -100,7 +103,7 @@ impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect("petal run")?;
         // It is asked twice in a run, and idle in between.
-        let sql = "SELECT set_config(name, '0', false) FROM pg_settings \
+        let sql = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
                    WHERE name = 'idle_session_timeout'";
         client.run(LOCKING, sql)?;
         if !try_lock(&mut client, SHARED)? {

@@ -206,7 +206,7 @@ pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>> {
 }
 
 pub fn block_bytes(client: &mut Client) -> Result<u32> {
-    let sql = "SELECT current_setting('block_size')::integer";
+    let sql = "SELECT pg_catalog.current_setting('block_size')::integer";
     client.ask_value("asking for its block size", sql, &[]).map(i32::cast_unsigned)
 }
 
@@ -225,9 +225,11 @@ impl Loader<'_> {
     }
 
     fn check_writable(&self, client: &mut Client) -> Result<()> {
-        let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
-                   has_database_privilege(current_database(), 'CREATE'), current_user::text, \
-                   current_database()::text";
+        let sql = "SELECT pg_catalog.pg_is_in_recovery(), \
+            pg_catalog.current_setting('transaction_read_only')::boolean, \
+                   pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'), \
+                   current_user::pg_catalog.text, \
+                   pg_catalog.current_database()::pg_catalog.text";
         let row = client.ask_row("looking", sql, &[])?;
         let (role, database): (&str, &str) = (row.get(3), row.get(4));
         if row.get(0) {
@@ -250,17 +252,21 @@ impl Loader<'_> {
     /// The tablespace must be there, and be open to the role. Its folder; empty: the server's own.
     fn check_tablespace(&self, client: &mut Client) -> Result<String> {
         // Without a name the session's default goes before the database's.
-        let sql = "SELECT pg_tablespace_location(oid), \
-                          has_tablespace_privilege(oid, 'CREATE') OR oid = (SELECT dattablespace \
-                              FROM pg_database WHERE datname = current_database()) \
-                   FROM pg_tablespace WHERE spcname = coalesce($1, \
-                       nullif(current_setting('default_tablespace'), ''), \
-                       (SELECT spcname FROM pg_database d JOIN pg_tablespace t ON t.oid = dattablespace \
-                        WHERE datname = current_database()))";
+        let sql = "SELECT pg_catalog.pg_tablespace_location(oid), \
+                          pg_catalog.has_tablespace_privilege(oid, 'CREATE') OR oid = (SELECT \
+                          dattablespace \
+                              FROM pg_catalog.pg_database WHERE datname = \
+                              pg_catalog.current_database()) \
+                   FROM pg_catalog.pg_tablespace WHERE spcname = coalesce($1, \
+                       nullif(pg_catalog.current_setting('default_tablespace'), ''), \
+                       (SELECT spcname FROM pg_catalog.pg_database d JOIN \
+                       pg_catalog.pg_tablespace t ON t.oid = dattablespace \
+                        WHERE datname = pg_catalog.current_database()))";
         let doing = "asking for the tablespace";
         let rows = client.ask(doing, sql, &[&self.tablespace])?;
         let Some(row) = rows.first() else {
-            let all = "SELECT string_agg(spcname, ', ' ORDER BY spcname) FROM pg_tablespace \
+            let all = "SELECT pg_catalog.string_agg(spcname, ', ' ORDER BY spcname) FROM \
+                pg_catalog.pg_tablespace \
                        WHERE spcname <> 'pg_global'";
             let there: Option<String> = client.ask_value(doing, all, &[])?;
             return Err(self.refused(&format!(
@@ -281,8 +287,9 @@ impl Loader<'_> {
     /// What is replaced, and what a load left that was cut off, can be dropped only by its owner.
     fn check_owner(&self, client: &mut Client) -> Result<()> {
         for name in self.to_drop(client)? {
-            let sql = "SELECT pg_has_role(nspowner, 'USAGE'), pg_get_userbyid(nspowner)::text \
-                       FROM pg_namespace WHERE nspname = $1";
+            let sql = "SELECT pg_catalog.pg_has_role(nspowner, 'USAGE'), \
+                pg_catalog.pg_get_userbyid(nspowner)::pg_catalog.text \
+                       FROM pg_catalog.pg_namespace WHERE nspname = $1";
             let rows = client.ask(&format!("asking who owns {name}"), sql, &[&name])?;
             let Some(row) = rows.first().filter(|row| !row.get::<_, bool>(0)) else { continue };
             return Err(self.refused(&format!(

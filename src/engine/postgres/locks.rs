@@ -12,13 +12,17 @@ pub const LOCK_TIMEOUT: &str = "55P03";
 /// The processes that hold the lock for which a server process waits; no row when it waits for
 /// none. A prepared transaction is process 0.
 pub const LOCK_HOLDERS: &str = "\
-SELECT waiting.what, blocker.pid, activity.usename::text, activity.application_name, activity.state,
-       to_char(activity.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
-       extract(epoch FROM clock_timestamp() - activity.xact_start)::float8, activity.query
-FROM unnest(pg_blocking_pids($1)) AS blocker (pid)
-LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocker.pid
-LEFT JOIN LATERAL (SELECT mode || ' on ' || coalesce(relation::regclass::text, locktype) AS what
-                   FROM pg_locks WHERE pid = $1 AND NOT granted LIMIT 1) AS waiting ON true
+SELECT waiting.what, blocker.pid, activity.usename::pg_catalog.text,
+       activity.application_name, activity.state,
+       pg_catalog.to_char(activity.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
+       extract(epoch FROM pg_catalog.clock_timestamp() - activity.xact_start)::pg_catalog.float8,
+       activity.query
+FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids($1)) AS blocker (pid)
+LEFT JOIN pg_catalog.pg_stat_activity AS activity ON activity.pid = blocker.pid
+LEFT JOIN LATERAL (SELECT mode || ' on '
+                      || coalesce(relation::pg_catalog.regclass::pg_catalog.text, locktype) AS what
+                   FROM pg_catalog.pg_locks WHERE pid = $1 AND NOT granted LIMIT 1)
+    AS waiting ON true
 ORDER BY activity.xact_start, blocker.pid";
 
 /// Characters of a query that are shown.

@@ -7,6 +7,7 @@
 //! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
 //!   that is, their proof
 //! - `servers`, `plan`: what is asked and paid before a run
+//! - `trust`: whose code a role would enter in a schema
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
 //!   these share
 //! - `counters`, `waits`, `describe`: what the server reports; `server_work`: of everybody's work
@@ -37,6 +38,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod tls;
+mod trust;
 mod waits;
 mod work;
 

@@ -4,6 +4,7 @@
 use tokio_postgres::error::SqlState;
 
 use super::client::Client;
+use super::trust;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
@@ -13,7 +14,7 @@ use crate::stats::target::LoadedSchema;
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
 /// In the routine's comment; raised when the text of the routine changes.
-pub const ROUTINE_VERSION: u32 = 4;
+pub const ROUTINE_VERSION: u32 = 5;
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
@@ -30,7 +31,7 @@ pub fn number(name: &str) -> Option<u32> {
 }
 
 pub fn create_tables(schema: &str, tablespace: Option<&str>) -> String {
-    let columns = each_column(ALL_COLUMNS, |column| format!("c{column} text"), ", ");
+    let columns = each_column(ALL_COLUMNS, |column| format!("c{column} pg_catalog.text"), ", ");
     let plain =
         each_column(ALL_COLUMNS, |column| format!("ALTER c{column} SET STORAGE PLAIN"), ", ");
     include_str!("sql/tables.sql")
@@ -65,8 +66,8 @@ pub fn schemas() -> String {
 /// anything of somebody else's stands in it or was built on it; in one transaction they then do
 /// nothing.
 pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
-    let sql = "SELECT p.oid::regprocedure::text \
-               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+    let sql = "SELECT p.oid::pg_catalog.regprocedure::pg_catalog.text \
+               FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
                WHERE n.nspname = $1 AND p.proname = 'petal_run' AND p.prokind = 'p'";
     let doing = format!("looking for {schema}.petal_run");
     let rows = client.ask(&doing, sql, &[&schema])?;
@@ -84,7 +85,8 @@ pub fn analyze(schema: &str) -> String {
 }
 
 pub fn routine(schema: &str) -> String {
-    let declarations = each_column(ALL_COLUMNS, |column| format!("v{column} text;"), " ");
+    let declare = |column| format!("v{column} pg_catalog.text;");
+    let declarations = each_column(ALL_COLUMNS, declare, " ");
     let assign_one = each_column(
         ALL_COLUMNS,
         |column| match column {
@@ -97,7 +99,8 @@ pub fn routine(schema: &str) -> String {
     let assign_all = each_column(
         ALL_COLUMNS,
         |column| {
-            let text = format!("v{column} := substr(filler, 1 + {} * width, width);", column - 2);
+            let at = column - 2;
+            let text = format!("v{column} := pg_catalog.substr(filler, 1 + {at} * width, width);");
             if column == 4 { format!("IF kind IN (4, 14) THEN {text}") } else { text }
         },
         " ",
@@ -128,13 +131,13 @@ pub fn select(schema: &str) -> String {
 /// for all columns each time, and copies the first row whole.
 fn select_of(schema: &str, low: &str, high: &str) -> String {
     format!(
-        "SELECT count(c2) FROM (SELECT c2 FROM {schema}.cf1 \
+        "SELECT pg_catalog.count(c2) FROM (SELECT c2 FROM {schema}.cf1 \
          WHERE custid BETWEEN {low} AND {high} OFFSET 0) AS visited"
     )
 }
 
 pub fn scan(schema: &str) -> String {
-    format!("SELECT count(c2) FROM {schema}.cf2")
+    format!("SELECT pg_catalog.count(c2) FROM {schema}.cf2")
 }
 
 /// Whole rows of a range of keys.
@@ -160,6 +163,7 @@ pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(
 
 pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
     let name = name(schema);
+    trust::check_schema(client, &name)?;
     let rows = client.query(&format!("SELECT key, value FROM {name}.petal_meta"), &[]).map_err(
         |error| match error.code() {
             Some(code) if *code == SqlState::UNDEFINED_TABLE => not_loaded(&client.server, schema),
@@ -188,7 +192,7 @@ pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<
 
 /// Bytes of a table or index that must be there.
 pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
-    let sql = "SELECT pg_relation_size(to_regclass($1))";
+    let sql = "SELECT pg_catalog.pg_relation_size(pg_catalog.to_regclass($1))";
     let doing = format!("asking the size of {relation}");
     let bytes: Option<i64> = client.ask_value(&doing, sql, &[&relation])?;
     bytes.map(i64::cast_unsigned).ok_or_else(|| {

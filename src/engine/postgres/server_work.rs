@@ -15,32 +15,33 @@ const COMMITS_GAP: &str = "transactions that changed nothing have no id; savepoi
     is more than the commits";
 
 /// All figures as text, so that one statement serves all versions.
-const LOOK: &str = "SELECT current_setting('block_size')::int,
-    version(),
-    concat_ws(' ', pg_postmaster_start_time(),
-        (SELECT max(stats_reset) FROM pg_stat_database),
-        (SELECT stats_reset FROM pg_stat_bgwriter)),
-    current_setting('track_io_timing') = 'on',
-    pg_is_in_recovery(),
-    txid_snapshot_xmax(txid_current_snapshot()),
-    CASE WHEN pg_is_in_recovery() THEN NULL
-        ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint END,
-    (SELECT sum(blks_read)::bigint FROM pg_stat_database),
-    (SELECT (sum(blk_read_time) * 1000)::bigint FROM pg_stat_database)";
+const LOOK: &str = "SELECT pg_catalog.current_setting('block_size')::int,
+    pg_catalog.version(),
+    pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time(),
+        (SELECT pg_catalog.max(stats_reset) FROM pg_catalog.pg_stat_database),
+        (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter)),
+    pg_catalog.current_setting('track_io_timing') = 'on',
+    pg_catalog.pg_is_in_recovery(),
+    pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()),
+    CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL
+        ELSE pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint END,
+    (SELECT pg_catalog.sum(blks_read)::bigint FROM pg_catalog.pg_stat_database),
+    (SELECT (pg_catalog.sum(blk_read_time) * 1000)::bigint FROM pg_catalog.pg_stat_database)";
 
 const WRITTEN: &str = "SELECT buffers_checkpoint + buffers_clean + buffers_backend \
-    FROM pg_stat_bgwriter";
+    FROM pg_catalog.pg_stat_bgwriter";
 const IO: &str = "SELECT
-    sum(reads) FILTER (WHERE context NOT IN ('bulkread', 'vacuum'))::bigint,
-    sum(reads) FILTER (WHERE context IN ('bulkread', 'vacuum'))::bigint,
-    sum({bulk_bytes}) FILTER (WHERE context IN ('bulkread', 'vacuum'))::bigint,
+    pg_catalog.sum(reads) FILTER (WHERE context NOT IN ('bulkread', 'vacuum'))::bigint,
+    pg_catalog.sum(reads) FILTER (WHERE context IN ('bulkread', 'vacuum'))::bigint,
+    pg_catalog.sum({bulk_bytes}) FILTER (WHERE context IN ('bulkread', 'vacuum'))::bigint,
     sum({write_bytes})::bigint,
-    (sum(read_time) FILTER (WHERE context NOT IN ('bulkread', 'vacuum')) * 1000)::bigint
-    FROM pg_stat_io WHERE object = 'relation'";
+    (pg_catalog.sum(read_time) FILTER (WHERE context NOT IN ('bulkread', 'vacuum')) * 1000)::bigint
+    FROM pg_catalog.pg_stat_io WHERE object = 'relation'";
 const LOG: &str = "SELECT wal_sync::bigint, (wal_sync_time * 1000)::bigint, \
-    current_setting('track_wal_io_timing') = 'on' FROM pg_stat_wal";
-const LOG_18: &str = "SELECT sum(fsyncs)::bigint, (sum(fsync_time) * 1000)::bigint, \
-    current_setting('track_wal_io_timing') = 'on' FROM pg_stat_io WHERE object = 'wal'";
+    pg_catalog.current_setting('track_wal_io_timing') = 'on' FROM pg_catalog.pg_stat_wal";
+const LOG_18: &str = "SELECT pg_catalog.sum(fsyncs)::bigint, (pg_catalog.sum(fsync_time) * \
+    1000)::bigint, \
+    pg_catalog.current_setting('track_wal_io_timing') = 'on' FROM pg_catalog.pg_stat_io WHERE object = 'wal'";
 
 /// The work of one server until now.
 pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {

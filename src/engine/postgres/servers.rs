@@ -33,24 +33,28 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
 
 pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
     let doing = "asking whether it is a standby";
-    endpoint.connect("petal")?.ask_value(doing, "SELECT pg_is_in_recovery()", &[])
+    endpoint.connect("petal")?.ask_value(doing, "SELECT pg_catalog.pg_is_in_recovery()", &[])
 }
 
 /// Connections free for this role: without those reserved for others or held by them.
 pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     let row = endpoint.connect("petal")?.ask_row(
         "asking how many sessions it admits",
-        "SELECT current_setting('max_connections')::bigint \
-                 - CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN 0 \
-                   ELSE current_setting('superuser_reserved_connections')::bigint \
-                   + CASE WHEN EXISTS (SELECT FROM pg_roles \
+        "SELECT pg_catalog.current_setting('max_connections')::bigint \
+                 - CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = \
+                 current_user) THEN 0 \
+                   ELSE pg_catalog.current_setting('superuser_reserved_connections')::bigint \
+                   + CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles \
                                        WHERE rolname = 'pg_use_reserved_connections' \
-                                       AND pg_has_role(oid, 'USAGE')) THEN 0 \
-                     ELSE coalesce(current_setting('reserved_connections', true)::bigint, 0) \
+                                       AND pg_catalog.pg_has_role(oid, 'USAGE')) THEN 0 \
+                     ELSE coalesce(pg_catalog.current_setting('reserved_connections', \
+                     true)::bigint, 0) \
                      END END, \
-                 (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database)::bigint, \
-                 (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)::bigint, \
-                 (SELECT datconnlimit FROM pg_database WHERE datname = current_database())::bigint",
+                 (SELECT coalesce(pg_catalog.sum(numbackends), 0) FROM \
+                 pg_catalog.pg_stat_database)::bigint, \
+                 (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = \
+                 current_user)::bigint, \
+                 (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint",
         &[],
     )?;
     // This connection is counted, and goes.
@@ -69,8 +73,8 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let row = client
         .query_one(
-            "SELECT pg_backend_pid(), \
-             (SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'walwriter')",
+            "SELECT pg_catalog.pg_backend_pid(), \
+             (SELECT pg_catalog.min(pid) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walwriter')",
             &[],
         )
         .ok()?;
@@ -84,7 +88,7 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
     if !endpoint.is_on_this_host() {
         return None;
     }
-    let sql = "SELECT current_setting('data_directory') FROM pg_settings \
+    let sql = "SELECT pg_catalog.current_setting('data_directory') FROM pg_catalog.pg_settings \
                 WHERE name = 'data_directory'";
     let rows = client.query(sql, &[]).ok()?;
     let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
@@ -95,7 +99,7 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
 /// How many seconds the server's clock is ahead of this host's.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
-    let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
+    let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::pg_catalog.float8";
     clock::ahead_s(|| client.query_one(sql, &[]).ok()?.try_get(0).ok())
 }
 
@@ -105,8 +109,9 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
     let doing = "asking whether it takes UPDATEs";
     let mut client = primary.connect("petal")?;
     let refused = |why: String| Err(EngineError::Environment(format!("{server}: {why}")));
-    let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
-               current_user::text";
+    let sql = "SELECT pg_catalog.pg_is_in_recovery(), \
+        pg_catalog.current_setting('transaction_read_only')::boolean, \
+               current_user::pg_catalog.text";
     let row = client.ask_row(doing, sql, &[])?;
     let role: &str = row.get(2);
     if row.get(0) {
@@ -124,7 +129,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
     }
     for &number in schemas {
         let table = format!("{}.cf1", schema::name(number));
-        let sql = "SELECT has_table_privilege($1::text, 'UPDATE')";
+        let sql = "SELECT pg_catalog.has_table_privilege($1::pg_catalog.text, 'UPDATE')";
         if !client.ask_value::<bool>(doing, sql, &[&table])? {
             return refused(format!(
                 "role {role} may not UPDATE {table}: GRANT SELECT, UPDATE ON {table} TO {role}, or \
@@ -139,7 +144,8 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
 pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
     let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
     for endpoint in servers {
-        let sql = "SELECT pg_is_in_recovery(), system_identifier FROM pg_control_system()";
+        let sql = "SELECT pg_catalog.pg_is_in_recovery(), system_identifier FROM \
+            pg_catalog.pg_control_system()";
         let row = endpoint.connect("petal")?.ask_row("asking which cluster it is", sql, &[])?;
         if row.get(0) {
             continue;
@@ -171,7 +177,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
     let mut privileges = vec![privilege(
         "load and drop",
-        ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
+        ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?,
         "The role cannot load data here; runs on loaded data do not need it.",
         "GRANT CREATE ON DATABASE ... TO the role",
     )];
@@ -179,24 +185,26 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         // The check of the timing itself reports on loaded data.
         privileges.push(privilege(
             "I/O timing",
-            ask("SELECT current_setting('track_io_timing')::boolean")?,
+            ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
             "The latency of a single-block read is then unknown.",
             describe::UNTIMED,
         ));
     } else {
         privileges.push(privilege(
             "UPDATEs",
-            ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
-                 bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM unnest($1::int[]) AS number")?,
+            ask("SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean AND \
+                 pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
+                 FROM pg_catalog.unnest($1::int[]) AS number")?,
             "The role can only run with UPDATE_PCT=0.",
             "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role",
         ));
         privileges.push(privilege(
             "vacuum",
-            ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
-                 WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
-                                  FROM unnest($1::int[]) AS number)")?,
+            ask("SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
+                pg_catalog.pg_class \
+                 WHERE oid = ANY (SELECT pg_catalog.format('petal%s.cf1', \
+                 number)::pg_catalog.regclass \
+                                  FROM pg_catalog.unnest($1::int[]) AS number)")?,
             "Dead rows of a run are then cleared in the next one, within its figures.",
             "run as the role that loaded (17 and later: GRANT MAINTAIN)",
         ));
@@ -204,7 +212,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     if version >= 150_000 {
         privileges.push(privilege(
             "checkpoint",
-            ask("SELECT pg_has_role('pg_checkpoint', 'USAGE')")?,
+            ask("SELECT pg_catalog.pg_has_role('pg_checkpoint', 'USAGE')")?,
             "Dirty blocks of a run are then written in the next one, within its figures.",
             "GRANT pg_checkpoint TO the role",
         ));
@@ -237,8 +245,14 @@ impl Settling<'_> {
         let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool>| {
             long_work::until_over(self.endpoint, &mut client, &is_over, &|| (), work)
         };
-        let is_standby =
-            pay(&mut |client| client.ask_value("settling", "SELECT pg_is_in_recovery()", &[]))?;
+        let is_standby = pay(&mut |client| {
+            client.ask_value(
+                "settling",
+                "SELECT \
+                pg_catalog.pg_is_in_recovery()",
+                &[],
+            )
+        })?;
         let schemas = if is_standby { &[] } else { schemas };
         self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
         let (mut vacuumed, mut as_asked) = (0, 0);
@@ -312,8 +326,9 @@ fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool> {
 }
 
 const AUTOVACUUM: &str = "SELECT coalesce((SELECT option_value::boolean \
-     FROM pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_enabled'), true) \
-     FROM pg_class WHERE oid = $1::text::regclass";
+     FROM pg_catalog.pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_enabled'), \
+     true) \
+     FROM pg_catalog.pg_class WHERE oid = $1::pg_catalog.text::pg_catalog.regclass";
 
 /// Asked before: VACUUM of a table that is not the role's is passed over with a mere warning.
 fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
@@ -322,9 +337,10 @@ fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
         _ => "false",
     };
     let sql = format!(
-        "SELECT pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') OR {maintain} \
-         FROM pg_class c, pg_database d \
-         WHERE c.oid = $1::text::regclass AND d.datname = current_database()"
+        "SELECT pg_catalog.pg_has_role(c.relowner, 'USAGE') OR pg_catalog.pg_has_role(d.datdba, \
+        'USAGE') OR {maintain} \
+         FROM pg_catalog.pg_class c, pg_catalog.pg_database d \
+         WHERE c.oid = $1::pg_catalog.text::pg_catalog.regclass AND d.datname = pg_catalog.current_database()"
     );
     client.ask_value(&format!("asking who may vacuum {table}"), &sql, &[&table])
 }

@@ -51,7 +51,11 @@ impl ConnectedSession {
         let version = server_version(&mut client)?;
         plan::apply(&mut client, shared.prefetch)?;
         let flush = match version >= FLUSH_VERSION_MIN {
-            true => Some(client.prepare_for(doing, "SELECT pg_stat_force_next_flush()")?),
+            true => Some(client.prepare_for(
+                doing,
+                "SELECT \
+                pg_catalog.pg_stat_force_next_flush()",
+            )?),
             false => None,
         };
         let token = endpoint.cancel_token(&client);

@@ -20,11 +20,15 @@ const PREPARING: &str = "preparing statements";
 
 /// Operations begin while the time lasts; OFFSET keeps that question before the operation.
 const SELECTS: &str = "\
-SELECT statement_timestamp() AS started, clock_timestamp() AS ended, visited.rows
-FROM (SELECT low, high FROM unnest($1::bigint[], $2::bigint[]) AS ranges (low, high)
-      WHERE clock_timestamp() < statement_timestamp() + $3::bigint * interval '1 microsecond'
+SELECT pg_catalog.statement_timestamp() AS started, pg_catalog.clock_timestamp() AS ended, \
+visited.rows
+FROM (SELECT low, high
+      FROM ROWS FROM (pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($2::bigint[]))
+          AS ranges (low, high)
+      WHERE pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + $3::bigint * \
+      interval '1 microsecond'
       OFFSET 0) AS operations
-CROSS JOIN LATERAL (SELECT count(c2) AS rows FROM {schema}.cf1
+CROSS JOIN LATERAL (SELECT pg_catalog.count(c2) AS rows FROM {schema}.cf1
                     WHERE custid BETWEEN low AND high) AS visited";
 
 impl LoopWork for Work {

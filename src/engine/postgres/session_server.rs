@@ -10,6 +10,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
+use super::trust;
 use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
@@ -70,7 +71,8 @@ struct Arguments {
 
 impl Routine<Work> for ServerLoop {
     fn new(work: &mut Work) -> Result<Self> {
-        let sql = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
+        let sql = "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = \
+            'statement_timeout'";
         let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
         let budget_max = match timeout_ms.cast_unsigned() {
             0 => BUDGET_MAX,
@@ -111,49 +113,53 @@ impl ServerLoop {
     }
 }
 
-/// Makes sure that a schema has this petal's routine; asked once per schema and petal.
+/// Makes sure that a schema has this petal's routine. Each session looks before it calls.
 fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
-    let mut known = shared.routines.lock();
-    if known.contains(&number) {
-        return Ok(());
-    }
-    make_routine(&mut work.client, number)?;
-    known.insert(number);
-    Ok(())
+    let _one_makes_it = shared.routines.lock();
+    make_routine(&mut work.client, number)
 }
 
-/// Makes the routine of a schema where it is missing or older than this petal.
+/// Makes the routine of a schema unless this petal's is there, by its text and its owner: another's
+/// would run with this role's rights.
 pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     let name = schema::name(number);
-    match routine_version(client, &name)? {
-        Some(version) if version == ROUTINE_VERSION => return Ok(()),
-        Some(version) if version > ROUTINE_VERSION => {
-            return Err(EngineError::Data(format!(
-                "{}: {name}.petal_run is of a newer petal (version {version}, not \
-                 {ROUTINE_VERSION}); use that petal, or LOOP=client",
-                client.server
-            )));
-        }
-        _ => {}
+    let routine = schema::routine(&name);
+    if is_made(client, &name, &routine)? {
+        return Ok(());
     }
     let sql = format!(
-        "DO $$ BEGIN EXECUTE (SELECT string_agg('DROP PROCEDURE ' || oid::regprocedure, '; ') \
-         FROM pg_proc WHERE proname = 'petal_run' AND pronamespace = '{name}'::regnamespace \
-         HAVING count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
-         {} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'",
-        schema::routine(&name)
+        "DO $$ BEGIN EXECUTE (SELECT pg_catalog.string_agg('DROP ROUTINE ' \
+         || oid::pg_catalog.regprocedure, '; ') FROM pg_catalog.pg_proc \
+         WHERE proname = 'petal_run' AND pronamespace = '{name}'::pg_catalog.regnamespace \
+         HAVING pg_catalog.count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
+         {routine} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'"
     );
-    client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql)
+    match client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql) {
+        // Another petal may have made it at the same time.
+        Err(error) => match is_made(client, &name, &routine) {
+            Ok(true) => Ok(()),
+            _ => Err(error),
+        },
+        made => made,
+    }
 }
 
-fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>> {
-    let sql = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
-               WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace";
-    let rows = client.ask("looking for petal's routine", sql, &[&name])?;
-    let comment = rows.first().and_then(|row| row.get::<_, Option<String>>(0));
-    Ok(comment.and_then(|comment| comment.strip_prefix(COMMENT)?.parse().ok()))
+/// Whether the one routine there is this petal's; refuses one of a newer petal.
+fn is_made(client: &mut Client, name: &str, routine: &str) -> Result<bool> {
+    let found = trust::routines(client, name, routine)?;
+    let is_made = found.len() == 1 && found.iter().all(|found| found.is_petals);
+    let comments = found.iter().filter_map(|found| found.comment.as_deref());
+    let version = comments.filter_map(|text| text.strip_prefix(COMMENT)?.parse::<u32>().ok()).max();
+    match version.filter(|version| *version > ROUTINE_VERSION) {
+        Some(version) => Err(EngineError::Data(format!(
+            "{}: {name}.petal_run is of a newer petal (version {version}, not \
+             {ROUTINE_VERSION}); use that petal, or LOOP=client",
+            client.server
+        ))),
+        None => Ok(is_made),
+    }
 }
 
 impl Arguments {

@@ -22,8 +22,9 @@ const GAP_MAX: Duration = Duration::from_secs(1);
 /// A server that could not be asked is asked again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What pg_stat_activity is made of, without the names that it looks up for every session.
-const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), count(*) \
-                      FROM pg_stat_get_activity(NULL) \
+const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), \
+    pg_catalog.count(*) \
+                      FROM pg_catalog.pg_stat_get_activity(NULL) \
                       WHERE pid = ANY($1) AND state = 'active' GROUP BY 1, 2";
 
 /// Sessions that are not waiting.

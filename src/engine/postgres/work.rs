@@ -1,7 +1,6 @@
 //! State that every side of a session's loop works with: the connection, facts about the schemas, and
 //! what an error means to the session.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -29,8 +28,8 @@ pub struct Shared {
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
     pub prefetch: u32,
-    /// Schemas whose routine was seen to be this petal's.
-    pub routines: Mutex<BTreeSet<u32>>,
+    /// Held by the session that looks for a schema's routine, or makes it.
+    pub routines: Mutex<()>,
     pub waits: Waits,
 }
 

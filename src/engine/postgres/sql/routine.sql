@@ -18,14 +18,14 @@
 -- lets go of the snapshot, so that others' dead rows can be pruned. A call is sized to last about
 -- 100 ms: where it has few operations, and slow ones, four of them go in a statement. If it fails, the
 -- first of its operations has the error, and those behind it were not done.
-CREATE OR REPLACE PROCEDURE {schema}.petal_run(
-    kinds smallint[], reaches bigint[], untils integer[], firsts bigint[], fillers text[],
-    width integer, tail text, budget_us bigint,
-    INOUT done integer, INOUT started timestamptz, INOUT ends timestamptz[],
-    INOUT counts bigint[], INOUT errors text[])
+CREATE PROCEDURE {schema}.petal_run(
+    kinds smallint[], reaches bigint[], untils integer[], firsts bigint[], fillers pg_catalog.text[],
+    width integer, tail pg_catalog.text, budget_us bigint,
+    INOUT done integer, INOUT started pg_catalog.timestamptz, INOUT ends pg_catalog.timestamptz[],
+    INOUT counts bigint[], INOUT errors pg_catalog.text[])
 LANGUAGE plpgsql AS $petal$
 DECLARE
-    total CONSTANT integer := cardinality(firsts);
+    total CONSTANT integer := pg_catalog.cardinality(firsts);
     pause_length CONSTANT interval := greatest(interval '10 ms', interval '400 ms' / total);
     run integer := 0;
     kind smallint;
@@ -35,20 +35,20 @@ DECLARE
     low bigint;
     high bigint;
     touched bigint;
-    moments timestamptz[];
+    moments pg_catalog.timestamptz[];
     others bigint[];
     at_once integer := 16;
-    filler text;
-    moment timestamptz;
-    deadline timestamptz;
-    pause timestamptz;
+    filler pg_catalog.text;
+    moment pg_catalog.timestamptz;
+    deadline pg_catalog.timestamptz;
+    pause pg_catalog.timestamptz;
     {declarations}
 BEGIN
-    started := clock_timestamp();
+    started := pg_catalog.clock_timestamp();
     moment := started;
     deadline := started + budget_us * interval '1 microsecond';
-    ends := ARRAY[]::timestamptz[];
-    counts := array_fill(NULL::bigint, ARRAY[1]);
+    ends := ARRAY[]::pg_catalog.timestamptz[];
+    counts := pg_catalog.array_fill(NULL::bigint, ARRAY[1]);
     done := 0;
     <<operations>>
     WHILE done < total AND moment < deadline LOOP
@@ -71,19 +71,19 @@ BEGIN
                     END IF;
                     ends := ends || moments;
                     IF touched > 0 THEN
-                        counts[done + 1 : done + cardinality(moments)] := others;
+                        counts[done + 1 : done + pg_catalog.cardinality(moments)] := others;
                     END IF;
-                    done := cardinality(ends);
+                    done := pg_catalog.cardinality(ends);
                     moment := ends[done];
                     -- What is left over at the pause has cost a look at the clock each.
-                    at_once := 4 * cardinality(moments);
+                    at_once := 4 * pg_catalog.cardinality(moments);
                 ELSE
                     IF kind = 2 THEN
-                        SELECT count(c2) INTO touched FROM {schema}.cf2;
+                        SELECT pg_catalog.count(c2) INTO touched FROM {schema}.cf2;
                     ELSE
-                        SELECT count(c2) INTO touched FROM petal1.cf2;
+                        SELECT pg_catalog.count(c2) INTO touched FROM petal1.cf2;
                     END IF;
-                    moment := clock_timestamp();
+                    moment := pg_catalog.clock_timestamp();
                     done := done + 1;
                     ends[done] := moment;
                     IF touched <> expected THEN
@@ -92,11 +92,11 @@ BEGIN
                 END IF;
             END LOOP;
         EXCEPTION WHEN query_canceled OR OTHERS THEN
-            moment := clock_timestamp();
+            moment := pg_catalog.clock_timestamp();
             done := done + 1;
             ends[done] := moment;
             counts[done] := 0;
-            errors := errors || concat_ws(' ', done, SQLSTATE, SQLERRM);
+            errors := errors || pg_catalog.concat_ws(' ', done, SQLSTATE, SQLERRM);
             EXIT operations WHEN SQLSTATE NOT IN ('40001', '40P01', '55P03');
         END;
         IF done < upto AND kind IN (3, 4, 13, 14) AND moment < deadline THEN
@@ -121,18 +121,19 @@ BEGIN
                 GET DIAGNOSTICS touched = ROW_COUNT;
             EXCEPTION WHEN query_canceled OR OTHERS THEN
                 touched := 0;
-                errors := errors || concat_ws(' ', done + 1, SQLSTATE, SQLERRM);
+                errors := errors || pg_catalog.concat_ws(' ', done + 1, SQLSTATE, SQLERRM);
             END;
             COMMIT;
-            moment := clock_timestamp();
+            moment := pg_catalog.clock_timestamp();
             done := done + 1;
             ends[done] := moment;
             IF touched <> expected THEN
                 counts[done] := touched;
             END IF;
             EXIT WHEN touched = 0 AND errors IS NOT NULL
-                AND split_part(errors[cardinality(errors)], ' ', 1)::integer = done
-                AND split_part(errors[cardinality(errors)], ' ', 2)
+                AND pg_catalog.split_part(errors[pg_catalog.cardinality(errors)], ' ',
+                    1)::integer = done
+                AND pg_catalog.split_part(errors[pg_catalog.cardinality(errors)], ' ', 2)
                     NOT IN ('40001', '40P01', '55P03');
         ELSIF done < total AND moment < deadline THEN
             COMMIT; -- The last one is the CALL's own end.
