@@ -27,7 +27,7 @@ use PartOfRun::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(PartOfRun, Rule); 55] = [
+const RULES: [(PartOfRun, Rule); 56] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
@@ -57,6 +57,7 @@ const RULES: [(PartOfRun, Rule); 55] = [
     (Counted, physical::not_direct),
     (Counted, physical::single_block),
     (Counted, physical::extra_reads),
+    (Counted, physical::unread_rows),
     (Counted, physical::wrong_plan),
     (Counted, physical::untimed),
     (Counted, physical::logical_scan),

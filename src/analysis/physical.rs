@@ -15,6 +15,10 @@ const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
+/// Each row needs one logical read; counters and rows are not of exactly the same moments.
+const LOGICAL_READS_PER_ROW_MIN: f64 = 0.95;
+/// Fewer rows than this say nothing about the reads of a row.
+const ROWS_MIN: u64 = 1000;
 /// Visits of blocks of rows, for a row read and for a row updated: PostgreSQL makes 1 and 3.9, the
 /// visibility map's among them (version 15, 1.3 million rows).
 const VISITS_PER_READ_MAX: f64 = 1.5;
@@ -240,6 +244,34 @@ fn prefetched(run: &Run) -> Option<Judgement> {
     })
 }
 
+/// A row is in a block: fewer logical reads than rows are impossible, whatever is cached.
+pub(super) fn unread_rows(run: &Run) -> Judgement {
+    const ID: &str = "fewer-reads-than-rows";
+    let rows = run.summary.rows.total();
+    if rows < ROWS_MIN || run.is_bare_device() {
+        return Judgement::Clear;
+    }
+    let Some(visited) = run.details.io.logical_reads else {
+        return unknown(ID, "the database does not report its logical reads");
+    };
+    let in_no_block = run.summary.counter(CommonCounter::RowsInNoBlock).unwrap_or(0);
+    let each = (visited + in_no_block) as f64 / rows as f64;
+    if each >= LOGICAL_READS_PER_ROW_MIN {
+        return Judgement::Clear;
+    }
+    error(
+        ID,
+        format!(
+            "{each:.3} logical reads for each row visited, and each row is in a block of its own: \
+             something other than the tables answered (a query cache), or the database did not \
+             count all of its reads"
+        ),
+        "Use no figure of it. Find out who answered: a query cache, a proxy with a cache, a reset of \
+         the counters.",
+    )
+    .with(json!({ "logical_reads": visited, "rows_visited": rows }))
+}
+
 /// Index or interior blocks that missed the cache are read beside the rows' own, and so are blocks of
 /// a row's old versions.
 pub(super) fn extra_reads(run: &Run) -> Judgement {
@@ -281,7 +313,23 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
 }
 
 pub(super) fn wrong_plan(run: &Run) -> Judgement {
-    match &run.details.target.plan {
+    let before = &run.details.target.plan;
+    if let Some(after) = run.details.plan_lost() {
+        return error(
+            "wrong-plan",
+            format!(
+                "in the run a statement ceased to go by the index on custid; now: {}. Its figures \
+                 are of two plans",
+                after.text
+            ),
+            "Use no figure of it. Find out who changed the index, then load again (petal setup \
+             --replace).",
+        )
+        .with(
+            json!({ "plan": after.text, "plan_before": before.as_ref().map(|plan| &plan.text) }),
+        );
+    }
+    match before {
         Some(plan) if !plan.as_meant => error(
             "wrong-plan",
             format!("a statement does not go by the index on custid: {}", plan.text),

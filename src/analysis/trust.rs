@@ -49,8 +49,10 @@ pub(super) fn data_vanished(run: &Run) -> Judgement {
     let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
     error(
         "data-vanished",
-        format!("the data were taken away in the run: {why}. Its figures are not of the data it began with"),
-        "Use no figure of it. Load again (petal setup), and find out who removed the data.",
+        format!(
+            "the data changed in the run: {why}. Its figures are not of the data it began with"
+        ),
+        "Use no figure of it. Load again (petal setup), and find out who changed the data.",
     )
     .with(json!({
         "data_bytes_before": run.details.data_bytes_before,

@@ -12,7 +12,7 @@ use crate::stats::counters::Counters;
 use crate::stats::database_interval::DatabaseInterval;
 use crate::stats::os::ServerProcesses;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
@@ -82,6 +82,12 @@ pub trait Engine: Send + Sync {
     /// Files, memory and threads that this load holds in petal's own process.
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
         Needs { files: plan.loaders() as u64, ..Needs::default() }
+    }
+
+    /// The plans of what sessions of a run over `schemas` send, as the database explains them now: one
+    /// that is not as meant, else the first. None if nothing is planned, or the plan is not shown.
+    fn plan(&self, _schemas: u32) -> Result<Option<PlanCheck>> {
+        Ok(None)
     }
 
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).

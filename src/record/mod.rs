@@ -56,7 +56,7 @@ use crate::stats::field_by_field;
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::HostFacts;
 use crate::stats::os::{CpuShare, DeviceCounts};
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
 use crate::workload::op::Kind;
 
 pub const FORMAT: &str = "petal-run/1";
@@ -143,7 +143,7 @@ pub enum Status {
     /// A signal, or petal was killed. What a run is until it says that it ended.
     #[default]
     Interrupted,
-    /// No session reached the end, or the data were taken away in the run.
+    /// No session reached the end, or the data, their indexes or plans changed in the run.
     Failed,
     /// Of several driver hosts, at least one left no whole record.
     Incomplete,
@@ -345,6 +345,9 @@ pub struct Details {
     pub other_runs: Vec<String>,
     /// Why the data at the end were not those that the run began with; None where they were.
     pub data_vanished: Option<String>,
+    /// The plans as they were explained after the run; None if nothing is planned, and if they could
+    /// not be explained.
+    pub plan_after: Option<PlanCheck>,
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
@@ -458,6 +461,19 @@ pub struct HookValue {
     pub name: String,
     pub value: f64,
     pub unit: String,
+}
+
+impl Details {
+    /// The plan that a statement had at the end, if the run began with the meant one and lost it.
+    pub fn plan_lost(&self) -> Option<&PlanCheck> {
+        let had_it = self.target.plan.as_ref().is_some_and(|plan| plan.as_meant);
+        self.plan_after.as_ref().filter(|after| had_it && !after.as_meant)
+    }
+
+    /// True if data, indexes or plans at the end were not those that the run began with.
+    pub fn has_changed_data(&self) -> bool {
+        self.data_vanished.is_some() || self.plan_lost().is_some()
+    }
 }
 
 impl Run {

@@ -20,7 +20,7 @@ use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::host;
 use crate::stats::os::{GaugeRanges, OsInterval, Whole};
-use crate::stats::target::Target;
+use crate::stats::target::{PlanCheck, Target};
 use crate::stats::timeline::Tally;
 use crate::workload::op::Hot;
 use crate::workload::seat::Seat;
@@ -46,6 +46,7 @@ pub struct RunMeasurements {
     pub data_bytes: Option<u64>,
     pub other_runs: Vec<String>,
     pub data_vanished: Option<String>,
+    pub plan_after: Option<PlanCheck>,
     pub lost: Vec<SessionLost>,
     pub first_done_ns: Option<u64>,
     pub last_done_ns: Option<u64>,
@@ -130,7 +131,7 @@ fn summary(
     let waits: Vec<JournalWait> = total.waits.iter().map(JournalWait::from).collect();
     let waits = figures::wait_rows(&waits);
     Summary {
-        status: status(job, &measured),
+        status: status(job, &measured, details),
         elapsed_s: measured.elapsed_s,
         ops,
         rows,
@@ -190,6 +191,7 @@ fn details(
         data_bytes_after: measured.data_bytes,
         other_runs: std::mem::take(&mut measured.other_runs),
         data_vanished: measured.data_vanished.clone(),
+        plan_after: measured.plan_after.clone(),
         gaps: std::mem::take(&mut measured.gaps),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
@@ -280,10 +282,10 @@ pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     main + scanned * target.block_size
 }
 
-fn status(job: &Job<'_>, measured: &RunMeasurements) -> Status {
+fn status(job: &Job<'_>, measured: &RunMeasurements, details: &Details) -> Status {
     if job.is_interrupted() {
         Status::Interrupted
-    } else if measured.lost.len() == job.seats.len() || measured.data_vanished.is_some() {
+    } else if measured.lost.len() == job.seats.len() || details.has_changed_data() {
         Status::Failed
     } else {
         Status::Complete

@@ -368,6 +368,16 @@ fn close(
         None
     });
     let (other_runs, data_vanished) = still_in_use(job, prepared, &mut gaps);
+    let plan_after = match job.engine.plan(job.workload.schemas) {
+        Ok(plan) => plan,
+        Err(error) => {
+            // The plan of tables that are gone is no further fact.
+            if data_vanished.is_none() {
+                gaps.push(format!("the plans at the end of the run are not known: {error}"));
+            }
+            None
+        }
+    };
     let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     pool.dismiss();
     let watched = sampler.take_watching();
@@ -385,6 +395,7 @@ fn close(
         data_bytes,
         other_runs,
         data_vanished,
+        plan_after,
         lost: standing.lost,
         first_done_ns: ends.iter().map(|end| end.0).min(),
         last_done_ns: ends.iter().map(|end| end.0).max(),

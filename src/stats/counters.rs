@@ -182,6 +182,8 @@ common_counters! {
     RowsFollowed => "rows_followed",
     /// Rows that anybody fetched by key from petal's tables.
     RowsFetched => "rows_fetched",
+    /// Rows that were found among changes which are in no block yet.
+    RowsInNoBlock => "rows_in_no_block",
     /// Visits of the blocks of petal's rows, without those of indexes.
     RowBlocksVisited => "row_blocks_visited",
     /// Work in the same database on tables that are not petal's.

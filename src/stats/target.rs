@@ -135,6 +135,16 @@ pub struct PlanCheck {
     pub as_meant: bool,
 }
 
+impl PlanCheck {
+    /// One that is not as meant, else the first; None without any.
+    pub fn worst(checks: impl IntoIterator<Item = Self>) -> Option<Self> {
+        checks.into_iter().reduce(|first, next| match first.as_meant && !next.as_meant {
+            true => next,
+            false => first,
+        })
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectIo {
     pub asked: bool,

@@ -10,8 +10,9 @@ use petal::workload::op::Operation;
 use petal::workload::row::Filler;
 
 use crate::engine_postgres::{ROWS, SEAT, open_with, plan, select, unlimited, update};
+use crate::rows::is_failed_for_its_index;
 use crate::server_mysql::{Server, is_there, shared};
-use crate::support::{Workplace, count, findings, number, until};
+use crate::support::{Workplace, count, findings, number, record, until};
 
 const PAGE_BYTES: u32 = 16384;
 
@@ -129,6 +130,45 @@ fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
     shared().sql("counted", "ALTER TABLE petal1_cf1 RENAME INDEX petal_custid TO other");
     let error = engine.describe(2, 1).unwrap_err().to_string();
     assert!(error.contains("petal_custid"), "{error}");
+}
+
+#[test]
+fn an_index_that_is_dropped_in_a_run_of_mysql_is_an_error() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("no_index");
+    load(&url, 1);
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "--run-time", "3", "--update-pct", "0", "--json"];
+    let mut running = work.petal(args).start();
+    running.until("a second of the run", || !work.journal().is_empty());
+    shared().sql("no_index", "ALTER TABLE petal1_cf1 DROP INDEX petal_custid");
+    is_failed_for_its_index(&running.ends().exited(1).json());
+}
+
+/// A hit of the query cache visits no block.
+#[test]
+fn the_query_cache_answers_no_session() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["query-cache-type=1", "query-cache-size=16M"]);
+    let url = server.url("cached");
+    load(&url, 1);
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "--run-time", "2", "--update-pct", "0", "--loop", "client"];
+    let run = work.petal(args.iter().chain(&["--json"])).exits(0).json();
+    let hits = server.sql("", "SHOW GLOBAL STATUS LIKE 'Qcache_hits'");
+    if hits.is_empty() {
+        return; // MySQL 8 has none.
+    }
+    // Some of petal's questions about tables may be.
+    assert!(hits[0][1].parse::<u64>().unwrap() < 100, "{hits:?}");
+    let visited = number(&run, "/rows/select");
+    assert!(number(&run, "/counters/Innodb_buffer_pool_read_requests") > visited * 2.0);
+    let settings = record(&work.run_folder())["details"]["target"]["settings"].to_string();
+    assert!(settings.contains("OFF (set by petal; the server's: ON)"), "{settings}");
 }
 
 /// MariaDB lets a COMMIT within a call go on while another session writes the log: more commits for a

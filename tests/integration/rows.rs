@@ -133,6 +133,53 @@ fn tables_that_are_dropped_in_a_run_make_it_failed() {
     assert!(vanished[0]["message"].as_str().unwrap().contains("was dropped"));
 }
 
+#[test]
+fn an_index_that_is_dropped_in_a_run_makes_it_failed() {
+    let work = Workplace::loaded(1, "8M");
+    let args = ["run", "--run-time", "3", "--update-pct", "0", "--work-unit", "1", "--json"];
+    let mut running = work.petal(args).start();
+    running.until("a second of the run", || !work.journal().is_empty());
+    let other = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
+    other.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+    other.execute("DROP INDEX cf1_custid", []).unwrap();
+    is_failed_for_its_index(&running.ends().exited(1).json());
+}
+
+#[test]
+fn an_index_that_a_server_drops_in_a_run_makes_it_failed() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("no_index");
+    load(&url, 2);
+    let args = ["run", "--db", &url, "--schemas", "2", "--run-time", "3", "--update-pct", "0"];
+    for again in ["", "CREATE INDEX cf1_custid ON petal2.cf1 (custid)"] {
+        let work = Workplace::new();
+        let mut running = work.petal(args.iter().chain(&["--json"])).start();
+        running.until("a second of the run", || !work.journal().is_empty());
+        let mut other = shared().client("no_index");
+        // Not the first schema's: each one is looked at.
+        other.batch_execute("DROP INDEX petal2.cf1_custid").unwrap();
+        other.batch_execute(again).unwrap();
+        let run = running.ends().exited(1).json();
+        if again.is_empty() {
+            is_failed_for_its_index(&run);
+            other.batch_execute("CREATE INDEX cf1_custid ON petal2.cf1 (custid)").unwrap();
+        } else {
+            // The plan is the meant one again; what went on in between was not.
+            assert_eq!(run["status"], "failed");
+            assert!(findings(&run).contains(&"data-vanished"), "{:?}", findings(&run));
+        }
+    }
+}
+
+/// Both the index and the plan are named.
+pub fn is_failed_for_its_index(run: &Value) {
+    assert_eq!(run["status"], "failed");
+    let found = findings(run);
+    assert!(found.contains(&"data-vanished") && found.contains(&"wrong-plan"), "{found:?}");
+}
+
 fn other_loads(run: &Value) -> Vec<&str> {
     let all = run["findings"].as_array().unwrap().iter();
     let found = all.filter(|finding| finding["id"] == "other-load");

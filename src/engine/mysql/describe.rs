@@ -34,6 +34,9 @@ const SETTINGS: [&str; 10] = [
 /// The optimizer's many switches in one setting.
 const SWITCHES: &str = "optimizer_switch";
 
+/// Whether SELECTs may be answered from results of earlier ones. Not every server has such a cache.
+const QUERY_CACHE: &str = "query_cache_type";
+
 /// Settings that name folders which may be elsewhere than `datadir`.
 const FOLDERS: [&str; 4] =
     ["innodb_log_group_home_dir", "innodb_data_home_dir", "rocksdb_datadir", "rocksdb_wal_dir"];
@@ -86,7 +89,8 @@ pub fn describe(
         settings: listed(shared, first, &settings, storage, more),
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
-        plan: Some(plan::check(&mut client, server, first.schema, shared.loop_side)?),
+        plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.loop_side)
+            .at(server, "explaining the SELECT")?,
         compression_ratio: first.compression_ratio(match group.padding {
             0 => first.column_bytes(),
             // The padding is filler text, too.
@@ -104,7 +108,7 @@ pub fn describe(
 }
 
 fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<ServerSettings> {
-    let more = ["version", "datadir"];
+    let more = ["version", "datadir", QUERY_CACHE];
     let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
@@ -130,6 +134,12 @@ fn listed(
     listed.extend(more);
     let isolation = "READ-COMMITTED (set by petal)";
     listed.push(("transaction_isolation".to_owned(), isolation.to_owned()));
+    if let Some(of_server) = settings.get(QUERY_CACHE) {
+        listed.push((
+            QUERY_CACHE.to_owned(),
+            format!("OFF (set by petal; the server's: {of_server})"),
+        ));
+    }
     let side = match shared.loop_side {
         LoopSide::Server if settings.get("version").is_some_and(|it| it.contains("MariaDB")) => {
             "server: a stored procedure, one execution per SELECT or scan; one prepared statement per \

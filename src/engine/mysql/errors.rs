@@ -7,6 +7,8 @@ use crate::engine::server::failure::StatementErrorKind;
 use crate::engine::{EngineError, Result};
 
 pub const NO_SUCH_TABLE: u16 = 1146;
+/// A setting that this server does not have.
+pub const NO_SUCH_VARIABLE: u16 = 1193;
 const DEADLOCK: u16 = 1213;
 /// Group Replication refused a commit: another member had changed the same rows.
 pub const COMMIT_REFUSED: u16 = 3101;

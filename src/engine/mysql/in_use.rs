@@ -84,7 +84,7 @@ pub struct TablesInUse {
     client: Mutex<Client>,
     own: u32,
     schemas: u32,
-    /// The tables and when each was made.
+    /// The tables and when each was made, and their indexes.
     tables: BTreeMap<String, String>,
 }
 
@@ -141,11 +141,20 @@ fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>,
             ["cf1", "cf2"].map(|table| format!("'{}_{table}'", schema::name(number)))
         })
         .collect();
+    let named = named.join(", ");
     let sql = format!(
         "SELECT table_name, CAST(create_time AS CHAR) FROM information_schema.tables \
-         WHERE table_schema = DATABASE() AND table_name IN ({})",
-        named.join(", ")
+         WHERE table_schema = DATABASE() AND table_name IN ({named})"
     );
-    let rows: Vec<(String, Option<String>)> = client.query(&sql)?;
+    let mut rows: Vec<(String, Option<String>)> = client.query(&sql)?;
+    // An index is known by its columns: when it was made is not told.
+    let sql = format!(
+        "SELECT CONCAT(index_name, ' of ', table_name), \
+                GROUP_CONCAT(column_name ORDER BY seq_in_index) \
+         FROM information_schema.statistics \
+         WHERE table_schema = DATABASE() AND table_name IN ({named}) \
+         GROUP BY table_name, index_name"
+    );
+    rows.extend(client.query::<(String, Option<String>)>(&sql)?);
     Ok(rows.into_iter().map(|(name, made)| (name, made.unwrap_or_default())).collect())
 }

@@ -61,14 +61,14 @@ use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::os::ServerProcesses;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use client::Client;
 use connect::Endpoint;
 use counters::CounterReader;
 use errors::AtServer as _;
 use in_use::TablesInUse;
-use session::MysqlSession;
+use session::{MysqlSession, SESSION_SETTINGS};
 use work::Shared;
 
 /// One database, on one server or on the nodes of a cluster that hold the same.
@@ -176,6 +176,14 @@ impl Engine for Mysql {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first(), &metas)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let server = &self.first().name;
+        let mut client = self.first().connect_to_look()?;
+        client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
+        let checked = plan::check_again(&mut client, 1..=schemas, self.shared.loop_side);
+        checked.at(server, "explaining the SELECT")
     }
 
     fn server_processes(&self) -> Vec<ServerProcesses> {

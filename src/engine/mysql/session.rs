@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::errors::AtServer as _;
+use super::errors::{AtServer as _, NO_SUCH_VARIABLE};
 use super::options::Address;
 use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
@@ -22,6 +23,17 @@ pub struct MysqlSession {
 /// that they change and no others.
 pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
+/// Keeps a server that has a query cache from answering SELECTs out of it.
+const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = OFF";
+
+/// Settings by which a session's SELECTs read the tables. Not every server has a query cache.
+fn read_tables(client: &mut Client) -> Result<(), Error> {
+    match client.run(NO_QUERY_CACHE) {
+        Err(error) if error.code() == Some(NO_SUCH_VARIABLE) => Ok(()),
+        set => set,
+    }
+}
+
 impl MysqlSession {
     pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
@@ -30,6 +42,7 @@ impl MysqlSession {
         for sql in [SESSION_SETTINGS, "SET SESSION wait_timeout = 31536000"] {
             client.run(sql).at(&server, "preparing a session")?;
         }
+        read_tables(&mut client).at(&server, "turning the query cache off")?;
         let is_node = client
             .query::<(String, String)>("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
             .at(&server, "asking for its cluster")?

@@ -248,7 +248,7 @@ fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
 
 /// Plans of what sessions will send, of every schema; None where the user has no PLAN_TABLE, or one
 /// cannot be shown. In the text is one that is not as meant, else the first.
-fn plan(
+pub fn plan(
     database: &mut Database,
     metas: &[OracleSchema],
     config: SessionConfig,
@@ -283,7 +283,7 @@ fn plan(
         })
     };
     let checks: Vec<PlanCheck> = ids.iter().map(check).collect::<Option<_>>()?;
-    checks.iter().find(|check| !check.as_meant).or(checks.first()).cloned()
+    PlanCheck::worst(checks)
 }
 
 /// A row of PLAN_TABLE in words: `INDEX RANGE SCAN PETAL1_CF1_CUSTID`.

@@ -58,7 +58,7 @@ use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use counters::{CounterReader, ServedInstances};
 use database::Database;
@@ -221,6 +221,12 @@ impl Engine for Oracle {
         metas.truncate(schemas as usize);
         let (mut database, mut admin) = (self.connect_first()?, self.connect_admin()?);
         describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        Ok(describe::plan(&mut self.connect_first()?, &metas, self.config))
     }
 
     /// A loading connection has three threads: the loader, the driver's and the one that cancels.

@@ -99,7 +99,7 @@ pub fn describe(
         settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
-        plan: Some(plan::check(&mut client, first.schema, shared.prefetch)?),
+        plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,
         compression_ratio: first.compression_ratio(first.column_bytes()),
         durability: Some(Durability {
             durable: get("fsync") == "on" && !asynchronous,

@@ -34,11 +34,11 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
   AND (l.classid::bigint << 32 | l.objid::bigint) = pg_catalog.hashtext('petal setup')::bigint
 ORDER BY l.pid";
 
-/// The tables of a run, by name.
+/// The tables of a run and its index, by name.
 const TABLES: &str = "\
 SELECT n.nspname || '.' || c.relname, c.oid::bigint
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
+WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf1_custid', 'cf2')";
 
 /// Refuses while a run, setup or drop works here; then keeps them away until `client` closes.
 pub fn hold_alone(client: &mut Client) -> Result<()> {

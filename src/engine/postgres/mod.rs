@@ -59,7 +59,7 @@ use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use client::Client;
 use connect::{Endpoint, check_version};
@@ -208,6 +208,12 @@ impl Engine for Postgres {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let mut client = self.first()?.connect_to_look("petal check")?;
+        plan::apply(&mut client, self.shared.prefetch)?;
+        plan::check(&mut client, 1..=schemas, self.shared.prefetch)
     }
 
     fn server_processes(&self) -> Vec<ServerProcesses> {

@@ -57,8 +57,18 @@ pub fn apply_privileged(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// The SELECT's plan as a session prepared by [`apply`] has it.
-pub fn check(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanCheck> {
+/// The SELECT's plans in the schemas, as a session prepared by [`apply`] has them: one that is not as
+/// meant, else the first.
+pub fn check(
+    client: &mut Client,
+    numbers: impl Iterator<Item = u32>,
+    prefetch: u32,
+) -> Result<Option<PlanCheck>> {
+    let checks = numbers.map(|number| check_one(client, number, prefetch));
+    Ok(PlanCheck::worst(checks.collect::<Result<Vec<_>>>()?))
+}
+
+fn check_one(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanCheck> {
     let select = schema::select(&schema::name(number));
     let doing = "explaining the SELECT";
     client.run(doing, &format!("PREPARE petal_plan (bigint, bigint) AS {select}"))?;
@@ -67,7 +77,7 @@ pub fn check(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanChec
     let text = |row: &Row| row.get::<_, &str>(0).trim().trim_start_matches("->").trim().to_owned();
     let lines: Vec<String> = lines.iter().map(text).collect();
     let as_meant = is_as_meant(&lines, prefetch);
-    Ok(PlanCheck { text: lines.join("; "), as_meant })
+    Ok(PlanCheck { text: format!("{}: {}", schema::name(number), lines.join("; ")), as_meant })
 }
 
 fn is_as_meant(lines: &[String], prefetch: u32) -> bool {

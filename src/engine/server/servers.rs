@@ -89,8 +89,8 @@ pub fn each_once(found: impl Iterator<Item = Option<ServerProcesses>>) -> Vec<Se
     all
 }
 
-/// The first of petal's tables that is not at `server` as it was, in words; each is known by what its
-/// making gave it.
+/// The first of petal's tables and indexes that is not at `server` as it was, in words; each is known
+/// by what its making gave it.
 pub fn vanished<T: PartialEq>(
     server: &str,
     tables: &BTreeMap<String, T>,
@@ -98,7 +98,7 @@ pub fn vanished<T: PartialEq>(
 ) -> Option<String> {
     tables.iter().find_map(|(name, made)| match now.get(name) {
         Some(now) if now == made => None,
-        Some(_) => Some(format!("{server}: {name} is another table now")),
+        Some(_) => Some(format!("{server}: {name} was dropped and made again")),
         None => Some(format!("{server}: {name} was dropped")),
     })
 }
@@ -135,7 +135,7 @@ mod tests {
         let gone = |now: BTreeMap<String, u32>| vanished("db1", &then, &now);
         assert_eq!(gone(then.clone()), None);
         let again = gone(tables([("cf1", 1), ("cf2", 3)]));
-        assert_eq!(again.as_deref(), Some("db1: cf2 is another table now"));
+        assert_eq!(again.as_deref(), Some("db1: cf2 was dropped and made again"));
         let dropped = gone(tables([("cf2", 2), ("other", 1)]));
         assert_eq!(dropped.as_deref(), Some("db1: cf1 was dropped"));
     }

@@ -3,13 +3,10 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rusqlite::Connection;
-
 use super::Shared;
-use super::connection::{Access, AtFile, open};
-use super::io::{Event, IoContext};
+use super::io::Event;
 use super::meta::FileMeta;
-use super::{advice, direct, layout};
+use super::{advice, direct, plan};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::none_loaded;
 use crate::engine::{LoadPlan, Needs, Result};
@@ -17,7 +14,7 @@ use crate::settings::size::format_bytes;
 use crate::settings::table::support;
 use crate::stats::compression;
 use crate::stats::devices;
-use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
+use crate::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
 
 /// Describes the files of `metas`, which must be those of the run.
 pub fn describe(
@@ -29,8 +26,6 @@ pub fn describe(
     let none = || none_loaded(shared.folder.path().display(), otherwise);
     let first = metas.first().ok_or_else(none)?;
     let path = shared.folder.database(first.schema);
-    // The plan rests on the schema and its statistics, which never change after the load.
-    let connection = open(&path, Access::Unchanging, &IoContext::default())?;
     let direct_io = direct_io(shared, &path)?;
     let synchronous = shared.options.synchronous;
     let target = Target {
@@ -49,7 +44,7 @@ pub fn describe(
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
         clock_resolution_ns: 1,
-        plan: Some(plan(&connection, &path)?),
+        plan: plan::check(&shared.folder, metas.iter().map(|meta| meta.schema))?,
         compression_ratio: compression::ratio(&sample_blocks(&path, first)),
         direct_io: Some(direct_io),
         durability: Some(devices::durability_on(
@@ -150,19 +145,6 @@ fn settings(shared: &Shared, meta: &FileMeta, direct_io: &DirectIo) -> Vec<(Stri
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
-}
-
-/// The meant plan looks keys up in the index and then visits each row.
-fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck> {
-    let explain = || {
-        let mut statement =
-            connection.prepare(&format!("EXPLAIN QUERY PLAN {}", layout::SELECT))?;
-        let lines = statement.query_map([1, 2], |row| row.get::<_, String>(3))?;
-        lines.collect::<rusqlite::Result<Vec<_>>>()
-    };
-    let text = explain().at(path, "explaining the SELECT")?.join("; ");
-    let as_meant = text.starts_with("SEARCH cf1 USING INDEX cf1_custid");
-    Ok(PlanCheck { text, as_meant })
 }
 
 const SAMPLES: u64 = 64;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::files;
+use super::{files, plan};
 use crate::engine::Result;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
@@ -11,7 +11,8 @@ use crate::engine::on_path::OnPath;
 /// SQLite's files of one run. A second run on them is refused: by another link to a file it would
 /// have a WAL of its own there, and both would destroy what they share.
 pub struct FilesInUse {
-    files: Vec<(PathBuf, FileId)>,
+    /// Each with the version of its tables and indexes.
+    files: Vec<(PathBuf, FileId, i64)>,
     _locks: Vec<FileLock>,
 }
 
@@ -21,7 +22,8 @@ impl FilesInUse {
         for path in paths {
             begun._locks.extend(files::lock_file(&path)?);
             let id = FileId::of(&path).on(&path)?;
-            begun.files.push((path, id));
+            let version = plan::schema_version(&path)?;
+            begun.files.push((path, id, version));
         }
         Ok(begun)
     }
@@ -29,6 +31,15 @@ impl FilesInUse {
 
 impl DataUse for FilesInUse {
     fn vanished(&self) -> Result<Option<String>> {
-        Ok(self.files.iter().find_map(|(path, id)| id.vanished(path)))
+        for (path, id, version) in &self.files {
+            if let Some(gone) = id.vanished(path) {
+                return Ok(Some(gone));
+            }
+            if plan::schema_version(path)? != *version {
+                let path = path.display();
+                return Ok(Some(format!("{path}: its tables or indexes were made or dropped")));
+            }
+        }
+        Ok(None)
     }
 }

@@ -3,6 +3,7 @@
 //! - `layout`, `meta`, `placement`: the data, what a load leaves, and its proof
 //! - `files`, `connection`: the folder, opening, what errors mean
 //! - `load`, `session`, `writer_queue`, `checkpoint`: work
+//! - `plan`: the plan of the SELECT, before a run and after it
 //! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
 //!
 //! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
@@ -24,6 +25,7 @@ mod load;
 mod meta;
 mod options;
 mod placement;
+mod plan;
 mod rows;
 mod session;
 pub mod vfs;
@@ -48,7 +50,7 @@ use crate::engine::{
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings};
 use crate::stats::counters::Counters;
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
@@ -190,6 +192,10 @@ impl Engine for Sqlite {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, &metas, sessions)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        plan::check(&self.shared.folder, 1..=schemas)
     }
 
     fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs> {

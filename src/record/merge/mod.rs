@@ -22,6 +22,7 @@ use super::{
 };
 use crate::stats::host::HostFacts;
 use crate::stats::os::DeviceCounts;
+use crate::stats::target::PlanCheck;
 use crate::workload::share::Share;
 use time::OffsetDateTime;
 
@@ -183,6 +184,7 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
         }
     }
     details.data_vanished = each().find_map(|other| other.data_vanished.clone());
+    details.plan_after = PlanCheck::worst(each().filter_map(|other| other.plan_after.clone()));
     let gaps = parts.iter().flat_map(|part| {
         part.run.details.gaps.iter().map(move |gap| format!("{}: {gap}", part.name()))
     });
@@ -196,8 +198,7 @@ fn status(hosts: &[HostRun], parts: &[HostRecord]) -> Status {
         Status::Incomplete
     } else if is(Status::Interrupted) {
         Status::Interrupted
-    } else if parts.iter().any(|part| part.run.details.data_vanished.is_some())
-        || !is(Status::Complete)
+    } else if parts.iter().any(|part| part.run.details.has_changed_data()) || !is(Status::Complete)
     {
         Status::Failed
     } else {

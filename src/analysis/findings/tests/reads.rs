@@ -149,6 +149,44 @@ fn rows_that_cost_more_than_a_read() {
 }
 
 #[test]
+fn fewer_logical_reads_than_rows_are_an_error() {
+    let reads_each = |run: &mut Run, each: f64| {
+        let rows = run.summary.rows.total() as f64;
+        run.details.io.logical_reads = Some((rows * each) as u64);
+    };
+    let run = gains(&["fewer-reads-than-rows"], |run| reads_each(run, 0.028));
+    assert_eq!(judge(&run)[0].id, "fewer-reads-than-rows", "errors come first");
+    assert!(message(&run, "fewer-reads-than-rows").starts_with("0.028 logical reads"));
+    gains(&[], |run| reads_each(run, 1.0));
+    // Rows that were changed and not yet written to a block are read in memory.
+    gains(&[], |run| {
+        reads_each(run, 0.2);
+        let elsewhere = run.summary.rows.total();
+        run.summary.counters.insert("rows_in_no_block".into(), elsewhere);
+    });
+    let mut run = fixture::mixed_run();
+    run.details.io.logical_reads = None;
+    assert!(not_judged(&run).iter().any(|judged| judged.id == "fewer-reads-than-rows"));
+}
+
+#[test]
+fn a_plan_that_changes_in_the_run_is_an_error() {
+    let plan = |as_meant| Some(PlanCheck { text: "SCAN cf1".into(), as_meant });
+    let run = gains(&["wrong-plan"], |run| {
+        run.details.target.plan = plan(true);
+        run.details.plan_after = plan(false);
+    });
+    assert!(message(&run, "wrong-plan").contains("ceased to go by the index"));
+    gains(&[], |run| run.details.plan_after = plan(true));
+    // One that was never the meant one is said once.
+    let run = gains(&["wrong-plan"], |run| {
+        run.details.target.plan = plan(false);
+        run.details.plan_after = plan(false);
+    });
+    assert!(!message(&run, "wrong-plan").contains("ceased"));
+}
+
+#[test]
 fn plans_prefetch_and_direct_io() {
     let run = gains(&["wrong-plan"], |run| {
         run.details.target.plan = Some(PlanCheck { text: "SCAN cf1".into(), as_meant: false });

@@ -62,6 +62,7 @@ impl StorageCounters for RocksdbCounters {
         for (counter, from) in [
             (CommonCounter::StatementBytesWritten, "Rocksdb_bytes_written"),
             (CommonCounter::FilesRuledOut, "Rocksdb_bloom_filter_useful"),
+            (CommonCounter::RowsInNoBlock, "Rocksdb_memtable_hit"),
         ] {
             let value = raw.get(from).copied();
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
