@@ -155,7 +155,7 @@ fn driven(
     let script = Script { latency: [Duration::from_nanos(100); 3], ..Script::default() };
     let engine = Scripted::in_memory(script, ROWS);
     let began = Instant::now();
-    let record = run(&Job {
+    let job = Job {
         engine: &engine,
         settings: &settings,
         workload: Workload::new(&settings, ROWS, 8192, 1, 1, 1),
@@ -170,7 +170,8 @@ fn driven(
         signals: Arc::default(),
         hooks: HookGroup::default(),
         watch,
-    });
+    };
+    let record = run(&job, |run, _| run);
     assert_eq!(record.unwrap().summary.ops.total, OPERATIONS);
     began.elapsed()
 }

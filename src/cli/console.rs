@@ -1,6 +1,7 @@
 //! The terminal: results go to stdout, progress and messages to stderr. This is the only file that
 //! writes to either.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::record::{Finding, Second};
 use crate::report::numbers::span;
 use crate::report::table;
 use crate::runner::{Subject, Watch};
+use crate::settings::argv;
 use crate::settings::printable::{printable, printable_line};
 use crate::stats::timeline::Tally;
 
@@ -38,6 +40,8 @@ pub struct Console {
     state: Arc<Mutex<ConsoleState>>,
     /// Whoever else follows the work.
     metrics: Option<Metrics>,
+    /// petal's own, whose secrets no message shows.
+    arguments: Arc<[OsString]>,
 }
 
 #[derive(Default)]
@@ -64,7 +68,18 @@ impl Console {
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let (result_lost, state) = (Arc::default(), Arc::default());
-        Self { quiet, terminal, result_lost, state, metrics: None }
+        let arguments = Arc::default();
+        Self { quiet, terminal, result_lost, state, metrics: None, arguments }
+    }
+
+    /// Shows no secret of these arguments in an error.
+    pub fn hiding(self, arguments: &[OsString]) -> Self {
+        Self { arguments: arguments.into(), ..self }
+    }
+
+    /// The same for somebody who shows nothing but errors and results.
+    pub fn quieted(&self) -> Self {
+        Self { quiet: true, metrics: None, ..self.clone() }
     }
 
     /// Adds metrics, which follow the same work as the console.
@@ -131,7 +146,8 @@ impl Console {
 
     pub fn error(&self, message: &str) {
         self.clear();
-        let _ = writeln!(io::stderr(), "{}", self.message(message));
+        let message = argv::without_secrets(message, &self.arguments);
+        let _ = writeln!(io::stderr(), "{}", self.message(&message));
     }
 
     /// A whole text of several lines, such as a usage error.

@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU8;
 use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
 use crate::runner::peers::{ProgressShare, Summed, Together};
 use crate::runner::{Watch, WorkContext};
-use crate::settings::argv;
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
@@ -29,7 +28,7 @@ pub fn with_hosts(
     let Some((mpi, hosts)) = join(&signals, console)? else {
         return work(&source::context(&signals, console), console);
     };
-    let quiet = Console::new(true);
+    let quiet = console.quieted();
     let console = if hosts.is_first() { console } else { &quiet };
     let (summed, reported) =
         (Summed::new(&hosts, console), ProgressShare { hosts: &hosts, shown: console });
@@ -45,8 +44,7 @@ pub fn with_hosts(
     }
     // One of them does not come to it: the launcher ends what is left, and this petal with it.
     let exit = exit.unwrap_or_else(|failure| {
-        console
-            .error(&argv::without_secrets(&failure.message, &env::args_os().collect::<Vec<_>>()));
+        console.error(&failure.message);
         failure.exit
     });
     let exit = console.exit(exit);
@@ -57,6 +55,11 @@ pub fn with_hosts(
 /// True of the petal that speaks for all that a launcher started; the others only work.
 pub fn is_first() -> bool {
     launched().is_none_or(|(_, launched)| launched.rank == 0)
+}
+
+/// True if an MPI launcher started this petal as one of several.
+pub fn is_launched() -> bool {
+    launched().is_some()
 }
 
 /// Refuses a command that several ranks would each do for themselves.

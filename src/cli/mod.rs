@@ -22,6 +22,7 @@ mod metrics;
 mod os;
 mod output;
 mod powercut;
+mod process;
 mod profile;
 mod replay;
 mod report;
@@ -43,6 +44,7 @@ use crate::settings::printable::printable_line;
 
 use console::Console;
 use failure::{CommandError, Exit};
+use process::Secrets;
 
 const ABOUT: &str = "How much physical I/O a platform sustains through its database, \
 at what latency, and what limits it: the SLOB method for any database.";
@@ -104,21 +106,29 @@ const SUBCOMMANDS: &[Subcommand] = &[
 /// Everything from the arguments to the exit code.
 pub fn main() -> ExitCode {
     signals::survive_file_size_limit();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let hidden = argv::hide_secrets(&arguments);
-    let matches = match command().try_get_matches_from(&arguments) {
+    let arguments = process::arguments();
+    let matches = match command().try_get_matches_from(&arguments.all) {
         Ok(matches) => matches,
-        Err(error) => return usage(error, &arguments),
+        Err(error) => return usage(error, &arguments.all),
     };
-    let console = Console::new(matches.get_flag("quiet"));
-    if hidden {
-        console.warn(
+    if let Some(exit) = arguments.supervise(&matches) {
+        return exit;
+    }
+    let console = Console::new(matches.get_flag("quiet")).hiding(&arguments.all);
+    match arguments.secrets {
+        Secrets::None => {}
+        Secrets::Hidden => console.warn(
             "what may be a password on the command line was readable by every user until now; it \
-             is overwritten. Better: a password file, the environment, or @FILE",
-        );
+             is not any more. Better: a password file, the environment, or @FILE",
+        ),
+        Secrets::Readable => console.warn(
+            "what may be a password on the command line is readable by every user while petal runs: \
+             petal could not replace its command line. Use a password file, the environment, or \
+             @FILE",
+        ),
     }
     let exit = dispatch(&matches, &console).unwrap_or_else(|failure| {
-        console.error(&argv::without_secrets(&failure.message, &arguments));
+        console.error(&failure.message);
         failure.exit
     });
     console.exit(exit).into()
@@ -157,7 +167,7 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandErro
 
 /// Help goes to stdout and is no error; a wrong argument is reported without any secret in it.
 fn usage(error: clap::Error, arguments: &[OsString]) -> ExitCode {
-    let console = Console::new(false);
+    let console = Console::new(false).hiding(arguments);
     let (error, arguments) = quoting_printable(error, arguments);
     if error.use_stderr() {
         let text = error.render().to_string();

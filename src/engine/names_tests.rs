@@ -196,3 +196,43 @@ fn no_two_types_have_one_name() {
     files.retain(|name, files| !is_of_each(name, files));
     assert!(files.is_empty(), "different things by one name: {files:#?}");
 }
+
+/// Every file with `unsafe` in it, also in tests.
+fn files_with_unsafe(folder: &str) -> BTreeSet<String> {
+    let word = ["unsafe", " {"].concat();
+    let mut found = BTreeSet::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs")
+                && fs::read_to_string(&path).unwrap().contains(&word)
+            {
+                found.insert(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_pages_name_and_count_every_file_with_unsafe() {
+    const COUNTS: [&str; 8] = ["no", "one", "two", "three", "four", "five", "six", "seven"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = |name: &str| fs::read_to_string(root.join(name)).unwrap().replace('\n', " ");
+    let (architecture, contributing) = (page("ARCHITECTURE.md"), page("CONTRIBUTING.md"));
+    let found = files_with_unsafe("src");
+    let count = format!("`unsafe` is in {} files", COUNTS[found.len()]);
+    assert!(architecture.contains(&count), "ARCHITECTURE.md does not say: {count}: {found:?}");
+    for file in &found {
+        assert!(architecture.contains(file.as_str()), "{file} is not in ARCHITECTURE.md");
+        let below = file.strip_prefix("src/").unwrap();
+        assert!(contributing.contains(below), "{below} is not in CONTRIBUTING.md");
+    }
+    for file in files_with_unsafe("tests") {
+        assert!(contributing.contains(&file), "{file} is not in CONTRIBUTING.md");
+    }
+}

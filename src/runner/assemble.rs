@@ -97,13 +97,13 @@ fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
 /// The whole record, not yet judged.
 pub fn run(
     job: &Job<'_>,
-    prepared: Prepared,
+    prepared: &Prepared,
     mut measured: RunMeasurements,
     started_at: OffsetDateTime,
 ) -> Run {
-    let opening = opening(job, &prepared, started_at);
+    let opening = opening(job, prepared, started_at);
     let all_ended = measured.all_ended;
-    let start = job.start.recorded(&prepared, started_at).unwrap_or_default();
+    let start = job.start.recorded(prepared, started_at).unwrap_or_default();
     let total = measured.counters.as_deref().and_then(Counters::sum).unwrap_or_default();
     let details = details(job, opening.details, &mut measured, &total);
     let summary = summary(job, opening.summary, measured, &total, &details);

@@ -67,6 +67,12 @@ pub trait Watch: Progress {
     fn error(&self, _message: &str) {}
     /// Sets the text before every line of progress; empty: none.
     fn heading(&self, _heading: &str) {}
+    /// Ends petal now, with this error: threads hang that nothing else can leave.
+    #[allow(clippy::exit, reason = "a return would wait for the threads")]
+    fn leave(&self, message: &str) -> ! {
+        self.error(message);
+        std::process::exit(1)
+    }
 }
 
 /// The work that is watched.

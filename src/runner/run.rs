@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use time::OffsetDateTime;
 
 use crate::analysis::steady::proof::{self, Terms};
@@ -16,6 +17,7 @@ use crate::record::latency_log::{self, LatencyLog};
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, RecordError, Run, SessionLost, Suspended, UntilSteadyResult};
+use crate::stats::blocked::{BlockedThread, BlockedThreads};
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
 use crate::stats::os::{OsSample, Probe};
@@ -39,14 +41,21 @@ const GRACE: Duration = Duration::from_secs(5);
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
+/// A session whose connection was given up ends at once; one that has not after so long hangs.
+const HANGS: Duration = Duration::from_secs(2);
+/// After a signal the storage of the target may take so long to answer questions at a run's end.
+const END_LIMIT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
 const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 
-/// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
-/// gaps; an error means that nothing was measured.
-pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
-    let prepared = prepare(job)?;
+/// Runs to the end and hands the record, not yet judged, to `keep`. What could not be kept is said in
+/// its gaps; an error means that nothing was measured.
+///
+/// Where storage hangs, threads do that nobody can end. `keep` then gets a text about them, and must
+/// not return: petal leaves them behind.
+pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Result<T, RunError> {
+    let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     thread::scope(|scope| {
         let connecting = Instant::now();
@@ -84,16 +93,22 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
         let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
-        let measured = close(job, &prepared, pool, sampler, &stop, opening_os);
+        let mut closing = Closing::new(scope, job, pool.is_abandoned());
+        let measured = close(&mut closing, &prepared, pool, sampler, &stop, opening_os);
+        let hangs = closing.hangs();
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
-        let mut run = assemble::run(job, prepared, measured, started_at);
+        let mut run = assemble::run(job, &prepared, measured, started_at);
+        match hangs {
+            Some(_) => std::mem::forget(prepared),
+            None => drop(prepared), // The data are in use no more.
+        }
         let kept_in = job.settings.calibrations.as_deref();
         run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;
         run.details.hooks = hooks;
-        Ok(run)
+        Ok(keep(run, hangs))
     })
 }
 
@@ -215,7 +230,8 @@ fn follow<'scope>(
     bounds: &Bounds,
 ) -> (SessionPool<'scope>, Followed) {
     let suspension = SuspensionWatch::begin();
-    let mut stop_control = StopControl { stop_at: bounds.deadline, cancelled_at: None };
+    let blocked = BlockedThreads::of(std::process::id());
+    let mut stop_control = StopControl { stop_at: bounds.deadline, cancelled_at: None, blocked };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
     loop {
@@ -255,6 +271,8 @@ fn follow<'scope>(
 struct StopControl {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
+    /// The threads that wait for storage since then.
+    blocked: BlockedThreads,
 }
 
 impl StopControl {
@@ -270,11 +288,35 @@ impl StopControl {
         if signals > 1 || now >= self.stop_at + grace {
             bounds.cutting.store(true, Ordering::Relaxed);
             pool.cancel();
-            if self.cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
+            let waited = now.duration_since(*self.cancelled_at.get_or_insert(now));
+            let blocked = self.blocked.look(now);
+            if waited >= UNHEARD {
                 pool.abort();
+            }
+            if waited >= UNHEARD + HANGS {
+                let lost_ns = now.saturating_duration_since(bounds.trigger).as_nanos();
+                let target = job.settings.db.redacted();
+                let why = |tid| stuck(tid, &blocked, waited, &target);
+                pool.abandon(u64::try_from(lost_ns).unwrap_or(u64::MAX), &why);
             }
         }
     }
+}
+
+/// Why a session was abandoned: its thread, and since when it waits.
+fn stuck(
+    tid: u32,
+    blocked: &[(BlockedThread, Duration)],
+    waited: Duration,
+    target: &str,
+) -> String {
+    let own = blocked.iter().find(|(thread, _)| thread.tid == tid);
+    let what = own.map_or_else(
+        || format!("thread {tid} of process {}", std::process::id()),
+        |(thread, _)| thread.to_string(),
+    );
+    let since = own.map_or(waited, |(_, since)| *since).as_secs();
+    format!("{target} does not answer: {what} has not ended for at least {since} s")
 }
 
 /// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to
@@ -329,15 +371,95 @@ fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
     }
 }
 
+/// The questions at a run's end to a target whose storage may not answer any more.
+struct Closing<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    job: &'env Job<'env>,
+    /// Something hangs: nothing more is asked.
+    hangs: bool,
+    gaps: Vec<String>,
+}
+
+impl<'scope, 'env> Closing<'scope, 'env> {
+    fn new(scope: &'scope Scope<'scope, 'env>, job: &'env Job<'env>, hangs: bool) -> Self {
+        Self { scope, job, hangs, gaps: Vec::new() }
+    }
+
+    /// Does `work` on a thread that is left behind if it does not end after a signal. A server's
+    /// answers are waited for by its engine.
+    fn ask<T: Send + 'scope>(
+        &mut self,
+        what: &str,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Option<T> {
+        if self.hangs {
+            self.gaps.push(format!("{what} is unknown: the storage of the target does not answer"));
+            return None;
+        }
+        if !self.job.engine.support().is_in_process() {
+            return Some(work());
+        }
+        let (sender, answer) = mpsc::channel();
+        let work = Arc::new(Mutex::new(Some(work)));
+        let of_thread = Arc::clone(&work);
+        let do_it = move || {
+            let work = of_thread.lock().take();
+            let _ = work.map(|work| sender.send(work()));
+        };
+        if Thread::named("closing").start_in(self.scope, do_it).is_err() {
+            let work = work.lock().take();
+            return work.map(|work| work());
+        }
+        let mut signalled: Option<Instant> = None;
+        loop {
+            match answer.recv_timeout(POLL) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.gaps.push(format!("{what} is unknown: it failed inside petal"));
+                    return None;
+                }
+                Err(RecvTimeoutError::Timeout) if self.job.is_interrupted() => {
+                    let since = *signalled.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= END_LIMIT {
+                        self.hangs = true;
+                        self.gaps.push(format!(
+                            "{what} is unknown: the storage of the target had not answered {} s \
+                             after a signal",
+                            END_LIMIT.as_secs()
+                        ));
+                        return None;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// What hangs, in words; None if nothing does.
+    fn hangs(&self) -> Option<String> {
+        let threads = BlockedThreads::of(std::process::id()).look(Instant::now());
+        let threads: Vec<_> = threads.iter().map(|(thread, _)| format!("\n{thread}")).collect();
+        self.hangs.then(|| {
+            format!(
+                "{}: the storage does not answer, and petal leaves now. Threads that wait for \
+                 storage:{}",
+                self.job.settings.db.redacted(),
+                threads.concat()
+            )
+        })
+    }
+}
+
 /// Takes the closing snapshot and lets the sessions go.
-fn close(
-    job: &Job<'_>,
-    prepared: &Prepared,
-    pool: SessionPool<'_>,
+fn close<'scope, 'env>(
+    closing: &mut Closing<'scope, 'env>,
+    prepared: &Arc<Prepared>,
+    pool: SessionPool<'scope>,
     mut sampler: Sampler<'_>,
     bounds: &Bounds,
     opening_os: Option<OsSample>,
 ) -> RunMeasurements {
+    let job = closing.job;
     let standing = standing(job, &pool);
     let last_end_ns = pool.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
     let elapsed_s = match last_end_ns {
@@ -351,11 +473,11 @@ fn close(
     job.watch.ended(sampler.timeline.get(known..).unwrap_or(&[]), &sampler.totals);
     let mut gaps = std::mem::take(&mut sampler.gaps);
     let mut bad_blocks = Vec::new();
-    match job.engine.quiesce() {
-        Ok(()) => {}
-        Err(EngineError::Data(what)) => bad_blocks.push(what),
-        Err(EngineError::Environment(what)) => gaps.push(what),
-        Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
+    match closing.ask("what background work came to", || job.engine.quiesce()) {
+        None | Some(Ok(())) => {}
+        Some(Err(EngineError::Data(what))) => bad_blocks.push(what),
+        Some(Err(EngineError::Environment(what))) => gaps.push(what),
+        Some(Err(error)) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let all_ended = job.start.wait_for_others(job, bounds.deadline);
     let (counters, counted_until) = sampler.close_counters(job.snapshot());
@@ -363,14 +485,26 @@ fn close(
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
-    let data_bytes = job.engine.data_bytes().unwrap_or_else(|error| {
+    let data_bytes = closing.ask("the size of the data at the end", || job.engine.data_bytes());
+    let data_bytes = data_bytes.transpose().unwrap_or_else(|error| {
         gaps.push(format!("how large the data are at the end is unknown: {error}"));
         None
     });
-    let (other_runs, data_vanished) = still_in_use(job, prepared, &mut gaps);
-    let plan_after = match job.engine.plan(job.workload.schemas) {
-        Ok(plan) => plan,
-        Err(error) => {
+    let known = Arc::clone(prepared);
+    let in_use =
+        closing.ask("who else uses the data at the end", move || still_in_use(job, &known));
+    let (other_runs, data_vanished) = match in_use {
+        None => (prepared.other_runs.clone(), None),
+        Some((runs, vanished, unknown)) => {
+            gaps.extend(unknown);
+            (runs, vanished)
+        }
+    };
+    let plan = || job.engine.plan(job.workload.schemas);
+    let plan_after = match closing.ask("the plans at the end of the run", plan) {
+        None => None,
+        Some(Ok(plan)) => plan,
+        Some(Err(error)) => {
             // The plan of tables that are gone is no further fact.
             if data_vanished.is_none() {
                 gaps.push(format!("the plans at the end of the run are not known: {error}"));
@@ -379,7 +513,11 @@ fn close(
         }
     };
     let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
-    pool.dismiss();
+    match closing.hangs {
+        true => pool.dismiss(),
+        false => drop(closing.ask("how the sessions disconnected", || pool.dismiss())),
+    }
+    gaps.append(&mut closing.gaps);
     let watched = sampler.take_watching();
     RunMeasurements {
         elapsed_s,
@@ -392,7 +530,7 @@ fn close(
         os: os.map(|(closing, opening)| closing.since(&opening)),
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
-        data_bytes,
+        data_bytes: data_bytes.flatten(),
         other_runs,
         data_vanished,
         plan_after,
@@ -406,12 +544,10 @@ fn close(
     }
 }
 
-/// Other runs on the same data, at the begin and now; and why the data are gone, if they are.
-fn still_in_use(
-    job: &Job<'_>,
-    prepared: &Prepared,
-    gaps: &mut Vec<String>,
-) -> (Vec<String>, Option<String>) {
+/// Other runs on the same data, at the begin and now; why the data are gone, if they are; and what of
+/// that is unknown.
+fn still_in_use(job: &Job<'_>, prepared: &Prepared) -> (Vec<String>, Option<String>, Vec<String>) {
+    let mut gaps = Vec::new();
     let mut runs = prepared.other_runs.clone();
     match prepared.data_use.other_runs().map(|now| others(job, now)) {
         Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
@@ -421,5 +557,5 @@ fn still_in_use(
         gaps.push(format!("whether the data are still there is not known: {error}"));
         None
     });
-    (runs, vanished)
+    (runs, vanished, gaps)
 }

@@ -161,6 +161,10 @@ impl<'a> Sampler<'a> {
         self.sample(true);
         let end = self.parts.shards.end();
         self.harvest(end, Some(end_s), standing);
+        // A session that was lost after all that was counted belongs into the journal as well.
+        if standing.lost.iter().any(|lost| !self.lost_reported.contains(&lost.session)) {
+            self.harvest(end_s.ceil() as u64, Some(end_s), standing);
+        }
     }
 
     /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.

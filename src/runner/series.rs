@@ -237,18 +237,35 @@ impl<'a> RunSeries<'a> {
         let run = record::sweep::run_name(shown, cell);
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
-        let mut run = drive(&job).inspect_err(|error| {
+        let keep = |run, hangs: Option<String>| {
+            let (run, failure) = self.keep(&job, &folder, run);
+            if let Some(hangs) = hangs {
+                let not_written = failure.map_or_else(String::new, |why| format!("\n{why}"));
+                let place = folder.path().display();
+                let message = format!("{hangs}{not_written}\nThe record is in {place}");
+                self.context.watch.leave(&message);
+            }
+            (run, failure)
+        };
+        let (run, failure) = drive(&job, keep).inspect_err(|error| {
             folder.remove_if_empty();
             ledger.iter().for_each(ledger::discard);
             if let Start::Together(hosts) = self.start {
                 hosts.call_off(&error.to_string());
             }
         })?;
+        drop(job);
+        Ok(RunWithFolder { run, folder, failure })
+    }
+
+    /// Judges a run and writes its record, with what the scripts say of it. Returns what went wrong
+    /// with that.
+    fn keep(&self, job: &Job<'_>, folder: &RecordFolder, mut run: Run) -> (Run, Option<RunError>) {
         run.details.replay = self.replay.clone();
-        let mut failure = ledger.as_ref().and_then(|ledger| ledger::end(ledger, &mut run).err());
+        let mut failure = job.ledger.and_then(|ledger| ledger::end(ledger, &mut run).err());
         // What keeps it from being written is reported when it is written whole.
-        let _ = save_before_post(&job, &folder, &run);
-        match call_hook(&job, "post") {
+        let _ = save_before_post(job, folder, &run);
+        match call_hook(job, "post") {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
                 run.details.gaps.push(error.to_string());
@@ -258,17 +275,17 @@ impl<'a> RunSeries<'a> {
         run.summary.findings = findings::judge(&run);
         self.context.watch.judged(&run.summary.findings);
         // After the hook, which may have fetched the file.
-        failure = failure.or(self.merge_os_data(&mut run, &folder).err());
-        failure = failure.or(write(&folder, &run).err().map(RunError::from));
-        match call_hook(&job, "end") {
+        failure = failure.or(self.merge_os_data(&mut run, folder).err());
+        failure = failure.or(write(folder, &run).err().map(RunError::from));
+        match call_hook(job, "end") {
             Ok(None) => {}
             Ok(Some(call)) => {
                 run.details.hooks.push(call);
-                failure = failure.or(write(&folder, &run).err().map(RunError::from));
+                failure = failure.or(write(folder, &run).err().map(RunError::from));
             }
             Err(error) => failure = failure.or(Some(error)),
         }
-        Ok(RunWithFolder { run, folder, failure })
+        (run, failure)
     }
 
     /// `--os-data`. What cannot be merged is a gap; the run itself stays.

@@ -2,9 +2,13 @@
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use rustix::thread::gettid;
 
 use crate::engine::threads::Thread;
 use crate::engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
@@ -28,6 +32,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// The message of a session that a panic of its thread ended; Rust prints the panic on stderr.
 const PANICKED: &str = "this failed inside petal: please report it, with what stands on stderr";
 
+/// The code of a session that does not end because storage does not answer.
+pub const STUCK: &str = "stuck";
+
 /// A message from a session to the runner.
 enum SessionReport {
     Ready(Box<dyn Cancel>),
@@ -38,11 +45,15 @@ enum SessionReport {
 /// All sessions of a run.
 pub struct SessionPool<'scope> {
     members: Vec<Member<'scope>>,
+    /// Some sessions hang, and are waited for no more.
+    is_abandoned: bool,
     /// Each with the index of its seat.
     reports: Receiver<(usize, SessionReport)>,
 }
 
 struct Member<'scope> {
+    /// The thread as the system knows it; 0 until it has begun.
+    tid: Arc<AtomicU32>,
     thread: ScopedJoinHandle<'scope, Option<Box<dyn Session>>>,
     cancel: Option<Box<dyn Cancel>>,
     end: Option<SessionEnd>,
@@ -58,17 +69,21 @@ impl<'scope> SessionPool<'scope> {
         shards: &'env Shards,
     ) -> Result<Self, RunError> {
         let (sender, reports) = channel();
-        let mut pool = Self { members: Vec::with_capacity(job.seats.len()), reports };
+        let mut pool =
+            Self { members: Vec::with_capacity(job.seats.len()), is_abandoned: false, reports };
         for (index, &seat) in job.seats.iter().enumerate() {
             let sender = sender.clone();
             // The runner may have given the run up and gone.
             let report = move |report| drop(sender.send((index, report)));
             let thread = Thread::named(format!("session {}", seat.session));
-            let started = thread
-                .stack_bytes(STACK_BYTES)
-                .start_in(scope, move || attend(job, seat, cache_blocks, trigger, shards, &report));
+            let tid = Arc::<AtomicU32>::default();
+            let own = Arc::clone(&tid);
+            let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
+                own.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+                attend(job, seat, cache_blocks, trigger, shards, &report)
+            });
             let thread = started.inspect_err(|_| trigger.call_off())?;
-            pool.members.push(Member { thread, cancel: None, end: None });
+            pool.members.push(Member { tid, thread, cancel: None, end: None });
         }
         pool.wait_until_ready(job).inspect_err(|_| trigger.call_off())?;
         Ok(pool)
@@ -107,7 +122,9 @@ impl<'scope> SessionPool<'scope> {
         while self.running() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             match self.reports.recv_timeout(left) {
-                Ok((index, SessionReport::Ended(end))) => self.members[index].end = Some(*end),
+                Ok((index, SessionReport::Ended(end))) => {
+                    self.members[index].end.get_or_insert(*end);
+                }
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -145,13 +162,33 @@ impl<'scope> SessionPool<'scope> {
         self.cancels().for_each(|cancel| cancel.abort());
     }
 
+    /// Loses every session that still runs, and waits for none of them any more: `why` says what
+    /// this thread of the system does.
+    pub fn abandon(&mut self, lost_ns: u64, why: &dyn Fn(u32) -> String) {
+        for member in self.members.iter_mut().filter(|member| member.end.is_none()) {
+            let message = why(member.tid.load(Ordering::Relaxed));
+            let error = SessionError { code: STUCK.to_owned(), message };
+            let lost = Some((lost_ns, error));
+            member.end = Some(SessionEnd { ended_ns: lost_ns, lost, ..SessionEnd::default() });
+            self.is_abandoned = true;
+        }
+    }
+
+    /// True if sessions hang.
+    pub fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
     fn cancels(&self) -> impl Iterator<Item = &dyn Cancel> {
         let running = self.members.iter().filter(|member| member.end.is_none());
         running.filter_map(|member| member.cancel.as_deref())
     }
 
-    /// Disconnects all sessions.
+    /// Disconnects all sessions; where some hang none, because the others' storage may be the same.
     pub fn dismiss(self) {
+        if self.is_abandoned {
+            return std::mem::forget(self);
+        }
         for member in self.members {
             drop(member.thread.join());
         }

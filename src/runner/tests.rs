@@ -57,7 +57,7 @@ fn drive_share(
     let schemas = settings.schemas.unwrap_or(1);
     let loaded = engine.loaded().unwrap();
     let plan = seats(settings, schemas, 1);
-    run(&Job {
+    let job = Job {
         engine: &engine,
         settings,
         workload: Workload::new(settings, 10_000, 8192, schemas, 7, 1),
@@ -72,7 +72,8 @@ fn drive_share(
         signals,
         hooks: HookGroup::default(),
         watch: &Silent,
-    })
+    };
+    run(&job, |run, _| run)
 }
 
 #[test]

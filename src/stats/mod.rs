@@ -19,6 +19,7 @@ macro_rules! field_by_field {
 }
 pub(crate) use field_by_field;
 
+pub mod blocked;
 pub mod cgroup;
 pub mod clock;
 pub mod compression;

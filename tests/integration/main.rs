@@ -18,6 +18,8 @@ mod engine_postgres;
 mod failing_io;
 mod faults;
 mod fit;
+mod fuse;
+mod hanging;
 mod hooks;
 mod hosts;
 mod injector;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::server_postgres::{is_there, shared};
-use crate::support::{Workplace, contents};
+use crate::support::{Workplace, contents, say};
 
 const PASSWORD: &str = "Geheim-4711";
 
@@ -71,7 +71,7 @@ fn a_password_in_a_url_is_not_shown_by_what_refuses_it() {
 }
 
 #[test]
-fn a_password_on_the_command_line_is_overwritten() {
+fn a_password_on_the_command_line_is_not_in_the_list_of_processes() {
     if !is_there() {
         return;
     }
@@ -79,13 +79,19 @@ fn a_password_on_the_command_line_is_overwritten() {
     let url = shared().url("secret").replacen("petal@", &format!("petal:{PASSWORD}@"), 1);
     work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
     let mut run = work.petal(["run", "--db", &url, "--run-time", "100"]).start();
-    let cmdline = format!("/proc/{}/cmdline", run.id());
     run.until("a second of a run", || !work.journal().is_empty());
-    let arguments = fs::read(&cmdline).unwrap();
-    assert_not_in(&arguments, "/proc/PID/cmdline");
-    assert!(String::from_utf8_lossy(&arguments).contains("--run-time"));
+    for id in [run.supervisor(), run.id()] {
+        let arguments = fs::read(format!("/proc/{id}/cmdline")).unwrap();
+        assert_not_in(&arguments, "/proc/PID/cmdline");
+        assert!(String::from_utf8_lossy(&arguments).contains("--run-time"));
+        assert_not_in(&fs::read(format!("/proc/{id}/environ")).unwrap(), "/proc/PID/environ");
+    }
+    assert_ne!(run.supervisor(), run.id());
+    let listed = say("ps", &["axeww", "-o", "args"]).unwrap();
+    assert!(listed.contains("--run-time 100"));
+    assert_not_in(listed.as_bytes(), "ps");
     run.signal(rustix::process::Signal::INT);
-    let ended = run.ends().exited(130).telling(&["overwritten"]);
+    let ended = run.ends().exited(130).telling(&["it is not any more"]);
     assert_not_in(ended.stderr.as_bytes(), "stderr");
     assert_not_in(ended.stdout.as_bytes(), "stdout");
     for (path, text) in contents(&work.run_folder()) {

@@ -152,6 +152,10 @@ impl Petal {
         command.args(args).arg(self.command.get_program()).args(self.command.get_args());
         command.current_dir(self.command.get_current_dir().unwrap()).env_clear();
         command.envs(self.command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        // A tracer counts the calls of the process that does the work.
+        if program == "strace" || args.contains(&"strace") {
+            command.env("PETAL_SUPERVISOR", "off");
+        }
         Self { command, ..self }
     }
 
@@ -209,11 +213,26 @@ pub struct Running {
 }
 
 impl Running {
+    /// The process that does the work.
     pub fn id(&self) -> u32 {
+        let child_of = |id: u32| {
+            let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+            let mut children = children.split_whitespace().map(|id| id.parse::<u32>().unwrap());
+            children.find(|id| text(Path::new(&format!("/proc/{id}/comm"))) == "petal\n")
+        };
+        std::iter::successors(Some(self.child.id()), |id| child_of(*id)).last().unwrap()
+    }
+
+    /// The process that was started, which waits for the one that does the work.
+    pub fn supervisor(&self) -> u32 {
         self.child.id()
     }
 
+    /// Who stops petal stops all of its processes.
     pub fn signal(&self, signal: Signal) {
+        if [Signal::STOP, Signal::CONT].contains(&signal) {
+            kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
+        }
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
@@ -243,6 +262,7 @@ impl Running {
     /// Ends it without a warning.
     pub fn kill(mut self) {
         assert!(!self.has_ended(), "it ended before it could be killed:\n{}", text(&self.stderr));
+        let _ = kill_process(Pid::from_raw(self.id() as i32).unwrap(), Signal::KILL);
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -501,7 +521,7 @@ pub fn run(program: &str, args: &[&str]) -> Result<(), String> {
 }
 
 /// What a program prints.
-fn say(program: &str, args: &[&str]) -> Result<String, String> {
+pub fn say(program: &str, args: &[&str]) -> Result<String, String> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     match Command::new(program).args(args).env("PATH", path).output() {
         Ok(output) if output.status.success() => {

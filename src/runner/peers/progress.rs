@@ -66,6 +66,11 @@ impl Watch for ProgressShare<'_> {
     fn error(&self, message: &str) {
         self.shown.error(&format!("share {}: {message}", self.hosts.share()));
     }
+
+    fn leave(&self, message: &str) -> ! {
+        self.hosts.call_off(message);
+        self.shown.leave(&format!("share {}: {message}", self.hosts.share()))
+    }
 }
 
 impl Progress for Summed<'_> {
@@ -110,5 +115,10 @@ impl Watch for Summed<'_> {
 
     fn heading(&self, heading: &str) {
         self.shown.heading(heading);
+    }
+
+    fn leave(&self, message: &str) -> ! {
+        self.hosts.call_off(message);
+        self.shown.leave(message)
     }
 }
