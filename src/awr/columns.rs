@@ -32,6 +32,8 @@ const CLASS: &str = "Foreground Wait Class(es); where a report has none, of all 
 const TOP: &str = "top timed events, in their order";
 const STATISTIC: &str =
     "Instance Activity Stats: per second, or total over elapsed where that has more digits";
+const IO: &str = "Instance Activity Stats: per second, or total over elapsed where that has more \
+digits; without them Load Profile, whose MB leave out control files, redo and backups";
 const FOREGROUND: &str = "Foreground Wait Events (before 11g: Wait Events), or the top list if it \
 is of the same processes: time over waits, or the report's own average where that has more digits";
 const COUNT: &str = "the same event";
@@ -76,11 +78,11 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "user_calls_per_s", "1/s", PROFILE => |r| second(&r.load_profile.user_calls);
     "executes_per_s", "1/s", PROFILE => |r| second(&r.load_profile.executes);
     "transactions_per_s", "1/s", PROFILE => |r| second(&r.load_profile.transactions);
-    "read_requests_per_s", "1/s", STATISTIC => |r| rate(r, "physical read IO requests");
-    "write_requests_per_s", "1/s", STATISTIC => |r| rate(r, "physical write IO requests");
+    "read_requests_per_s", "1/s", IO => read_requests;
+    "write_requests_per_s", "1/s", IO => write_requests;
     "piops", "1/s", "read and write requests together" => piops;
-    "read_bytes_per_s", "bytes/s", STATISTIC => |r| rate(r, "physical read total bytes");
-    "write_bytes_per_s", "bytes/s", STATISTIC => |r| rate(r, "physical write total bytes");
+    "read_bytes_per_s", "bytes/s", IO => read_bytes;
+    "write_bytes_per_s", "bytes/s", IO => write_bytes;
     "read_event", "name", "the single-block read with the most time" => read_event;
     "read_processes", "foreground or all", "whose reads the next two are of" => read_processes;
     "read_waits", "count", FOREGROUND => |r| single_block(r)?.waits.clone();

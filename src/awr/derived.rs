@@ -11,6 +11,9 @@ use super::times;
 use crate::record::profile::time_text;
 use time::PrimitiveDateTime;
 
+/// Bytes in the megabytes of reports.
+const MIB: f64 = 1_048_576.0;
+
 /// Single-block reads go by another name where the storage answers itself.
 pub(super) const SINGLE_BLOCK_READS: [&str; 5] = [
     "db file sequential read",
@@ -39,9 +42,33 @@ pub(super) fn rate(report: &Report, name: &str) -> Option<Figure> {
     more_precise(statistic.per_second.clone(), computed())
 }
 
+/// A rate of the statistics; without them that of the load profile, in whose unit it is scaled.
+fn rate_or(report: &Report, name: &str, load: &LoadLine, scale: f64) -> Option<Figure> {
+    rate(report, name).or_else(|| match scale {
+        1.0 => second(load),
+        _ => second(load)?.scaled(scale),
+    })
+}
+
+pub(super) fn read_requests(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical read IO requests", &report.load_profile.read_requests, 1.0)
+}
+
+pub(super) fn write_requests(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical write IO requests", &report.load_profile.write_requests, 1.0)
+}
+
+pub(super) fn read_bytes(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical read total bytes", &report.load_profile.read_mb, MIB)
+}
+
+pub(super) fn write_bytes(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical write total bytes", &report.load_profile.write_mb, MIB)
+}
+
 pub(super) fn piops(report: &Report) -> Option<Figure> {
-    let reads = rate(report, "physical read IO requests")?;
-    let writes = rate(report, "physical write IO requests")?;
+    let reads = read_requests(report)?;
+    let writes = write_requests(report)?;
     let how = format!("{} + {}", reads.section, writes.section);
     Figure::computed(reads.number()? + writes.number()?, reads.step + writes.step, how)
 }
@@ -50,7 +77,7 @@ pub(super) fn piops(report: &Report) -> Option<Figure> {
 /// report has no other. The top list counts with them if it is of the same processes.
 fn lists(report: &Report) -> [&[WaitEvent]; 2] {
     // The top lists of Statspack and of clusters hold background processes too.
-    let is_mixed = matches!(report.kind, ReportKind::Sp | ReportKind::Awrg)
+    let is_mixed = matches!(report.kind, ReportKind::Sp | ReportKind::Awrg | ReportKind::Excerpt)
         && !report.foreground_events.is_empty();
     let is_usable = !is_mixed && events::is_of_one_population(&report.top_events);
     [&report.foreground_events, if is_usable { &report.top_events } else { &[] }]

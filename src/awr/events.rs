@@ -23,17 +23,22 @@ pub struct Events {
 const CLUSTER: &str = "*";
 
 pub fn read(page: &ParsedReport) -> Events {
-    // A report over several instances has more than one top list: the first is of all processes.
+    // A report that holds others has more than one top list.
     let title = page.first(Topic::TopEvents).map(|table| &table.title);
     let top = page.tables_of(Topic::TopEvents).filter(|table| Some(&table.title) == title);
     let (mut top, of_instances) = of_cluster(top.flat_map(events).collect());
-    top.truncate(TOP_MAX);
     let all = |topic| of_cluster(page.tables_of(topic).flat_map(events).collect()).0;
-    let mut foreground = all(Topic::ForegroundEvents);
-    if foreground.is_empty() {
-        foreground = all(Topic::AllEvents);
+    let first = |topics: &[Topic]| {
+        let lists = topics.iter().map(|topic| all(*topic));
+        lists.into_iter().find(|events: &Vec<WaitEvent>| !events.is_empty()).unwrap_or_default()
+    };
+    if top.is_empty() {
+        top = all(Topic::TopForegroundEvents);
     }
-    let background = all(Topic::BackgroundEvents);
+    top.truncate(TOP_MAX);
+    let foreground =
+        first(&[Topic::ForegroundEvents, Topic::TopForegroundEvents, Topic::AllEvents]);
+    let background = first(&[Topic::BackgroundEvents, Topic::TopBackgroundEvents]);
     top.iter_mut().for_each(|event| with_whole_count(event, &foreground));
     Events { top, foreground, background, of_instances }
 }

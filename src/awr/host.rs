@@ -20,6 +20,13 @@ const PARAMETERS: &str = "\
 /// A parameter's value as long as any that counts.
 const VALUE_MAX: usize = 4096;
 
+/// Headings of OS Statistics By Instance, of later and earlier releases.
+const CPUS: [&str; 2] = ["cpus", "numcpus"];
+const CORES: [&str; 3] = ["core", "cores", "cpucores"];
+const SOCKETS: [&str; 3] = ["sckt", "sckts", "cpusckts"];
+const BUSY: [&str; 2] = ["busy", "busytimes"];
+const IDLE: [&str; 2] = ["idle", "idletimes"];
+
 pub fn cpu(page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
     let mut cpu = Cpu::default();
     if let Some(table) = page.first(Topic::HostCpu)
@@ -93,25 +100,23 @@ fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader)
         rows.iter().map(|row| cell(*row, at)).collect::<BTreeSet<_>>().len()
     });
     if hosts == Some(rows.len()) {
-        let all = |key| cluster::sum(table, &rows, table.column(&[key]), number::count);
-        (header.cpus, header.cores) = (all("cpus"), all("cores"));
-        header.sockets = all("sckts");
+        let all = |keys: &[&str]| cluster::sum(table, &rows, table.column(keys), number::count);
+        (header.cpus, header.cores) = (all(&CPUS), all(&CORES));
+        header.sockets = all(&SOCKETS);
     }
     if let Some(row) = cluster::total(table) {
         // As printed, where the report adds up itself.
-        let seconds = |key: &str| table.count(row, &[key]);
-        (cpu.busy_s, cpu.idle_s) = (seconds("busy"), seconds("idle"));
+        (cpu.busy_s, cpu.idle_s) = (table.count(row, &BUSY), table.count(row, &IDLE));
     }
     with_shares(cpu)
 }
 
 /// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
 pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
-    let column = |key: &str| table.column(&[key]);
-    let sum = |key| cluster::sum(table, rows, column(key), number::count);
+    let sum = |keys: &[&str]| cluster::sum(table, rows, table.column(keys), number::count);
     let waited = |row: &TableRow<'_>| {
-        let figure = |key: &str| table.count(*row, &[key]);
-        let (share, busy, idle) = (figure("%wio")?, figure("busy")?, figure("idle")?);
+        let figure = |keys: &[&str]| table.count(*row, keys);
+        let (share, busy, idle) = (figure(&["%wio"])?, figure(&BUSY)?, figure(&IDLE)?);
         let all = (busy.number()? + idle.number()?) / 100.0;
         let how = format!("{}: % WIO of Busy and Idle", table.title);
         Figure::computed(share.number()? * all, share.step * all, how)
@@ -123,8 +128,8 @@ pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
         _ => None,
     };
     with_shares(Cpu {
-        busy_s: sum("busy"),
-        idle_s: sum("idle"),
+        busy_s: sum(&BUSY),
+        idle_s: sum(&IDLE),
         iowait_s: iowait,
         idle_pct: alone("%idl"),
         user_pct: alone("%usr"),
@@ -135,9 +140,8 @@ pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
 
 /// Processors and memory of an instance's host.
 pub fn of_instance(table: &PageTable, row: TableRow<'_>, header: &mut ReportHeader) {
-    let count = |key: &str| table.count(row, &[key]);
-    (header.cpus, header.cores) = (count("cpus"), count("cores"));
-    header.sockets = count("sckts");
+    (header.cpus, header.cores) = (table.count(row, &CPUS), table.count(row, &CORES));
+    header.sockets = table.count(row, &SOCKETS);
 }
 
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.

@@ -254,7 +254,7 @@ impl PageBuilder {
     fn end_table(&mut self) {
         let Some(open) = self.open.pop() else { return };
         if let Some(table) = open.table()
-            && !self.page.push(table)
+            && !self.page.push_checked(table)
         {
             self.is_full = true;
         }
@@ -323,6 +323,9 @@ impl OpenTable {
         for (row, kind) in self.rows.iter().zip(&self.kinds).skip(head) {
             if topic.is_labelled() || !kind.is_heading() {
                 rows.extend(row.cells());
+            } else if !has_names(row, &columns) {
+                // Headings of another table, whose begin is lost.
+                break;
             }
         }
         (!rows.is_empty()).then(|| PageTable { topic, title, columns, rows, widths: Vec::new() })
@@ -334,6 +337,11 @@ impl RowKind {
     fn is_heading(self) -> bool {
         self.has_headings && !self.has_others
     }
+}
+
+/// Whether a row repeats the names of the columns.
+fn has_names(row: TableRow<'_>, columns: &[TableColumn]) -> bool {
+    row.cells().zip(columns).all(|(cell, column)| cell == column.name)
 }
 
 /// The last row of headings names the columns, those above group them.

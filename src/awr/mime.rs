@@ -7,7 +7,9 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use memchr::memmem;
 
 /// Bytes in which the head of such a file ends.
-const HEAD_MAX: usize = 8 << 10;
+const HEAD_MAX: usize = 64 << 10;
+/// Parts of a mail that are looked at.
+const PARTS_MAX: usize = 1000;
 /// Parts within parts.
 const DEPTH_MAX: usize = 4;
 /// Base64 as it comes in mails: the padding may be lost.
@@ -17,6 +19,49 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true),
 );
+
+/// The parts of a mail, by their names, if it has attachments; None where the bytes are no such mail.
+pub fn attachments(bytes: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
+    let (head, _) = split_head(head)?;
+    header(&head, "mime-version")?;
+    let mut parts = Vec::new();
+    collect(bytes, DEPTH_MAX, &mut parts);
+    parts.iter().any(|part| part.is_attached).then(|| {
+        let named = parts.into_iter().enumerate();
+        named
+            .map(|(at, part)| (part.name.unwrap_or(format!("part {}", at + 1)), part.bytes))
+            .collect()
+    })
+}
+
+/// A part of a mail, decoded.
+struct MailPart {
+    name: Option<String>,
+    is_attached: bool,
+    bytes: Vec<u8>,
+}
+
+fn collect(bytes: &[u8], depth: usize, parts: &mut Vec<MailPart>) {
+    let Some((head, body)) = split_head(bytes) else { return };
+    let kind = header(&head, "content-type").unwrap_or_default();
+    if kind.to_ascii_lowercase().starts_with("multipart/") {
+        let Some((mark, depth)) = parameter(&kind, "boundary").zip(depth.checked_sub(1)) else {
+            return;
+        };
+        let mark = format!("--{mark}");
+        between(body, mark.as_bytes()).for_each(|inner| collect(inner, depth, parts));
+        return;
+    }
+    let place = header(&head, "content-disposition").unwrap_or_default();
+    let name = parameter(&place, "filename").or_else(|| parameter(&kind, "name"));
+    let is_attached = name.is_some() || place.to_ascii_lowercase().starts_with("attachment");
+    if parts.len() < PARTS_MAX
+        && let Some(bytes) = decoded(&head, body)
+    {
+        parts.push(MailPart { name, is_attached, bytes });
+    }
+}
 
 /// The first HTML or plain text of a MIME file; None where the bytes are no such file.
 pub fn text_part(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -38,7 +83,12 @@ fn part(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
     if !lower.starts_with("text/html") && !lower.starts_with("text/plain") {
         return None;
     }
-    let encoding = header(&head, "content-transfer-encoding").unwrap_or_default();
+    decoded(&head, body)
+}
+
+/// A body without its transfer encoding.
+fn decoded(head: &[String], body: &[u8]) -> Option<Vec<u8>> {
+    let encoding = header(head, "content-transfer-encoding").unwrap_or_default();
     Some(match encoding.to_ascii_lowercase().as_str() {
         "quoted-printable" => quoted_printable(body),
         "base64" => {
@@ -161,6 +211,30 @@ mod tests {
         let whole = saved("base64", base64);
         for to in whole.find("PHRk").unwrap()..whole.len() {
             assert!(text_part(&whole.as_bytes()[..to]).is_some(), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_mails_attachments_are_found_by_their_names() {
+        let mail = "Received: by x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"b\"\n\n\
+                    --b\nContent-Type: text/plain\n\nSee the reports.\n--b\n\
+                    Content-Type: application/octet-stream; name=\"awr.html\"\n\
+                    Content-Transfer-Encoding: base64\n\nPHRkPg==\n--b\n\
+                    Content-Type: text/plain\nContent-Disposition: attachment;\n filename=sp.txt\n\
+                    Content-Transfer-Encoding: quoted-printable\n\na=3Db\n--b--\n";
+        let found = attachments(mail.as_bytes()).unwrap();
+        let shown: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, bytes)| (name.as_str(), std::str::from_utf8(bytes).unwrap().trim_end()))
+            .collect();
+        assert_eq!(
+            shown,
+            [("part 1", "See the reports."), ("awr.html", "<td>"), ("sp.txt", "a=b")]
+        );
+        // A page that a browser saved has parts, and no attachment.
+        assert_eq!(attachments(saved("8bit", "x").as_bytes()), None);
+        for to in 0..mail.len() {
+            attachments(&mail.as_bytes()[..to]);
         }
     }
 

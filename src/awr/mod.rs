@@ -9,8 +9,10 @@
 mod archive;
 mod cluster;
 pub mod columns;
+mod delimited;
 pub mod derived;
 mod events;
+mod excerpt;
 pub mod factors;
 pub mod figure;
 pub mod findings;
@@ -24,6 +26,7 @@ mod mime;
 pub mod number;
 mod page;
 pub mod report;
+mod shape;
 pub mod source;
 pub mod statistics;
 pub mod statspack;
@@ -32,21 +35,19 @@ mod times;
 pub mod to_profile;
 pub mod to_record;
 mod topic;
+mod unwrap;
 mod waits;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use memchr::memmem;
 use page::ParsedReport;
 use report::{Format, Report, ReportKind};
-use source::{OpenedFile, Source};
+use shape::{Layout, PROBE};
+use source::Source;
 use statistics::ReportStatistics;
 use topic::Topic;
-
-/// Bytes in which a report in HTML shows itself as such.
-const PROBE: usize = 256 << 10;
 
 /// Why a file gives no report.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +60,14 @@ pub enum AwrError {
         "{file}: is an AWR or Statspack report by its title, but holds nothing that can be read: {why}; make the report anew, or send the whole file"
     )]
     Empty { file: String, why: String },
+    #[error(
+        "{file}: is {what}, which petal awr does not read: give it the report itself, as text or HTML"
+    )]
+    Foreign { file: String, what: &'static str },
+    #[error(
+        "{file}: its lines were cut at {width} characters, so that its tables cannot be told apart; spool the report again after SET LINESIZE 500, or as HTML"
+    )]
+    Cut { file: String, width: usize },
     #[error(
         "{file}: its elapsed time reads {printed}, with a decimal comma: petal would take the points of such a report for decimal ones; make it anew after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
     )]
@@ -79,38 +88,38 @@ pub struct FileReports {
 /// Reads a file: a report, several one after the other, or an archive of such files.
 pub fn read(path: &Path) -> FileReports {
     let file = path.display().to_string();
-    let unreadable =
-        |file: &str, error| vec![Err(AwrError::Unreadable { file: file.to_owned(), error })];
-    match source::open(path) {
-        Err(error) => FileReports { is_archive: false, reports: unreadable(&file, error) },
-        Ok(OpenedFile::Text(source)) => {
-            FileReports { is_archive: false, reports: parse_all(&file, source) }
+    let unreadable = |file: &str, error| AwrError::Unreadable { file: file.to_owned(), error };
+    let mut reports = Vec::new();
+    let mut take = |inner: &str, source: std::io::Result<Source>| {
+        let name = if inner.is_empty() { file.clone() } else { format!("{file}/{inner}") };
+        match source {
+            Ok(source) => reports.extend(parse_all(&name, source)),
+            Err(error) => reports.push(Err(unreadable(&name, error))),
         }
-        Ok(OpenedFile::Archive(archive)) => {
-            let mut reports = Vec::new();
-            let read = archive::each(archive, |name, source| {
-                let name = format!("{file}/{name}");
-                reports.extend(match source {
-                    Ok(source) => parse_all(&name, source),
-                    Err(error) => unreadable(&name, error),
-                });
-            });
-            reports.extend(read.err().into_iter().flat_map(|error| unreadable(&file, error)));
-            FileReports { is_archive: true, reports }
-        }
-    }
+    };
+    let opened = source::open(path);
+    let read = opened.and_then(|opened| archive::each(opened, &mut take));
+    let is_archive = *read.as_ref().unwrap_or(&!reports.is_empty());
+    reports.extend(read.err().map(|error| Err(unreadable(&file, error))));
+    FileReports { is_archive, reports }
 }
 
 /// Reads each report of a text that is in memory; `file` is for messages. From the second on, a
 /// number stands behind the name: `FILE#2`.
 pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
-    let Source { text, notes } = source;
-    let is_html = is_html(&text);
-    let texts = if is_html { html::reports(&text) } else { text::reports(&text) };
+    let Source { text, notes, foreign } = source;
+    if let Some(what) = foreign {
+        return vec![Err(AwrError::Foreign { file: file.to_owned(), what })];
+    }
+    let (text, layout) = shape::of(&text);
+    let texts = match layout {
+        Layout::Html => html::reports(&text),
+        _ => text::reports(&text),
+    };
     let of = |(at, text): (usize, &str)| {
         let name = if at == 0 { file.to_owned() } else { format!("{file}#{}", at + 1) };
         // A fault in a parser costs one report, not all of them.
-        let parsed = catch_unwind(AssertUnwindSafe(|| parse_one(&name, text, is_html, &notes)));
+        let parsed = catch_unwind(AssertUnwindSafe(|| parse_one(&name, text, layout, &notes)));
         parsed.unwrap_or_else(|panic| {
             Err(AwrError::Internal { file: name, message: panic_message(&*panic) })
         })
@@ -134,9 +143,29 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".into())
 }
 
-fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<Report, AwrError> {
+/// A report's tables, however they lie.
+fn page(text: &str, layout: Layout) -> ParsedReport {
+    match layout {
+        Layout::Html => {
+            let (text, cut_at) = unwrap::unwrapped(text);
+            let mut page = html::page(&text);
+            if let Some(width) = cut_at {
+                page.note(&format!("its lines were cut at {width} characters, and joined again"));
+            }
+            page
+        }
+        Layout::Dashes => text::page(text),
+        Layout::Tabs | Layout::Bars => delimited::page(text, layout),
+    }
+}
+
+fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result<Report, AwrError> {
+    let is_html = layout == Layout::Html;
     let format = if is_html { Format::Html } else { Format::Text };
-    let page = if is_html { html::page(text) } else { text::page(text) };
+    if let Some(width) = text::cut_at(text).filter(|_| layout == Layout::Dashes) {
+        return Err(AwrError::Cut { file: file.to_owned(), width });
+    }
+    let page = page(text, layout);
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == ReportKind::Sp));
     let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
@@ -147,7 +176,26 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
         };
         return Err(AwrError::Empty { file: file.to_owned(), why });
     }
+    let sections = excerpt::sections(&page);
     let mut report = judged(page, kind);
+    if !report.has_figures() {
+        let why = format!(
+            "neither an elapsed time nor a load profile, wait events or statistics could be read in \
+             its {} characters{sections}",
+            text.len()
+        );
+        return Err(match kind {
+            ReportKind::Excerpt => other(file, text, &ParsedReport::default(), is_html),
+            _ => AwrError::Empty { file: file.to_owned(), why },
+        });
+    }
+    if kind == ReportKind::Excerpt {
+        report.notes.push(excerpt::note(&report, &sections));
+    } else if !report.has_work() {
+        report.notes.push(format!(
+            "neither a load profile nor wait events or statistics could be read{sections}"
+        ));
+    }
     report.file = file.to_owned();
     report.format = format;
     report.notes.splice(0..0, notes.iter().cloned());
@@ -176,7 +224,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     let io = io::read(page, &release);
     let mut notes = page.notes.clone();
     notes.extend(io.note.map(str::to_owned));
-    if !page.is_ended {
+    if !page.is_ended && kind != ReportKind::Excerpt {
         notes.push(
             "its end was not found: sections may be missing, and the last one may be cut"
                 .to_owned(),
@@ -206,18 +254,6 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     }
 }
 
-/// Tells HTML from text: elements stand before the title of an HTML report; SQL in a text report
-/// may hold elements too.
-fn is_html(text: &str) -> bool {
-    let probe = text.as_bytes();
-    let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
-    let find = |what: &[u8]| memmem::find(&probe, what);
-    let title = find(b"workload repository").or_else(|| find(b"statspack report"));
-    let before = probe.get(..title.unwrap_or(probe.len())).unwrap_or_default();
-    let is_tag = |two: &[u8]| two[0] == b'<' && (two[1].is_ascii_alphabetic() || two[1] == b'!');
-    before.windows(2).any(is_tag) && (title.is_some() || find(b"<td").is_some())
-}
-
 /// Tells the kind of a report by what it calls itself, else by its sections.
 fn kind(page: &ParsedReport) -> Option<ReportKind> {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
@@ -238,7 +274,7 @@ fn kind(page: &ParsedReport) -> Option<ReportKind> {
         match (is_cluster, is_report) {
             (true, _) => Some(ReportKind::Awrg),
             (_, true) => Some(ReportKind::Awr),
-            _ => None,
+            _ => page.tables.iter().any(|it| it.topic.is_of_work()).then_some(ReportKind::Excerpt),
         }
     } else {
         None

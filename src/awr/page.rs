@@ -104,6 +104,38 @@ impl ParsedReport {
         false
     }
 
+    /// Keeps a table whose cells were found by marks between them. A row with fewer or more cells
+    /// than there are headings was cut: which of its cells are left is unknown.
+    pub fn push_checked(&mut self, mut table: PageTable) -> bool {
+        let width = table.columns.len();
+        if width == 0 || table.topic.is_labelled() {
+            return self.push(table);
+        }
+        let rows = table.rows.len();
+        let whole: Vec<bool> = table.rows.iter().map(|row| row.width() == width).collect();
+        let broken = whole.iter().filter(|is_whole| !**is_whole).count();
+        if broken == 0 {
+            return self.push(table);
+        }
+        let is_one = table.topic.has_dependent_rows() || table.column(&["i"]).is_some();
+        let kept = if is_one { 0 } else { rows - broken };
+        self.note(&format!(
+            "{}: {broken} of {rows} rows have more or fewer cells than headings, as lines that were \
+             cut have: {} unknown; spool the report again with a larger linesize",
+            table.title,
+            if is_one { "its figures are" } else { "theirs are" },
+        ));
+        if kept == 0 {
+            return true;
+        }
+        let mut rows = TableRows::default();
+        for (row, _) in table.rows.iter().zip(&whole).filter(|(_, is_whole)| **is_whole) {
+            rows.extend(row.cells());
+        }
+        table.rows = rows;
+        self.push(table)
+    }
+
     pub fn note(&mut self, note: &str) {
         if !self.notes.iter().any(|known| known == note) {
             self.notes.push(note.to_owned());

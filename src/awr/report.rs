@@ -24,6 +24,8 @@ pub enum ReportKind {
     Awrpdb,
     /// Statspack.
     Sp,
+    /// Sections that somebody copied out of a report.
+    Excerpt,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -267,6 +269,26 @@ pub struct ReportParameter {
 }
 
 impl Report {
+    /// Anything was read of the time that the report is of.
+    pub fn has_figures(&self) -> bool {
+        self.header.elapsed_min.is_some() || self.has_work()
+    }
+
+    /// Anything was read of what the database did.
+    pub fn has_work(&self) -> bool {
+        let Self { load_profile, time_model, cpu, .. } = self;
+        *load_profile != LoadProfile::default()
+            || *time_model != TimeModel::default()
+            || *cpu != Cpu::default()
+            || [&self.top_events, &self.foreground_events, &self.background_events]
+                .iter()
+                .any(|events| !events.is_empty())
+            || self.statistics.iter().next().is_some()
+            || !(self.wait_classes.is_empty() && self.histograms.is_empty())
+            || !(self.tablespaces.is_empty() && self.files.is_empty())
+            || !self.io_functions.is_empty()
+    }
+
     /// This report, and behind it each instance that it tells apart, with its name and factors.
     pub fn with_instances(&self) -> impl Iterator<Item = Report> + '_ {
         let named = |instance: &Report| Report {

@@ -15,8 +15,17 @@ use super::mime;
 pub const LIMIT: u64 = 128 << 20;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// First bytes of a zip archive; an empty one has others.
-const ZIP_MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+/// First bytes of files that petal does not unpack, and what they are.
+const FOREIGN: [(&[u8], &str); 8] = [
+    (b"BZh", "packed with bzip2 (unpack it: bunzip2)"),
+    (b"\xfd7zXZ\0", "packed with xz (unpack it: unxz)"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd (unpack it: unzstd)"),
+    (b"\x1f\x9d", "packed with compress (unpack it: uncompress)"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive (unpack it: 7z x)"),
+    (b"Rar!\x1a\x07", "a RAR archive (unpack it: unrar x)"),
+    (b"%PDF-", "a PDF document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document, or a mail of Outlook"),
+];
 /// Bytes by which encodings without a mark are distinguished.
 const PROBE: usize = 4096;
 
@@ -25,42 +34,24 @@ const PROBE: usize = 4096;
 pub struct Source {
     pub text: String,
     pub notes: Vec<String>,
+    /// What the file is instead of a text, if it is one of the kinds that reports get lost in.
+    pub foreign: Option<&'static str>,
 }
 
-/// A file that can be read: a text, or an archive of some.
-pub enum OpenedFile {
-    Text(Source),
-    Archive(File),
-}
-
-/// Opens a file and reads it, gzip'd or not, unless it is an archive.
-pub fn open(path: &Path) -> io::Result<OpenedFile> {
-    let mut file = File::open(path)?;
+/// Opens a file that is to be read.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
     }
-    let mut begin = [0; 4];
-    let length = file.read(&mut begin)?;
-    let begin = begin.get(..length).unwrap_or_default();
-    if ZIP_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
-        return Ok(OpenedFile::Archive(file));
-    }
-    let size = file.metadata()?.len();
-    unpacked(size, begin.chain(file)).map(OpenedFile::Text)
+    Ok(file)
 }
 
-/// Reads a text; an archive is none.
+/// Reads a text, gzip'd or not.
 pub fn read(path: &Path) -> io::Result<Source> {
-    match open(path)? {
-        OpenedFile::Text(source) => Ok(source),
-        OpenedFile::Archive(_) => Err(io::Error::other("is an archive")),
-    }
-}
-
-/// Reads a reader of about this many bytes to its end and decodes what came out.
-pub fn unpacked(size: u64, reader: impl Read) -> io::Result<Source> {
-    let mut bytes = Vec::with_capacity(size.min(LIMIT) as usize + 1);
-    reader.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    let file = open(path)?;
+    let mut bytes = Vec::with_capacity(file.metadata()?.len().min(LIMIT) as usize + 1);
+    file.take(LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(decode(bytes))
 }
 
@@ -73,6 +64,9 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     let mut notes = Vec::new();
     let is_packed = bytes.starts_with(&GZIP_MAGIC);
     let bytes = if is_packed { gunzip(&bytes, limit, &mut notes) } else { bytes };
+    if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Source { foreign: Some(what), notes, ..Source::default() };
+    }
     let mut bytes = mime::text_part(&bytes).unwrap_or(bytes);
     if bytes.len() as u64 > limit {
         bytes.truncate(limit as usize);
@@ -99,7 +93,7 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     } else {
         encoding.decode(&bytes).0.into_owned()
     };
-    Source { text, notes }
+    Source { text, notes, foreign: None }
 }
 
 /// What could be unpacked; a broken archive gives its readable part and a note.
@@ -160,6 +154,14 @@ mod tests {
         for bytes in [utf16le, utf16be, latin, marked, utf8, TEXT.into(), gzip(TEXT.as_bytes())] {
             assert_eq!(decode(bytes.clone()).text, TEXT, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn what_is_packed_otherwise_is_named() {
+        let foreign = |bytes: &[u8]| decode(bytes.to_vec()).foreign.unwrap_or("");
+        assert!(foreign(b"BZh91AY&SY").contains("bunzip2"));
+        assert!(foreign(&gzip(b"%PDF-1.4")).contains("PDF"));
+        assert_eq!(foreign(TEXT.as_bytes()), "");
     }
 
     #[test]

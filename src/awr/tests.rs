@@ -212,7 +212,7 @@ pub const SAMPLES: [(&str, &str); 14] = [
 ];
 
 pub fn of_text(text: &str) -> Result<Report, AwrError> {
-    parse("a report", Source { text: text.to_owned(), notes: Vec::new() })
+    parse("a report", Source { text: text.to_owned(), ..Source::default() })
 }
 
 pub fn sample_text(name: &str) -> &'static str {
@@ -482,4 +482,5 @@ fn observations_bear_the_charts_names() {
 
 use super::figure::number;
 
+mod forms;
 mod layouts;

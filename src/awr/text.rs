@@ -2,7 +2,7 @@
 //! dashes, cells by the dashes' places. Undoes page breaks of SQL*Plus, tabs, form feeds and mixed
 //! line ends. Meaning belongs to the extractors.
 
-mod grid;
+pub(super) mod grid;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -51,9 +51,16 @@ pub fn reports(text: &str) -> Vec<&str> {
     reports
 }
 
+/// A line that a report begins with.
+pub fn names_report(line: &str) -> bool {
+    HEADINGS.iter().any(|heading| line.starts_with(heading))
+}
+
 /// Nothing but blanks stands before this place in its line.
 fn begins_line(text: &str, at: usize) -> bool {
-    let before = text.get(..at).unwrap_or_default().trim_end_matches([' ', '\t', '\x0c']);
+    // Marks of Markdown are no text.
+    let marks = [' ', '\t', '\x0c', '#', '*', '|'];
+    let before = text.get(..at).unwrap_or_default().trim_end_matches(marks);
     before.is_empty() || before.ends_with(['\n', '\r'])
 }
 
@@ -68,7 +75,9 @@ pub fn page(text: &str) -> ParsedReport {
         if reader.heads(&line) {
             // What a session printed before the report is none of its sections.
             section.clear();
+            section.push(Cow::Borrowed(""));
             HEAD.clone_into(&mut open);
+            continue;
         } else if let Some(title) = title(&line, lines.peek().map_or("", AsRef::as_ref)) {
             if !reader.section(&open, &section) {
                 return page;
@@ -154,8 +163,7 @@ impl TextReader<'_> {
 
     /// True at the line that the report begins with.
     fn heads(&mut self, line: &str) -> bool {
-        let is_first = self.page.heading.is_none()
-            && HEADINGS.iter().any(|heading| line.trim_start().starts_with(heading));
+        let is_first = self.page.heading.is_none() && names_report(line.trim_start());
         if is_first {
             self.page.heading = Some(line.trim().to_owned());
         }
@@ -214,8 +222,35 @@ fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
         return Some(line.split("  ").next().unwrap_or(line).trim_end());
     }
     let is_alone = !line.contains("  ")
-        && (next.starts_with("->") || next.is_empty() && topic::of_title(line).is_some());
+        && (next.starts_with("->") || is_over_table(next) && topic::of_title(line).is_some());
     is_alone.then_some(line)
+}
+
+/// A blank line or headings, which blank lines may have been lost from.
+fn is_over_table(line: &str) -> bool {
+    line.is_empty() || line.starts_with(' ') || grid::columns_of_dashes(line) > 0 || {
+        let mut words = line.split_whitespace();
+        words.clone().count() > 1
+            && !words.any(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    }
+}
+
+/// The width at which the lines of a text were cut: lines of dashes go on in the next line. Which
+/// columns the rest of a row belongs to cannot be known.
+pub fn cut_at(text: &str) -> Option<usize> {
+    let shown = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let mut before: Option<&str> = None;
+    let (mut cuts, mut width) = (0, 0);
+    for line in shown {
+        let is_dashes = grid::columns_of_dashes(line) > 0 && !grid::is_end(line);
+        let over = before.filter(|over| is_dashes && grid::columns_of_dashes(over) > 1);
+        if let Some(over) = over.filter(|over| over.len() > 60) {
+            cuts += 1;
+            width = width.max(over.len());
+        }
+        before = Some(line);
+    }
+    (cuts > 0).then_some(width)
 }
 
 /// Lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
@@ -234,8 +269,13 @@ fn lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
             }
             line = parts.next()?;
         }
-        Some(if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() })
+        Some(without_tabs(line))
     })
+}
+
+/// A line with its tabs as blanks.
+pub fn without_tabs(line: &str) -> Cow<'_, str> {
+    if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() }
 }
 
 fn expand(line: &str) -> String {

@@ -157,6 +157,7 @@ pub fn part(report: &Report) -> SourcePart {
         clock: Clock::Database,
         block_bytes: column(report, "block_bytes").and_then(|found| Some(found.number()? as u32)),
         database_id: shown(&report.header.db_id),
+        snapshot: number(&report.header.begin_snap),
         is_cluster: shown(&report.header.rac).is_some_and(|rac| rac.eq_ignore_ascii_case("yes")),
         intervals,
     }
@@ -168,6 +169,8 @@ pub fn unread(error: &AwrError) -> SourcePart {
         AwrError::Unreadable { file, .. }
         | AwrError::Other { file, .. }
         | AwrError::Empty { file, .. }
+        | AwrError::Foreign { file, .. }
+        | AwrError::Cut { file, .. }
         | AwrError::DecimalComma { file, .. }
         | AwrError::Internal { file, .. } => file.clone(),
     };
@@ -192,6 +195,7 @@ fn input(report: &Report) -> Input {
         ReportKind::Awrg | ReportKind::AwrgInstance => "awr of a cluster",
         ReportKind::Awrpdb => "awr of a pluggable database",
         ReportKind::Sp => "statspack",
+        ReportKind::Excerpt => "excerpt of a report",
     };
     Input {
         name: report.file.clone(),

@@ -79,7 +79,7 @@ pub fn of_run(reports: &[ServerReport]) -> Vec<SeenReport> {
 /// The reports in texts, each with the name of its file.
 pub fn of_texts<'t>(files: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<SeenReport> {
     let files = files.filter(|(name, _)| is_report(name)).map(|(name, text)| {
-        (name.to_owned(), Ok(Source { text: text.to_owned(), notes: Vec::new() }))
+        (name.to_owned(), Ok(Source { text: text.to_owned(), ..Source::default() }))
     });
     read_all(files.collect())
 }
@@ -140,6 +140,8 @@ fn reason(error: AwrError) -> String {
     match error {
         AwrError::Unreadable { error, .. } => error.to_string(),
         AwrError::Other { what, .. } => format!("it is {what}"),
+        AwrError::Foreign { what, .. } => format!("it is {what}"),
+        AwrError::Cut { width, .. } => format!("its lines were cut at {width} characters"),
         AwrError::Empty { why, .. } => why,
         AwrError::DecimalComma { printed, .. } => {
             format!("it was printed with a decimal comma: its elapsed time reads {printed}")

@@ -4,6 +4,9 @@
 /// The title of the tables at the head of a report, which have none of their own.
 pub const HEAD: &str = "report header";
 
+/// The title of a table without one, in an excerpt of a report.
+pub const UNTITLED: &str = "a table without its title";
+
 /// The sections that petal reads. All others are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
@@ -15,6 +18,9 @@ pub enum Topic {
     Snapshots,
     LoadProfile,
     TopEvents,
+    /// Of a report over several instances before 12.2: its only lists of these processes.
+    TopForegroundEvents,
+    TopBackgroundEvents,
     ForegroundEvents,
     /// Foreground and background together, as reports before 11g have them.
     AllEvents,
@@ -47,6 +53,31 @@ impl Topic {
     /// Read by the labels in their lines, not by columns.
     pub fn is_labelled(self) -> bool {
         matches!(self, Self::Snapshots | Self::CacheSizes | Self::Memory)
+    }
+
+    /// What a database did, and not what it is.
+    pub fn is_of_work(self) -> bool {
+        !matches!(
+            self,
+            Self::Database
+                | Self::Instance
+                | Self::Host
+                | Self::Container
+                | Self::Parameters
+                | Self::CacheSizes
+                | Self::ClusterCaches
+        )
+    }
+
+    /// A row that is missing changes what the others mean: places in a list, rows without a name.
+    pub fn has_dependent_rows(self) -> bool {
+        matches!(
+            self,
+            Self::TopEvents
+                | Self::TopForegroundEvents
+                | Self::TopBackgroundEvents
+                | Self::Parameters
+        )
     }
 }
 
@@ -81,6 +112,8 @@ pub fn of_title(title: &str) -> Option<Topic> {
         "foregroundwaitclass" => Topic::ForegroundClasses,
         "waitclass" | "waitclassesbytotalwaittime" => Topic::AllClasses,
         "foregroundwaitclasses" => Topic::ClusterWaitClasses,
+        "toptimedforegroundevents" => Topic::TopForegroundEvents,
+        "toptimedbackgroundevents" => Topic::TopBackgroundEvents,
         _ => return of_beginning(key),
     };
     Some(topic)
@@ -157,6 +190,19 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
     HEADS.iter().find(is_head).map(|(_, topic)| *topic)
 }
 
+/// Finds a topic by the [`key`]s of columns that have no title over them, as in an excerpt.
+pub fn of_body<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
+    const BODIES: [(&[&str], Topic); 4] = [
+        (&["persecond", "pertransaction"], Topic::LoadProfile),
+        (&["tablespace", "filename", "reads", "writes"], Topic::FileIo),
+        (&["tablespace", "reads", "writes"], Topic::TablespaceIo),
+        (&["statistic", "total", "persecond"], Topic::Statistics),
+    ];
+    let keys: Vec<&str> = keys.into_iter().collect();
+    let is_body = |(body, _): &&(&[&str], Topic)| body.iter().all(|key| keys.contains(key));
+    BODIES.iter().find(is_body).map(|(_, topic)| *topic)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +215,8 @@ mod tests {
             ("Top 5 Timed Foreground Events", Topic::TopEvents),
             ("Top 10 Foreground Events by Total Wait Time", Topic::TopEvents),
             ("Top Timed Events", Topic::TopEvents),
+            ("Top Timed Foreground Events", Topic::TopForegroundEvents),
+            ("Top Timed Background Events", Topic::TopBackgroundEvents),
             ("Wait Events", Topic::AllEvents),
             ("Wait Events for DB: X  Instance: x  Snaps: 1 -2", Topic::AllEvents),
             ("Foreground Wait Events (Global)", Topic::ForegroundEvents),
@@ -191,7 +239,6 @@ mod tests {
     #[test]
     fn titles_that_only_look_alike() {
         for title in [
-            "Top Timed Background Events",
             "Top Event P1/P2/P3 Values",
             "Top SQL",
             "IOStat by Function/Filetype summary",

@@ -35,8 +35,9 @@ Examples:
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
 
-Reads text, HTML and .mht, gzip'd and in zip archives, 9i to 23ai: AWR of an instance, of a
-cluster, of a pluggable database, and Statspack. docs/awr.md describes every column.
+Reads text, HTML, .mht, mails, copies with tabs and Markdown tables, excerpts; gzip'd, in zip and
+tar archives; 9i to 23ai: AWR of an instance, of a cluster, of a pluggable database, and Statspack.
+docs/awr.md describes every column.
 
 Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The others are
 shown all the same.";
@@ -227,6 +228,10 @@ impl ReportFiles<'_> {
                 self.reports.push(report);
             }
             Err(AwrError::Other { .. }) if is_among_others => self.passed_over += 1,
+            // A report may be lost in it: it is named, and fails nothing else.
+            Err(error @ AwrError::Foreign { .. }) if is_among_others => {
+                self.console.warn(&error.to_string());
+            }
             Err(error) => {
                 let exit = match error {
                     AwrError::Unreadable { .. } => Exit::Environment,

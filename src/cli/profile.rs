@@ -158,6 +158,9 @@ fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart
         match report {
             Ok(report) => parts.push(to_profile::part(&report)),
             Err(AwrError::Other { .. }) if passes_over => {}
+            Err(error @ AwrError::Foreign { .. }) if passes_over => {
+                console.warn(&error.to_string());
+            }
             Err(error) => {
                 console.error(&error.to_string());
                 parts.push(to_profile::unread(&error));

@@ -18,6 +18,8 @@ pub struct SourcePart {
     pub block_bytes: Option<u32>,
     /// Names the database beyond doubt, where the source does.
     pub database_id: Option<String>,
+    /// The number of the snapshot that it begins with: the order where dates are not known.
+    pub snapshot: Option<f64>,
     /// Other instances may belong to the same database.
     pub is_cluster: bool,
     /// In the order of time; inputs are filled in here.
@@ -41,6 +43,7 @@ impl SourcePart {
 /// One interval of one instance.
 struct InstanceInterval {
     instance: String,
+    snapshot: Option<f64>,
     interval: ProfileInterval,
 }
 
@@ -81,7 +84,8 @@ pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
         let instance = part.instance().to_owned();
         for interval in part.intervals {
             let interval = ProfileInterval { inputs: vec![at], ..interval };
-            pieces.push(InstanceInterval { instance: instance.clone(), interval });
+            let (instance, snapshot) = (instance.clone(), part.snapshot);
+            pieces.push(InstanceInterval { instance, snapshot, interval });
         }
     }
     let pieces = finest(pieces, &mut profile);
@@ -142,14 +146,22 @@ fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<Insta
             }
         }
     }
-    kept.sort_by_key(|piece| {
-        let begin = piece.interval.begin_time();
-        (begin.is_none(), begin, piece.interval.inputs.clone())
-    });
-    if kept.len() > 1 && kept.iter().any(|piece| piece.interval.begin.is_none()) {
-        let why = "some intervals have no date that petal reads: they stand last, and may be reported \
-                   twice";
-        profile.gaps.push(why.to_owned());
+    let is_dated = kept.iter().all(|piece| piece.interval.begin.is_some());
+    let is_numbered = kept.iter().all(|piece| piece.snapshot.is_some());
+    if !is_dated && is_numbered {
+        let snapshot = |piece: &InstanceInterval| piece.snapshot.unwrap_or_default();
+        kept.sort_by(|one, other| snapshot(one).total_cmp(&snapshot(other)));
+    } else {
+        kept.sort_by_key(|piece| {
+            let begin = piece.interval.begin_time();
+            (begin.is_none(), begin, piece.interval.inputs.clone())
+        });
+    }
+    if kept.len() > 1 && !is_dated {
+        let order = if is_numbered { "are in the order of their snapshots" } else { "stand last" };
+        profile.gaps.push(format!(
+            "some intervals have no date that petal reads: they {order}, and may be reported twice"
+        ));
     }
     kept
 }

@@ -10,7 +10,7 @@ use crate::awr::tests::{SAMPLES, sample_text};
 use crate::awr::{parse_all, report::Report};
 
 fn all(text: String) -> Vec<Report> {
-    let read = parse_all("all.html", Source { text, notes: Vec::new() });
+    let read = parse_all("all.html", Source { text, ..Source::default() });
     read.into_iter().map(|report| report.unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 

@@ -89,6 +89,11 @@ impl<'t> TableRow<'t> {
         if at < self.to { self.rows.text.get(from..end(at)?) } else { None }
     }
 
+    /// The number of its cells.
+    pub fn width(self) -> usize {
+        self.to - self.from
+    }
+
     pub fn cells(self) -> impl Iterator<Item = &'t str> {
         (0..self.to - self.from).filter_map(move |column| self.get(column))
     }

@@ -50,7 +50,7 @@ fn interval() -> DatabaseInterval {
 }
 
 fn read_back(interval: &DatabaseInterval) -> Report {
-    let source = Source { text: text(interval), notes: Vec::new() };
+    let source = Source { text: text(interval), ..Source::default() };
     parse("statspack.txt", source).unwrap_or_else(|error| panic!("{error}\n{}", text(interval)))
 }
 

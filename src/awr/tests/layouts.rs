@@ -9,7 +9,7 @@ fn value(report: &Report, column: &str) -> Option<f64> {
 }
 
 fn texts(text: &str) -> Vec<Result<Report, AwrError>> {
-    parse_all("a.txt", Source { text: text.to_owned(), notes: Vec::new() })
+    parse_all("a.txt", Source { text: text.to_owned(), ..Source::default() })
 }
 
 #[test]

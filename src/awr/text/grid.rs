@@ -66,7 +66,10 @@ impl Grid<'_> {
             let own = topic::of_columns(columns.iter().map(|column| column.key.as_str()));
             // The instances of a cluster stand below its summary, without a title of their own.
             let is_own = own == Some(Topic::ClusterInstances);
+            let body = || topic::of_body(columns.iter().map(|column| column.key.as_str()));
+            let untitled = self.topic.is_none() && own.is_none();
             let topic = if is_own { own } else { self.topic.or(own) };
+            let topic = if untitled { body() } else { topic };
             if let (Some(topic), false) = (topic, rows.is_empty()) {
                 let spans = rules.iter().flat_map(|rule| &rule.spans);
                 let widths = spans.map(|span| span.to - span.from).collect();
@@ -126,7 +129,7 @@ impl Grid<'_> {
                 return (at > from && !is_end(line)).then_some((at, spans));
             }
             let is_heading = !line.is_empty()
-                && !line.starts_with("->")
+                && !is_note(line)
                 && (line.starts_with(' ') || is_over_several)
                 && line.split_whitespace().any(|word| !is_figure(word));
             if !is_heading {
@@ -155,7 +158,15 @@ impl Grid<'_> {
             if !line.is_empty() && rule(line).is_some() {
                 // What was taken for rows just above are another table's headings.
                 let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
-                let headings = above.take(counts.len()).take_while(|line| is_heading(line)).count();
+                let last = rows.rules.last().and_then(|rule| rule.spans.last());
+                let goes_on = |line: &str| {
+                    // The rest of a long name, under the last column.
+                    let mut words = words(line);
+                    let only = words.next().filter(|_| words.next().is_none());
+                    only.is_some_and(|(from, _)| from > 0 && last.map(|it| it.from) == Some(from))
+                };
+                let is_next = |line: &&&str| is_heading(line) && !goes_on(line);
+                let headings = above.take(counts.len()).take_while(is_next).count();
                 if let Some(&count) = counts.get(counts.len() - headings) {
                     rows.done.truncate(count);
                 }
@@ -165,7 +176,7 @@ impl Grid<'_> {
                 counts.pop_front();
             }
             counts.push_back(rows.done.len());
-            if !line.is_empty() && !line.starts_with("->") {
+            if !line.is_empty() && !is_note(line) {
                 rows.line(line);
             }
         }
@@ -213,17 +224,22 @@ impl GridReader<'_> {
     }
 }
 
+/// A remark under a title: `->ordered by IOs`.
+fn is_note(line: &str) -> bool {
+    line.starts_with('-') && line.trim_start_matches('-').starts_with('>')
+}
+
 /// Words without figures, over a line of dashes; or ranges of milliseconds.
 fn is_heading(line: &str) -> bool {
     let is_number = |word: &str| is_figure(word) && word.bytes().any(|byte| byte.is_ascii_digit());
     !line.is_empty()
-        && !line.starts_with("->")
+        && !is_note(line)
         && rule(line).is_none()
         && (line.contains(" ms") || !line.split_whitespace().any(is_number))
 }
 
 /// The line of dashes, far from the margin, that ends a table.
-fn is_end(line: &str) -> bool {
+pub fn is_end(line: &str) -> bool {
     let dashes = line.trim_start();
     line.len() - dashes.len() >= 8 && dashes.len() >= 50 && dashes.bytes().all(|byte| byte == b'-')
 }
@@ -234,6 +250,11 @@ fn is_group(column: &TableColumn) -> bool {
         wait event waittime summaryavgwaittime summaryavgwaittimems database snapshotids \
         numberofinstances numberofhosts reporttotalminutes requests mb %ofwaits %oftotalwaits";
     column.key.is_empty() || GROUPS.split(' ').any(|group| group == column.key)
+}
+
+/// How many columns a line of dashes has; none if it is no such line.
+pub fn columns_of_dashes(line: &str) -> usize {
+    rule(line.trim_end()).map_or(0, |spans| spans.len())
 }
 
 /// Columns, if the line is nothing but dashes, blanks and a title's tildes.

@@ -98,7 +98,7 @@ fn a_report_cut_short_gives_what_it_has_and_says_that_it_is_cut() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/awr/awr_11204.txt");
     let whole = source::read(std::path::Path::new(path)).unwrap();
     let at = whole.text.find("Top 10 Foreground").or_else(|| whole.text.find("Instance Activity"));
-    let cut = source::Source { text: whole.text[..at.unwrap()].to_owned(), notes: Vec::new() };
+    let cut = source::Source { text: whole.text[..at.unwrap()].to_owned(), ..Default::default() };
     let mut report = crate::awr::parse("cut.txt", cut).unwrap();
     report.spans_restart = false;
     let made = profile(vec![part(&report)]).unwrap();

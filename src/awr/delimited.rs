@@ -1,0 +1,248 @@
+//! Tables of a report whose cells are apart by tabs, as in a browser's copy, or by bars, as in
+//! Markdown. Empty cells stand there, or which cell is which is not known.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::number;
+use super::page::{PageTable, ParsedReport, TableColumn, TableRows};
+use super::shape::Layout;
+use super::text::names_report;
+use super::topic::{self, HEAD, Topic};
+
+/// Lines over a table in which its title is looked for.
+const TITLES_MAX: usize = 40;
+
+pub fn page(text: &str, layout: Layout) -> ParsedReport {
+    let mut reader = DelimitedReader::new(text, layout);
+    for line in text.lines() {
+        if !reader.line(line.trim_end_matches('\r')) {
+            break;
+        }
+    }
+    reader.end_block();
+    reader.page
+}
+
+struct DelimitedReader {
+    layout: Layout,
+    page: ParsedReport,
+    /// The lines since the last table.
+    titles: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Where lines such as `|---|---|` stand among the rows: below headings.
+    rules: Vec<usize>,
+    /// Blank cells are in the text: a row that lacks some lost those at its end.
+    keeps_blanks: bool,
+    /// Rows begin and end with a bar.
+    is_framed: bool,
+    is_full: bool,
+}
+
+impl DelimitedReader {
+    fn new(text: &str, layout: Layout) -> Self {
+        let is_blank = |line: &str| line.contains("\t\t") || line.contains("\t \t");
+        let rows = || text.lines().map(str::trim).filter(|line| line.contains('|'));
+        let framed = rows().filter(|line| line.starts_with('|')).count();
+        Self {
+            layout,
+            page: ParsedReport::default(),
+            titles: Vec::new(),
+            rows: Vec::new(),
+            rules: Vec::new(),
+            keeps_blanks: layout == Layout::Bars || text.lines().any(is_blank),
+            is_framed: framed * 2 > rows().count(),
+            is_full: false,
+        }
+    }
+
+    /// False when nothing more is wanted.
+    fn line(&mut self, line: &str) -> bool {
+        let mark = if self.layout == Layout::Tabs { '\t' } else { '|' };
+        if line.contains(mark) {
+            self.row(line, mark);
+        } else {
+            self.end_block();
+            self.title(line);
+        }
+        !self.is_full
+    }
+
+    fn row(&mut self, line: &str, mark: char) {
+        let is_rule = |byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'+');
+        if mark == '|' && line.contains('-') && line.bytes().all(is_rule) {
+            self.rules.push(self.rows.len());
+            return;
+        }
+        let mut line = line;
+        if mark == '|' && self.is_framed {
+            line = line.trim();
+            line = line.strip_prefix('|').unwrap_or(line);
+            line = line.strip_suffix('|').unwrap_or(line);
+        }
+        self.rows.push(line.split(mark).map(|cell| plain(cell).into_owned()).collect());
+    }
+
+    fn title(&mut self, line: &str) {
+        let shown = plain(line.trim_start_matches(['#', ' ', '\t']));
+        if shown.is_empty() {
+            return;
+        }
+        if self.page.heading.is_none() && names_report(&shown) {
+            self.page.heading = Some(shown.to_string());
+            self.titles.clear();
+        }
+        self.page.is_ended |= shown.starts_with("End of Report");
+        if self.titles.len() == TITLES_MAX {
+            self.titles.remove(0);
+        }
+        self.titles.push(shown.into_owned());
+    }
+
+    /// The rows that follow each other, as one table or several.
+    fn end_block(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        let rules = std::mem::take(&mut self.rules);
+        if rows.is_empty() {
+            return;
+        }
+        let heads = match self.layout {
+            Layout::Bars => heads_of_rules(&rows, &rules),
+            _ => heads_of_tabs(&rows),
+        };
+        for (at, head) in heads.iter().enumerate() {
+            let to = heads.get(at + 1).map_or(rows.len(), |next| next.from);
+            let body = rows.get(head.names + 1..to).unwrap_or_default();
+            let Some(names) = rows.get(head.names) else { continue };
+            if !self.table(names, body) {
+                self.is_full = true;
+                return;
+            }
+            self.titles.clear();
+        }
+    }
+
+    fn table(&mut self, names: &[String], body: &[Vec<String>]) -> bool {
+        let mut columns: Vec<TableColumn> =
+            names.iter().map(|name| TableColumn::new("", name)).collect();
+        let Some((topic, title)) = self.topic(&columns) else { return true };
+        let width = columns.len();
+        let mut rows = TableRows::default();
+        if topic.is_labelled() {
+            columns = Vec::new();
+            rows.extend(names.iter().map(String::as_str));
+        }
+        for row in body.iter().filter(|row| row.iter().any(|cell| !cell.is_empty())) {
+            let lacks = width.saturating_sub(row.len());
+            let filled = if self.keeps_blanks { lacks } else { 0 };
+            rows.extend(row.iter().map(String::as_str).chain(std::iter::repeat_n("", filled)));
+        }
+        if rows.is_empty() {
+            return true;
+        }
+        self.page.push_checked(PageTable { topic, title, columns, rows, widths: Vec::new() })
+    }
+
+    /// By the columns, else by the nearest line above that is a title.
+    fn topic(&self, columns: &[TableColumn]) -> Option<(Topic, Arc<str>)> {
+        let keys = || columns.iter().map(|column| column.key.as_str());
+        if let Some(topic) = topic::of_columns(keys()) {
+            return Some((topic, HEAD.into()));
+        }
+        let titled = |title: &String| Some((topic::of_title(title)?, title.as_str().into()));
+        let found = self.titles.iter().rev().find_map(titled);
+        found.or_else(|| {
+            Some((
+                topic::of_body(keys()).filter(|_| self.titles.is_empty())?,
+                topic::UNTITLED.into(),
+            ))
+        })
+    }
+}
+
+/// Where a table begins among the rows, and which of its rows names its columns.
+struct Head {
+    from: usize,
+    names: usize,
+}
+
+/// The row above each line such as `|---|---|`; without one, the first.
+fn heads_of_rules(rows: &[Vec<String>], rules: &[usize]) -> Vec<Head> {
+    let is_blank = |at: usize| rows.get(at).is_none_or(|row| row.iter().all(String::is_empty));
+    let of_rule = |&rule: &usize| {
+        let from = rule.saturating_sub(1);
+        // Converters leave the headings blank if they do not know them as such.
+        let names = if rule == 0 || is_blank(from) { rule } else { from };
+        Head { from, names: below_group(rows, names) }
+    };
+    if rules.is_empty() {
+        return vec![Head { from: 0, names: 0 }];
+    }
+    rules.iter().map(of_rule).collect()
+}
+
+/// Rows without a figure at the begin, or of another width than the rows above.
+fn heads_of_tabs(rows: &[Vec<String>]) -> Vec<Head> {
+    let mut heads: Vec<Head> = Vec::new();
+    let width = |at: usize| rows.get(at).map_or(0, Vec::len);
+    let mut at = 0;
+    while at < rows.len() {
+        let is_first = heads.is_empty();
+        let names = heads.last().map_or(0, |head| head.names);
+        let keys = || rows.get(at).into_iter().flatten().map(|cell| topic::key(cell));
+        let keys: Vec<String> = keys().collect();
+        let is_known = topic::of_columns(keys.iter().map(String::as_str)).is_some();
+        let is_heading = has_no_figure(rows.get(at));
+        if is_first || is_heading && (is_known || width(at) > width(names)) {
+            let names = below_group(rows, at);
+            heads.push(Head { from: at, names });
+            at = names;
+        }
+        at += 1;
+    }
+    heads
+}
+
+/// Headings over several columns have fewer cells than those below, which name the columns.
+fn below_group(rows: &[Vec<String>], at: usize) -> usize {
+    let width = |at: usize| rows.get(at).map_or(0, Vec::len);
+    let is_group = rows.get(at).is_some_and(|row| is_words(row)) && has_no_figure(rows.get(at + 1));
+    if is_group && width(at + 1) > width(at) { at + 1 } else { at }
+}
+
+/// Words alone, and at least two.
+fn has_no_figure(row: Option<&Vec<String>>) -> bool {
+    let shown = |row: &[String]| row.iter().filter(|cell| !cell.is_empty()).count();
+    row.is_some_and(|row| shown(row) > 1 && is_words(row))
+}
+
+/// Cells of which none is a figure.
+fn is_words(row: &[String]) -> bool {
+    let is_figure = |cell: &str| {
+        number::count(cell).is_some()
+            || cell.split_whitespace().next().is_some_and(|word| {
+                word.starts_with(|c: char| c.is_ascii_digit()) && !word.starts_with("1-bk")
+            })
+    };
+    !row.iter().any(|cell| is_figure(cell))
+}
+
+/// A cell or title without the marks of Markdown.
+fn plain(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    // A `*` alone is the cluster in a column of instances.
+    let inner = ["**", "__", "*", "`"].iter().find_map(|mark| {
+        text.strip_prefix(mark)?.strip_suffix(mark).filter(|inner| !inner.is_empty())
+    });
+    let text = inner.unwrap_or(text).trim();
+    let linked = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(')')?.split_once("]("));
+    let text = linked.map_or(text, |(shown, _)| shown);
+    if !text.contains(['\\', '&', '\u{a0}']) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = text.replace("&nbsp;", " ").replace('\u{a0}', " ");
+    for mark in ['_', '*', '#', '<', '>', '-', '[', ']', '(', ')', '.', '+', '`'] {
+        shown = shown.replace(&format!("\\{mark}"), &mark.to_string());
+    }
+    Cow::Owned(shown.trim().to_owned())
+}
