@@ -31,6 +31,7 @@ const RULES: [(PartOfRun, Rule); 56] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
+    (Whole, trust::counters_reset),
     (Whole, trust::data_vanished),
     (Whole, trust::bad_blocks),
     (Whole, trust::io_errors),

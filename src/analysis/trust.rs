@@ -45,6 +45,23 @@ pub(super) fn gaps(run: &Run) -> Judgement {
     .with(json!({ "gaps": run.details.gaps }))
 }
 
+pub(super) fn counters_reset(run: &Run) -> Judgement {
+    let resets = &run.details.counter_resets;
+    if resets.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        "counters-reset",
+        format!(
+            "counters of the database began again within the run, so the figures that rest on them \
+             are unknown: {}",
+            resets.join("; ")
+        ),
+        "Find out who resets the statistics (monitoring, a script), and run it again without that.",
+    )
+    .with(json!({ "resets": resets }))
+}
+
 pub(super) fn data_vanished(run: &Run) -> Judgement {
     let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
     error(

@@ -54,7 +54,7 @@ fn writing_sessions(run: &Run) -> u64 {
 pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     let commits = run.summary.ops.update;
     let Some(syncs) = run.details.io.log_syncs else {
-        return unknown("not-durable", "the database does not count log syncs");
+        return unknown("not-durable", "how often the log was synced is not known");
     };
     let writers = writing_sessions(run);
     let unwaited_pct = |waited: u64| (1.0 - waited as f64 / commits as f64) * 100.0;

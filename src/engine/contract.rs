@@ -105,6 +105,10 @@ pub trait Engine: Send + Sync {
     /// sessions flushed; else they may be without histograms, and are cheap enough for once a second.
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
 
+    /// The counters of a run begin: resets of them until now are forgotten, and a figure that is
+    /// reset from now on is left out of them.
+    fn begin_counting(&self) {}
+
     /// Cumulative counters and waits in full, per endpoint.
     fn snapshot(&self) -> Result<Vec<Counters>> {
         self.read_counters(true)

@@ -541,6 +541,7 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             waits: waits(&totals),
             counters: counters(&totals),
             uncounted: false,
+            forgotten: Vec::new(),
             errors: BTreeMap::new(),
             sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
             petal_cpu_s: Some(totals.seconds * 0.42),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ndjson::{self, LinesFile};
 use super::{RecordError, RecordFolder, Run, Second, SessionLost, WaitRow};
-use crate::stats::counters::{Wait, WaitClass, WaitSource};
+use crate::stats::counters::{Wait, WaitClass, WaitSource, raw_since};
+use crate::stats::delta;
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
@@ -43,6 +44,9 @@ pub struct JournalLine {
     /// The database's counters could not be sampled: `waits` and `counters` are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncounted: bool,
+    /// Names of waits and counters that are unknown from this second on: they began again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<String>,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
     /// Since the line before: of a day's run with many of them, each is written once.
@@ -110,6 +114,12 @@ struct LatestTotals {
 impl LatestTotals {
     /// Keeps what a line tells, and leaves in it what is new.
     fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
+        if !line.uncounted {
+            let waits = self.waits.iter().map(|wait| &wait.name);
+            let waits = waits.filter(|name| line.waits.iter().all(|wait| wait.name != **name));
+            let counters = self.counters.keys().filter(|name| !line.counters.contains_key(*name));
+            line.forgotten = waits.chain(counters).cloned().collect();
+        }
         line.waits.retain(|wait| !self.waits.contains(wait));
         line.counters.retain(|name, count| self.counters.get(name) != Some(count));
         self.take(&line);
@@ -126,6 +136,8 @@ impl LatestTotals {
         if line.uncounted {
             *self = Self::default(); // They are written whole when it is known again.
         }
+        self.waits.retain(|wait| !line.forgotten.contains(&wait.name));
+        self.counters.retain(|name, _| !line.forgotten.contains(name));
         for wait in &line.waits {
             match self.waits.iter_mut().find(|known| known.name == wait.name) {
                 Some(known) => known.clone_from(wait),
@@ -219,18 +231,18 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
 }
 
 fn difference(from: &JournalLine, to: JournalLine) -> Between {
-    let waits = to.waits.into_iter().map(|wait| {
-        let Some(then) = from.waits.iter().find(|then| then.name == wait.name) else { return wait };
-        let waits = wait.waits.zip(then.waits).map(|(now, then)| now.saturating_sub(then));
-        JournalWait { waits, time_ns: wait.time_ns.saturating_sub(then.time_ns), ..wait }
-    });
-    let counters = to.counters.into_iter().map(|(name, count)| {
-        let then = from.counters.get(&name).copied().unwrap_or(0);
-        (name, count.saturating_sub(then))
+    let waits = to.waits.into_iter().filter_map(|wait| {
+        let then = from.waits.iter().find(|then| then.name == wait.name);
+        let Some(then) = then else { return Some(wait) };
+        let waits = match wait.waits.zip(then.waits) {
+            Some((now, then)) => Some(delta(then, now)?),
+            None => None,
+        };
+        Some(JournalWait { waits, time_ns: delta(then.time_ns, wait.time_ns)?, ..wait })
     });
     Between {
         waits: waits.collect(),
-        counters: counters.collect(),
+        counters: raw_since(&to.counters, &from.counters),
         petal_cpu_s: to.petal_cpu_s.zip(from.petal_cpu_s).map(|(now, then)| now - then),
         db_time_s: to.db_time_s - from.db_time_s,
         think_time_s: to.think_time_s - from.think_time_s,

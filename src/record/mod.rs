@@ -351,6 +351,10 @@ pub struct Details {
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
+    /// Counters of the database that began again in the run, a sentence each: what they count is
+    /// unknown from then on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counter_resets: Vec<String>,
     /// Blocks that were not what was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
     /// True when there was no whole run.json and this was rebuilt from the journal.

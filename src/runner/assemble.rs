@@ -52,6 +52,7 @@ pub struct RunMeasurements {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
+    pub counter_resets: Vec<String>,
     /// The database's own report of the run.
     pub server_reports: Vec<SeenReport>,
     pub bad_blocks: Vec<String>,
@@ -193,6 +194,7 @@ fn details(
         data_vanished: measured.data_vanished.clone(),
         plan_after: measured.plan_after.clone(),
         gaps: std::mem::take(&mut measured.gaps),
+        counter_resets: std::mem::take(&mut measured.counter_resets),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
         ops_not_as_asked: Some(measured.totals.ops_not_as_asked),

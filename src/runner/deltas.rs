@@ -1,6 +1,8 @@
 //! Deltas of the database's counters since the opening snapshot, for as long as the counters can be
 //! trusted.
 
+use std::collections::BTreeSet;
+
 use crate::engine::Result;
 use crate::stats::counters::{Counters, IoCounts};
 
@@ -9,14 +11,16 @@ pub struct Deltas {
     opening: Vec<Counters>,
     /// The newest counters of each endpoint.
     latest: Vec<IoCounts>,
-    /// A counter fell: from then on none of them belongs to this run alone.
-    is_reset: bool,
+    /// The reason why all counters of a server began again: from then on none of them belongs to
+    /// this run alone.
+    restarted: Option<String>,
+    resets: BTreeSet<String>,
 }
 
 impl Deltas {
     pub fn new(opening: &[Counters]) -> Self {
         let latest = opening.iter().map(|counters| counters.io).collect();
-        Self { opening: opening.to_vec(), latest, is_reset: false }
+        Self { opening: opening.to_vec(), latest, restarted: None, resets: BTreeSet::new() }
     }
 
     /// What happened since the opening snapshot, or why that is not known.
@@ -32,30 +36,32 @@ impl Deltas {
                 of(old).map(|new| new.io).ok_or_else(gone)
             })
             .collect::<Result<_, _>>()?;
-        self.is_reset |= self.latest.iter().zip(&ios).any(|(then, now)| fell(then, now));
-        if self.is_reset {
-            return Err(
-                "its counters fell: it started anew, or somebody reset its statistics".to_owned()
-            );
+        let fell = self.latest.iter().zip(&ios).any(|(then, now)| fell(then, now));
+        let restarted = now.iter().find_map(|new| new.restarted.clone());
+        if self.restarted.is_none() && (fell || restarted.is_some()) {
+            let unknown = || "it started again, or somebody reset its statistics".to_owned();
+            self.restarted = Some(restarted.unwrap_or_else(unknown));
+        }
+        if let Some(why) = &self.restarted {
+            return Err(format!("its counters fell: {why}"));
         }
         // A counter that is missing this time is compared with its value of the time before.
-        self.latest = self.latest.iter().zip(&ios).map(|(then, now)| newest(then, now)).collect();
+        self.latest = self.latest.iter().zip(&ios).map(|(then, now)| now.or(then)).collect();
+        self.resets.extend(now.iter().flat_map(|new| new.resets.iter().cloned()));
         Ok(Counters::each_since(&now, &self.opening))
     }
-}
 
-/// Counters of a server only rise. A position in the log may go back a little after a crash.
-fn fell(then: &IoCounts, now: &IoCounts) -> bool {
-    let pairs = [(then.logical_reads, now.logical_reads), (then.commits, now.commits)];
-    pairs.into_iter().any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
-}
-
-fn newest(then: &IoCounts, now: &IoCounts) -> IoCounts {
-    IoCounts {
-        logical_reads: now.logical_reads.or(then.logical_reads),
-        commits: now.commits.or(then.commits),
-        ..*now
+    /// Counters that began again in the run, each with the reason.
+    pub fn resets(&self) -> &BTreeSet<String> {
+        &self.resets
     }
+}
+
+/// True if a count fell: those of a server only rise. A position in the log may go back a little
+/// after a crash.
+fn fell(then: &IoCounts, now: &IoCounts) -> bool {
+    let [then, now] = [then, now].map(|io| IoCounts { redo_bytes: None, ..*io }.each());
+    then.into_iter().zip(now).any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
 }
 
 #[cfg(test)]

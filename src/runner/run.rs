@@ -122,6 +122,7 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<RunOpening, RunError> {
     job.check_interrupted()?;
     job.start.wait_for_snapshot(job, prepared)?;
     let report_gaps = server_report::begin(job);
+    job.engine.begin_counting();
     let opening = job.snapshot()?;
     Ok((opening, hooks.into_iter().collect(), report_gaps))
 }
@@ -482,6 +483,7 @@ fn close<'scope, 'env>(
     let all_ended = job.start.wait_for_others(job, bounds.deadline);
     let (counters, counted_until) = sampler.close_counters(job.snapshot());
     gaps.append(&mut sampler.gaps);
+    let counter_resets = sampler.counter_resets();
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
@@ -539,6 +541,7 @@ fn close<'scope, 'env>(
         last_done_ns: ends.iter().map(|end| end.0).max(),
         backlog: ends.iter().map(|end| end.1).sum(),
         gaps,
+        counter_resets,
         server_reports,
         bad_blocks,
     }

@@ -5,7 +5,7 @@
 //! batches, the second is harvested and written.
 
 use std::array;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::record::journal::{Journal, JournalLine, JournalWait};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts};
+use crate::stats::delta;
 use crate::stats::os::OsSample;
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::Hot;
@@ -72,6 +73,8 @@ pub struct Sampler<'a> {
     pub timeline: Vec<Second>,
     /// Reasons why something could not be kept, each once.
     pub gaps: Vec<String>,
+    /// Counters that began again in the run, and when this was seen.
+    resets: BTreeMap<String, f64>,
 }
 
 /// What a sampler works on and writes to.
@@ -125,6 +128,7 @@ impl<'a> Sampler<'a> {
             steady: SteadyWindow::default(),
             timeline: Vec::new(),
             gaps: Vec::new(),
+            resets: BTreeMap::new(),
         }
     }
 
@@ -179,6 +183,7 @@ impl<'a> Sampler<'a> {
         });
         let sampled = self.deltas.take(sampled);
         let at_s = self.parts.trigger.elapsed().as_secs_f64();
+        self.note_resets(at_s);
         let counters = match sampled {
             Ok(counters) => {
                 self.latest = Counters::sum(&counters);
@@ -209,6 +214,12 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    fn note_resets(&mut self, at_s: f64) {
+        for why in self.deltas.resets() {
+            self.resets.entry(why.clone()).or_insert(at_s);
+        }
+    }
+
     /// Counters sampled near a second's end belong to the seconds that petal counted.
     fn keep_counted(&mut self, at_s: f64, counters: Arc<Vec<Counters>>) {
         let second = at_s.round();
@@ -223,7 +234,9 @@ impl<'a> Sampler<'a> {
         &mut self,
         closing: Result<Vec<Counters>>,
     ) -> (Option<Vec<Counters>>, Option<CountedUntil>) {
-        let why = match self.deltas.take(closing) {
+        let taken = self.deltas.take(closing);
+        self.note_resets(self.parts.trigger.elapsed().as_secs_f64());
+        let why = match taken {
             Ok(counters) => return (Some(counters), None),
             Err(why) => why,
         };
@@ -276,7 +289,7 @@ impl<'a> Sampler<'a> {
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
         row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
         [row.checkpoints, row.vacuums, row.log_switches] =
-            array::from_fn(|at| Some(to.ended[at]?.saturating_sub(from.ended[at]?)));
+            array::from_fn(|at| delta(from.ended[at]?, to.ended[at]?));
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
             row.cpu = interval.cpu().filter(|_| self.parts.local);
@@ -334,6 +347,7 @@ impl<'a> Sampler<'a> {
             petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
+            ..JournalLine::default()
         };
         if let Err(error) = journal.second(line) {
             self.gap(format!("the journal is kept only so far: {error}"));
@@ -344,6 +358,12 @@ impl<'a> Sampler<'a> {
     fn petal_cpu_s(&self) -> Option<f64> {
         let last = self.marks.back()?.os.as_ref()?;
         last.since(self.first.os.as_ref()?).petal_cpu_s()
+    }
+
+    /// Counters that began again in the run, a sentence each.
+    pub fn counter_resets(&self) -> Vec<String> {
+        let resets = self.resets.iter();
+        resets.map(|(why, at_s)| format!("{why} (seen at second {at_s:.0})")).collect()
     }
 
     /// Hands over what was kept of the operating system.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Latencies;
+use super::{delta, deltas};
 
 /// Cumulative counters of one endpoint since some moment in the past.
 #[derive(Debug, Clone, Default)]
@@ -18,29 +19,33 @@ pub struct Counters {
     pub files: Vec<FileCounts>,
     /// The database's own names, kept as they are.
     pub raw: BTreeMap<String, u64>,
+    /// Counters that began again since the run began, and why this is known. They are left out of
+    /// the figures above.
+    pub resets: Vec<String>,
+    /// The reason why all of its counters began again, such as a restart.
+    pub restarted: Option<String>,
 }
 
 impl Counters {
     /// What happened between `earlier` and this snapshot of the same endpoint. A wait that is new
-    /// here counts from nothing.
+    /// here counts from nothing; a figure that fell is unknown.
     pub fn since(&self, earlier: &Self) -> Self {
         let wait = |wait: &Wait| {
             let old = earlier.waits.iter().find(|old| old.name == wait.name);
-            old.map_or_else(|| wait.clone(), |old| wait.since(old))
+            old.map_or_else(|| Some(wait.clone()), |old| wait.since(old))
         };
         let file = |file: &FileCounts| {
             let old = earlier.files.iter().find(|old| old.kind == file.kind);
-            old.map_or(*file, |old| file.with(old, u64::saturating_sub))
-        };
-        let raw = |(name, value): (&String, &u64)| {
-            (name.clone(), value.saturating_sub(earlier.raw.get(name).copied().unwrap_or(0)))
+            old.map_or(Some(*file), |old| deltas(|minus| file.with(old, minus)))
         };
         Self {
             endpoint: self.endpoint.clone(),
             io: self.io.since(&earlier.io),
-            waits: self.waits.iter().map(wait).collect(),
-            files: self.files.iter().map(file).collect(),
-            raw: self.raw.iter().map(raw).collect(),
+            waits: self.waits.iter().filter_map(wait).collect(),
+            files: self.files.iter().filter_map(file).collect(),
+            raw: raw_since(&self.raw, &earlier.raw),
+            resets: self.resets.clone(),
+            restarted: self.restarted.clone(),
         }
     }
 
@@ -92,6 +97,30 @@ impl Counters {
     }
 }
 
+/// The rise of each counter by its name. One that the engine names and that is new counts from
+/// nothing; one that fell is left out.
+pub fn raw_since(
+    now: &BTreeMap<String, u64>,
+    earlier: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    if earlier.is_empty() {
+        return now.clone();
+    }
+    let rise = |(name, &now): (&String, &u64)| {
+        let common = CommonCounter::ALL.into_iter().find(|counter| counter.name() == name);
+        let rise = match (earlier.get(name), common) {
+            // A level may fall: it then rose by nothing.
+            (Some(&then), Some(level)) if level.is_level() => Some(now.saturating_sub(then)),
+            (Some(&then), _) => delta(then, now),
+            // These are there from the first look on, unless they were unknown then.
+            (None, Some(_)) => None,
+            (None, None) => Some(now),
+        };
+        Some((name.clone(), rise?))
+    };
+    now.iter().filter_map(rise).collect()
+}
+
 macro_rules! io_counts {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
         /// The figures that every engine answers for, where it can: cumulative, per endpoint.
@@ -106,9 +135,15 @@ macro_rules! io_counts {
                 [$(self.$field),+]
             }
 
-            /// This minus `earlier`, field by field; unknown on either side stays unknown.
+            /// This minus `earlier`, field by field. A field that is unknown on either side, or
+            /// fell, is unknown.
             pub fn since(&self, earlier: &Self) -> Self {
-                Self { $($field: self.$field.zip(earlier.$field).map(|(now, then)| now.saturating_sub(then))),+ }
+                Self { $($field: self.$field.zip(earlier.$field).and_then(|(now, then)| delta(then, now))),+ }
+            }
+
+            /// Each field that is unknown here as it is in `other`.
+            pub fn or(&self, other: &Self) -> Self {
+                Self { $($field: self.$field.or(other.$field)),+ }
             }
 
             /// The sum; a figure known on one side only is unknown in the sum.
@@ -151,8 +186,15 @@ macro_rules! common_counters {
         pub enum CommonCounter { $($(#[$doc])* $counter),+ }
 
         impl CommonCounter {
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$counter),+];
+
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$counter => $name),+ }
+            }
+
+            /// True if it says how things stand, and may fall without a reset.
+            pub const fn is_level(self) -> bool {
+                matches!(self, Self::LogBytesMax | Self::UnpurgedTransactions)
             }
         }
     };
@@ -247,17 +289,22 @@ impl Wait {
         Self { name, class, source, waits, time_ns, latencies: None }
     }
 
-    fn since(&self, old: &Self) -> Self {
-        Self {
-            waits: self.waits.zip(old.waits).map(|(now, then)| now.saturating_sub(then)),
-            time_ns: self.time_ns.saturating_sub(old.time_ns),
+    /// None if its count or its time fell.
+    fn since(&self, old: &Self) -> Option<Self> {
+        let waits = match self.waits.zip(old.waits) {
+            Some((now, then)) => Some(delta(then, now)?),
+            None => None,
+        };
+        Some(Self {
+            waits,
+            time_ns: delta(old.time_ns, self.time_ns)?,
             latencies: match (&self.latencies, &old.latencies) {
-                (Some(now), Some(then)) => Some(now.since(then)),
+                (Some(now), Some(then)) => now.since(then),
                 (now, None) if old.is_nothing() => now.clone(),
                 _ => None,
             },
             ..self.clone()
-        }
+        })
     }
 
     fn add(&mut self, other: &Self) {
@@ -343,6 +390,31 @@ mod tests {
         assert_eq!(later.since(&known).commits, Some(4));
         assert_eq!(later.since(&known).redo_bytes, None);
         assert_eq!(later.plus(&IoCounts::default()).commits, None);
+    }
+
+    #[test]
+    fn a_counter_that_fell_is_unknown_and_not_zero() {
+        let raw = |all: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            all.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect()
+        };
+        let of = |reads: u64, waits: u64, all: &[(&str, u64)]| Counters {
+            io: IoCounts { logical_reads: Some(reads), ..IoCounts::default() },
+            raw: raw(all),
+            files: vec![FileCounts { kind: "main", read_bytes: reads, ..FileCounts::default() }],
+            ..endpoint(waits, true)
+        };
+        let then = of(100, 5, &[("fell", 9), ("rose", 1), ("transactions_not_purged", 7)]);
+        let now = of(
+            30,
+            3,
+            &[("fell", 2), ("rose", 4), ("new", 6), ("vacuums", 8), ("transactions_not_purged", 5)],
+        );
+        let since = now.since(&then);
+        assert_eq!(since.io.logical_reads, None);
+        assert!(since.waits.is_empty() && since.files.is_empty());
+        // A common counter that was unknown at the begin has no rise; a level may fall.
+        let expected = [("rose", 3), ("new", 6), ("transactions_not_purged", 0)];
+        assert_eq!(since.raw, raw(&expected));
     }
 
     /// Waits of 1 ms each; timed one by one, or only counted.

@@ -53,18 +53,18 @@ impl Latencies {
         self.saturated += other.saturated;
     }
 
-    /// What was recorded since `earlier`, an older state of this same histogram.
-    pub fn since(&self, earlier: &Self) -> Self {
+    /// What was recorded since `earlier`, an older state of this same histogram. None if it is not
+    /// one: a bucket fell.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
         let mut difference = self.clone();
-        let subtracted = difference.buckets.subtract(&earlier.buckets);
-        debug_assert!(subtracted.is_ok(), "a cumulative histogram never shrinks");
-        difference.total_ns = self.total_ns.saturating_sub(earlier.total_ns);
-        difference.saturated = self.saturated.saturating_sub(earlier.saturated);
+        difference.buckets.subtract(&earlier.buckets).ok()?;
+        difference.total_ns = super::delta(earlier.total_ns, self.total_ns)?;
+        difference.saturated = super::delta(earlier.saturated, self.saturated)?;
         // The exact maximum of an interval is not known from two totals: the bucket's is.
         if earlier.count() > 0 {
             difference.max_ns = difference.buckets.max().min(self.max_ns);
         }
-        difference
+        Some(difference)
     }
 
     pub fn clear(&mut self) {
@@ -242,7 +242,7 @@ mod tests {
             let before = filled(&a);
             let mut after = before.clone();
             after.add(&filled(&b));
-            let interval = after.since(&before);
+            let interval = after.since(&before).unwrap();
             prop_assert_eq!(interval.count(), b.len() as u64);
             prop_assert_eq!(interval.total_ns(), b.iter().sum::<u64>());
         }

@@ -19,6 +19,24 @@ macro_rules! field_by_field {
 }
 pub(crate) use field_by_field;
 
+/// The rise of a cumulative counter. `None` if it fell: it began again, and what it counted in
+/// between is unknown.
+pub fn delta(then: u64, now: u64) -> Option<u64> {
+    now.checked_sub(then)
+}
+
+/// Counts less their earlier values, as `with` combines both. `None` if one of them fell.
+pub(crate) fn deltas<T>(with: impl FnOnce(&dyn Fn(u64, u64) -> u64) -> T) -> Option<T> {
+    let has_fallen = std::cell::Cell::new(false);
+    let difference = with(&|now, then| {
+        delta(then, now).unwrap_or_else(|| {
+            has_fallen.set(true);
+            0
+        })
+    });
+    (!has_fallen.get()).then_some(difference)
+}
+
 pub mod blocked;
 pub mod cgroup;
 pub mod clock;

@@ -76,6 +76,10 @@ fn interval(earlier: &WorkSnapshot, later: &WorkSnapshot) -> Result<ProfileInter
             .counts
             .iter()
             .any(|(figure, value)| then.counts.get(figure).is_some_and(|before| before > value));
+        let fell = fell
+            || now.times.iter().any(|(figure, (count, ns))| {
+                then.times.get(figure).is_some_and(|then| then.0 > *count || then.1 > *ns)
+            });
         if fell || then.counted_since != now.counted_since {
             let what = "started anew, or its statistics were reset: no figures";
             return Err(format!("{} {what}", now.endpoint));
@@ -97,8 +101,8 @@ fn interval(earlier: &WorkSnapshot, later: &WorkSnapshot) -> Result<ProfileInter
             let (Some(then), Some(now)) = (then.times.get(&figure), now.times.get(&figure)) else {
                 continue;
             };
-            sums.0 += now.0.saturating_sub(then.0);
-            sums.1 += now.1.saturating_sub(then.1);
+            sums.0 += now.0 - then.0;
+            sums.1 += now.1 - then.1;
         }
         if sums.0 > 0 {
             interval.latency_us.insert(figure, sums.1 as f64 / 1e3 / sums.0 as f64);
@@ -150,6 +154,15 @@ mod tests {
         );
         assert_eq!(part.intervals.len(), 1);
         assert!(part.input.notes.iter().any(|note| note.ends_with("gone")));
+    }
+
+    #[test]
+    fn times_that_fell_are_a_gap_and_no_latency_of_zero() {
+        let mut truncated = look(10.0, 3000, "x");
+        let times = truncated.work.as_mut().unwrap()[0].times.values_mut();
+        times.for_each(|time| *time = (10, 50_000));
+        let part = part("db", &[look(0.0, 1000, "x"), truncated]);
+        assert!(part.intervals.is_empty(), "{:?}", part.intervals);
     }
 
     #[test]

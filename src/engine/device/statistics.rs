@@ -82,6 +82,7 @@ impl Statistics {
             files: files(&totals),
             waits: self.0.waits(&totals, latencies),
             raw: self.0.counts(),
+            ..Counters::default()
         }
     }
 }

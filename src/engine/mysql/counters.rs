@@ -9,6 +9,7 @@ use super::errors::AtServer as _;
 use super::storage::StorageCounters;
 use super::storage_engines;
 use crate::engine::Result;
+use crate::engine::server::reset_watch::ResetWatch;
 use crate::stats::counters::Counters;
 
 pub struct CounterReader {
@@ -21,6 +22,7 @@ struct ReaderState {
     client: Option<Client>,
     /// Kept when the connection is lost.
     counters: Option<Box<dyn StorageCounters>>,
+    resets: ResetWatch,
 }
 
 impl CounterReader {
@@ -32,7 +34,7 @@ impl CounterReader {
     pub fn read(&self) -> Result<Counters> {
         let server = self.endpoint.name.as_str();
         let doing = "reading counters";
-        let ReaderState { client, counters } = &mut *self.state.lock();
+        let ReaderState { client, counters, resets } = &mut *self.state.lock();
         let client = match client.take().filter(|client| !client.is_closed()) {
             Some(connected) => client.insert(connected),
             None => client.insert(self.endpoint.connect_to_look()?),
@@ -44,14 +46,26 @@ impl CounterReader {
                 counters.insert(storage.counters(client).at(server, doing)?)
             }
         };
-        let counted = counters.read(client).at(server, doing)?;
+        let counted = counters.read(client, resets).at(server, doing)?;
         Ok(Counters {
             endpoint: server.to_owned(),
             io: counted.io,
             waits: counted.waits,
             files: Vec::new(),
             raw: counted.raw,
+            resets: resets.resets().iter().map(|why| format!("{server}: {why}")).collect(),
+            restarted: resets.restarted(),
         })
+    }
+
+    /// Forgets resets of the server's counters until now: a run begins.
+    pub fn begin_counting(&self) {
+        self.state.lock().resets.begin();
+    }
+
+    /// How often counters were seen to begin again.
+    pub fn resets_seen(&self) -> u64 {
+        self.state.lock().resets.seen()
     }
 
     /// Lets the connection go, as before a load of hours.

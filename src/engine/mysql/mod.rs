@@ -240,8 +240,22 @@ impl Engine for Mysql {
         self.counters.iter().map(CounterReader::read).collect()
     }
 
+    fn begin_counting(&self) {
+        self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
     fn server_work(&self) -> Result<Vec<ServerWork>> {
-        Ok(self.snapshot()?.iter().map(server_work::of_counters).collect())
+        let mut all = self.snapshot()?;
+        if all.iter().any(|counters| !counters.resets.is_empty()) {
+            // The next interval begins with counters that are whole.
+            self.begin_counting();
+            all = self.snapshot()?;
+        }
+        let work = all.iter().zip(&self.counters).map(|(counters, reader)| ServerWork {
+            counted_since: format!("reset {}", reader.resets_seen()),
+            ..server_work::of_counters(counters)
+        });
+        Ok(work.collect())
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {

@@ -2,6 +2,7 @@
 //! reads.
 
 use crate::stats::counters::Counters;
+use crate::stats::delta;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::innodb::counters::{LOG_EVENT, READ_EVENT};
@@ -23,7 +24,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         block_bytes: bytes.and_then(|(bytes, pages)| u32::try_from(bytes / pages).ok()),
         ..ServerWork::default()
     };
-    let single = pages.map(|pages| pages.saturating_sub(ahead.unwrap_or(0)));
+    let single = pages.and_then(|pages| delta(ahead.unwrap_or(0), pages));
     let source = "Innodb_pages_read less Innodb_buffer_pool_read_ahead";
     work.count(WorkCount::SingleBlockReads, single, source);
     work.count(WorkCount::MultiBlockReadBlocks, ahead, READ_AHEAD);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::client::{Client, Error};
 use super::row_group::RowGroup;
 use super::settling::Settling;
+use crate::engine::server::reset_watch::{ResetWatch, SERVER};
 use crate::engine::{Placement, Result};
 use crate::stats::counters::{IoCounts, Wait};
 use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting};
@@ -31,7 +32,50 @@ pub struct StorageSnapshot {
 
 /// Reads counters, and keeps what it must know of the snapshot before.
 pub trait StorageCounters: Send {
-    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error>;
+    /// Counters that `resets` knows to have begun again are left out.
+    fn read(
+        &mut self,
+        client: &mut Client,
+        resets: &mut ResetWatch,
+    ) -> Result<StorageSnapshot, Error>;
+}
+
+const UPTIME: &str = "Uptime";
+/// Seconds since somebody flushed the status.
+const SINCE_FLUSH: &str = "Uptime_since_flush_status";
+/// Counts by kind of file stand under such names for a [`ResetWatch`].
+pub const FILE_COUNTS: &str = "performance_schema";
+
+/// The group of counters that begin again together: those of a storage engine, of
+/// performance_schema, or of the server's own status.
+fn group_of(name: &str) -> &str {
+    let begin =
+        |prefix: &str| name.get(..prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(prefix));
+    match name {
+        UPTIME => SERVER,
+        _ if begin("Innodb_") => "InnoDB's status",
+        _ if begin("Rocksdb_") => "RocksDB's statistics",
+        _ if begin(FILE_COUNTS) => FILE_COUNTS,
+        _ => "the server's status",
+    }
+}
+
+/// Compares counters with those of the look before, and leaves out what began again. `others` are
+/// counters that stand nowhere else.
+pub fn without_resets(
+    raw: &mut BTreeMap<String, u64>,
+    others: impl IntoIterator<Item = (String, u64)>,
+    resets: &mut ResetWatch,
+) {
+    let mut counts = raw.clone();
+    counts.extend(others);
+    let since_flush = counts.remove(SINCE_FLUSH);
+    // Both are by one clock, read once: their difference changes only with a FLUSH STATUS.
+    let flushed = counts.get(UPTIME).zip(since_flush).map(|(uptime, since)| uptime.abs_diff(since));
+    let stamp = |at| (group_of("").to_owned(), format!("second {at} of its uptime"));
+    resets.look(&counts, flushed.map(stamp).into_iter().collect(), group_of);
+    raw.retain(|name, _| ![UPTIME, SINCE_FLUSH].contains(&name.as_str()));
+    raw.retain(|name, _| !resets.is_lost(group_of(name)));
 }
 
 /// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.

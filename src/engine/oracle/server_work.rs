@@ -2,6 +2,7 @@
 //! reads.
 
 use crate::stats::counters::Counters;
+use crate::stats::delta;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
@@ -26,7 +27,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         raw(MULTI),
         "V$SYSSTAT: physical read total multi block requests",
     );
-    let blocks = raw("physical reads").zip(single).map(|(all, single)| all.saturating_sub(single));
+    let blocks = raw("physical reads").zip(single).and_then(|(all, single)| delta(single, all));
     let source = "V$SYSSTAT: physical reads, less db file sequential read";
     work.count(WorkCount::MultiBlockReadBlocks, blocks, source);
     work.count(WorkCount::BlockWrites, raw("physical writes"), "V$SYSSTAT: physical writes");

@@ -12,8 +12,10 @@ use super::client::Client;
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
 use super::waits::Waits;
+use crate::engine::server::reset_watch::{ResetWatch, SERVER};
 use crate::engine::{EngineError, Result};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
+use crate::stats::delta;
 
 /// How long the statistics collector of 14 and before may take to show what sessions reported.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
@@ -53,6 +55,7 @@ struct ReaderState {
     standby: Option<(bool, bool)>,
     /// Checkpoints that were seen to end; two between two looks count as one.
     checkpoints_ended: u64,
+    resets: ResetWatch,
 }
 
 /// The connection with its question, which is asked once a second, prepared.
@@ -100,6 +103,9 @@ impl CounterReader {
         state.checkpoint = seen;
         let mut raw = flatten(&json);
         let checkpoints = state.checkpoints_ended;
+        state.resets.look(&raw, stamps(&json), group_of);
+        raw.retain(|name, _| !state.resets.is_lost(group_of(name)));
+        let (resets, restarted) = (state.resets.resets(), state.resets.restarted());
         drop(state);
         raw.extend(common_counters(&raw, checkpoints));
         raw.remove("tables.vacuums");
@@ -119,7 +125,13 @@ impl CounterReader {
         raw.insert("petal_wait_samples".to_owned(), seen.samples);
         raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
         let endpoint = self.endpoint.name.clone();
-        Ok(Counters { endpoint, io, waits: all, raw, ..Counters::default() })
+        let resets = resets.into_iter().map(|why| format!("{endpoint}: {why}")).collect();
+        Ok(Counters { endpoint, io, waits: all, raw, resets, restarted, ..Counters::default() })
+    }
+
+    /// Forgets resets of the server's statistics until now: a run begins.
+    pub fn begin_counting(&self) {
+        self.state.lock().resets.begin();
     }
 
     /// Tells of a standby that became a primary since it was first asked.
@@ -187,7 +199,8 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
     let get = |name: &str| raw.get(name).copied();
     let database = |name: &str| get(&format!("pg_stat_database.{name}"));
     let own = own_blocks(raw);
-    let rest = |all: Option<u64>, own: Option<u64>| Some(all?.saturating_sub(own?));
+    // Less than petal's own share means that the two were reported at different times.
+    let rest = |all: Option<u64>, own: Option<u64>| delta(own?, all?);
     let visited = database("blks_hit").zip(database("blks_read")).map(|(hit, read)| hit + read);
     let changed: Option<u64> =
         ["tup_inserted", "tup_updated", "tup_deleted"].into_iter().map(database).sum();
@@ -256,8 +269,8 @@ fn sql(version: u32) -> String {
                 )
             });
             format!(
-                "SELECT {bytes}pg_catalog.sum(reads) AS reads, pg_catalog.sum(read_time) AS \
-                read_time, \
+                "SELECT pg_catalog.max(stats_reset) AS stats_reset, {bytes}pg_catalog.sum(reads) AS reads, \
+                 pg_catalog.sum(read_time) AS read_time, \
                  pg_catalog.sum(writes) AS writes, pg_catalog.sum(write_time) AS write_time, \
                  pg_catalog.sum(extends) AS extends, \
                  pg_catalog.sum(fsyncs) AS fsyncs, pg_catalog.sum(fsync_time) AS fsync_time, \
@@ -290,6 +303,25 @@ fn sql(version: u32) -> String {
         })
         .collect();
     include_str!("sql/counters.sql").replace("{views}", &views.join("\n    "))
+}
+
+/// When the counters of each group began, as the views say.
+fn stamps(json: &Value) -> BTreeMap<String, String> {
+    let stamp = |(view, columns): (&String, &Value)| {
+        let stamp = columns.get("stats_reset")?.as_str()?;
+        Some((group_of(view).to_owned(), stamp.to_owned()))
+    };
+    json.as_object().into_iter().flatten().filter_map(stamp).collect()
+}
+
+/// The view whose reset begins a counter again: those of tables begin again with the database's.
+fn group_of(name: &str) -> &str {
+    match name.split('.').next().unwrap_or(name) {
+        "tables" | "cf1" | "cf2" => "pg_stat_database",
+        "pg_stat_io_wal" => "pg_stat_io",
+        "server" => SERVER,
+        view => view,
+    }
 }
 
 /// `view.column`, numbers only; times, which the server gives in milliseconds, in microseconds.
@@ -429,6 +461,23 @@ mod tests {
         assert_eq!(raw["pg_stat_database.blks_read"], 7);
         assert_eq!(raw["pg_stat_database.blk_read_time_us"], 1500);
         assert_eq!(raw.len(), 2);
+    }
+
+    #[test]
+    fn each_view_says_when_its_counters_began() {
+        let json = serde_json::json!({
+            "pg_stat_wal": {"wal_sync": 7, "stats_reset": "2026-11-25T10:00:00+00:00"},
+            "pg_stat_database": {"blks_read": 7, "stats_reset": null},
+            "server": {"stats_reset": "2026-11-01T10:00:00+00:00"},
+        });
+        let groups: Vec<String> = stamps(&json).into_keys().collect();
+        assert_eq!(groups, ["pg_stat_wal", SERVER]);
+        assert_eq!(group_of("cf1.heap_blks_read"), "pg_stat_database");
+        for version in [130_000, 140_000, 150_000, 160_000, 170_000, 180_000] {
+            let (sql, views) = (sql(version), ["pg_stat_io'", "pg_stat_io_wal'"]);
+            let of_io = views.into_iter().filter(|view| sql.contains(view)).count();
+            assert_eq!(sql.matches("pg_catalog.max(stats_reset)").count(), of_io, "{version}");
+        }
     }
 
     #[test]

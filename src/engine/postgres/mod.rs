@@ -280,6 +280,10 @@ impl Engine for Postgres {
         Ok(Box::new(PostgresSession::connect(&self.shared, &self.servers.all[at], primary, seat)?))
     }
 
+    fn begin_counting(&self) {
+        self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let block_bytes = self.block_bytes()?;
         let read = |reader: &CounterReader| {

@@ -28,6 +28,10 @@ const LOOK: &str = "SELECT pg_catalog.current_setting('block_size')::int,
     (SELECT pg_catalog.sum(blks_read)::bigint FROM pg_catalog.pg_stat_database),
     (SELECT (pg_catalog.sum(blk_read_time) * 1000)::bigint FROM pg_catalog.pg_stat_database)";
 
+/// When the counters of the views began that only some versions have.
+const RESETS: [(u32, &str); 3] =
+    [(140_000, "pg_stat_wal"), (160_000, "pg_stat_io"), (170_000, "pg_stat_checkpointer")];
+
 const WRITTEN: &str = "SELECT buffers_checkpoint + buffers_clean + buffers_backend \
     FROM pg_catalog.pg_stat_bgwriter";
 const IO: &str = "SELECT
@@ -59,6 +63,13 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
         counted_since: row.get(2),
         ..ServerWork::default()
     };
+    for (_, view) in RESETS.into_iter().filter(|(from, _)| version >= *from) {
+        let sql = format!(
+            "SELECT coalesce(pg_catalog.max(stats_reset)::pg_catalog.text, '') FROM pg_catalog.{view}"
+        );
+        let began: String = client.ask_value(doing, &sql, &[])?;
+        work.counted_since.push_str(&format!(" {began}"));
+    }
     if is_standby {
         let why = "it is a standby: these are the primary's";
         work.gap(WorkCount::Commits, why);

@@ -11,7 +11,7 @@
 //! - `endpoint`: what connections to one server share, and how long they wait; `servers`: which
 //!   there are
 //! - `per_schema`: what a session prepared for each schema
-//! - `clock`: how a server's clock differs
+//! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
 //!   the shape of a row
 //!
@@ -29,6 +29,7 @@ pub mod liveness;
 pub mod loader;
 pub mod meta_table;
 pub mod per_schema;
+pub mod reset_watch;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;

@@ -147,6 +147,7 @@ impl Statistics {
             waits: self.stats.waits(&totals, latencies),
             files: files(&totals),
             raw: self.raw(&totals),
+            ..Counters::default()
         }
     }
 

@@ -106,17 +106,17 @@ impl Cpus {
     }
 
     pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, CpuTicks::plus)
+        self.with(other, |ours, theirs| Some(ours.plus(theirs)))
     }
 
     /// Both ticks of each processor as one; processors come and go.
-    fn with(&self, other: &Self, combine: fn(&CpuTicks, &CpuTicks) -> CpuTicks) -> Self {
+    fn with(&self, other: &Self, combine: fn(&CpuTicks, &CpuTicks) -> Option<CpuTicks>) -> Self {
         let both = |ours: Option<CpuTicks>, theirs: Option<CpuTicks>| {
-            ours.zip(theirs).map(|(ours, theirs)| combine(&ours, &theirs))
+            ours.zip(theirs).and_then(|(ours, theirs)| combine(&ours, &theirs))
         };
         let each = self.each.iter().filter_map(|(number, ours)| {
             let (_, theirs) = other.each.iter().find(|(known, _)| known == number)?;
-            Some((*number, combine(ours, theirs)))
+            Some((*number, combine(ours, theirs)?))
         });
         let allowed = both(self.allowed, other.allowed);
         Self::new(both(self.host, other.host), allowed, each.collect())
@@ -136,8 +136,12 @@ crate::stats::field_by_field! {
 }
 
 impl CpuTicks {
-    pub fn since(&self, earlier: &Self) -> Self {
-        self.with(earlier, u64::saturating_sub)
+    /// None if a count fell, as stolen time may after a machine's move to another host. The kernel
+    /// lets idle time and waits for I/O fall by some ticks (proc_stat(5)): these then rose by
+    /// nothing.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let (idle, iowait) = (self.idle.max(earlier.idle), self.iowait.max(earlier.iowait));
+        crate::stats::deltas(|minus| Self { idle, iowait, ..*self }.with(earlier, minus))
     }
 
     pub fn all(&self) -> u64 {
@@ -245,6 +249,18 @@ mod tests {
         assert_eq!(own.len() as u32, rustix::thread::sched_getaffinity(None).unwrap().count());
     }
 
+    #[test]
+    fn ticks_that_fell_are_unknown_but_for_those_that_the_kernel_lets_fall() {
+        let then = CpuTicks::from([50; 8]);
+        let since = |now: CpuTicks| now.since(&then);
+        let resting = CpuTicks { idle: 48, iowait: 40, user: 60, ..then };
+        let counted = CpuTicks { user: 10, ..CpuTicks::from([0; 8]) };
+        assert_eq!(since(resting), Some(counted));
+        for fallen in [CpuTicks { steal: 2, ..then }, CpuTicks { user: 0, ..then }] {
+            assert_eq!(since(fallen), None);
+        }
+    }
+
     proptest! {
         #[test]
         fn shares_add_up_to_a_hundred(a in prop::array::uniform8(0u64..1 << 40), b in prop::array::uniform8(0u64..1 << 20)) {
@@ -252,7 +268,7 @@ mod tests {
             let later: [u64; 8] = std::array::from_fn(|i| a[i] + b[i]);
             let (then, now) = (line(a), line(later));
             let (then, now) = (ticks(&then).unwrap().1, ticks(&now).unwrap().1);
-            match now.since(&then).share() {
+            match now.since(&then).unwrap().share() {
                 Some(s) => {
                     prop_assert!((s.user + s.system + s.iowait + s.idle + s.steal - 100.0).abs() < 1e-6);
                     prop_assert!((s.busy() - s.user - s.system - s.steal).abs() < 1e-6);

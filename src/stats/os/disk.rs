@@ -34,12 +34,6 @@ crate::stats::field_by_field! {
     busy_ms
 }
 
-impl DeviceCounts {
-    pub fn since(&self, earlier: &Self) -> Self {
-        self.with(earlier, u64::saturating_sub)
-    }
-}
-
 /// One device: cumulative, or over an interval; `in_flight` is that at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
@@ -72,9 +66,10 @@ impl DeviceUse {
         }
     }
 
-    /// None where its counters began anew in between.
+    /// None if its counters began again in between, or one of them fell.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        (self.anew == earlier.anew).then(|| self.with(earlier, u64::saturating_sub))
+        let goes_on = self.anew == earlier.anew;
+        goes_on.then(|| crate::stats::deltas(|minus| self.with(earlier, minus))).flatten()
     }
 
     /// `in_flight` becomes the larger one.
@@ -283,10 +278,13 @@ mod tests {
         let found = tree.find(&["/data", "/log"], &[("/data", (253, 0)), ("/log", (253, 1))]);
         let probe = Probe::new(&found);
         let before = probe.sample();
+        let members = std::fs::read_to_string(tree.roots().proc.join("diskstats")).unwrap();
         let line = |minor: u32, reads: u64| {
             format!(" 253 {minor} dm-{minor} {reads} 0 800 9 10 0 80 2 4 2 2 0 0 0 0 0 0\n")
         };
-        tree.write("proc/diskstats", &(line(0, 120) + &line(1, 8)));
+        let members = members.lines().filter(|line| !line.contains(" dm-"));
+        let members: String = members.map(|line| format!("{line}\n")).collect();
+        tree.write("proc/diskstats", &(members + &line(0, 120) + &line(1, 8)));
         let after = probe.sample();
         let counts = after.since(&before).device().unwrap();
         assert_eq!((counts.read_requests, counts.read_ms), (101, 14));

@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{StorageCounters, StorageSnapshot, status};
+use super::super::storage::{
+    FILE_COUNTS, StorageCounters, StorageSnapshot, status, without_resets,
+};
+use crate::engine::server::reset_watch::ResetWatch;
 use crate::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
+use crate::stats::delta;
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
 pub const READ_EVENT: &str = "innodb_data_file read";
@@ -30,7 +34,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits', 'Binlog_group_commits',
 'wsrep_local_commits', 'wsrep_local_cert_failures', 'wsrep_local_bf_aborts',
 'wsrep_flow_control_paused_ns', 'wsrep_flow_control_recv', 'wsrep_received_bytes',
-'wsrep_replicated_bytes')";
+'wsrep_replicated_bytes', 'Uptime', 'Uptime_since_flush_status')";
 
 /// Calls and times in picoseconds, by kind of file.
 const FILES: &str = "\
@@ -108,8 +112,8 @@ struct CheckpointCycles {
 impl CheckpointCycles {
     fn look(&mut self, log: u64, checkpoint: u64, log_bytes: Option<u64>) {
         let begun_at = *self.begun_at.get_or_insert(log);
-        let age = log.saturating_sub(checkpoint);
-        self.is_forced |= log_bytes.is_some_and(|bytes| age >= bytes / 4 * 3);
+        let is_far = |bytes| log >= checkpoint.saturating_add(bytes / 4 * 3);
+        self.is_forced |= log_bytes.is_some_and(is_far);
         if checkpoint >= begun_at && log > begun_at {
             self.begun_at = Some(log);
             self.ended += 1;
@@ -119,11 +123,23 @@ impl CheckpointCycles {
 }
 
 impl StorageCounters for InnodbCounters {
-    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error> {
+    fn read(
+        &mut self,
+        client: &mut Client,
+        resets: &mut ResetWatch,
+    ) -> Result<StorageSnapshot, Error> {
         let mut raw = status(client, STATUS)?;
+        let history = raw.remove(HISTORY);
+        let mut files: Vec<FileEvents> = match self.is_timed {
+            true => client.query(FILES)?,
+            false => Vec::new(),
+        };
+        without_resets(&mut raw, files.iter().flat_map(file_counts), resets);
+        if resets.is_lost(FILE_COUNTS) {
+            files.clear();
+        }
         let mut waits = status_waits(&raw);
-        if self.is_timed {
-            let files: Vec<FileEvents> = client.query(FILES)?;
+        if !files.is_empty() {
             waits.extend(files.iter().flat_map(file_waits));
             if let Some(syncs) = log_syncs(&raw, &files) {
                 raw.insert(LOG_SYNCS.to_owned(), syncs);
@@ -144,7 +160,7 @@ impl StorageCounters for InnodbCounters {
         }
         let doublewrite =
             raw.get("Innodb_dblwr_pages_written").map(|pages| pages * self.page_bytes);
-        let history = raw.remove(HISTORY).or_else(|| history_length(client));
+        let history = history.or_else(|| history_length(client));
         for (counter, value) in [
             (CommonCounter::UnpurgedTransactions, history),
             (CommonCounter::DoublewriteBytes, doublewrite),
@@ -161,7 +177,7 @@ impl StorageCounters for InnodbCounters {
 fn log_syncs(raw: &BTreeMap<String, u64>, files: &[FileEvents]) -> Option<u64> {
     let all = raw.get("Innodb_data_fsyncs").filter(|_| !raw.contains_key(LOG_SYNCS))?;
     let data = files.iter().find(|file| file.0.ends_with("innodb_data_file"))?;
-    Some(all.saturating_sub(data.5))
+    delta(data.5, *all)
 }
 
 fn either(raw: &BTreeMap<String, u64>, one: &str, other: &str) -> Option<u64> {
@@ -209,6 +225,15 @@ fn status_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
 
 /// A kind of file: its name, and count and time of reads, writes and all else (syncs).
 type FileEvents = (String, u64, u64, u64, u64, u64, u64);
+
+/// The counts and times of a kind of file by names of their own.
+fn file_counts(file: &FileEvents) -> Vec<(String, u64)> {
+    let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
+    let columns = [("reads", reads), ("read_ps", read_ps), ("writes", writes)].into_iter();
+    let columns =
+        columns.chain([("write_ps", write_ps), ("others", others), ("other_ps", other_ps)]);
+    columns.map(|(column, count)| (format!("{FILE_COUNTS}.{name}.{column}"), *count)).collect()
+}
 
 fn file_waits(file: &FileEvents) -> Vec<Wait> {
     let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{StorageCounters, StorageSnapshot, status};
+use super::super::storage::{StorageCounters, StorageSnapshot, status, without_resets};
+use crate::engine::server::reset_watch::ResetWatch;
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
@@ -32,7 +33,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Rocksdb_stall_total_stops', 'Rocksdb_row_lock_wait_timeouts', 'Rocksdb_row_lock_deadlocks',
 'Rocksdb_snapshot_conflict_errors', 'Rocksdb_rows_read', 'Rocksdb_rows_updated', 'Handler_commit',
 'Handler_update', 'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits',
-'Binlog_group_commits')";
+'Binlog_group_commits', 'Uptime', 'Uptime_since_flush_status')";
 
 /// Work of statements in all sessions whose level was 2 at least; times from level 3 on.
 const PERF_CONTEXT: &str = "\
@@ -53,12 +54,17 @@ pub fn perf_context_level(client: &mut Client) -> u64 {
 }
 
 impl StorageCounters for RocksdbCounters {
-    fn read(&mut self, client: &mut Client) -> Result<StorageSnapshot, Error> {
+    fn read(
+        &mut self,
+        client: &mut Client,
+        resets: &mut ResetWatch,
+    ) -> Result<StorageSnapshot, Error> {
         let mut raw = status(client, STATUS)?;
         let level = perf_context_level(client);
         if level >= COUNTS {
             raw.extend(client.query::<(String, u64)>(PERF_CONTEXT)?);
         }
+        without_resets(&mut raw, [], resets);
         for (counter, from) in [
             (CommonCounter::StatementBytesWritten, "Rocksdb_bytes_written"),
             (CommonCounter::FilesRuledOut, "Rocksdb_bloom_filter_useful"),

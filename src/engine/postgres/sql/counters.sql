@@ -4,8 +4,10 @@ SELECT pg_catalog.json_build_object(
     {views}
     'pg_stat_database', (SELECT pg_catalog.row_to_json(v) FROM (
         SELECT blks_read, blks_hit, xact_commit, xact_rollback, deadlocks, conflicts, temp_bytes,
-               blk_read_time, blk_write_time, tup_inserted, tup_updated, tup_deleted
+               blk_read_time, blk_write_time, tup_inserted, tup_updated, tup_deleted, stats_reset
         FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database()) AS v),
+    'server', (SELECT pg_catalog.row_to_json(v) FROM (
+        SELECT pg_catalog.pg_postmaster_start_time() AS stats_reset) AS v),
     'tables', (SELECT pg_catalog.row_to_json(v) FROM (
         SELECT coalesce(pg_catalog.sum(n_tup_upd), 0) AS n_tup_upd,
                coalesce(pg_catalog.sum(n_tup_hot_upd), 0) AS n_tup_hot_upd,
