@@ -27,7 +27,7 @@ use PartOfRun::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(PartOfRun, Rule); 56] = [
+const RULES: [(PartOfRun, Rule); 57] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
@@ -36,6 +36,7 @@ const RULES: [(PartOfRun, Rule); 56] = [
     (Whole, trust::bad_blocks),
     (Whole, trust::io_errors),
     (Whole, trust::rows_missing),
+    (Whole, trust::latencies_unknown),
     (Whole, trust::lost_sessions),
     (Whole, trust::suspended),
     (Whole, trust::short_run),

@@ -141,6 +141,23 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
     }))
 }
 
+pub(super) fn latencies_unknown(run: &Run) -> Judgement {
+    let all = run.summary.ops.total;
+    match run.details.ops_untimed {
+        Some(untimed @ 1..) => warning(
+            "latencies-unknown",
+            format!(
+                "the latency of {untimed} of {all} operations is unknown: the clock of the \
+                 database's host was set while they ran, or the database did not say when they \
+                 ended. They are in no latency figure, and their DB time is by petal's clock"
+            ),
+            "Keep that clock from being set (let NTP slew it), or use LOOP=client, which petal times.",
+        )
+        .with(json!({ "operations": all, "untimed": untimed })),
+        _ => Judgement::Clear,
+    }
+}
+
 pub(super) fn lost_sessions(run: &Run) -> Judgement {
     let lost = &run.summary.sessions_lost;
     let Some(first) = lost.first() else { return Judgement::Clear };

@@ -299,7 +299,10 @@ pub struct Outcomes {
 pub struct Outcome {
     /// Index into the batch.
     pub operation: u32,
-    pub latency_ns: u64,
+    /// None if the clock that timed it was set meanwhile, or its begin or end is unknown.
+    pub latency_ns: Option<u64>,
+    /// Time of the session: the latency, or else by petal's own clock.
+    pub busy_ns: u64,
     /// Its end, in nanoseconds since the trigger.
     pub end_ns: u64,
     /// Rows as the database answered: counted or updated.
@@ -317,14 +320,16 @@ impl Outcome {
         rows: u64,
         error: Option<Box<str>>,
     ) -> Self {
-        let latency_ns = (end - begin).as_nanos() as u64;
-        Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
+        let busy_ns = (end - begin).as_nanos() as u64;
+        let (latency_ns, end_ns) = (Some(busy_ns), stop.since_trigger_ns(end));
+        Self { operation, latency_ns, busy_ns, end_ns, rows, error }
     }
 
     /// The first operation of a call that failed as a whole stands for all of it, with its time.
     pub fn of_failed_call(operation: usize, [begin_ns, end_ns]: [u64; 2], code: Box<str>) -> Self {
-        let latency_ns = end_ns - begin_ns;
-        Self { operation: operation as u32, latency_ns, end_ns, rows: 0, error: Some(code) }
+        let (operation, busy_ns) = (operation as u32, end_ns - begin_ns);
+        let (latency_ns, error) = (Some(busy_ns), Some(code));
+        Self { operation, latency_ns, busy_ns, end_ns, rows: 0, error }
     }
 }
 

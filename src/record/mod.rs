@@ -366,6 +366,9 @@ pub struct Details {
     /// Operations that visited other than the rows asked of them. None in records made before petal
     /// counted them.
     pub ops_not_as_asked: Option<u64>,
+    /// Operations whose latency is unknown, so that they are in no latency figure. None in records
+    /// made before petal counted them.
+    pub ops_untimed: Option<u64>,
     /// With RATE: operations that were due and not begun when the run ended.
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.

@@ -197,6 +197,7 @@ fn details(
         counter_resets: std::mem::take(&mut measured.counter_resets),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
+        ops_untimed: Some(measured.totals.ops_untimed),
         ops_not_as_asked: Some(measured.totals.ops_not_as_asked),
         backlog: job.workload.rates.as_ref().map(|_| measured.backlog),
         timeline: std::mem::take(&mut measured.timeline),

@@ -123,13 +123,14 @@ impl<'a> SessionLedger<'a> {
     ) {
         let (called_ns, now_ns) =
             (stop.since_trigger_ns(called), stop.since_trigger_ns(Instant::now()));
-        let all_ns: u64 = ended.iter().map(|outcome| outcome.latency_ns).sum();
+        let all_ns: u64 = ended.iter().map(|outcome| outcome.busy_ns).sum();
         // Operations that overlap, or a server's clock that was set: only the call's own bounds hold.
-        let is_loose = all_ns > now_ns.saturating_sub(called_ns);
+        let is_loose = all_ns > now_ns.saturating_sub(called_ns)
+            || ended.iter().any(|outcome| outcome.latency_ns.is_none());
         let mut before_ns = called_ns;
         for outcome in ended {
-            let begin_ns = before_ns.min(outcome.end_ns.saturating_sub(outcome.latency_ns));
-            before_ns += outcome.latency_ns;
+            let begin_ns = before_ns.min(outcome.end_ns.saturating_sub(outcome.busy_ns));
+            before_ns += outcome.busy_ns;
             let Some(operation) = batch.get(outcome.operation as usize) else { continue };
             let is_acknowledged = operation.kind == Kind::Update
                 && outcome.error.is_none()

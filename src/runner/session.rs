@@ -193,6 +193,7 @@ impl SessionLoop<'_> {
             EndedOperation {
                 kind: operation.kind,
                 latency_ns: outcome.latency_ns,
+                busy_ns: outcome.busy_ns,
                 response_ns: operation
                     .due
                     .map(|due| outcome.end_ns.saturating_sub(due.as_nanos() as u64)),
@@ -305,7 +306,8 @@ mod tests {
             for (operation, asked) in batch.iter().enumerate().take(begun - leaves) {
                 done.ended.push(Outcome {
                     operation: operation as u32,
-                    latency_ns: 1000,
+                    latency_ns: Some(1000),
+                    busy_ns: 1000,
                     end_ns: stop.since_trigger_ns(Instant::now()),
                     rows: u64::from(asked.rows),
                     error: None,
@@ -368,7 +370,8 @@ mod tests {
             self.batches += 1;
             let outcome = |operation| Outcome {
                 operation,
-                latency_ns: 1000,
+                latency_ns: Some(1000),
+                busy_ns: 1000,
                 end_ns: self.batches * FLUSH_EVERY_NS,
                 rows: 1,
                 error: None,
@@ -424,7 +427,8 @@ mod tests {
             }
             let outcome = |operation| Outcome {
                 operation,
-                latency_ns: 1000,
+                latency_ns: Some(1000),
+                busy_ns: 1000,
                 end_ns: batch.stop.since_trigger_ns(Instant::now()),
                 rows: 1,
                 error: None,

@@ -19,7 +19,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Debug, Clone, Copy)]
 pub struct EndedOperation<'a> {
     pub kind: Kind,
-    pub latency_ns: u64,
+    /// None if it is unknown.
+    pub latency_ns: Option<u64>,
+    /// Time of the session: the latency, or else by petal's own clock.
+    pub busy_ns: u64,
     /// With RATE: from the intended start to the end.
     pub response_ns: Option<u64>,
     pub end_ns: u64,
@@ -49,13 +52,15 @@ pub struct Tally {
     pub rows_asked: [u64; Kind::ALL.len()],
     /// Operations in `ops` that visited fewer or more rows than they were to.
     pub ops_not_as_asked: u64,
+    /// Operations in `ops` whose latency is unknown: they are in no histogram.
+    pub ops_untimed: u64,
     pub cut: u64,
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
     pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
     /// Service times of operations that were sent to hot data, by [`Hot::index`].
     pub hot: [Option<Box<Latencies>>; Hot::ALL.len()],
-    /// Sum of all operations' latencies, failed and cut ones included, and of what was under way
+    /// Sum of all operations' times, failed and cut ones included, and of what was under way
     /// when a session was lost: DB time.
     pub busy_ns: u64,
     /// Slept in think time.
@@ -64,7 +69,7 @@ pub struct Tally {
 
 impl Tally {
     pub fn record(&mut self, ended: EndedOperation<'_>) {
-        self.busy_ns += ended.latency_ns;
+        self.busy_ns += ended.busy_ns;
         match ended.result {
             EndedAs::Done => {
                 let kind = ended.kind.index();
@@ -72,10 +77,14 @@ impl Tally {
                 self.rows[kind] += ended.rows;
                 self.rows_asked[kind] += ended.rows_asked;
                 self.ops_not_as_asked += u64::from(ended.rows != ended.rows_asked);
-                self.service[kind].get_or_insert_default().record(ended.latency_ns);
+                let Some(latency_ns) = ended.latency_ns else {
+                    self.ops_untimed += 1;
+                    return;
+                };
+                self.service[kind].get_or_insert_default().record(latency_ns);
                 for (is_hot, latencies) in ended.hot.into_iter().zip(&mut self.hot) {
                     if is_hot {
-                        latencies.get_or_insert_default().record(ended.latency_ns);
+                        latencies.get_or_insert_default().record(latency_ns);
                     }
                 }
                 if let Some(response_ns) = ended.response_ns {
@@ -103,6 +112,7 @@ impl Tally {
         }
         self.cut += other.cut;
         self.ops_not_as_asked += other.ops_not_as_asked;
+        self.ops_untimed += other.ops_untimed;
         self.busy_ns += other.busy_ns;
         self.think_ns += other.think_ns;
         for (code, count) in &other.errors {
@@ -222,7 +232,8 @@ mod tests {
         let hot = [end_ns.is_multiple_of(2), false];
         EndedOperation {
             kind,
-            latency_ns: 5,
+            latency_ns: Some(5),
+            busy_ns: 5,
             response_ns: None,
             end_ns,
             rows,
@@ -273,6 +284,19 @@ mod tests {
         sum.add(&tally);
         assert_eq!((sum.rows, sum.rows_asked), ([12, 0, 0], [12, 0, 0]));
         assert_eq!(sum.ops_not_as_asked, 4);
+    }
+
+    #[test]
+    fn an_unknown_latency_is_counted_and_in_no_histogram() {
+        let mut tally = Tally::default();
+        tally.record(EndedOperation { latency_ns: None, response_ns: Some(1), ..done(2) });
+        tally.record(done(2));
+        let mut sum = tally.clone();
+        sum.add(&tally);
+        assert_eq!((sum.ops_total(), sum.ops_untimed, sum.busy_ns), (4, 2, 20));
+        let counted = |part: &Option<Box<Latencies>>| part.as_ref().map_or(0, |all| all.count());
+        assert_eq!((counted(&sum.service[0]), counted(&sum.hot[0])), (2, 2));
+        assert_eq!(counted(&sum.response[0]), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::schema::{self, SET_RANGES, VISITED};
 use super::session_server::{ServerLoop, check_clock};
 use super::work::Work;
 use crate::engine::Result;
-use crate::engine::server::batch_loop::{BatchPart, Executed, keys};
+use crate::engine::server::batch_loop::{BatchPart, Executed, keys, latency_ns};
 use crate::engine::server::failure::Failure;
 use crate::engine::server::liveness::TimeoutPolicy;
 use crate::engine::server::per_schema::SchemaWork as _;
@@ -149,18 +149,17 @@ fn by_key(operations: &[Operation]) -> Vec<usize> {
 }
 
 /// The outcome of each operation, if it visited all of its rows. It begins when the one before it in the
-/// order of keys has ended, and takes no time where its last row is missing.
+/// order of keys has ended. If its last row is missing, its end is unknown, and so is the begin of the
+/// next one.
 fn executed(operations: &[Operation], by_key: &[usize], sent: &[LastRow]) -> Vec<Executed> {
-    let all = |one: &Operation| Executed { latency_ns: 0, rows: one.rows.into(), failure: None };
+    let all = |one: &Operation| Executed { latency_ns: None, rows: one.rows.into(), failure: None };
     let mut executed: Vec<Executed> = operations.iter().map(all).collect();
-    let (mut sent, mut begin_us) = (sent.iter().peekable(), 0);
+    let (mut sent, mut begin_us) = (sent.iter().peekable(), Some(0));
     for &at in by_key {
-        if let Some(&(_, _, end_us, _)) = sent.next_if(|row| row.0 == operations[at].last()) {
-            // A clock that was set back gives 0.
-            let end_us = end_us.max(0).cast_unsigned();
-            executed[at].latency_ns = end_us.saturating_sub(begin_us) * 1000;
-            begin_us = end_us.max(begin_us);
-        }
+        let last = sent.next_if(|row| row.0 == operations[at].last());
+        let end_us = last.map(|&(_, _, end_us, _)| end_us);
+        executed[at].latency_ns = latency_ns(begin_us, end_us);
+        begin_us = end_us;
     }
     executed
 }
@@ -193,12 +192,12 @@ mod tests {
         let all = selects(&[(20, 2), (1, 2), (40, 2), (30, 2)]);
         let sent = [(2, 2, 130, true), (21, 4, 190, true), (41, 8, 200, true)];
         let executed = executed(&all, &by_key(&all), &sent);
-        // The last row of one is missing.
-        let us: Vec<_> = executed.iter().map(|one| one.latency_ns / 1000).collect();
-        assert_eq!(us, [60, 130, 10, 0]);
+        // The last row of one is missing: its end is unknown, and when the next one began.
+        let us: Vec<_> = executed.iter().map(|one| one.latency_ns.map(|ns| ns / 1000)).collect();
+        assert_eq!(us, [Some(60), Some(130), None, None]);
         // The server's clock was set back.
-        let sent = [(2, 2, -1_999_000, true), (21, 4, 190, true)];
+        let sent = [(2, 2, -1_999_000, true), (21, 4, -1_998_810, true)];
         let executed = super::executed(&all, &by_key(&all), &sent);
-        assert_eq!((executed[1].latency_ns, executed[0].latency_ns), (0, 190_000));
+        assert_eq!((executed[1].latency_ns, executed[0].latency_ns), (None, Some(190_000)));
     }
 }

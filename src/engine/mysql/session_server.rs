@@ -12,7 +12,7 @@ use super::errors::AtServer as _;
 use super::schema::{self, ROUTINE_COMMENT};
 use super::work::{CLUSTER_CONFLICT, Work};
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, timed,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns, timed,
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
@@ -121,7 +121,7 @@ fn remains(
     // A cluster may end the call at the statement after the one that lost, which did nothing then.
     let is_known = work.is_node && executed.last().is_some_and(|last| last.failure.is_some());
     if !is_known && executed.len() < operations.len() {
-        executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(failure) });
+        executed.push(Executed { latency_ns: None, rows: 0, failure: Some(failure) });
     }
     Ok(executed)
 }
@@ -129,12 +129,12 @@ fn remains(
 /// What the routine returned: ends and errors.
 fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
     let mut errors = errors.lines().filter_map(Noted::parse).peekable();
-    let mut begin_us = 0;
+    let mut begin_us = Some(0);
     let ends = ends.split_ascii_whitespace().map(RoutineEnd::parse);
     let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
         let noted = errors.next_if(|error| error.at == at);
-        let latency_ns = ended.end_us.saturating_sub(begin_us) * 1000;
-        begin_us = ended.end_us.max(begin_us);
+        let latency_ns = latency_ns(begin_us, ended.end_us);
+        begin_us = ended.end_us;
         let rows = ended.rows.unwrap_or_else(|| expected(operation));
         let failure = noted.map(|noted| work.noted(&noted));
         // A cluster may roll an UPDATE back without an error in the routine.
@@ -155,7 +155,8 @@ fn expected(operation: &Operation) -> u64 {
 
 /// `microseconds` or `microseconds/rows`.
 struct RoutineEnd {
-    end_us: u64,
+    /// Below 0 if the server's clock was set back; None if it cannot be read.
+    end_us: Option<i64>,
     rows: Option<u64>,
 }
 
@@ -165,8 +166,7 @@ impl RoutineEnd {
             Some((end, rows)) => (end, rows.parse().ok()),
             None => (text, None),
         };
-        // A clock that was set back gives 0.
-        Self { end_us: end.parse().unwrap_or(0), rows }
+        Self { end_us: end.parse().ok(), rows }
     }
 }
 

@@ -127,8 +127,8 @@ impl ServerLoop {
 /// What the block returned.
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
-    /// Microseconds and rows of each operation that ended.
-    ended: Vec<(u64, u64)>,
+    /// Microseconds and rows of each operation that ended. None if the clock was set back in it.
+    ended: Vec<(Option<u64>, u64)>,
     /// Errors that the block noted, with their positions from 0.
     failed: Vec<(usize, LinkError)>,
 }
@@ -137,12 +137,11 @@ impl Answer {
     fn read(row: &Row, total: usize) -> Result<Self, LinkError> {
         let odd =
             || LinkError::odd(format!("the loop in the database answered oddly: {}", cell(row, 0)));
-        let ended: Option<Vec<(u64, u64)>> = cell(row, 0)
+        let ended: Option<Vec<(Option<u64>, u64)>> = cell(row, 0)
             .split_terminator(';')
             .map(|one| {
                 let (micros, rows) = one.split_once(',')?;
-                // A clock that was set back is no latency.
-                let micros = micros.parse::<i64>().ok()?.max(0).cast_unsigned();
+                let micros = u64::try_from(micros.parse::<i64>().ok()?).ok();
                 Some((micros, rows.parse().ok()?))
             })
             .collect();
@@ -154,7 +153,7 @@ impl Answer {
     fn executed(&self, work: &Work) -> Vec<Executed> {
         let mut failed = self.failed.iter().peekable();
         let ended = self.ended.iter().enumerate().map(|(at, &(micros, rows))| Executed {
-            latency_ns: micros * 1000,
+            latency_ns: micros.and_then(|micros| micros.checked_mul(1000)),
             rows,
             failure: failed.next_if(|noted| noted.0 == at).map(|(_, error)| work.failure(error)),
         });
@@ -183,7 +182,7 @@ mod tests {
     fn answers_are_read() {
         let errors = "2 -60 ORA-00060: deadlock detected\n";
         let answer = Answer::read(&row("120,64;-5,0;7,1;", Some(errors)), 3).unwrap();
-        assert_eq!(answer.ended, [(120, 64), (0, 0), (7, 1)]);
+        assert_eq!(answer.ended, [(Some(120), 64), (None, 0), (Some(7), 1)]);
         assert_eq!(answer.failed[0].0, 1);
         assert_eq!(answer.failed[0].1.name(), "ORA-00060");
         assert_eq!(Answer::read(&vec![None, None], 3).unwrap(), Answer::default());

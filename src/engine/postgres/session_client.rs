@@ -94,7 +94,7 @@ impl LoopWork for Work {
         let ended = ended.map_err(|error| self.failure(&error))?;
         let mut begin = ended.first().map(|&(started, ..)| started);
         let executed = ended.into_iter().map(|(_, end, rows)| {
-            let latency_ns = begin.replace(end).map_or(0, |begin| end.since_ns(begin));
+            let latency_ns = begin.replace(end).and_then(|begin| end.since_ns(begin));
             Executed { latency_ns, rows, failure: None }
         });
         Ok(executed.collect())

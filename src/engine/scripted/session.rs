@@ -87,7 +87,14 @@ impl ScriptedSession {
                 self.clock_ns += latency_ns;
                 let rows = u64::from(operation.rows);
                 let end_ns = self.clock_ns;
-                Outcome { operation: index, latency_ns, end_ns, rows, error: None }
+                Outcome {
+                    operation: index,
+                    latency_ns: Some(latency_ns),
+                    busy_ns: latency_ns,
+                    end_ns,
+                    rows,
+                    error: None,
+                }
             }
             ScriptedData::Files(_) => {
                 let begin = Instant::now();
@@ -100,7 +107,7 @@ impl ScriptedSession {
             }
         };
         self.unflushed.reads += outcome.rows;
-        self.unflushed.read_ns = outcome.latency_ns / outcome.rows.max(1);
+        self.unflushed.read_ns = outcome.busy_ns / outcome.rows.max(1);
         if operation.kind == Kind::Update {
             self.unflushed.writes += outcome.rows;
             self.unflushed.commits += 1;
@@ -157,7 +164,8 @@ impl Session for ScriptedSession {
             };
             done.ended.push(Outcome {
                 operation: index,
-                latency_ns: 0,
+                latency_ns: None,
+                busy_ns: 0,
                 end_ns: self.clock_ns,
                 rows: 0,
                 error: Some(code.into()),

@@ -2,6 +2,8 @@
 //! operation and no round trip between them. LOOP=set uses it too, with another split.
 //!
 //! The server's clock measures how long an operation took; its end is counted back from the return.
+//! That clock may be set meanwhile. Operations that together took longer than the whole call by
+//! petal's clock, or no time at all in a long one, have no latency.
 
 use std::time::{Duration, Instant};
 
@@ -33,10 +35,18 @@ pub struct BatchPart<'a> {
     from: usize,
 }
 
+/// From so much more than the call's own time on, a server's clock was set: it may run a little
+/// faster than petal's.
+const CLOCK_SLACK: f64 = 0.01;
+/// Clocks tick at least so often: one that stood still for longer is frozen.
+const TICK_NS_MAX: u64 = 20_000_000;
+const NS_PER_US: u64 = 1000;
+
 /// One operation that a call executed.
 #[derive(Debug)]
 pub struct Executed {
-    pub latency_ns: u64,
+    /// None if it is unknown.
+    pub latency_ns: Option<u64>,
     pub rows: u64,
     pub failure: Option<Failure>,
 }
@@ -72,11 +82,17 @@ pub fn selects_or_one(most: usize) -> impl Fn(&[Operation]) -> (u32, usize) {
 pub fn timed(execute: impl FnOnce() -> Result<u64, Failure>) -> Executed {
     let begin = Instant::now();
     let result = execute();
-    let latency_ns = begin.elapsed().as_nanos() as u64;
+    let latency_ns = Some(begin.elapsed().as_nanos() as u64);
     match result {
         Ok(rows) => Executed { latency_ns, rows, failure: None },
         Err(failure) => Executed { latency_ns, rows: 0, failure: Some(failure) },
     }
+}
+
+/// Nanoseconds between two moments of a server's clock, in microseconds. None if one of them is
+/// unknown, or the clock was set back.
+pub fn latency_ns(begin_us: Option<i64>, end_us: Option<i64>) -> Option<u64> {
+    u64::try_from(end_us?.checked_sub(begin_us?)?).ok()?.checked_mul(NS_PER_US)
 }
 
 /// `position code text`, as routines note an error; positions from 1 there, from 0 here.
@@ -139,14 +155,21 @@ fn next_part<'a>(split: &Split<'_>, batch: &'a [Operation], from: usize) -> Opti
 /// Adds what ended to the outcomes; how many operations these are.
 fn fold(
     part: &BatchPart<'_>,
-    executed: Vec<Executed>,
+    mut executed: Vec<Executed>,
     [called_ns, returned_ns]: [u64; 2],
     done: &mut Outcomes,
 ) -> Result<usize, SessionError> {
     let ended = executed.len();
-    let mut later_ns: u64 = executed.iter().map(|one| one.latency_ns).sum();
+    let span_ns = returned_ns - called_ns;
+    forget_impossible(&mut executed, span_ns);
+    let known_ns: u64 = executed.iter().filter_map(|one| one.latency_ns).sum();
+    let untimed = executed.iter().filter(|one| one.latency_ns.is_none()).count() as u64;
+    let left_ns = span_ns.checked_sub(known_ns).unwrap_or_default();
+    let share_ns = left_ns.checked_div(untimed).unwrap_or_default();
+    let mut later_ns = known_ns + share_ns * untimed;
     for (one, at) in executed.into_iter().zip(part.from..) {
-        later_ns -= one.latency_ns;
+        let busy_ns = one.latency_ns.unwrap_or(share_ns);
+        later_ns -= busy_ns;
         let error = match one.failure {
             None => None,
             Some(Failure::Counted(code)) => Some(code),
@@ -155,6 +178,7 @@ fn fold(
         done.ended.push(Outcome {
             operation: at as u32,
             latency_ns: one.latency_ns,
+            busy_ns,
             // Two clocks may differ: nothing ended before it was asked for.
             end_ns: returned_ns.saturating_sub(later_ns).max(called_ns),
             rows: one.rows,
@@ -162,6 +186,20 @@ fn fold(
         });
     }
     Ok(ended)
+}
+
+/// Forgets latencies that a call of this length cannot have had: those that are longer, all of them
+/// if they are longer together, or if the clock stood still.
+fn forget_impossible(executed: &mut [Executed], span_ns: u64) {
+    let rounding_ns = executed.len() as u64 * NS_PER_US;
+    let most_ns = span_ns + (span_ns as f64 * CLOCK_SLACK) as u64 + rounding_ns;
+    for one in executed.iter_mut() {
+        one.latency_ns = one.latency_ns.filter(|&latency_ns| latency_ns <= most_ns);
+    }
+    let known_ns: u64 = executed.iter().filter_map(|one| one.latency_ns).sum();
+    if known_ns > most_ns || known_ns == 0 && span_ns > TICK_NS_MAX {
+        executed.iter_mut().for_each(|one| one.latency_ns = None);
+    }
 }
 
 /// A budget as routines take it, in microseconds.
@@ -194,7 +232,7 @@ mod tests {
     }
 
     fn executed(latency_ns: u64) -> Executed {
-        Executed { latency_ns, rows: 1, failure: None }
+        Executed { latency_ns: Some(latency_ns), rows: 1, failure: None }
     }
 
     #[test]
@@ -266,10 +304,90 @@ mod tests {
         let batch = batch(&[1, 1, 1]);
         let part = next_part(&by_schema(1), &batch, 0).unwrap();
         let mut done = Outcomes::default();
-        let all = vec![executed(500), executed(30), executed(20)];
+        // A little more than the call, as a clock that runs faster may count.
+        let all = vec![executed(30), executed(12), executed(20)];
         assert_eq!(fold(&part, all, [960, 1000], &mut done).unwrap(), 3);
         let ends: Vec<u64> = done.ended.iter().map(|one| one.end_ns).collect();
-        assert_eq!(ends, [960, 980, 1000]);
+        assert_eq!(ends, [968, 980, 1000]);
+    }
+
+    /// What a server's clock does in a call, beside going on.
+    #[derive(Debug, Clone, Copy)]
+    enum Clock {
+        Goes,
+        StepsBy(i64),
+        IsZeroed,
+        Freezes,
+    }
+
+    /// The outcomes of a call whose operations took so many microseconds, by a server's clock to
+    /// which `clock` happens in the operation at `at`.
+    fn outcomes(took_us: &[u32], at: usize, clock: Clock) -> Vec<Outcome> {
+        let (mut moment, mut begin) = (1_000_000_000i64, 1_000_000_000i64);
+        let mut all = Vec::new();
+        for (number, &took) in took_us.iter().enumerate() {
+            let is_frozen = matches!(clock, Clock::Freezes) && number >= at;
+            moment += if is_frozen { 0 } else { i64::from(took) };
+            match clock {
+                Clock::StepsBy(us) if number == at => moment += us,
+                Clock::IsZeroed if number == at => moment = 0,
+                _ => {}
+            }
+            let latency_ns = latency_ns(Some(begin), Some(moment));
+            all.push(Executed { latency_ns, rows: 1, failure: None });
+            begin = moment;
+        }
+        let batch = batch(&vec![1; took_us.len()]);
+        let part = next_part(&by_schema(1), &batch, 0).unwrap();
+        let span_ns = took_us.iter().map(|&us| u64::from(us) * NS_PER_US).sum::<u64>();
+        let mut done = Outcomes::default();
+        fold(&part, all, [5_000, 5_000 + span_ns], &mut done).unwrap();
+        done.ended
+    }
+
+    proptest! {
+        #[test]
+        fn a_clock_that_is_set_gives_no_latency_and_no_more_time_than_passed(
+            took_us in prop::collection::vec(50u32..20_000, 1..60), at in 0usize..60,
+            seconds in prop_oneof![Just(-30i64), Just(30), Just(86_400)],
+            kind in 0u8..4,
+        ) {
+            let at = at % took_us.len();
+            let clock = match kind {
+                0 => Clock::Goes,
+                1 => Clock::StepsBy(seconds * 1_000_000),
+                2 => Clock::IsZeroed,
+                _ => Clock::Freezes,
+            };
+            let ended = outcomes(&took_us, at, clock);
+            let span_ns = took_us.iter().map(|&us| u64::from(us) * NS_PER_US).sum::<u64>();
+            prop_assert!(ended.iter().map(|one| one.busy_ns).sum::<u64>() <= span_ns);
+            prop_assert!(ended.is_sorted_by_key(|one| one.end_ns));
+            for (number, (one, &took)) in ended.iter().zip(&took_us).enumerate() {
+                let exact = Some(u64::from(took) * NS_PER_US);
+                match clock {
+                    Clock::Goes => prop_assert_eq!(one.latency_ns, exact),
+                    // Only the operation in which it was set is unknown.
+                    Clock::StepsBy(_) | Clock::IsZeroed if number == at => {
+                        prop_assert_eq!(one.latency_ns, None);
+                    }
+                    Clock::StepsBy(_) | Clock::IsZeroed => prop_assert_eq!(one.latency_ns, exact),
+                    Clock::Freezes => prop_assert!(one.latency_ns.unwrap_or(0) <= span_ns),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_frozen_clock_and_a_small_step_forward_leave_no_latency() {
+        let frozen = outcomes(&[9_000, 8_000, 7_000], 0, Clock::Freezes);
+        assert!(frozen.iter().all(|one| one.latency_ns.is_none() && one.busy_ns == 8_000_000));
+        // Shorter than the call: nobody knows which operation it is in.
+        let stepped = outcomes(&[9_000, 8_000, 7_000], 1, Clock::StepsBy(5_000));
+        assert!(stepped.iter().all(|one| one.latency_ns.is_none()));
+        // Short calls may fall between two ticks of a coarse clock.
+        let coarse = outcomes(&[900, 800], 0, Clock::Freezes);
+        assert!(coarse.iter().all(|one| one.latency_ns == Some(0)));
     }
 
     #[test]

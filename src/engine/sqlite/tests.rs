@@ -561,7 +561,7 @@ fn a_stop_ends_the_batch_between_operations() {
     let mut done = Outcomes::default();
     session.execute(Batch::new(&batch, &stop, &mut done)).unwrap();
     assert!(!done.ended.is_empty() && done.ended.len() < batch.len());
-    assert!(done.ended.iter().all(|end| end.rows == 1024 && end.latency_ns > 0));
+    assert!(done.ended.iter().all(|end| end.rows == 1024 && end.latency_ns > Some(0)));
     assert!(done.ended.is_sorted_by_key(|end| end.end_ns));
 }
 

@@ -172,6 +172,7 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
     details.connect_s = most(|other| other.connect_s);
     details.db_time_s = each().map(|other| other.db_time_s).sum();
     details.think_time_s = each().map(|other| other.think_time_s).sum();
+    details.ops_untimed = each().map(|other| other.ops_untimed).sum();
     details.ops_not_as_asked = each().map(|other| other.ops_not_as_asked).sum();
     details.backlog = each().map(|other| other.backlog).sum();
     let suspended = each().map(|other| other.suspended.clone());

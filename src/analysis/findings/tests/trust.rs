@@ -32,6 +32,16 @@ fn rows_that_are_not_there_are_an_error() {
 }
 
 #[test]
+fn counters_that_began_again_and_latencies_that_are_unknown_are_warnings() {
+    let reset = || vec!["db: pg began again".to_owned()];
+    let run = gains(&["counters-reset"], |run| run.details.counter_resets = reset());
+    assert!(message(&run, "counters-reset").contains("db: pg began again"));
+    let run = gains(&["latencies-unknown"], |run| run.details.ops_untimed = Some(12));
+    assert!(message(&run, "latencies-unknown").contains("of 12 of "));
+    gains(&[], |run| run.details.ops_untimed = Some(0));
+}
+
+#[test]
 fn a_run_is_as_short_as_it_was_not_as_was_asked() {
     // RUN_TIME is 60.
     gains(&["short-run"], |run| {

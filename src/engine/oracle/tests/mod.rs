@@ -92,7 +92,7 @@ fn execute(engine: &Oracle, seat: Seat, batch: &[Operation]) -> (Vec<Ended>, Res
     let ended = done
         .ended
         .into_iter()
-        .map(|ended| (ended.latency_ns / 1000, ended.rows, ended.error.map(String::from)));
+        .map(|ended| (ended.busy_ns / 1000, ended.rows, ended.error.map(String::from)));
     (ended.collect(), result.map_err(|error| error.to_string()))
 }
 
