@@ -164,7 +164,7 @@ fn fold(
     forget_impossible(&mut executed, span_ns);
     let known_ns: u64 = executed.iter().filter_map(|one| one.latency_ns).sum();
     let untimed = executed.iter().filter(|one| one.latency_ns.is_none()).count() as u64;
-    let left_ns = span_ns.checked_sub(known_ns).unwrap_or_default();
+    let left_ns = span_ns.saturating_sub(known_ns);
     let share_ns = left_ns.checked_div(untimed).unwrap_or_default();
     let mut later_ns = known_ns + share_ns * untimed;
     for (one, at) in executed.into_iter().zip(part.from..) {
