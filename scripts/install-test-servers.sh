@@ -1,15 +1,18 @@
 #!/bin/sh
-# Installs what the integration tests start privately, from Debian's packages, where it is missing:
-# the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
-# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where KVM
-# can be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or configures
-# a server. Where it cannot install, it says so and leaves it to the tests to skip, or with
+# Installs what the integration tests start privately, from Debian's packages, where it is missing: the
+# database servers (own data folder, own port, own user), PgBouncer, Chromium, in which the HTML report
+# is opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where
+# KVM can be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or
+# configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or with
 # PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     missing="$missing postgresql"
+fi
+if ! command -v pgbouncer >/dev/null && ! [ -x /usr/sbin/pgbouncer ]; then
+    missing="$missing pgbouncer"
 fi
 if ! command -v mariadbd >/dev/null && ! [ -x /usr/sbin/mariadbd ]; then
     missing="$missing mariadb-server"
@@ -50,7 +53,7 @@ mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
 fi
-# MariaDB's and Prometheus' would start one at once: this is how a package asks whether it may.
+# MariaDB's, PgBouncer's and Prometheus' would start one at once: this is how a package asks whether it may.
 if [ ! -e /usr/sbin/policy-rc.d ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

@@ -1,6 +1,8 @@
 //! Target URLs, and the one type that holds a secret. What an engine makes of a URL is its own
 //! affair; here it is only taken apart, and its password taken out.
 
+mod other_forms;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -102,6 +104,9 @@ pub struct UrlHost {
 
 impl TargetUrl {
     pub fn parse(text: &str) -> Result<Self, Refusal> {
+        if let Some(refusal) = other_forms::refusal(text) {
+            return Err(refusal);
+        }
         let (engine, after) = split_scheme(text)?;
         let (body, query) = after.split_once('?').unwrap_or((after, ""));
         if holds_connection_text(body) {
@@ -191,7 +196,7 @@ impl TargetUrl {
                 self.password = Some(secret_of(encoded)?);
                 continue;
             }
-            if SECRET_WORDS.iter().any(|word| lower.contains(word)) {
+            if lower != SECRETS_FILE && SECRET_WORDS.iter().any(|word| lower.contains(word)) {
                 return Err(Refusal::new(
                     "an option looks like a secret, and petal hides only `password`",
                     "Use the database's own password file for it.",
@@ -217,6 +222,9 @@ fn secret_of(encoded: &str) -> Result<Secret, Refusal> {
         false => Ok(Secret::new(text)),
     }
 }
+
+/// The option that names a file of secrets, and is none itself.
+const SECRETS_FILE: &str = "passfile";
 
 /// Words in the names of options that hold a secret.
 const SECRET_WORDS: [&str; 5] = ["pass", "pwd", "secret", "token", "credential"];

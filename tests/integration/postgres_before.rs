@@ -151,3 +151,42 @@ fn check_tells_what_a_role_and_a_server_allow() {
     let admitted = line(&reported, "sessions ");
     assert!((6..=9).any(|n| admitted.contains(&format!("at most {n} more"))), "{reported}");
 }
+
+#[test]
+fn a_publication_that_refuses_updates_is_found_before_a_run() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("published");
+    load(&url, 2);
+    let mut client = shared().client("published");
+    client.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES").unwrap();
+    let work = Workplace::new();
+    let run =
+        |percent| work.petal(["run", "--db", &url, "--work-loop", "5", "--update-pct", percent]);
+    run("10").exits(3).telling(&[
+        "UPDATEs of petal1.cf1 are published by everything (FOR ALL TABLES)",
+        "UPDATE_PCT=0",
+    ]);
+    run("0").exits(0);
+    // The remedies that petal names.
+    let index = "ALTER custid SET NOT NULL, REPLICA IDENTITY USING INDEX cf1_custid";
+    for (unique, remedy) in [("", "REPLICA IDENTITY FULL"), ("UNIQUE", index)] {
+        for schema in ["petal1", "petal2"] {
+            let sql = format!(
+                "DROP INDEX {schema}.cf1_custid; \
+                 CREATE {unique} INDEX cf1_custid ON {schema}.cf1 (custid); \
+                 ALTER TABLE {schema}.cf1 REPLICA IDENTITY DEFAULT"
+            );
+            client.batch_execute(&sql).unwrap();
+        }
+        let reported = work.petal(["check", "--db", &url]).ends().stdout;
+        let reported = reported.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(reported.contains("privilege: UPDATEs missing"), "{reported}");
+        assert!(reported.contains(&format!("ALTER TABLE petal1.cf1 {remedy}")), "{reported}");
+        for schema in ["petal1", "petal2"] {
+            client.batch_execute(&format!("ALTER TABLE {schema}.cf1 {remedy}")).unwrap();
+        }
+        run("10").exits(0);
+    }
+}

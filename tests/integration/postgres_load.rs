@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::engine_postgres::{ROWS, load, open, plan, unlimited};
 use crate::server_postgres::{
-    VACUUM_WAITS, is_there, keep_vacuum_waiting, sessions, shared, slow_index,
+    Server, VACUUM_WAITS, is_there, keep_vacuum_waiting, sessions, shared, slow_index,
 };
 use crate::support::{Mount, Workplace};
 
@@ -180,4 +180,27 @@ fn a_signal_is_heard_while_settling_waits() {
     running.signal(Signal::INT);
     running.ends().exited(130);
     assert_eq!(sessions(&mut client, VACUUM_WAITS), 0, "it was cancelled");
+}
+
+#[test]
+fn more_schemas_than_the_server_has_locks_for_are_refused_before_they_are_replaced() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["max_locks_per_transaction=10", "max_connections=20"]);
+    let engine = open(&server.url("many"));
+    let many = |schemas, replace| {
+        let plan = LoadPlan { rows: 16, scan_rows: 8, degree: 4, replace, ..plan(schemas) };
+        engine.load(&plan, &Silent, &unlimited())
+    };
+    many(60, false).unwrap();
+    let refused = many(60, true).unwrap_err();
+    assert!(matches!(&refused, EngineError::Environment(_)), "{refused:?}");
+    let refused = refused.to_string();
+    for words in ["replaces all 60 schemas", "(max_locks_per_transaction=10)", "petal drop"] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    // What fits is replaced; dropping takes the schemas one by one.
+    many(8, true).unwrap();
+    assert_eq!(engine.drop_data().unwrap().len(), 60);
 }

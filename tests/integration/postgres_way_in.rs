@@ -1,7 +1,7 @@
 //! What libpq reads of a URL and the environment, and petal too.
 
 use crate::engine_postgres::{SEAT, load, open};
-use crate::server_postgres::{Server, is_there, shared};
+use crate::server_postgres::{Server, is_there, shared, slow_index};
 use crate::support::Workplace;
 
 fn refusal(url: &str) -> String {
@@ -73,4 +73,24 @@ fn a_server_that_is_not_what_was_asked_for_is_refused() {
     let reported = refusal(&url(&standby, "read-write"));
     assert!(reported.contains("it is a standby, read-only; target_session_attrs"), "{reported}");
     assert!(refusal(&url(&primary, "standby")).contains("it is a primary, read-write"));
+}
+
+#[test]
+fn a_role_whose_idle_sessions_are_ended_soon_keeps_those_of_petal() {
+    if !is_there() || shared().version() < 140_000 {
+        return;
+    }
+    let server = shared();
+    let url = server.url("idle").replace("petal@", "idle@");
+    let mut client = server.client("idle");
+    let sql = "CREATE ROLE idle LOGIN SUPERUSER; ALTER ROLE idle SET idle_session_timeout = '1s'; \
+               ALTER ROLE idle SET idle_in_transaction_session_timeout = '1s'";
+    client.batch_execute(sql).unwrap();
+    // The coordinator of the load is idle for longer than that, and so are sessions before a run.
+    slow_index(&mut client, 1.5);
+    let work = Workplace::new();
+    work.petal(["setup", "--db", &url, "-s", "1", "--scale", "16M"]).exits(0);
+    let script = work.script("hook.sh", "sleep 1.5").display().to_string();
+    let args = ["run", "--db", &url, "--work-loop", "5", "--external-script", &script];
+    work.petal(args).exits(0);
 }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use postgres::{Client, NoTls};
+use postgres::{Client, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 
 use crate::keeper::Keeper;
@@ -233,6 +233,33 @@ impl Server {
         write_as_ordinary_user(&self.folder.path().join(name), text);
     }
 
+    /// PgBouncer before this server, with one connection for all its clients, in a pool mode.
+    pub fn pooler(&self, pool_mode: &str) -> Pooler {
+        let (folder, port) = (Self::folder(), free_port());
+        let at = folder.path().display();
+        let settings = format!(
+            "[databases]\n* = user=petal host={} port={}\n[pgbouncer]\nlisten_addr=127.0.0.1\n\
+             listen_port={port}\nauth_type=any\nunix_socket_dir=\nlogfile={at}/log\n\
+             pool_mode={pool_mode}\ndefault_pool_size=1\n",
+            self.folder.path().display(),
+            self.port
+        );
+        let file = folder.path().join("pgbouncer.ini");
+        write_as_ordinary_user(&file, &settings);
+        let mut program = Command::new(PGBOUNCER);
+        program.arg(&file);
+        let shell = as_ordinary_user(Path::new("/bin/sh"));
+        let keeper = Keeper::start(shell, folder.path(), "KILL", &program);
+        let pooler = Pooler { port, _keeper: keeper, folder };
+        let began = Instant::now();
+        while let Err(error) = pooler.try_connect("postgres") {
+            let log = fs::read_to_string(pooler.folder.path().join("log")).unwrap_or_default();
+            assert!(began.elapsed() < LIMIT, "{error}: {log}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        pooler
+    }
+
     /// The URL of a database by the socket.
     pub fn url(&self, database: &str) -> String {
         self.database(database);
@@ -250,6 +277,46 @@ impl Server {
     /// Ends it by a signal, its data kept: INT cleanly, QUIT at once.
     pub fn stop(&mut self, signal: &str) {
         self.keeper.stop_and_keep(signal);
+    }
+}
+
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
+/// Whether tests of poolers can run here; says why not.
+pub fn pooler_is_there() -> bool {
+    let there = is_there() && Path::new(PGBOUNCER).exists();
+    if !there {
+        skip("no PgBouncer is installed: scripts/install-test-servers.sh does it");
+    }
+    there
+}
+
+/// A pooler of connections before a server.
+pub struct Pooler {
+    pub port: u16,
+    _keeper: Keeper,
+    folder: TempDir,
+}
+
+impl Pooler {
+    fn try_connect(&self, database: &str) -> Result<Client, postgres::Error> {
+        let port = self.port;
+        let parameters = format!("host=127.0.0.1 port={port} user=petal dbname={database}");
+        Client::connect(&parameters, NoTls)
+    }
+
+    /// What a client of the pooler finds at the server, by simple queries.
+    pub fn answers(&self, database: &str, questions: &[&str]) -> Vec<String> {
+        let mut client = self.try_connect(database).unwrap();
+        let answer = |question: &&str| {
+            let rows = client.simple_query(question).unwrap();
+            let row = rows.iter().find_map(|row| match row {
+                SimpleQueryMessage::Row(row) => Some(row),
+                _ => None,
+            });
+            row.unwrap().get(0).unwrap().to_owned()
+        };
+        questions.iter().map(answer).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //! under a timeout policy.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,14 @@ pub enum Error {
     /// The peer keeps the connection and does not answer; petal gave it up.
     #[error("{0}")]
     Silent(String),
+    /// A pooler shares its connections to servers among clients.
+    #[error(
+        "a connection pooler or proxy answers, not the server: connection {greeted} by its \
+         greeting, {id} by the server"
+    )]
+    Pooler { greeted: u32, id: u64 },
+    #[error("the driver panicked as it logged on")]
+    DriverPanicked,
     #[error("no runtime for a connection: {0}")]
     Runtime(#[from] io::Error),
     /// A signal ended the waiting.
@@ -58,6 +67,14 @@ impl Error {
 
     pub fn code(&self) -> Option<u16> {
         self.server_error().map(|error| error.code)
+    }
+
+    /// The account's way to log on is one that petal does not have.
+    pub fn is_other_log_on(&self) -> bool {
+        use DriverError::{CleartextPluginDisabled, MysqlOldPasswordDisabled, UnknownAuthPlugin};
+        let Self::Failed(mysql_async::Error::Driver(error)) = self else { return false };
+        let is_plugin = matches!(error, UnknownAuthPlugin { .. });
+        is_plugin || matches!(error, CleartextPluginDisabled | MysqlOldPasswordDisabled)
     }
 
     /// The server has no TLS.
@@ -102,7 +119,7 @@ impl Client {
         let answer = Arc::<AnswerWait>::default();
         let asleep = Arc::clone(&answer);
         let runtime = runtime().on_thread_park(move || asleep.sleep()).build()?;
-        let opened = runtime.block_on(async {
+        let connecting = async {
             let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
             loop {
                 match timeout(TICK, connecting.as_mut()).await {
@@ -111,7 +128,10 @@ impl Client {
                     Err(_) => {}
                 }
             }
-        });
+        };
+        // The driver panics if an account of the plugin parsec has no password.
+        let opened = catch_unwind(AssertUnwindSafe(|| runtime.block_on(connecting)));
+        let opened = opened.map_err(|_| Error::DriverPanicked)?;
         match opened {
             Some(Ok(Ok(conn))) => {
                 let wait = FutureWait::new(runtime);

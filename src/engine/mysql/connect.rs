@@ -21,6 +21,9 @@ use crate::engine::{Caller, EngineError, Result};
 /// The longest answer that petal takes.
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
+/// The longest that a server lets a connection be idle: a year.
+const IDLE_LIMIT_S: u32 = 31_536_000;
+
 /// Settings by which a session of Galera or Group Replication sees what all nodes have committed.
 const SEE_ALL_NODES: [&str; 2] =
     ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
@@ -107,7 +110,8 @@ impl Endpoint {
     ) -> Result<Client, Error> {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
         let opened = Client::open(&self.ways, limit, &is_interrupted).and_then(|mut client| {
-            client.run(&first_question(lock_limit))?;
+            refuse_pooler(&mut client)?;
+            client.run(&first_settings(lock_limit))?;
             Ok(client)
         });
         if !matches!(opened, Err(Error::Interrupted)) {
@@ -180,11 +184,28 @@ impl Endpoint {
     }
 }
 
-/// The first statement on every connection. In a run the text of UPDATEs needs no conversion.
-fn first_question(lock_limit: Duration) -> String {
+/// Refuses a pooler: settings of a session would stay with connections that others share. The
+/// server's number of the connection is that of its greeting, unless a pooler wrote the greeting.
+fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
+    // Some poolers answer the bare function themselves.
+    let id: u64 = client.query_one("SELECT 0 + CONNECTION_ID()")?;
+    match id & u64::from(u32::MAX) == u64::from(client.id()) {
+        true => Ok(()),
+        false => Err(Error::Pooler { greeted: client.id(), id }),
+    }
+}
+
+/// The first settings of every connection. In a run the text of UPDATEs needs no conversion. The
+/// coordinator of a long load and the one of a profile are idle for longer than any server allows
+/// by default; MariaDB has limits of its own for idle transactions.
+fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
-         SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION lock_wait_timeout = {}",
+         SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION wait_timeout = {IDLE_LIMIT_S}, \
+         SESSION lock_wait_timeout = {} \
+         /*M!100300 , SESSION idle_transaction_timeout = 0, \
+         SESSION idle_readonly_transaction_timeout = 0, \
+         SESSION idle_write_transaction_timeout = 0 */",
         lock_limit.as_secs()
     )
 }

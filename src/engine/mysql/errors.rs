@@ -89,9 +89,20 @@ pub fn hint(error: &Error) -> &'static str {
         let text = words(error);
         return if matches!(error, Error::Silent(_)) {
             "see whether the server is stopped, or what lies between holds its packets back"
+        } else if matches!(error, Error::Pooler { .. }) {
+            "connect to the server itself: its own host and port"
+        } else if error.is_other_log_on() {
+            "use an account of one of the plugins that petal has: mysql_native_password, ed25519, \
+             parsec, caching_sha2_password, or unix_socket or auth_socket on the server's socket"
+        } else if matches!(error, Error::DriverPanicked) {
+            "give the account's password; if it has one, please report this with the account's \
+             plugin"
         } else if text.contains("not valid for name") {
             "name the host as its certificate does (ssl_ca is known; the driver verifies the name for \
              VERIFY_CA, too), or use ssl_mode=REQUIRED, which verifies nothing"
+        } else if text.contains("CaUsedAsEndEntity") {
+            "the server's certificate is itself an authority, which the driver does not take: sign a \
+             certificate for the server by it, or use ssl_mode=REQUIRED, which verifies nothing"
         } else if text.contains("ertificate") || text.contains("TLS") || text.contains("SSL") {
             "check ssl_mode and ssl_ca, or the server's certificate"
         } else if text.contains("closed") || text.contains("reset") || text.contains("eof") {

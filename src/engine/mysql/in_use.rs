@@ -92,8 +92,6 @@ impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.as_str();
-        // It is asked twice in a run, and idle in between.
-        client.run("SET SESSION wait_timeout = 31536000").at(server, LOCKING)?;
         take_setup(&mut client, server)?;
         let taken: Vec<u32> =
             runs(&mut client).at(server, LOCKING)?.into_iter().map(|(run, _)| run).collect();

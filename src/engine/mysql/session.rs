@@ -38,10 +38,7 @@ impl MysqlSession {
     pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.clone();
-        // A run without a deadline of its own may leave it idle for long.
-        for sql in [SESSION_SETTINGS, "SET SESSION wait_timeout = 31536000"] {
-            client.run(sql).at(&server, "preparing a session")?;
-        }
+        client.run(SESSION_SETTINGS).at(&server, "preparing a session")?;
         read_tables(&mut client).at(&server, "turning the query cache off")?;
         let is_node = client
             .query::<(String, String)>("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")

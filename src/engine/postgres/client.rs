@@ -25,6 +25,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::locks::LOCK_TIMEOUT;
+use super::pooler;
 use crate::engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
@@ -47,6 +48,12 @@ pub enum Error {
     Silent(String),
     #[error("connection closed")]
     Closed,
+    /// A pooler shares its connections to servers among clients.
+    #[error(
+        "a connection pooler answers, not the server: process {greeted} by its greeting, {process} \
+         by the server"
+    )]
+    Pooler { greeted: String, process: i32 },
     /// It answers, and is not the server that was asked for.
     #[error("{0}")]
     Unwanted(String),
@@ -81,7 +88,7 @@ impl Error {
 
     /// True when a server answered, if only to refuse the connection.
     pub fn is_answer(&self) -> bool {
-        self.code().is_some() || matches!(self, Self::Unwanted(_))
+        self.code().is_some() || matches!(self, Self::Unwanted(_) | Self::Pooler { .. })
     }
 
     pub fn is_silence(&self) -> bool {
@@ -184,6 +191,12 @@ impl Client {
     /// `tls` as it was opened with; `limit` for the server to take the request.
     pub fn cancel_token(&self, tls: &MakeRustlsConnect, limit: Duration) -> CancelToken {
         CancelToken { token: self.asker.cancel_token(), tls: tls.clone(), limit }
+    }
+
+    /// The process by which the peer greeted; `None` if it gave none.
+    pub fn greeted_process(&self) -> Option<i32> {
+        let token = self.asker.cancel_token();
+        self.wire.wait.runtime.block_on(pooler::greeted_process(&token))
     }
 
     pub fn query<T: ?Sized + ToStatement>(

@@ -28,18 +28,23 @@ pub const FLUSH_VERSION_MIN: u32 = 150_000;
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
 
-/// The first question on every connection. First of all petal sets where names are looked up: other
+/// The first question on every connection: nothing is set before it is known who answers.
+const FIRST_QUESTION: &str = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
+     pg_catalog.current_setting('transaction_read_only')";
+
+/// The settings of every connection. First of all petal sets where names are looked up: other
 /// roles may have made functions and tables of the same names in other schemas. The temporary schema
-/// comes first unless it is named. A shorter lock_timeout of the role's stays.
-fn first_question(lock_limit: Duration) -> String {
+/// comes first unless it is named. A shorter lock_timeout of the role's stays. The coordinator of a
+/// long load and sessions before a run are idle for longer than a role's limits may allow.
+fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error; \
-         SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
-         pg_catalog.current_setting('transaction_read_only'), \
-         limit_ms, pg_catalog.set_config('lock_timeout', limit_ms::pg_catalog.text, false) \
+         SELECT limit_ms, pg_catalog.set_config('lock_timeout', limit_ms::pg_catalog.text, false) \
          FROM (SELECT least(nullif(extract(epoch FROM \
          pg_catalog.current_setting('lock_timeout')::interval) * 1000, 0), {}) \
-         ::bigint AS limit_ms) AS limits",
+         ::bigint AS limit_ms) AS limits; \
+         SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
+         WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')",
         lock_limit.as_millis()
     )
 }
@@ -169,21 +174,23 @@ impl Endpoint {
         let opened = Client::open(&self.name, &config, self.tls.clone(), limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
             client.set_policy(TimeoutPolicy::AnswerSoon);
-            let answer = client.simple_query(&first_question(lock_limit))?;
-            let row = answer.iter().find_map(|line| match line {
-                SimpleQueryMessage::Row(row) => Some(row),
-                _ => None,
-            });
-            let says = |column: usize| row.and_then(|row| row.get(column)).unwrap_or_default();
-            let (is_standby, is_read_only) = (says(1) == "t", says(2) == "on");
+            let answer = client.simple_query(FIRST_QUESTION)?;
+            let (process, is_standby, is_read_only) =
+                (text(&answer, 0), text(&answer, 1) == "t", text(&answer, 2) == "on");
+            let process = process.parse().unwrap_or(0);
+            let greeted = client.greeted_process();
+            if greeted != Some(process) {
+                let greeted = greeted.map_or_else(|| "none".to_owned(), |of| of.to_string());
+                return Err(Error::Pooler { greeted, process });
+            }
             if !self.options.wanted.fits(is_standby, is_read_only) {
                 let is = if is_standby { "a standby" } else { "a primary" };
                 let writes = if is_read_only { "read-only" } else { "read-write" };
                 return Err(Error::Unwanted(format!("it is {is}, {writes}")));
             }
+            let answer = client.simple_query(&first_settings(lock_limit))?;
+            let lock_limit = text(&answer, 0).parse().map_or(lock_limit, Duration::from_millis);
             client.set_policy(TimeoutPolicy::WhileServerLives);
-            let process = says(0).parse().unwrap_or(0);
-            let lock_limit = says(3).parse().map_or(lock_limit, Duration::from_millis);
             Ok(OpenedConnection { client, process, lock_limit })
         });
         if !matches!(opened, Err(Error::Interrupted)) {
@@ -245,6 +252,15 @@ impl Endpoint {
         }
         self.address.is_socket() || is_this_host(&self.address.host)
     }
+}
+
+/// A column of the first row of an answer; empty if there is none.
+fn text(answer: &[SimpleQueryMessage], column: usize) -> &str {
+    let row = answer.iter().find_map(|line| match line {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    row.and_then(|row| row.get(column)).unwrap_or_default()
 }
 
 /// An error in the kind on which a caller acts.
@@ -368,6 +384,8 @@ pub fn hint(error: &Error) -> &'static str {
             if matches!(error, Error::Unwanted(_)) {
                 "target_session_attrs (or PGTARGETSESSIONATTRS) asks for another: name that host, or \
                  leave it out"
+            } else if matches!(error, Error::Pooler { .. }) {
+                "connect to the server itself: its own host and port"
             } else if text.contains("channel binding") {
                 "channel_binding=require (or PGCHANNELBINDING) wants TLS and a password kept as \
                  scram-sha-256 there; use sslmode=require, or channel_binding=prefer"
@@ -410,11 +428,6 @@ pub fn hint_of(code: &str) -> &'static str {
              ... SET statement_timeout = 0)"
         }
         "57P01" | "57P02" | "57P03" => "the server stops or starts, or an administrator ended it",
-        "57P05" => {
-            "the role's idle_session_timeout ended it while it waited: ALTER ROLE ... SET \
-             idle_session_timeout = 0"
-        }
-        "25P03" => "the role's idle_in_transaction_session_timeout ended it: set it to 0",
         "2BP01" => "petal drops only what it made: drop or move what is named there first",
         "42704" => "name what exists, such as a tablespace or a setting of this server",
         "42883" | "42P01" | "3F000" => "load the data anew: petal setup --replace",

@@ -19,7 +19,7 @@ use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
 pub const PRODUCT: &str = "PostgreSQL";
 
 /// Settings of the server that decide durability, I/O and what is measured.
-const SETTINGS: [&str; 31] = [
+const SETTINGS: [&str; 30] = [
     "shared_buffers",
     "effective_io_concurrency",
     "io_method",
@@ -50,7 +50,6 @@ const SETTINGS: [&str; 31] = [
     "track_wal_io_timing",
     "statement_timeout",
     "lock_timeout",
-    "idle_session_timeout",
 ];
 
 pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, \

@@ -102,10 +102,6 @@ pub struct TablesInUse {
 impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect("petal run")?;
-        // It is asked twice in a run, and idle in between.
-        let sql = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
-                   WHERE name = 'idle_session_timeout'";
-        client.run(LOCKING, sql)?;
         if !try_lock(&mut client, SHARED)? {
             return Err(refusal(&mut client));
         }

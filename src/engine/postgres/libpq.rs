@@ -136,13 +136,37 @@ const LEFT: [(&str, &str, &[&str]); 16] = [
     ("sslsni", "PGSSLSNI", &["1"]),
 ];
 
+/// Options of libpq's that change nobody's trust and nobody's way: petal has keepalives, timeouts and
+/// an encoding of its own.
+const HARMLESS: [&str; 8] = [
+    "client_encoding",
+    "gsslib",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "tcp_user_timeout",
+];
+
+/// Whether petal takes an option of libpq's that it does not have: it changes nothing here.
+pub fn is_accepted(option: &str, value: &str) -> bool {
+    HARMLESS.contains(&option) || is_default(option, value)
+}
+
 /// Whether an option of libpq's asks for nothing but its default.
-pub fn is_default(option: &str, value: &str) -> bool {
+fn is_default(option: &str, value: &str) -> bool {
     LEFT.iter().any(|(left, _, defaults)| *left == option && defaults.contains(&value))
 }
 
 /// Refuses an entry of a service file that asks for what petal does not do.
 pub fn check_entry(option: &str, value: &str) -> Result<()> {
+    if option == "service" {
+        return Err(EngineError::Setting(format!(
+            "{option}={value} in the service file: an entry cannot name another, in psql neither; \
+             write that entry's lines in its place"
+        )));
+    }
     match LEFT.iter().any(|(left, ..)| *left == option) && !is_default(option, value) {
         false => Ok(()),
         true => Err(EngineError::Setting(format!(

@@ -213,6 +213,17 @@ pub fn block_bytes(client: &mut Client) -> Result<u32> {
 /// The index has about so much of its table's bytes, at the smallest block size that servers have.
 const INDEX_SHARE: f64 = 0.01;
 
+/// Locks of this connection in the server's shared table.
+const OWN_LOCKS: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks \
+     WHERE pid = pg_catalog.pg_backend_pid() AND NOT fastpath";
+
+/// The server's table of locks: entries by backend, backends, and entries in use.
+const LOCK_ROOM: &str = "SELECT \
+     pg_catalog.current_setting('max_locks_per_transaction')::bigint, \
+     pg_catalog.current_setting('max_connections')::bigint \
+     + pg_catalog.current_setting('max_prepared_transactions')::bigint, \
+     (SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE NOT fastpath)";
+
 /// Before the first row.
 impl Loader<'_> {
     /// Refuses a load that is sure to fail.
@@ -338,13 +349,31 @@ impl Loader<'_> {
     }
 
     /// Finds who holds a lock on what is to be replaced, and what others built on it, before
-    /// anything is loaded.
+    /// anything is loaded. At the end one transaction drops all of it: its locks must have room.
     fn check_dropping(&self, client: &mut Client) -> Result<()> {
-        for name in self.to_drop(client)? {
-            let sql = format!("BEGIN; {} ROLLBACK", schema::drop(client, &name)?);
-            client.run(&format!("trying to drop {name}, which is to be replaced"), &sql)?;
+        let names = self.to_drop(client)?;
+        let mut locks = 0;
+        for name in &names {
+            let doing = format!("trying to drop {name}, which is to be replaced");
+            let sql = schema::drop(client, name)?;
+            client.run(&doing, &format!("BEGIN; {sql}"))?;
+            locks += client.ask_value::<i64>(&doing, OWN_LOCKS, &[])?;
+            client.run(&doing, "ROLLBACK")?;
         }
-        Ok(())
+        let row = client.ask_row("asking for room for locks", LOCK_ROOM, &[])?;
+        let (each, backends, held): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        if locks + held <= each * backends {
+            return Ok(());
+        }
+        Err(self.refused(&format!(
+            "one transaction replaces all {} schemas and takes {locks} locks; the server has room \
+             for {} (max_locks_per_transaction={each}), and {held} are held; raise \
+             max_locks_per_transaction to {} or more, or drop the data first (petal drop) and load \
+             without --replace",
+            names.len(),
+            each * backends,
+            (locks + held) / backends + 1
+        )))
     }
 
     fn refused(&self, why: &str) -> EngineError {

@@ -9,8 +9,7 @@ use crate::engine::server::liveness;
 /// Lifts the role's limits for this connection, as far as the version has them.
 const NO_LIMITS: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM \
     pg_catalog.pg_settings \
-                         WHERE name IN ('statement_timeout', 'transaction_timeout', \
-                         'idle_session_timeout', 'idle_in_transaction_session_timeout')";
+                         WHERE name IN ('statement_timeout', 'transaction_timeout')";
 
 /// From 14 on a server looks so often whether the client of a statement is still there: what petal
 /// leaves when it is killed is not done later. Not every platform can.

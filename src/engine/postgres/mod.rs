@@ -1,12 +1,13 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean
+//! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean; `pooler`: who
+//!   answers
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
 //!   `locks`: who holds a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
 //!   that is, their proof
-//! - `servers`, `plan`: what is asked and paid before a run
+//! - `servers`, `publications`, `plan`: what is asked and paid before a run
 //! - `trust`: whose code a role would enter in a schema
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
 //!   these share
@@ -30,6 +31,8 @@ mod long_work;
 mod options;
 mod placement;
 mod plan;
+mod pooler;
+mod publications;
 mod rows;
 mod schema;
 mod server_work;

@@ -148,7 +148,7 @@ impl UrlValues {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
         };
         let is_known =
-            |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
+            |name: &str, value: &str| NAMES.contains(&name) || libpq::is_accepted(name, value);
         OPTIONS.check_names(&url.options, &NAMES, is_known)?;
         Ok(Self { server, options: url.options.clone(), password: url.password.clone() })
     }
@@ -190,7 +190,19 @@ impl UrlValues {
         let database =
             name.or_else(|| given("dbname", "PGDATABASE")).unwrap_or_else(|| user.clone());
         let mut notes = Vec::new();
-        let passwords = passwords(password, environment, &addresses, &user, &database, &mut notes)?;
+        let password = password.or_else(|| environment("PGPASSWORD").map(Secret::new));
+        let passwords = match password {
+            Some(password) => vec![Some(password); addresses.len()],
+            None => {
+                let named = given("passfile", "PGPASSFILE").map(PathBuf::from);
+                let own = || Some(Path::new(&environment("HOME")?).join(".pgpass"));
+                let missing = named.as_deref().filter(|file| !file.exists());
+                let missing = missing.map(|file| format!("{}: no such file", file.display()));
+                notes.extend(missing);
+                let file = named.or_else(own);
+                filed_passwords(file.as_deref(), &addresses, &user, &database, &mut notes)?
+            }
+        };
         Ok(Options {
             tls: tls(&given)?,
             connect_timeout: OPTIONS.connect_timeout(
@@ -204,7 +216,8 @@ impl UrlValues {
             )?,
             wanted: wanted(&given, &addresses)?,
             session_options: given("options", "PGOPTIONS"),
-            application_name: given("application_name", "PGAPPNAME"),
+            application_name: given("application_name", "PGAPPNAME")
+                .or_else(|| given("fallback_application_name", "")),
             addresses,
             user,
             database,
@@ -214,15 +227,17 @@ impl UrlValues {
     }
 }
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     "application_name",
     "autovacuum",
     "channel_binding",
     "connect_timeout",
     "dbname",
+    "fallback_application_name",
     "host",
     "hostaddr",
     "options",
+    "passfile",
     "port",
     "service",
     "sslcert",
@@ -259,28 +274,22 @@ fn os_user() -> Option<String> {
     by_id.or_else(|| process_environment("USER"))
 }
 
-fn passwords(
-    given: Option<Secret>,
-    environment: Environment<'_>,
+/// The password file's, one for each address.
+fn filed_passwords(
+    path: Option<&Path>,
     addresses: &[Address],
     user: &str,
     database: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Option<Secret>>> {
-    let one = given.or_else(|| environment("PGPASSWORD").map(Secret::new));
-    if let Some(one) = one {
-        return Ok(vec![Some(one); addresses.len()]);
-    }
-    let named = environment("PGPASSFILE").map(PathBuf::from);
-    let path = named.or_else(|| Some(Path::new(&environment("HOME")?).join(".pgpass")));
     let Some(path) = path.filter(|path| path.exists()) else {
         return Ok(vec![None; addresses.len()]);
     };
-    if let Some(note) = libpq::open_to_others(&path) {
+    if let Some(note) = libpq::open_to_others(path) {
         notes.push(note);
         return Ok(vec![None; addresses.len()]);
     }
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = std::fs::read_to_string(path).map_err(|error| {
         EngineError::Environment(format!(
             "{}: the password file cannot be read: {error}; make it readable for you alone",
             path.display()
@@ -447,8 +456,54 @@ mod tests {
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
         let wrong = TargetUrl::parse("postgres://u@h/d?autovacuum=yes").unwrap();
         insta::assert_snapshot!(autovacuum(&wrong).unwrap_err(), @"DB=postgres:...?autovacuum=yes: autovacuum is not known; use off, on");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=...: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=...: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, fallback_application_name, host, hostaddr, options, passfile, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
+    }
+
+    #[test]
+    fn options_that_change_nothing_here_are_taken_as_libpq_takes_them() {
+        let url = "postgres://u@h/d?keepalives=1&keepalives_idle=30&keepalives_interval=10\
+                   &keepalives_count=3&tcp_user_timeout=0&client_encoding=UTF8&gsslib=gssapi\
+                   &fallback_application_name=ops";
+        let given = options(url, &[]).unwrap();
+        assert_eq!(given.application_name.as_deref(), Some("ops"));
+        let named = options(&format!("{url}&application_name=mine"), &[]).unwrap();
+        assert_eq!(named.application_name.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn a_password_file_is_named_by_the_url_or_by_an_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(&path, private).unwrap();
+            path.display().to_string()
+        };
+        let (one, two) = (write("one", "*:*:*:*:first\n"), write("two", "*:*:*:*:second\n"));
+        let file = write("services", &format!("[filed]\nhost=h\ndbname=d\npassfile={one}\n"));
+        let variables = [("PGSERVICEFILE", file.as_str()), ("PGPASSFILE", two.as_str())];
+        let password = |url: &str| {
+            let options = options(url, &variables).unwrap();
+            options.passwords[0].as_ref().map(|password| password.expose().to_owned())
+        };
+        assert_eq!(password("postgres://u@h/d").as_deref(), Some("second"));
+        assert_eq!(password("postgres://u@/?service=filed").as_deref(), Some("first"));
+        assert_eq!(password(&format!("postgres://u@h/d?passfile={one}")).as_deref(), Some("first"));
+        let missing = options("postgres://u@h/d?passfile=/no/such", &[]).unwrap();
+        assert_eq!(missing.notes, ["/no/such: no such file"]);
+    }
+
+    #[test]
+    fn an_entry_cannot_name_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("services");
+        std::fs::write(&file, "[prod]\nhost=h\n[inc]\nservice=prod\n").unwrap();
+        let file = file.display().to_string();
+        let refused = options("postgres:///d?service=inc", &[("PGSERVICEFILE", &file)]);
+        let refused = refused.map(drop).unwrap_err();
+        assert!(refused.contains("service=prod in the service file: an entry cannot"), "{refused}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
-use super::{describe, long_work, plan, schema};
+use super::{describe, long_work, plan, publications, schema};
 use crate::engine::server::clock;
 use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
@@ -137,7 +137,10 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
             ));
         }
     }
-    Ok(())
+    match publications::refusal(&mut client, schemas)? {
+        None => Ok(()),
+        Some(why) => refused(format!("{why}, or run with UPDATE_PCT=0")),
+    }
 }
 
 /// Refuses two primaries of what was one cluster: after a promotion their data go apart.
@@ -174,6 +177,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         without: without.to_owned(),
         advice: advice.to_owned(),
     };
+    let published = publications::refusal(&mut client, schemas)?;
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
     let mut privileges = vec![privilege(
         "load and drop",
@@ -194,9 +198,12 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             "UPDATEs",
             ask("SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean AND \
                  pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM pg_catalog.unnest($1::int[]) AS number")?,
+                 FROM pg_catalog.unnest($1::int[]) AS number")?
+                && published.is_none(),
             "The role can only run with UPDATE_PCT=0.",
-            "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role",
+            published
+                .as_deref()
+                .unwrap_or("GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"),
         ));
         privileges.push(privilege(
             "vacuum",

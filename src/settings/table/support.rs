@@ -157,6 +157,9 @@ pub static DEVICE: EngineSupport = EngineSupport {
 /// The engines that petal knows, in the order in which people should read of them.
 pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
 
+/// The engine whose own programs take `host=... dbname=...` in place of a URL.
+pub static CONNECTION_TEXT: &EngineSupport = &POSTGRES;
+
 /// The scripted engine: for tests, and as the smallest example of an engine.
 #[cfg(any(test, feature = "scripted"))]
 pub static SCRIPTED: EngineSupport = EngineSupport {

@@ -138,9 +138,55 @@ fn refusals_say_what_to_write() {
     postgres:***: an option after the ? has no value. Write ?name=value&name=value.
     postgres:***: its option a stands there twice. Give it once.
     oracle:***: has an @ after the / that ends its hosts. Write //user:password@host/name, and percent-encode / ? # @ in a password or a name as %2F %3F %23 %40.
-    ***: names no kind of database. For a folder of SQLite files write sqlite:DIR.
+    ***: is key=value text, not a URL. Write postgres://user@h/, and a password as user:password@ or in the database's own file.
     sqlite:***: holds key=value connection text with a secret in it. Write its parts as a URL, scheme://user:password@host:port/name.
     postgres:***: an option after the ? has an @ or key=value text in it. Percent-encode / ? # in a password as %2F %3F %23, and an @ that belongs to the option as %40.
+    ");
+}
+
+#[test]
+fn a_target_in_another_programs_form_is_refused_with_the_url_to_write() {
+    let mut all = String::new();
+    for text in [
+        "jdbc:postgresql://db1:5432/app?user=u&password=TIGER",
+        "jdbc:mariadb://db1/app",
+        "JDBC:mysql://u:TIGER@[::1]:3306/app",
+        "jdbc:oracle:thin:@//db1:1521/service",
+        "jdbc:oracle:thin:@db1:1521/service",
+        "jdbc:oracle:thin:u/TIGER@db1:1521:sid",
+        "jdbc:sqlite:/data/x.db",
+        "jdbc:postgresql:app",
+        "postgresql+psycopg2://u:TIGER@db1,db2:6/app?sslmode=require",
+        "mysql+pymysql://u:TIGER@db1/app",
+        "sqlite+pysqlite:////data/x.db",
+        "host=db1 port=5433 dbname=app user=u password=TIGER",
+        "user=u password='TIGER TIGER' dbname=app host='db1,db2' port=1,2",
+        "dbname = app options='-c a=b:c'",
+        "host=/run/pg dbname=app",
+        "service=prod",
+    ] {
+        let error = TargetUrl::parse(text).expect_err(text);
+        let _ = writeln!(all, "{}: {}. {}", redact_refused(text), error.rule, error.hint);
+    }
+    assert!(!all.contains("TIGER"), "{all}");
+    let password = ", and a password as user:password@ or in the database's own file.";
+    assert_snapshot!(all.replace(password, " ..."), @r"
+    ***: is a JDBC URL. Write postgres://user@db1:5432/app ...
+    ***: is a JDBC URL. Write mysql://user@db1/app ...
+    ***: is a JDBC URL. Write mysql://user@[::1]:3306/app ...
+    ***: is a JDBC URL. Write oracle://user@db1:1521/service ...
+    ***: is a JDBC URL. Write oracle://user@db1:1521/service ...
+    ***: is a JDBC URL. Write oracle://user@host/service ...
+    ***: is a JDBC URL. Write sqlite:DIR.
+    ***: is a JDBC URL. Write postgres://user@host/db ...
+    ***: names a driver of Python after its scheme. Write postgres://user@db1,db2:6/app ...
+    ***: names a driver of Python after its scheme. Write mysql://user@db1/app ...
+    ***: names a driver of Python after its scheme. Write sqlite:DIR.
+    ***: is key=value text, not a URL. Write postgres://user@db1:5433/app ...
+    ***: is key=value text, not a URL. Write postgres://user@db1:1,db2:2/app ...
+    ***: is key=value text, not a URL. Write postgres://user@/app ...
+    ***: is key=value text, not a URL. Write postgres://user@/app?host=/run/pg ...
+    ***: is key=value text, not a URL. Write postgres:///?service=prod ...
     ");
 }
 

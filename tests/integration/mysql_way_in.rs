@@ -1,0 +1,138 @@
+//! How petal logs on to MariaDB or MySQL, and stays connected.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use crate::mysql::load;
+use crate::server_mysql::{Server, is_there};
+use crate::support::Workplace;
+
+#[test]
+fn a_server_that_ends_idle_connections_soon_keeps_those_of_petal() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["wait-timeout=1", "interactive-timeout=1"]);
+    let url = server.url("idle");
+    // The coordinator of the load is idle for longer than that, and so is a profile between looks.
+    let work = Workplace::new();
+    let began = std::time::Instant::now();
+    work.petal(["setup", "--db", &url, "-s", "1", "--scale", "192M"]).exits(0);
+    assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
+    let args = ["profile", "--db", &url, "--every", "2", "--for", "4", "-o", "p.json"];
+    work.petal(args).exits(0);
+    let profile = std::fs::read_to_string(work.path("p.json")).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+    assert_eq!(profile["intervals"].as_array().unwrap().len(), 2, "{profile}");
+}
+
+#[test]
+fn every_plugin_of_the_server_lets_petal_in_or_is_refused_by_name() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&[]);
+    load(&server.url("log_on"), 1);
+    server.sql("", "INSTALL SONAME 'auth_ed25519'; INSTALL SONAME 'auth_pam'");
+    let work = Workplace::new();
+    let petal = |user: &str, how: &str, password: &str| {
+        let sql = format!(
+            "CREATE USER IF NOT EXISTS {user}@'%' IDENTIFIED VIA {how}; \
+             GRANT ALL ON *.* TO {user}@'%'"
+        );
+        server.sql("", &sql);
+        let url = format!("mysql://{user}:{password}@127.0.0.1:{}/log_on", server.port);
+        work.petal(["run", "--work-loop", "2", "-t", "1", "--db", &url])
+    };
+    for (user, how) in [("ed", "ed25519"), ("native", "mysql_native_password")] {
+        let how = format!("{how} USING PASSWORD('pw')");
+        petal(user, &how, "pw").exits(0);
+        petal(user, &how, "wrong").exits(3).telling(&["Access denied"]);
+    }
+    petal("pam", "pam", "pw").exits(3).telling(&["plugin `dialog'", "ed25519, parsec"]);
+    // By the socket an account needs no password.
+    let sql = "CREATE OR REPLACE USER root@localhost IDENTIFIED VIA unix_socket; \
+               GRANT ALL ON *.* TO root@localhost";
+    if rustix::process::geteuid().is_root() {
+        server.sql("", sql);
+        work.petal(["run", "--work-loop", "2", "-t", "1", "--db", &server.url("log_on")]).exits(0);
+    }
+}
+
+const GREETING: &[u8] = b"\x0a11.8.1-MariaDB\0\x07\0\0\0saltsalt\0\xfe\xf7\x08\x02\0\xbf\x81\x15\
+    \0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0";
+
+fn send(peer: &mut TcpStream, number: u8, payload: &[u8]) {
+    let length = u8::try_from(payload.len()).unwrap();
+    peer.write_all(&[&[length, 0, 0, number], payload].concat()).unwrap();
+}
+
+fn receive(peer: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut header = [0; 4];
+    peer.read_exact(&mut header).ok()?;
+    let mut payload = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8];
+    peer.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
+
+/// A server whose accounts are of this plugin, and what petal answers to `further` questions of it.
+fn asks_for(plugin: &'static [u8], further: &'static [&'static [u8]]) -> (u16, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (answers, received) = channel();
+    thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            send(&mut peer, 0, GREETING);
+            let Some(_) = receive(&mut peer) else { continue };
+            let nonce = [b's'; 32];
+            send(&mut peer, 2, &[b"\xfe", plugin, b"\0", &nonce, b"\0"].concat());
+            for (at, question) in further.iter().enumerate() {
+                let Some(answer) = receive(&mut peer) else { break };
+                answers.send(answer).unwrap();
+                send(&mut peer, 4 + 2 * at as u8, question);
+            }
+            let Some(answer) = receive(&mut peer) else { continue };
+            answers.send(answer).unwrap();
+            let denied = b"\xff\x15\x04#28000Access denied by the test";
+            send(&mut peer, 4 + 2 * further.len() as u8, denied);
+        }
+    });
+    (port, received)
+}
+
+#[test]
+fn a_plugin_that_petal_does_not_have_is_refused_by_its_name() {
+    let work = Workplace::new();
+    for (plugin, words) in [
+        (&b"dialog"[..], "`dialog'"),
+        (b"sha256_password", "`sha256_password'"),
+        (b"auth_gssapi_client", "`auth_gssapi_client'"),
+        (b"authentication_ldap_sasl_client", "`authentication_ldap_sasl_client'"),
+        (b"mysql_clear_password", "mysql_clear_password"),
+        (b"mysql_old_password", "mysql_old_password"),
+    ] {
+        let (port, answers) = asks_for(plugin, &[]);
+        let url = format!("mysql://u:secret@127.0.0.1:{port}/d?ssl_mode=DISABLED");
+        let refused = work.petal(["check", "--db", &url]).exits(3);
+        refused.telling(&[words, "use an account of one of the plugins that petal has"]);
+        let sent = answers.try_iter().flatten().collect::<Vec<u8>>();
+        assert!(!sent.windows(6).any(|part| part == b"secret"), "{plugin:?}");
+    }
+}
+
+#[test]
+fn parsec_answers_with_a_nonce_and_a_signature() {
+    // Its parameters: PBKDF2 of 1024 rounds, and a salt of 18 bytes.
+    let salt: &[&[u8]] = &[b"\x01P\x0018 bytes of a salt"];
+    let (port, answers) = asks_for(b"parsec", salt);
+    let work = Workplace::new();
+    let url = format!("mysql://u:pw@127.0.0.1:{port}/d?ssl_mode=DISABLED");
+    work.petal(["check", "--db", &url]).exits(3).telling(&["Access denied by the test"]);
+    assert_eq!(answers.try_iter().map(|answer| answer.len()).collect::<Vec<_>>(), [0, 96]);
+    // The driver panics if there is no password.
+    let url = format!("mysql://u@127.0.0.1:{port}/d?ssl_mode=DISABLED");
+    work.petal(["check", "--db", &url]).ends().telling(&["give the account's password"]);
+}
