@@ -31,8 +31,9 @@ GRANT SELECT ON sys.gv_$sys_time_model TO petal;
 GRANT SELECT ON sys.gv_$buffer_pool TO petal;
 GRANT SELECT ON sys.v_$parameter TO petal;
 GRANT SELECT ON sys.v_$log TO petal;
+GRANT SELECT ON sys.v_$archive_dest TO petal;
 GRANT SELECT ON sys.v_$database TO petal;
-GRANT SELECT ON sys.v_$resource_limit TO petal;
+GRANT SELECT ON sys.gv_$resource_limit TO petal;
 GRANT SELECT ON sys.dba_data_files TO petal;
 --    Whether petal's own session still works where no answer comes. Without it a load whose answer was
 --    lost waits until somebody interrupts it.

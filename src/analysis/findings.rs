@@ -84,6 +84,7 @@ const RULES: [(PartOfRun, Rule); 58] = [
     (Updates, writes::purge_lags),
     (Updates, writes::log_not_reset),
     (Updates, writes::vacuum),
+    (Counted, writes::reads_wrote),
     (Whole, settings::judge),
     (Counted, server_report::judge),
 ];

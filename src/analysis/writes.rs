@@ -17,6 +17,8 @@ const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
 /// From this share of visited rows on, rows were followed: a database's own dictionary has such
 /// too.
 const FOLLOWED_SHARE_MAX: f64 = 0.01;
+/// Blocks that a run of SELECTs may change, as a share of its rows.
+const CLEANED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 /// Waits for a free block that each UPDATE may have.
 const FREE_BLOCK_WAITS_SHARE_MAX: f64 = 0.01;
@@ -171,6 +173,27 @@ fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
          too.",
     )
     .with(json!({ (CommonCounter::RowsFollowed.name()): followed, "rows": rows }))
+}
+
+/// Reads that wrote: blocks whose last writer's commit was noted only when they were read.
+pub(super) fn reads_wrote(run: &Run) -> Judgement {
+    const ID: &str = "reads-wrote";
+    let Some(cleaned) = run.summary.counter(CommonCounter::BlocksCleaned) else {
+        return Judgement::Clear; // Only one engine's blocks are finished by their readers.
+    };
+    let rows = run.summary.rows.total();
+    if run.summary.rows.update > 0 || cleaned as f64 <= rows as f64 * CLEANED_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "reads changed {cleaned} blocks while {rows} rows were visited, to note commits of an \
+             earlier load or run: this run of SELECTs wrote blocks and log"
+        ),
+        "Run it again: each block is finished once. If it stays, other sessions write meanwhile.",
+    )
+    .with(json!({ (CommonCounter::BlocksCleaned.name()): cleaned, "rows": rows }))
 }
 
 fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {

@@ -249,6 +249,8 @@ pub struct Endpoints {
     pub service_max: Option<u32>,
     pub dba_user: Option<String>,
     pub dba_password: Option<url::Secret>,
+    /// The settings file has keys of SLOB before 2.4, where SYSDBA_PASSWD is the password of SYS.
+    pub is_before_slob_2_4: bool,
 }
 
 impl Endpoints {

@@ -222,6 +222,8 @@ common_counters! {
     RowsMoved => "rows_moved",
     /// Rows that were looked for in one block and went on, or lay, in another.
     RowsFollowed => "rows_followed",
+    /// Blocks that a read changed, to note in them that an earlier writer had committed.
+    BlocksCleaned => "blocks_cleaned_by_reads",
     /// Rows that anybody fetched by key from petal's tables.
     RowsFetched => "rows_fetched",
     /// Rows that were found among changes which are in no block yet.

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// An authority (`ca`); certificates for `localhost` of it (`server`), of nobody (`self`), and of the old
-/// form without alternative names (`old`); and one for a client (`client`).
+/// An authority (`ca`); certificates for `localhost` of it (`server`), of nobody (`self`), of version 1
+/// (`old`) and without alternative names (`common`); and one for a client (`client`).
 pub fn certificates(folder: &Path) {
     let openssl = |args: &str| {
         let made = Command::new("openssl")
@@ -28,6 +28,12 @@ pub fn certificates(folder: &Path) {
     );
     openssl("req -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=localhost");
     openssl("x509 -req -in old.csr -CA ca.crt -CAkey ca.key -out old.crt -days 2");
+    fs::write(folder.join("common.conf"), "basicConstraints=CA:FALSE\n").unwrap();
+    openssl("req -newkey rsa:2048 -nodes -keyout common.key -out common.csr -subj /CN=localhost");
+    openssl(
+        "x509 -req -in common.csr -CA ca.crt -CAkey ca.key -out common.crt -days 2 \
+         -extfile common.conf",
+    );
     openssl("req -newkey rsa:2048 -nodes -keyout client.key -out client.csr -subj /CN=petal");
     openssl(
         "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -out client.crt -days 2 \

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use crate::certificates::certificates;
 use crate::support::Workplace;
 
 /// A peer that does `serve` with each connection; its port.
@@ -55,8 +56,8 @@ fn aliases_come_from_tns_admin() {
     };
     petal("oracle://petal@slob2", &[]).telling(&["slob2: connecting", "Connection refused"]);
     petal("oracle://petal@slob3", &[]).telling(&[
-        "slob3: connecting",
-        "unable to find",
+        "slob3: unable to find this alias",
+        "slob1, slob2",
         "TNS_ADMIN",
     ]);
     let numbered = ["--sqlnet-service-base", "slob", "--sqlnet-service-max", "2"];
@@ -104,5 +105,66 @@ fn the_grants_are_there_to_read_before_anything_is_granted() {
     for grant in grants {
         let is_wide = grant.contains(" DBA") || grant.contains(" ANY ") || grant.contains("ALL ");
         assert!(!is_wide && grant.ends_with(" TO petal;"), "{grant}");
+    }
+}
+
+/// Each certificate that the driver refuses, with the words that say what to do.
+#[test]
+fn a_certificate_that_is_refused_is_named_with_a_way_out() {
+    let work = Workplace::new();
+    certificates(&work.path(""));
+    let read = |name: &str| std::fs::read_to_string(work.path(name)).unwrap();
+    work.write("authority/ewallet.pem", &read("ca.crt"));
+    let client = ["client.crt", "client.key", "ca.crt"].map(read).concat();
+    work.write("client/ewallet.pem", &client);
+    let cases = [
+        ("old", "localhost", "authority", 60, "X.509 version 3"),
+        ("common", "localhost", "authority", 60, "SSL_SERVER_DN_MATCH"),
+        ("server", "127.0.0.1", "authority", 60, "SSL_SERVER_DN_MATCH"),
+        ("server", "localhost", "client", 60, "authority's certificate alone"),
+        // A certificate that is trusted leads to a peer that speaks TLS and not Oracle's protocol.
+        ("server", "localhost", "authority", 3, "no answer within 3 s"),
+    ];
+    for (name, host, wallet, limit, reported) in cases {
+        let server = TlsServer::start(
+            &work.path(&format!("{name}.crt")),
+            &work.path(&format!("{name}.key")),
+        );
+        let url = format!(
+            "oracle://u:s3cret@{host}:{}/s?protocol=tcps&connect_timeout={limit}&wallet={}",
+            server.1,
+            work.path(wallet).display()
+        );
+        work.petal(["check", "--db", &url]).exits(3).telling(&[reported]);
+    }
+}
+
+/// A server that shows a certificate, and its port. It ends when it is dropped.
+struct TlsServer(std::process::Child, u16);
+
+impl TlsServer {
+    fn start(certificate: &std::path::Path, key: &std::path::Path) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = std::process::Command::new("openssl")
+            .args(["s_server", "-quiet", "-accept", &format!("127.0.0.1:{port}")])
+            .arg("-cert")
+            .arg(certificate)
+            .arg("-key")
+            .arg(key)
+            .stdin(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Self(server, port)
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

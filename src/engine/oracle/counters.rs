@@ -16,13 +16,17 @@ use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass}
 
 /// The waits that every engine has, by Oracle's names.
 pub const READ_EVENT: &str = "db file sequential read";
+/// The read of a block that an Exadata cell answers. Newer releases count it apart by the place that
+/// held the block, which follows a colon: flash cache, RDMA, xrmem cache.
+pub const CELL_READ_EVENT: &str = "cell single block physical read";
 pub const WRITE_EVENT: &str = "db file parallel write";
 pub const LOG_EVENT: &str = "log file parallel write";
 
 /// Statistics that also stand under the names that every engine may use.
-const COMMON: [(&str, CommonCounter); 4] = [
+const COMMON: [(&str, CommonCounter); 5] = [
     ("background checkpoints completed", CommonCounter::Checkpoints),
     ("table fetch continued row", CommonCounter::RowsFollowed),
+    ("cleanouts only - consistent read gets", CommonCounter::BlocksCleaned),
     ("physical reads cache", CommonCounter::BlocksCached),
     ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
 ];
@@ -172,9 +176,26 @@ impl Instance {
         let class = wait_class(cell(row, 2));
         let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
         let waits = number(row, waits_at);
-        if waits > 0 {
-            let time_ns = number(row, time_at).saturating_mul(NS_PER_US);
-            self.waits.push(Wait::counted(cell(row, 1), class, Some(waits), time_ns));
+        if waits == 0 {
+            return;
+        }
+        let time_ns = number(row, time_at).saturating_mul(NS_PER_US);
+        let event = cell(row, 1);
+        if !is_cell_read(event) {
+            self.waits.push(Wait::counted(event, class, Some(waits), time_ns));
+            return;
+        }
+        // One event whichever place held the block; each place stays among the raw counters.
+        self.raw.insert(format!("event.{event}.waits"), waits);
+        self.raw.insert(format!("event.{event}.time_us"), time_ns / NS_PER_US);
+        match self.waits.iter_mut().find(|wait| wait.name == CELL_READ_EVENT) {
+            Some(wait) => {
+                wait.waits = wait.waits.map(|others| others + waits);
+                wait.time_ns += time_ns;
+            }
+            None => {
+                self.waits.push(Wait::counted(CELL_READ_EVENT, class, Some(waits), time_ns));
+            }
         }
     }
 
@@ -242,6 +263,12 @@ impl Instance {
         };
         Counters { endpoint, io, waits: self.waits, raw: self.raw, ..Counters::default() }
     }
+}
+
+/// Whether an event is the read of a single block that a storage cell answered.
+fn is_cell_read(event: &str) -> bool {
+    let place = event.strip_prefix(CELL_READ_EVENT);
+    place.is_some_and(|place| place.is_empty() || place.starts_with(':'))
 }
 
 fn wait_class(name: &str) -> WaitClass {
@@ -349,6 +376,26 @@ mod tests {
     fn one_instance_is_itself_whoever_came_to_it() {
         let served = [(0, [None].into()), (1, [Some(1)].into())].into();
         assert_eq!(names(&by_endpoint(vec![(1, named("a"))], &served)), ["a"]);
+    }
+
+    #[test]
+    fn reads_of_storage_cells_are_one_event_whichever_place_held_the_block() {
+        let mut instance = Instance::default();
+        for (event, waits) in [
+            ("cell single block physical read", "2"),
+            ("cell single block physical read: flash cache", "30"),
+            ("cell single block physical read: RDMA", "400"),
+            ("cell multiblock physical read", "5000"),
+            (READ_EVENT, "60000"),
+        ] {
+            let cells = ["1", event, "User I/O", waits, waits, waits, waits];
+            instance.add_wait(&cells.iter().map(|cell| Some((*cell).to_owned())).collect());
+        }
+        let counters = instance.counters("i".to_owned());
+        assert_eq!(counters.count_and_time(CELL_READ_EVENT), Some((432, 432_000)));
+        assert_eq!(counters.count_and_time(READ_EVENT), Some((60000, 60_000_000)));
+        assert_eq!(counters.waits.len(), 3);
+        assert_eq!(counters.raw["event.cell single block physical read: RDMA.waits"], 400);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
+use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
 use super::database::Database;
 use super::link::{BindValue, LinkError, Row};
 use super::load::redo_advice;
 use super::meta::{OracleSchema, cell, number};
 use super::session::use_hints;
 use super::work::SessionConfig;
-use super::{advice, sql};
+use super::{advice, notable, sql};
 use crate::engine::Result;
 use crate::engine::server::batch_loop::clock_resolution_ns;
 use crate::engine::server::failure::none_loaded;
@@ -67,7 +67,7 @@ pub fn describe(
         compression_ratio: first.about.compression_ratio(first.width).filter(|_| !first.is_slobs),
         durability: durability(config, parameters.as_deref()),
         io_events: IoEvents {
-            read: READ_EVENT.to_owned(),
+            read: read_event(admin).to_owned(),
             write: WRITE_EVENT.to_owned(),
             log: LOG_EVENT.to_owned(),
             timed_by: "the database (V$SYSTEM_EVENT, microseconds over waits)".to_owned(),
@@ -78,10 +78,20 @@ pub fn describe(
                 .to_owned(),
         ),
         sync_per_commit: true,
+        notable_settings: notable::settings(admin, &first.tablespace, parameters.as_deref()),
         advice: advice::advice(),
         ..TargetDetails::default()
     };
     Ok((target, details))
+}
+
+/// On Exadata the storage cells answer the reads of data, under an event of their own.
+fn read_event(admin: &mut Database) -> &'static str {
+    let cells = admin.look_if_allowed("cell_reads");
+    match cells.first().is_some_and(|row| number(row, 0) > 0) {
+        true => CELL_READ_EVENT,
+        false => READ_EVENT,
+    }
 }
 
 /// None where the user may not see them.

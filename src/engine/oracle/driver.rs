@@ -9,9 +9,10 @@
 //! two.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
+use parking_lot::{Condvar, Mutex};
 
 use super::link::{
     BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
@@ -22,24 +23,85 @@ use crate::engine::server::detached_worker::{Unanswered, within};
 /// Rows that a query fetches at once.
 const FETCH_ROWS: u32 = 500;
 const CONNECTING: &str = "petal connects";
+/// Log-ons that petal has under way at once: a listener starts a server process for each.
+const LOG_ONS_AT_ONCE: usize = 16;
+/// The listener has no handler free, or could not hand the connection to one: that may pass.
+const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
+const RETRY_FIRST: Duration = Duration::from_millis(250);
+const RETRY_LONGEST: Duration = Duration::from_secs(4);
 /// Where the driver panics when a server accepts a connection with native encryption alone.
 const NATIVE_ENCRYPTION: &str = "messages/connect.rs:100";
 
 pub struct Driver {
     options: Options,
+    log_ons: LogOns,
+}
+
+/// A place for each log-on that may be under way.
+#[derive(Default)]
+struct LogOns {
+    under_way: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl LogOns {
+    /// Runs a log-on as soon as there is a place for it.
+    fn paced<R>(&self, log_on: impl FnOnce() -> R) -> R {
+        let mut under_way = self.under_way.lock();
+        while *under_way >= LOG_ONS_AT_ONCE {
+            self.ended.wait(&mut under_way);
+        }
+        *under_way += 1;
+        drop(under_way);
+        let result = log_on();
+        *self.under_way.lock() -= 1;
+        self.ended.notify_one();
+        result
+    }
+}
+
+/// Tries again, with longer and longer pauses, while the listener has no handler free.
+fn while_no_handler<R>(
+    limit: Duration,
+    first_pause: Duration,
+    mut log_on: impl FnMut() -> Result<R>,
+) -> Result<R> {
+    let begin = Instant::now();
+    let mut pause = first_pause;
+    loop {
+        let error = match log_on() {
+            Err(error) if error.code.is_some_and(|code| NO_HANDLER.contains(&code)) => error,
+            result => return result,
+        };
+        if begin.elapsed() + pause > limit {
+            let waited = begin.elapsed().as_secs();
+            let message = format!("{}, for {waited} s and several attempts", error.message);
+            return Err(LinkError { message, ..error });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(RETRY_LONGEST);
+    }
 }
 
 impl Driver {
     pub fn new(options: Options) -> Self {
-        Self { options }
+        Self { options, log_ons: LogOns::default() }
     }
 
     fn log_on(&self, login: &Login, place: &OracleService, purpose: &str) -> Result<Box<dyn Link>> {
+        while_no_handler(self.options.connect_timeout, RETRY_FIRST, || {
+            self.log_ons.paced(|| self.log_on_once(login, place, purpose))
+        })
+    }
+
+    fn log_on_once(
+        &self,
+        login: &Login,
+        place: &OracleService,
+        purpose: &str,
+    ) -> Result<Box<dyn Link>> {
         let limit = self.options.connect_timeout;
         let mut config = Config::default();
-        if let Some(folder) = &self.options.tns_admin {
-            config = config.set_config_dir(folder);
-        }
         let password = login.password.as_ref().map_or("", |password| password.expose());
         config = config
             .set_credentials(&login.user, password)
@@ -199,5 +261,64 @@ impl Link for DriverSession {
     fn identity(&self) -> (u64, u64) {
         let number = |number: Result<usize, oracledb::Error>| number.map_or(0, |n| n as u64);
         (number(self.connection.session_id()), number(self.connection.serial_num()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u32) -> LinkError {
+        let message = format!("the listener refused (ORA-{code})");
+        LinkError { code: Some(code), message, kind: LinkErrorKind::Connection }
+    }
+
+    #[test]
+    fn a_listener_without_a_free_handler_is_asked_again_until_the_limit() {
+        let pause = Duration::from_millis(1);
+        for code in NO_HANDLER {
+            let mut refusals = vec![refused(code); 3];
+            let log_on = || refusals.pop().map_or(Ok(()), Err);
+            assert!(while_no_handler(Duration::from_secs(60), pause, log_on).is_ok());
+            let mut attempts = 0;
+            let error = while_no_handler(Duration::from_millis(20), pause, || {
+                attempts += 1;
+                Err::<(), _>(refused(code))
+            });
+            let error = error.unwrap_err();
+            assert!(attempts > 2 && error.code == Some(code), "{attempts}");
+            assert!(error.message.contains("several attempts"), "{}", error.message);
+        }
+        let mut attempts = 0;
+        let wrong_password = while_no_handler(Duration::from_secs(60), pause, || {
+            attempts += 1;
+            Err::<(), _>(refused(1017))
+        });
+        assert!(wrong_password.is_err() && attempts == 1, "an account is not locked by retries");
+    }
+
+    #[test]
+    fn log_ons_go_a_few_at_once() {
+        let log_ons = LogOns::default();
+        let (at_once, most) = (Mutex::new(0_usize), Mutex::new(0_usize));
+        std::thread::scope(|scope| {
+            for _ in 0..3 * LOG_ONS_AT_ONCE {
+                scope.spawn(|| {
+                    log_ons.paced(|| {
+                        let now = {
+                            let mut now = at_once.lock();
+                            *now += 1;
+                            *now
+                        };
+                        let mut most = most.lock();
+                        *most = now.max(*most);
+                        drop(most);
+                        std::thread::sleep(Duration::from_millis(1));
+                        *at_once.lock() -= 1;
+                    });
+                });
+            }
+        });
+        assert!(*most.lock() <= LOG_ONS_AT_ONCE && *at_once.lock() == 0);
     }
 }

@@ -77,6 +77,17 @@ fn of_connection(message: &str) -> &'static str {
     if has(&["password for wallet"]) {
         "give the wallet's password: ORACLE_WALLET_PASSWORD, ORACLE_WALLET_PASSWORD=@FILE, or at the \
          prompt"
+    } else if has(&["unsupportedcertversion"]) {
+        "the server's certificate is of X.509 version 1: issue one of X.509 version 3 with \
+         subjectAltName=DNS:HOST, the driver takes no other"
+    } else if has(&["not valid for name", "notvalidforname"]) {
+        "connect by a name of the certificate's subjectAltName (an entry in /etc/hosts serves), or \
+         issue a certificate with subjectAltName=DNS:HOST: the driver reads no common name and does \
+         not apply SSL_SERVER_DN_MATCH=OFF"
+    } else if has(&["unknownissuer"]) {
+        "put the authority's certificate into DIR/ewallet.pem and give ?wallet=DIR. The driver \
+         ignores the authorities of a wallet with a private key: use a folder that holds the \
+         authority's certificate alone, if the server asks for no client certificate"
     } else if has(&["tls", "certificate", "wallet", "pem file", "handshake"]) {
         "check ?protocol=tcps, the port's protocol, ?wallet=DIR and the server's certificate"
     } else if has(&["unable to find", "no configuration directory", "invalid connect string"]) {
@@ -101,8 +112,19 @@ fn of_connection(message: &str) -> &'static str {
 fn hint_of(code: u32) -> &'static str {
     match code {
         12541 | 12170 | 12543 | 12545 => "check host, port and that a listener runs there",
-        12514 | 12505 | 12516 | 12519 | 12520 | 12521 => {
+        12514 | 12505 | 12521 => {
             "name a service that the listener knows (lsnrctl services), after the host in the URL"
+        }
+        12516 | 12519 | 12520 => {
+            "the listener knows the service and has no handler free: PROCESSES of the instance is \
+             reached, or its load information is a minute old; raise PROCESSES, or use fewer sessions"
+        }
+        12518 => {
+            "the listener could not start a server process: see the host's memory and process \
+             limits, and listener.log"
+        }
+        12528 => {
+            "the instance starts, or is restricted: open it, or ALTER SYSTEM DISABLE RESTRICTED SESSION"
         }
         12154 => "name an alias of tnsnames.ora and set TNS_ADMIN to its folder",
         1017 | 1005 => "check user and password (ORACLE_PASSWORD, SYSDBA_PASSWD)",

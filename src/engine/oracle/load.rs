@@ -187,6 +187,8 @@ impl Loader<'_> {
             database.execute(&doing, &filled("gather", table))?;
         }
         state.go_on()?;
+        self.clean(database, &tables.scan, plan.scan_rows)?;
+        state.go_on()?;
         let placement = placement(database, &tables.main)?;
         let otherwise = "this tablespace does not keep one row per block";
         let placement = loader::prove(self.place, &tables.main, placement, plan.rows, otherwise)?;
@@ -199,6 +201,27 @@ impl Loader<'_> {
             seconds: 0.0,
             placement,
         })
+    }
+
+    /// Lets full scans of this session finish the blocks that the load left without their commits:
+    /// here those of the scan table, by the proof those of the main table. Without it the first run
+    /// that only reads would write each block.
+    fn clean(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
+        let buffered = database.link.execute(&sql::section(sql::LOAD, "buffered_scans"), &[]);
+        if let Err(error) = buffered {
+            self.load.progress.note(&format!(
+                "block cleanout after the load may not reach the disk ({error}): the first run \
+                 may write; its finding reads-wrote counts it"
+            ));
+        }
+        if rows > 0 {
+            database.query(
+                &format!("finishing blocks of {table}"),
+                &filled("clean", table),
+                &[],
+            )?;
+        }
+        Ok(())
     }
 
     /// All schemas are proved: one transaction says so, of a session that was not idle for hours.

@@ -1,13 +1,13 @@
 //! Oracle Database, 12.2 and later, for which the SLOB method was made.
 //!
-//! - `options`, `errors`: how petal connects, and what errors mean
+//! - `options`, `tns`, `errors`: how petal connects, and what errors mean
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
 //! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
 //! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
 //!   what these share
-//! - `before_run`, `counters`, `describe`, `reports`, `statspack`: what petal reads from the database
+//! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: what petal reads from the database
 //!   and asks of it around a run
 //!
 //! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
@@ -26,6 +26,7 @@ mod errors;
 mod link;
 mod load;
 mod meta;
+mod notable;
 mod options;
 mod reports;
 mod rows;
@@ -41,6 +42,7 @@ mod statspack;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod tns;
 mod work;
 
 use std::sync::Arc;
@@ -100,7 +102,8 @@ pub struct Oracle {
 
 impl Oracle {
     pub fn open(settings: &Settings) -> Result<Self> {
-        let options = Options::of(settings)?;
+        let mut options = Options::of(settings)?;
+        tns::resolve(&mut options)?;
         let (endpoints, admin_place) = (options.endpoints.clone(), options.admin_place.clone());
         let storage = options.storage.clone();
         let connector: Arc<dyn Connector> = Arc::new(Driver::new(options));
@@ -247,6 +250,7 @@ impl Engine for Oracle {
             data_place: DataPlace {
                 tablespace: &tablespace,
                 buffer_pool: self.storage.buffer_pool.as_deref(),
+                is_index_in_default_pool: self.storage.is_index_in_default_pool,
             },
             copies_schemas: self.storage.copies_schemas,
             load: Load { plan, progress, stop },
@@ -258,14 +262,14 @@ impl Engine for Oracle {
         self.endpoints.len() as u32
     }
 
+    /// Sums what all open instances leave: a SCAN address or a service spreads sessions over them.
     fn sessions_max(&self) -> Result<Option<u32>> {
-        // Counters, reports, the lock of a run, whoever connects between two steps, and who asks whether it lives.
+        // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
         const PETALS_OWN: u64 = 5;
         let rows = self.connect_admin()?.look_if_allowed("free_sessions");
         let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
-        // Each endpoint may be an instance of its own; the view shows one.
-        let each = free.map(|free| free.saturating_sub(PETALS_OWN) * u64::from(self.endpoints()));
-        Ok(each.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+        let free = free.map(|free| free.saturating_sub(PETALS_OWN));
+        Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
     }
 
     /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads

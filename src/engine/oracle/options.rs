@@ -25,6 +25,8 @@ const OPTIONS: UrlOptions = UrlOptions("oracle");
 const NAMES: [&str; 6] =
     ["buffer_pool", "connect_timeout", "further_schemas", "protocol", "tablespace", "wallet"];
 const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
+/// SLOB's own placement: the tables in KEEP, the index in the default pool.
+const KEEP_TABLES: &str = "keep_tables";
 
 /// One service of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +69,10 @@ pub struct Wallet {
 pub struct TableStorage {
     /// None: the user's default tablespace.
     pub tablespace: Option<String>,
-    /// The buffer pool of tables and indexes; None: the database's default.
+    /// The buffer pool of tables; None: the database's default.
     pub buffer_pool: Option<String>,
+    /// The index is in the default pool, whichever pool has the tables.
+    pub is_index_in_default_pool: bool,
     /// The database copies the first schema into the others; else each is loaded by petal.
     pub copies_schemas: bool,
 }
@@ -91,6 +95,9 @@ impl Options {
         let refuse =
             |rule: &str, hint: &str| EngineError::Setting(format!("DB={shown}: {rule}; {hint}"));
         let server = url.server().ok_or_else(|| refuse("names no server", EXAMPLE))?;
+        if server.hosts.is_empty() {
+            return Err(no_local_log_on(&refuse, &server, outside));
+        }
         let is_known = |name: &str, _: &str| NAMES.contains(&name);
         OPTIONS.check_names(&url.options, &NAMES, is_known)?;
         let option = |key: &str| url.options.get(key).cloned();
@@ -127,10 +134,30 @@ impl Options {
             storage: TableStorage {
                 tablespace: option("tablespace"),
                 buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
+                is_index_in_default_pool: option("buffer_pool").as_deref() == Some(KEEP_TABLES),
                 copies_schemas: copies_schemas(option("further_schemas").as_deref())?,
             },
         })
     }
+}
+
+/// Refuses a bequeath connection, with the line to write in its place.
+fn no_local_log_on(
+    refuse: &dyn Fn(&str, &str) -> EngineError,
+    server: &Server,
+    outside: &Outside<'_>,
+) -> EngineError {
+    let named = Some(server.name.clone()).filter(|name| !name.is_empty());
+    let service = named.or_else(|| (outside.environment)("ORACLE_SID"));
+    let service = service.unwrap_or_else(|| "SERVICE".to_owned());
+    let user = server.user.as_deref().unwrap_or("user");
+    refuse(
+        "names no host, and the driver has no local (bequeath) log-on",
+        &format!(
+            "write oracle://{user}@localhost:{PORT_DEFAULT}/{service}, with a service that \
+             lsnrctl services shows and a password"
+        ),
+    )
 }
 
 const EXAMPLE: &str =
@@ -145,6 +172,9 @@ fn protocol(given: Option<&str>) -> Result<&'static str> {
 }
 
 fn buffer_pool(given: &str) -> Result<String> {
+    if given == KEEP_TABLES {
+        return Ok("KEEP".to_owned());
+    }
     let name = given.to_ascii_uppercase();
     match POOLS.contains(&name.as_str()) {
         true => Ok(name),
@@ -152,7 +182,7 @@ fn buffer_pool(given: &str) -> Result<String> {
             "buffer_pool",
             given,
             "is no buffer pool",
-            "use keep, recycle or default",
+            "use keep, keep_tables, recycle or default",
         )),
     }
 }
@@ -199,12 +229,14 @@ fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Op
     }
 }
 
-/// SYS is always SYSDBA; SYSDBA_PASSWD without DBA_PRIV_USER is, by its name, that of SYS.
+/// SYS is always SYSDBA. SYSDBA_PASSWD without DBA_PRIV_USER is the password of SYSTEM since SLOB
+/// 2.4, and of SYS in a file of an older SLOB.
 fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
     let named = match (&endpoints.dba_user, &endpoints.dba_password) {
         (None, None) => return user.clone(),
         (Some(named), _) => named.trim().to_owned(),
-        (None, Some(_)) => "sys".to_owned(),
+        (None, Some(_)) if endpoints.is_before_slob_2_4 => "sys".to_owned(),
+        (None, Some(_)) => "system".to_owned(),
     };
     let lower = named.to_lowercase();
     let (name, asks_sysdba) = match lower.strip_suffix(" as sysdba") {
@@ -301,9 +333,16 @@ fn ask_password(user: &str) -> Option<Secret> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::settings::url::TargetUrl;
+
+    /// Options of the alias `prod`, with `tns_admin` as the folder of its file.
+    pub fn alias_options(tns_admin: &str) -> Options {
+        let mut options = options("oracle://u@prod", Endpoints::default()).unwrap();
+        options.tns_admin = Some(tns_admin.to_owned());
+        options
+    }
 
     fn options(url: &str, endpoints: Endpoints) -> Result<Options, String> {
         let settings =
@@ -375,11 +414,15 @@ mod tests {
             dba_password: password.map(|text| Secret::new(text.to_owned())),
             ..Endpoints::default()
         };
-        for (named, password) in
-            [(Some("SYS"), None), (Some("sys as sysdba"), None), (None, Some("p"))]
-        {
+        for (named, password) in [(Some("SYS"), None), (Some("sys as sysdba"), Some("p"))] {
             let admin = options("oracle://u@h/s", dba(named, password)).unwrap().admin;
             assert_eq!((admin.user.to_lowercase().as_str(), admin.is_sysdba), ("sys", true));
+        }
+        // SYSDBA_PASSWD alone: SYSTEM's since SLOB 2.4, never tried as SYS's.
+        for (is_before_slob_2_4, user) in [(false, "system"), (true, "sys")] {
+            let endpoints = Endpoints { is_before_slob_2_4, ..dba(None, Some("p")) };
+            let admin = options("oracle://u@h/s", endpoints).unwrap().admin;
+            assert_eq!((admin.user.as_str(), admin.is_sysdba), (user, user == "sys"));
         }
         let admin = options("oracle://u@h/s", dba(None, None)).unwrap().admin;
         assert_eq!((admin.user.as_str(), admin.password.unwrap().expose()), ("u", "asked u"));
@@ -409,8 +452,10 @@ mod tests {
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
         insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, further_schemas, protocol, tablespace, wallet");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, recycle or default");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, keep_tables, recycle or default");
         insta::assert_snapshot!(refusal("oracle://u@h/s?further_schemas=2"), @"DB=oracle:...?further_schemas=2: further_schemas is not known; use load or copy");
+        insta::assert_snapshot!(refusal("oracle:///ORCL"), @"DB=oracle:///ORCL: names no host, and the driver has no local (bequeath) log-on; write oracle://user@localhost:1521/ORCL, with a service that lsnrctl services shows and a password");
+        insta::assert_snapshot!(refusal("oracle://u@/"), @"DB=oracle://u@/: names no host, and the driver has no local (bequeath) log-on; write oracle://u@localhost:1521/SERVICE, with a service that lsnrctl services shows and a password");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));
     }
 }

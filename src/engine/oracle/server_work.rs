@@ -5,7 +5,7 @@ use crate::stats::counters::Counters;
 use crate::stats::delta;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT};
 
 const MULTI: &str = "physical read total multi block requests";
 
@@ -20,21 +20,29 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         block_bytes: block_bytes.and_then(|(bytes, blocks)| u32::try_from(bytes / blocks).ok()),
         ..ServerWork::default()
     };
-    let single = timed(READ_EVENT).map(|(waits, _)| waits);
-    work.count(WorkCount::SingleBlockReads, single, "V$SYSTEM_EVENT: db file sequential read");
+    // On Exadata the cells answer most reads, and files the others.
+    let single_block = match (timed(READ_EVENT), timed(CELL_READ_EVENT)) {
+        (Some((files, files_ns)), Some((cells, cells_ns))) => {
+            Some((files + cells, files_ns + cells_ns))
+        }
+        (files, cells) => files.or(cells),
+    };
+    let single = single_block.map(|(waits, _)| waits);
+    let source = "V$SYSTEM_EVENT: db file sequential read, cell single block physical read";
+    work.count(WorkCount::SingleBlockReads, single, source);
     work.count(
         WorkCount::MultiBlockReads,
         raw(MULTI),
         "V$SYSSTAT: physical read total multi block requests",
     );
     let blocks = raw("physical reads").zip(single).and_then(|(all, single)| delta(single, all));
-    let source = "V$SYSSTAT: physical reads, less db file sequential read";
+    let source = "V$SYSSTAT: physical reads, less single-block reads";
     work.count(WorkCount::MultiBlockReadBlocks, blocks, source);
     work.count(WorkCount::BlockWrites, raw("physical writes"), "V$SYSSTAT: physical writes");
     work.count(WorkCount::Commits, raw("user commits"), "V$SYSSTAT: user commits");
     work.count(WorkCount::RedoBytes, raw("redo size"), "V$SYSSTAT: redo size");
     let source = "V$SYSTEM_EVENT: time over waits";
-    work.time(WorkTime::SingleBlockRead, timed(READ_EVENT), source);
+    work.time(WorkTime::SingleBlockRead, single_block, source);
     work.time(WorkTime::BlockWrite, timed(WRITE_EVENT), source);
     work.time(WorkTime::LogWrite, timed(LOG_EVENT), source);
     work.time(WorkTime::Commit, timed("log file sync"), source);
@@ -56,14 +64,16 @@ mod tests {
         let mut counters = Counters::default();
         counters.raw.insert("physical reads".to_owned(), 1000);
         counters.raw.insert(MULTI.to_owned(), 20);
-        counters.waits.push(Wait {
-            name: READ_EVENT.to_owned(),
-            class: WaitClass::UserIo,
-            source: WaitSource::Counted,
-            waits: Some(360),
-            time_ns: 720_000,
-            latencies: None,
-        });
+        for (name, waits) in [(READ_EVENT, 60), (CELL_READ_EVENT, 300)] {
+            counters.waits.push(Wait {
+                name: name.to_owned(),
+                class: WaitClass::UserIo,
+                source: WaitSource::Counted,
+                waits: Some(waits),
+                time_ns: 2000 * waits,
+                latencies: None,
+            });
+        }
         let work = of_counters(&counters);
         let counts = [
             WorkCount::SingleBlockReads,

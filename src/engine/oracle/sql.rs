@@ -29,9 +29,15 @@ pub struct DataPlace<'a> {
     /// Its name in the dictionary.
     pub tablespace: &'a str,
     pub buffer_pool: Option<&'a str>,
+    pub is_index_in_default_pool: bool,
 }
 
 impl DataPlace<'_> {
+    fn of_index(self) -> Self {
+        let buffer_pool = self.buffer_pool.filter(|_| !self.is_index_in_default_pool);
+        Self { buffer_pool, ..self }
+    }
+
     fn words(self) -> (String, String) {
         let storage = self.buffer_pool.map(|pool| format!(" STORAGE (BUFFER_POOL {pool})"));
         (identifier(self.tablespace), storage.unwrap_or_default())
@@ -72,7 +78,7 @@ pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
 
 pub fn create_index(table: &str, unique: bool, place: DataPlace<'_>) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    let (tablespace, storage) = place.words();
+    let (tablespace, storage) = place.of_index().words();
     let with =
         [("table", table), ("unique", unique), ("tablespace", &tablespace), ("storage", &storage)];
     filled(LOAD, "create_index", &with)
@@ -215,7 +221,11 @@ pub mod tests {
     /// check, and for people to read.
     pub fn all() -> Vec<(String, String)> {
         let (home, hot) = (Tables::own(2), Tables::own(1));
-        let place = DataPlace { tablespace: "iops", buffer_pool: Some("KEEP") };
+        let place = DataPlace {
+            tablespace: "iops",
+            buffer_pool: Some("KEEP"),
+            is_index_in_default_pool: false,
+        };
         let mut all = vec![
             ("create_table".to_owned(), create_table(&home.main, 128, place)),
             ("create_index".to_owned(), create_index(&home.main, true, place)),
@@ -325,7 +335,7 @@ pub mod tests {
             update(&tables, changed_columns(RedoStress::Heavy))
                 .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
         );
-        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: None }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: Some("KEEP"), is_index_in_default_pool: true }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
     }
 
     #[test]

@@ -80,6 +80,14 @@ fn settings(case: &Case) -> Settings {
 }
 
 #[test]
+fn a_file_of_an_old_slob_is_known_by_its_keys() {
+    for (text, is_old) in [("SHARED_DATA_MODULUS=0\n", true), ("SYSDBA_PASSWD=x\n", false)] {
+        let settings = Case::file(text).read().unwrap();
+        assert_eq!(settings.endpoints.is_before_slob_2_4, is_old, "{text}");
+    }
+}
+
+#[test]
 fn nothing_given_means_the_defaults() {
     let settings = settings(&Case::default());
     assert_eq!(settings.update_pct, 25);

@@ -309,10 +309,11 @@ impl World {
             "all_tables" => one(&["DEFAULT"]),
             "gv$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
             "gv$instance" => one(&["1", "STANDIN", "localhost"]),
-            "v$resource_limit" => one(&["300"]),
+            "gv$resource_limit" => one(&["300"]),
             "v$log" if sql.contains("gv$instance") => one(&["1", "7"]),
             "v$log" => one(&["3", "4294967296", "4294967296", "1"]),
             "v$database" => one(&["NOARCHIVELOG", "NO"]),
+            "v$archive_dest" => Some(Answer::Rows(Vec::new())),
             "dba_data_files" => one(&["+DATA/iops.dbf"]),
             "plan_table" => Some(Answer::Rows(self.plans.clone())),
             "v$parameter" => Some(Answer::Rows(vec![
@@ -330,6 +331,7 @@ impl World {
                     rows.map(|(name, value)| vec!["1".into(), (*name).into(), value.to_string()]);
                 Some(Answer::Rows(rows.collect()))
             }
+            "gv$system_event" if sql.contains("COUNT(*)") => one(&["0"]),
             "gv$system_event" => {
                 let waits = self.statistics["redo synch writes"].to_string();
                 Some(Answer::Rows(vec![

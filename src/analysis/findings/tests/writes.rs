@@ -1,7 +1,7 @@
 //! Durability, checkpoints, the log, rows that moved.
 
 use super::super::{judge, not_judged};
-use super::{gains, message};
+use super::{gains, ids, message};
 use crate::record::{Run, Severity, fixture};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::target::Durability;
@@ -80,6 +80,21 @@ fn writes_that_were_not_paid_for() {
     }
     gains(&[], |run| {
         run.summary.counters.insert("rows_moved".into(), 0);
+    });
+    // A run of SELECTs that notes commits in the blocks that it reads.
+    let reads = fixture::mixed_run().summary.rows.total();
+    let cleaned = |run: &mut Run, blocks: u64| {
+        (run.summary.ops.update, run.summary.rows.update) = (0, 0);
+        run.summary.counters.insert("blocks_cleaned_by_reads".into(), blocks);
+    };
+    let has_finding = |blocks| {
+        let mut run = fixture::mixed_run();
+        cleaned(&mut run, blocks);
+        ids(&run).iter().any(|id| id == "reads-wrote")
+    };
+    assert_eq!([0, reads / 50].map(has_finding), [false, true]);
+    gains(&[], |run| {
+        run.summary.counters.insert("blocks_cleaned_by_reads".into(), reads);
     });
     let followed = |run: &mut Run, fetches: u64| {
         (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);

@@ -17,7 +17,8 @@ WHERE name IN (
     'DBWR undo block writes', 'free buffer requested', 'table fetch by rowid',
     'table fetch continued row', 'table scans (direct read)', 'CPU used by this session',
     'SQL*Net roundtrips to/from client', 'cell flash cache read hits',
-    'gc cr blocks received', 'gc current blocks received'
+    'gc cr blocks received', 'gc current blocks received',
+    'cleanouts only - consistent read gets', 'immediate (CR) block cleanout applications'
 )
 
 -- name: events

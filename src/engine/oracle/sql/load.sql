@@ -73,6 +73,15 @@ BEGIN
     DBMS_STATS.LOCK_TABLE_STATS(ownname => USER, tabname => UPPER('{table}'));
 END;
 
+-- name: buffered_scans
+-- Full scans of this session go through the buffer cache, so that the commits that they note in each
+-- block reach the disk. A direct read notes them in its own memory, and the first run would write.
+ALTER SESSION SET "_serial_direct_read" = NEVER
+
+-- name: clean
+-- Visits each block of a table once.
+SELECT /*+ FULL(t) NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM {table} t
+
 -- name: placement
 -- A ROWID is a block and a slot in that block's row directory, and no two rows have the same one.
 -- Slots count from 0: where all rows are in slot 0, no two are in one block. So the largest slot

@@ -118,7 +118,7 @@ WHERE name IN (
     'db_block_checking', 'db_lost_write_protect', 'undo_retention', 'use_large_pages',
     'resource_manager_plan', 'result_cache_mode', 'cluster_database', 'inmemory_size',
     'use_indirect_data_buffers', 'optimizer_ignore_hints', 'optimizer_ignore_parallel_hints',
-    'control_management_pack_access', 'statistics_level'
+    'control_management_pack_access', 'statistics_level', 'parallel_max_servers'
 ) OR name LIKE '\_%' ESCAPE '\'
 ORDER BY name
 
@@ -134,14 +134,35 @@ FROM v$log
 -- name: log_mode
 SELECT log_mode, force_logging FROM v$database
 
+-- name: flashback
+SELECT flashback_on FROM v$database
+
+-- name: encrypted
+SELECT encrypted FROM user_tablespaces WHERE tablespace_name = :1
+
+-- name: synchronous_destinations
+-- Standbys whose answer a commit waits for.
+SELECT TO_CHAR(dest_id), transmit_mode FROM v$archive_dest
+WHERE status = 'VALID' AND target = 'STANDBY'
+    AND transmit_mode IN ('SYNCHRONOUS', 'PARALLELSYNC')
+ORDER BY dest_id
+
+-- name: cell_reads
+SELECT TO_CHAR(COUNT(*)) FROM gv$system_event
+WHERE event LIKE 'cell single block physical read%' AND total_waits > 0
+
 -- name: data_files
 SELECT file_name FROM dba_data_files WHERE tablespace_name = :1 ORDER BY file_name
 
 -- name: free_sessions
--- What each limit leaves; UNLIMITED is no number and is no limit.
-SELECT TO_CHAR(MIN(TO_NUMBER(TRIM(limit_value)) - current_utilization))
-FROM v$resource_limit
-WHERE resource_name IN ('processes', 'sessions') AND REGEXP_LIKE(TRIM(limit_value), '^[0-9]+$')
+-- The lower of the two limits, less its use, summed over the open instances. UNLIMITED is no number.
+SELECT TO_CHAR(SUM(free)) FROM (
+    SELECT MIN(TO_NUMBER(TRIM(limit_value)) - current_utilization) free
+    FROM gv$resource_limit
+    WHERE resource_name IN ('processes', 'sessions')
+        AND REGEXP_LIKE(TRIM(limit_value), '^[0-9]+$')
+    GROUP BY inst_id
+)
 
 -- name: explain
 EXPLAIN PLAN SET STATEMENT_ID = '{id}' FOR {statement}

@@ -22,6 +22,10 @@ ALTER SYSTEM CHECKPOINT
 -- name: switch_log
 ALTER SYSTEM SWITCH LOGFILE
 
+-- name: archive_log
+-- Of the threads of all instances; NOARCHIVELOG refuses it.
+ALTER SYSTEM ARCHIVE LOG CURRENT
+
 -- name: rds_checkpoint
 -- Amazon RDS has procedures in place of ALTER SYSTEM, which nobody is granted there.
 BEGIN

@@ -12,9 +12,10 @@ use super::super::GRANTS;
 use super::super::sql::tests::all;
 
 /// The grammar has no ALTER SYSTEM: these few are checked by eye.
-const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 4] = [
+const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 5] = [
     ("checkpoint", "ALTER SYSTEM CHECKPOINT"),
     ("switch_log", "ALTER SYSTEM SWITCH LOGFILE"),
+    ("archive_log", "ALTER SYSTEM ARCHIVE LOG CURRENT"),
     ("cancel", "ALTER SYSTEM CANCEL SQL '1, 2, @1'"),
     ("kill", "ALTER SYSTEM KILL SESSION '1, 2, @1' IMMEDIATE"),
 ];

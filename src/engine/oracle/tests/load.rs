@@ -35,7 +35,7 @@ fn a_load_sends_this() {
             line.chars().take(118).collect()
         })
         .collect();
-    insta::assert_snapshot!(shortened.join("\n"), @r"
+    insta::assert_snapshot!(shortened.join("\n"), @r#"
     execute CREATE TABLE petal_meta ( schema_number NUMBER(6) NOT NULL, key VARCHAR2(30) NOT NULL, value VARCHAR2(400), CO
     execute COMMENT ON TABLE petal_meta IS 'petal test data'
     execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
@@ -66,6 +66,7 @@ fn a_load_sends_this() {
     execute ALTER INDEX petal1_cf1_custid LOGGING
     execute BEGIN DBMS_STATS.GATHER_TABLE_STATS( ownname => USER, tabname => UPPER('petal1_cf1'), method_opt => 'FOR COLUM
     execute BEGIN DBMS_STATS.GATHER_TABLE_STATS( ownname => USER, tabname => UPPER('petal1_cf2'), method_opt => 'FOR COLUM
+    execute ALTER SESSION SET "_serial_direct_read" = NEVER
     execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'format', '1']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'petal', '0.1.0']
@@ -79,7 +80,7 @@ fn a_load_sends_this() {
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'width', '128']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'tablespace', 'IOPS']
     commit
-    ");
+    "#);
 }
 
 /// Statements, without queries, that a load of 1,500 rows sends.
@@ -310,4 +311,26 @@ fn tables_and_indexes_go_into_the_buffer_pool_that_is_asked_for() {
     assert!(made("execute CREATE TABLE petal9_cf1").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
     assert!(made("execute CREATE TABLE petal9_cf2").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
     assert!(made("execute CREATE INDEX petal9").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
+}
+
+/// Blocks that a load leaves without their commits would be written by the first run that reads.
+#[test]
+fn scans_after_a_load_finish_its_blocks_in_the_buffer_cache() {
+    let loaded_with = |scripted: ScriptedOracle| {
+        let scripted = scripted
+            .answers("FROM user_users", &[&["IOPS"]])
+            .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+            .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);
+        let plan = LoadPlan { scan_rows: 48, ..plan_of(1, false) };
+        engine(&scripted, &settings()).load(&plan, &Silent, &unlimited()).unwrap();
+        scripted.sent()
+    };
+    let sent = loaded_with(ScriptedOracle::default());
+    let at = |what: &str| sent.iter().position(|sql| sql.contains(what)).unwrap_or(usize::MAX);
+    let buffered = at("\"_serial_direct_read\" = NEVER");
+    let (scan, proof) = (at("COUNT(c2) FROM petal1_cf2"), at("DBMS_ROWID"));
+    assert!(buffered < scan && scan < proof && proof < usize::MAX, "{buffered} {scan} {proof}");
+    // A release without the parameter loads all the same.
+    let without = ScriptedOracle::default().fails("_serial_direct_read", 2248, "invalid option");
+    assert!(loaded_with(without).iter().any(|sql| sql.contains("DBMS_ROWID")));
 }

@@ -260,6 +260,8 @@ fn around(settings: &Settings) -> String {
 fn database_statistics_type() {
     let of = |kind| Settings { database_statistics_type: kind, ..settings() };
     insta::assert_snapshot!(around(&of(StatisticsType::Awr)), @r#"
+    query SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#)) FRO
+    query SELECT log_mode, force_logging FROM v$database
     execute ALTER SYSTEM SWITCH LOGFILE
     execute ALTER SYSTEM CHECKPOINT
     call BEGIN :snapshot := TO_CHAR(DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT); END;
@@ -270,6 +272,8 @@ fn database_statistics_type() {
     query SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_HTML(:1, :2, :3, :4)) [4711, 1, 41, 41]
     "#);
     insta::assert_snapshot!(around(&of(StatisticsType::Statspack)), @r#"
+    query SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#)) FRO
+    query SELECT log_mode, force_logging FROM v$database
     execute ALTER SYSTEM SWITCH LOGFILE
     execute ALTER SYSTEM CHECKPOINT
     call BEGIN :snapshot := TO_CHAR(perfstat.statspack.snap(i_snap_level => 7)); END;

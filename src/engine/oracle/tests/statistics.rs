@@ -124,7 +124,47 @@ fn settling_tells_what_the_user_may_not() {
         "PLS-00201: identifier must be declared",
     );
     let done = settle(&other);
-    assert!(done[0].starts_with("no log switch: the user may not (ORA-01031"), "{done:?}");
+    assert!(done[0].starts_with("no log switch (ORA-01031): the user may not;"), "{done:?}");
+    let pluggable = loaded().fails("ALTER SYSTEM SWITCH", 65040, "operation not allowed").fails(
+        "rdsadmin",
+        6550,
+        "PLS-00201: identifier must be declared",
+    );
+    let done = settle(&pluggable);
+    assert!(done[0].contains("only the root container may"), "{done:?}");
+    assert_eq!(done[1], "checkpoint");
+}
+
+#[test]
+fn a_database_that_is_open_read_only_is_not_settled_and_no_error() {
+    for code in [16000, 16456] {
+        let standby = loaded().fails("ALTER SYSTEM", code, "open for read-only access");
+        let settled = engine(&standby, &settings()).settle(&Silent, &unlimited()).unwrap();
+        let both = ["no log switch: the database is open", "no checkpoint: the database is open"];
+        for (done, begin) in settled.done.iter().zip(both) {
+            assert!(done.starts_with(begin), "{done}");
+        }
+        assert_eq!(settled.done.len(), 2);
+    }
+}
+
+#[test]
+fn every_log_group_is_switched_and_on_every_instance_that_archives() {
+    let settle = |logs: &[&str], mode: &str| {
+        let scripted =
+            loaded().answers("FROM v$log", &[logs]).answers("FROM v$database", &[&[mode, "NO"]]);
+        let done = engine(&scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done;
+        let sent = scripted.sent();
+        let count = |what: &str| sent.iter().filter(|sql| sql.contains(what)).count();
+        (done[0].clone(), count("SWITCH LOGFILE"), count("ARCHIVE LOG CURRENT"))
+    };
+    let one = settle(&["4", "1", "1", "1"], "ARCHIVELOG");
+    assert_eq!(one, ("4 log switches".to_owned(), 4, 0));
+    let cluster = settle(&["6", "1", "1", "2"], "ARCHIVELOG");
+    assert_eq!(cluster, ("3 log switches of all instances".to_owned(), 0, 3));
+    let (done, switched, archived) = settle(&["40", "1", "1", "2"], "NOARCHIVELOG");
+    assert!(done.contains("of the connected instance alone"), "{done}");
+    assert_eq!((switched, archived), (16, 0));
 }
 
 /// Plans of the SELECT and the UPDATE of each of three schemas: those of schemas 1 and 2 are as meant,
@@ -354,4 +394,46 @@ fn what_a_session_says_of_hints_is_read_back() {
     assert!(read("FALSE").ends_with("optimizer_ignore_hints=FALSE, as read back"));
     assert!(read("TRUE").starts_with("ignored: optimizer_ignore_hints is TRUE"));
     assert!(hints(&[]).contains("V$PARAMETER is not visible"));
+}
+
+#[test]
+fn settings_that_shape_a_result_are_notable() {
+    let notable = |scripted: ScriptedOracle| {
+        let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
+        let effects = details.notable_settings.into_iter();
+        effects.map(|setting| (setting.of_updates, setting.effect)).collect::<Vec<_>>()
+    };
+    assert_eq!(notable(loaded()), []);
+    let plan = ["resource_manager_plan", "SCHEDULER[0x4ED6]:DEFAULT_MAINTENANCE_PLAN"];
+    let scripted = loaded()
+        .answers("'db_block_size', 'sga_target'", &[&plan])
+        .answers("flashback_on", &[&["YES"]])
+        .answers("SELECT encrypted", &[&["YES"]])
+        .answers("FROM v$archive_dest", &[&["2", "SYNCHRONOUS"]]);
+    let found = notable(scripted);
+    let words = ["resource manager", "flashback", "encrypted", "log_archive_dest_2"];
+    assert_eq!(found.len(), words.len(), "{found:?}");
+    for word in words {
+        assert!(found.iter().any(|(_, effect)| effect.contains(word)), "{word}: {found:?}");
+    }
+    assert_eq!(found.iter().filter(|(of_updates, _)| *of_updates).count(), 2);
+}
+
+#[test]
+fn reads_on_exadata_are_those_of_the_cells() {
+    let read = |scripted: ScriptedOracle| {
+        engine(&scripted, &settings()).describe(1, 1).unwrap().1.io_events.read
+    };
+    assert_eq!(read(loaded()), "db file sequential read");
+    let exadata = loaded().answers("'cell single block physical read%' AND", &[&["3"]]);
+    assert_eq!(read(exadata), "cell single block physical read");
+}
+
+#[test]
+fn sessions_of_all_instances_count_and_not_per_endpoint() {
+    let scripted = loaded().answers("FROM gv$resource_limit", &[&["700"]]);
+    let endpoints =
+        Endpoints { service_base: Some("s".into()), service_max: Some(4), ..Endpoints::default() };
+    let engine = engine(&scripted, &Settings { endpoints, ..settings() });
+    assert_eq!((engine.endpoints(), engine.sessions_max().unwrap()), (4, Some(695)));
 }
