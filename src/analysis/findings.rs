@@ -27,7 +27,7 @@ use PartOfRun::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(PartOfRun, Rule); 58] = [
+const RULES: &[(PartOfRun, Rule)] = &[
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
