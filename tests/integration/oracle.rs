@@ -114,7 +114,7 @@ fn a_certificate_that_is_refused_is_named_with_a_way_out() {
     let work = Workplace::new();
     certificates(&work.path(""));
     let read = |name: &str| std::fs::read_to_string(work.path(name)).unwrap();
-    work.write("authority/ewallet.pem", &read("ca.crt"));
+    work.write("authority/ewallet.pem", read("ca.crt"));
     let client = ["client.crt", "client.key", "ca.crt"].map(read).concat();
     work.write("client/ewallet.pem", &client);
     let cases = [
@@ -126,10 +126,8 @@ fn a_certificate_that_is_refused_is_named_with_a_way_out() {
         ("server", "localhost", "authority", 3, "no answer within 3 s"),
     ];
     for (name, host, wallet, limit, reported) in cases {
-        let server = TlsServer::start(
-            &work.path(&format!("{name}.crt")),
-            &work.path(&format!("{name}.key")),
-        );
+        let server =
+            TlsServer::start(&work.path(format!("{name}.crt")), &work.path(format!("{name}.key")));
         let url = format!(
             "oracle://u:s3cret@{host}:{}/s?protocol=tcps&connect_timeout={limit}&wallet={}",
             server.1,
