@@ -14,7 +14,7 @@ use crate::record::calibration::{
 use crate::settings::objective::micros;
 use crate::stats::histogram::LatencySummary;
 
-use super::judgement::{Judgement, unknown, warning};
+use super::judgement::{Judgement, info, unknown, warning};
 
 /// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
 const MIX_DISTANCE_MAX: f64 = 15.0;
@@ -25,6 +25,8 @@ const KIND_SHARE_MIN: f64 = 0.15;
 const REQUESTS_MIN: u64 = 1000;
 /// Under this share of the calibrated device at the same depth something else is in the way.
 const OF_DEPTH_MIN: f64 = 0.80;
+/// A device cannot do more than itself: over this share its calibration is too low.
+pub(crate) const OF_DEVICE_MAX: f64 = 1.10;
 /// More flushes than this for each request: other work than the curves', which have none.
 const FLUSH_SHARE_MAX: f64 = 0.01;
 
@@ -107,6 +109,16 @@ pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
         depth: within.map(|point| point.depth),
         latency_us: within.and_then(|point| (bound.figure)(&point.latency_us)),
     }
+}
+
+/// Why a run proves its calibration too low; None where it does not.
+pub fn too_low(share: &CalibratedShare) -> Option<String> {
+    let over = |part: Option<f64>, of: &str| {
+        let percent = part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0;
+        Some(format!("the calibration is too low: the run had {percent:.0} % of {of}"))
+    };
+    over(share.of_depth, "its requests a second with as many in flight")
+        .or_else(|| over(share.of_max, "its maximum"))
 }
 
 /// The run beside one calibration; None where the run's device was not counted.
@@ -212,6 +224,19 @@ pub(super) fn under_device(run: &Run) -> Judgement {
             "no calibration of the data's device is known here (petal calibrate makes one)",
         );
     };
+    if let Some(why) = too_low(share) {
+        return info(
+            "calibration-too-low",
+            format!("{why} ({:.0} a second at {:.1})", share.device_iops, share.device_depth),
+            "Calibrate again (petal calibrate), with nobody else at work on the device and with \
+             the whole range of queue depths; compare nothing with this calibration.",
+        )
+        .with(json!({
+            "of_depth": share.of_depth, "of_max": share.of_max, "device_iops": share.device_iops,
+            "curve_iops": share.curve_iops, "device_depth": share.device_depth,
+            "calibration": share.calibration,
+        }));
+    }
     let (Some(of_depth), Some(iops)) = (share.of_depth, share.curve_iops) else {
         return unknown(ID, share.unknown.clone().unwrap_or_default());
     };
@@ -395,8 +420,25 @@ pub(crate) mod tests {
         assert_eq!(judged(900, 0.9, 0), None);
         let finding = judged(700, 0.9, 0).unwrap();
         insta::assert_snapshot!(finding.message, @"the device gave 70 % of what it gave in calibration with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
+        let low = judged(3610, 0.9, 0);
+        assert_eq!(low, None, "another finding says that the calibration is too low");
         // With syncs it was other work.
         assert_eq!(judged(700, 0.9, 10_000), None);
+    }
+
+    #[test]
+    fn a_run_that_is_faster_than_its_device_proves_the_calibration_too_low() {
+        let found = |reads: u64, depth: f64| {
+            let mut run = run(reads, 0, depth);
+            run.details.calibrated = share(&run, "x.json", &calibration());
+            let found = crate::analysis::judge(&run);
+            found.into_iter().find(|finding| finding.id == "calibration-too-low")
+        };
+        let low = found(3610, 0.9).unwrap();
+        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3610 a second at 0.9)");
+        assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
+        // As deep as was never calibrated, and more than the device's maximum.
+        assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));
     }
 
     #[test]

@@ -165,7 +165,7 @@ pub(super) fn generator_bound(id: &'static str, run: &Run) -> Option<Judgement> 
         id,
         format!(
             "petal itself used {:.0} % of the {processors:.0} processors of {name}{}",
-            petal_share * 100.0,
+            petal_share.min(1.0) * 100.0,
             super::and_more(" ", bound.len() - 1),
         ),
         "Drive from more hosts, or from hosts with more processors, or use LOOP=server.",

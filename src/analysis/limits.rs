@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::driver_hosts;
-use super::judgement::{Judgement, seen_on, unknown, unseen, warning};
+use super::judgement::{Judgement, info, seen_on, unknown, unseen, warning};
 use super::others::{self, Others};
+use super::physical;
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::record::os_figures::{GroupFigures, HostFigures};
@@ -133,6 +134,25 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     let on = run.database_host().map(seen_on).unwrap_or_default();
     let found = match full(run) {
         None => return Judgement::Clear,
+        Some(Full::All { busy }) if is_logical_test(run) && others_prevail(run).is_none() => info(
+            ID,
+            format!(
+                "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
+                 keep them"
+            ),
+            "Compare logical reads for each second of processor time.",
+        )
+        .with(json!({ "busy_percent": busy })),
+        Some(Full::Group(granted)) if is_logical_test(run) => info(
+            ID,
+            format!(
+                "{}'s {}, as a test of logical reads is meant to",
+                run.reported_by(),
+                granted.words(&on)
+            ),
+            "Name the control group's limit (cpu.max) with the result.",
+        )
+        .with(json!({ "group_quota_processors": granted.quota })),
         Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with(json!({
             "busy_percent": busy,
         })),
@@ -162,6 +182,12 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     }))
 }
 
+/// A run that only reads, from a cache that holds all of its data: it is made to keep processors
+/// busy.
+fn is_logical_test(run: &Run) -> bool {
+    run.summary.ops.update == 0 && physical::is_cached(run)
+}
+
 /// Whose work it was decides what to do about it.
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     let Some(Others { processors, of, own }) = others_prevail(run) else {
@@ -185,8 +211,10 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     .with(json!({ "other_processors": processors, "own_processors": own }))
 }
 
+/// A share of time. Clocks that end a moment apart give a little more than all of it.
 fn percent_or_dash(share: Option<f64>) -> String {
-    share.map_or_else(|| "an unknown share".to_owned(), |share| format!("{:.0} %", share * 100.0))
+    let percent = |share: f64| format!("{:.0} %", share.min(1.0) * 100.0);
+    share.map_or_else(|| "an unknown share".to_owned(), percent)
 }
 
 /// Steal on the database's host, and on petal's own where that is another one.
@@ -244,7 +272,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     if host_s <= 0.0 {
         return unknown(ID, "the run took no time");
     }
-    let share = petal_cpu_s / host_s;
+    let share = (petal_cpu_s / host_s).min(1.0);
     let is_bound = if run.details.target.local {
         is_processor_bound(run) && share > PETAL_LOCAL_SHARE_MAX
     } else {

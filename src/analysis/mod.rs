@@ -60,4 +60,4 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
-pub use verdict::{HeadlineFigures, verdict};
+pub use verdict::{HeadlineFigures, conclude, fill_in, verdict};

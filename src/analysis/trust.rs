@@ -207,14 +207,16 @@ pub(super) fn suspended(run: &Run) -> Judgement {
     .with(json!({ "lost_s": lost_s, "machine_suspended_s": machine_s, "times": all.len() }))
 }
 
+/// A timed run. A fixed number of operations is as long as it takes.
 pub(super) fn short_run(run: &Run) -> Judgement {
+    if run.summary.setting_number("work_loop").unwrap_or(0.0) > 0.0 {
+        return Judgement::Clear;
+    }
     let elapsed_s = run.summary.elapsed_s;
-    let timed = run.summary.setting_number("work_loop").unwrap_or(0.0) == 0.0;
-    let seconds = match run.summary.setting_number("run_time").filter(|_| timed) {
+    let seconds = match run.summary.setting_number("run_time") {
         // No longer than it was to be, however late its last operation ended; a session that slept
         // to the end ran to the end.
         Some(asked_s) => run.details.last_done_s.unwrap_or(0.0).max(elapsed_s).min(asked_s),
-        // A fixed number of operations is as long as it takes.
         None => elapsed_s,
     };
     // Clocks end a timed run a little before or after its time.

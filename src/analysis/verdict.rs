@@ -1,11 +1,15 @@
 //! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | who served it | what
 //! limited it`. What the record does not tell is said to be unknown, never guessed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::limits;
-use super::physical;
+use serde_json::{Value, json};
+
+use super::judgement::Judgement;
 use super::served::{self, ReadsServed};
+use super::{findings, limits, physical};
+use crate::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use crate::record::{Headline, Run};
 use crate::stats::counters::WaitClass;
 
@@ -29,112 +33,186 @@ pub struct HeadlineFigures {
     pub limited_by: String,
 }
 
+/// Judges a run: puts its findings, who served its reads and what limited it into its summary.
+pub fn conclude(run: &mut Run) {
+    run.summary.findings = findings::judge(run);
+    (run.summary.served_by, run.summary.limited_by) = (None, None);
+    fill_in(run);
+}
+
+/// Puts who served the reads and what limited the run into a summary that lacks them: that of an
+/// older record. Its findings stay.
+pub fn fill_in(run: &mut Run) {
+    if run.summary.served_by.is_some() && run.summary.limited_by.is_some() {
+        return;
+    }
+    let Headline { run: shown, .. } = run.headline();
+    let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
+    (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
+}
+
 pub fn verdict(run: &Run) -> HeadlineFigures {
     let Headline { run, window } = run.headline();
-    let per_second = &run.summary.per_second;
+    let summary = &run.summary;
+    let per_second = &summary.per_second;
+    let made_served_by = || served_by(&run).words;
+    let made_limited_by = || limited_by(&run).words;
     HeadlineFigures {
         read_piops: per_second.physical_read_requests,
         write_piops: per_second.physical_write_requests,
-        read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
+        read_us: summary.io_latency_us.get("read").and_then(|read| read.mean),
         redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
         logical_reads: per_second.logical_reads.filter(|_| physical::is_cached(&run)),
         window: window.to_string(),
-        served_by: served_by(&run),
-        limited_by: limited_by(&run),
+        served_by: summary.served_by.as_ref().map_or_else(made_served_by, |it| it.words.clone()),
+        limited_by: summary.limited_by.as_ref().map_or_else(made_limited_by, |it| it.words.clone()),
     }
 }
 
-fn served_by(run: &Run) -> String {
-    if run.details.io.physical_read_bytes.is_some_and(|bytes| bytes < physical::READ_BYTES_MIN) {
-        let whole = if physical::is_cached(run) { "database cache" } else { "hardly any reads" };
-        return whole.to_owned();
+fn served_by(run: &Run) -> ServedBy {
+    let asked_bytes = run.details.io.physical_read_bytes;
+    if asked_bytes.is_some_and(|bytes| bytes < physical::READ_BYTES_MIN) {
+        let (by, words) = match physical::is_cached(run) {
+            true => (ReadSource::DatabaseCache, "database cache"),
+            false => (ReadSource::Nobody, "hardly any reads"),
+        };
+        return ServedBy { by, words: words.to_owned(), asked_bytes, ..ServedBy::default() };
     }
+    let unknown = |words: &str, why: String| ServedBy {
+        words: words.to_owned(),
+        why_unknown: Some(why),
+        asked_bytes,
+        ..ServedBy::default()
+    };
     if !run.is_database_host_seen() {
-        return match run.details.target.host_unseen {
+        let words = match run.details.target.host_unseen {
             Some(_) => "not seen",
             None => "not seen (another host)",
-        }
-        .to_owned();
+        };
+        return unknown(words, run.why_database_host_is_unseen().to_owned());
     }
+    let served = served::reads(run);
     let known = served::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
-    if !known || run.details.device.is_none() {
-        return "not seen".to_owned();
+    match served {
+        Ok(served) if known && run.details.device.is_some() => by_bytes(&served),
+        Ok(_) => unknown("not seen", "no device of the data was counted".to_owned()),
+        Err(why) if !known || run.details.device.is_none() => unknown("not seen", why),
+        Err(why) => unknown("unknown", why),
     }
-    served::reads(run).map_or_else(|_| "unknown".to_owned(), |served| shares(&served))
 }
 
 /// One that served nearly all alone; else each with its share.
-fn shares(served: &ReadsServed) -> String {
-    if served.is_by_device() {
-        return "device".to_owned();
-    }
+fn by_bytes(served: &ReadsServed) -> ServedBy {
     let percent = |bytes: u64| format!("{:.0} %", served.share(bytes) * 100.0);
     let mut parts = Vec::new();
-    if served.page_cache > 0 {
-        parts.push(format!("page cache {}", percent(served.page_cache)));
+    if served.is_by_device() {
+        parts.push("device".to_owned());
+    } else {
+        if served.page_cache > 0 {
+            parts.push(format!("page cache {}", percent(served.page_cache)));
+        }
+        parts.push(format!("device {}", percent(served.device)));
+        if served.unseen > 0 {
+            parts.push("the rest not seen".to_owned());
+        }
     }
-    parts.push(format!("device {}", percent(served.device)));
-    if served.unseen > 0 {
-        parts.push("the rest not seen".to_owned());
+    let by = match served.share(served.page_cache) > 0.5 {
+        _ if served.is_by_device() => ReadSource::Device,
+        true => ReadSource::PageCache,
+        false => ReadSource::Several,
+    };
+    ServedBy {
+        by,
+        words: parts.join(", "),
+        why_unknown: None,
+        asked_bytes: Some(served.asked),
+        device_bytes: Some(served.device),
+        page_cache_bytes: Some(served.page_cache),
+        unseen_bytes: Some(served.unseen),
     }
-    parts.join(", ")
 }
 
 /// What limited a run whose rate was asked, beside that rate.
 pub fn limited_beside_rate(run: &Run) -> String {
     let run = &run.headline().run;
-    whole_host(run).unwrap_or_else(|| waited_for(run))
+    whole_host(run).unwrap_or_else(|| waited_for(run)).words
 }
 
-fn limited_by(run: &Run) -> String {
+fn limited_by(run: &Run) -> LimitedBy {
     whole_host(run).or_else(|| paced(run)).unwrap_or_else(|| waited_for(run))
 }
 
+fn limit(by: Limiter, words: impl Into<String>, evidence: Value) -> LimitedBy {
+    let evidence = match evidence {
+        Value::Object(figures) => figures.into_iter().collect(),
+        _ => BTreeMap::new(),
+    };
+    LimitedBy { by, words: words.into(), evidence }
+}
+
 /// What limits all that runs there; None where nothing does, as far as it is seen.
-fn whole_host(run: &Run) -> Option<String> {
+fn whole_host(run: &Run) -> Option<LimitedBy> {
     let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
     if let Some(share) = share.filter(|_| !run.details.target.in_process) {
         // The database worked for all hosts.
-        return Some(format!("not judged, share {} of {}", share.share.number, share.share.of));
+        let words = format!("not judged, share {} of {}", share.share.number, share.share.of);
+        return Some(limit(Limiter::NotJudged, words, Value::Null));
     }
-    limits::is_processor_bound(run).then(|| {
-        let whose = if limits::is_others_work(run) { " (others' work)" } else { "" };
-        format!("processors{whose}")
-    })
+    let (by, words) = match limits::is_others_work(run) {
+        true => (Limiter::OthersWork, "processors (others' work)"),
+        false => (Limiter::Processors, "processors"),
+    };
+    let evidence = match limits::processor_bound(run) {
+        Judgement::Found(finding) => finding.evidence,
+        Judgement::Clear | Judgement::Unknown(_) => BTreeMap::new(),
+    };
+    let limit = LimitedBy { by, words: words.to_owned(), evidence };
+    limits::is_processor_bound(run).then_some(limit)
 }
 
 /// What sessions spent most of their time with.
-fn waited_for(run: &Run) -> String {
+fn waited_for(run: &Run) -> LimitedBy {
     let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
-    let on_processors = on_processors
-        .map(|share| format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0));
-    let longest =
-        longest_class(run).and_then(|(class, time_us)| Some((class, part(run, time_us)?)));
-    let Some((class, (share, words))) = longest else {
-        return on_processors.unwrap_or_else(|| "not determined".to_owned());
+    let on_processors = on_processors.map(|share| {
+        let words = format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0);
+        limit(Limiter::SessionProcessorTime, words, json!({ "share_of_db_time": share }))
+    });
+    let not_determined = |words: &str, evidence: Value| {
+        limit(Limiter::NotDetermined, format!("not determined{words}"), evidence)
+    };
+    let Some((class, time_us)) = longest_class(run) else {
+        return on_processors.unwrap_or_else(|| not_determined("", Value::Null));
+    };
+    let evidence = json!({
+        "wait_class": class.label(), "wait_time_s": time_us / 1e6,
+        "db_time_s": run.details.db_time_s,
+    });
+    let Some((share, words)) = part(run, time_us) else {
+        let is_over = run.details.db_time_s > 0.0 && run.io_depth() <= 1.0;
+        let why = format!(" (waits of class {} took longer than DB time)", class.label());
+        let why = if is_over { why.as_str() } else { "" };
+        return on_processors.unwrap_or_else(|| not_determined(why, evidence));
     };
     if share < LIMIT_SHARE_MIN {
         let mut waits = run.summary.waits.iter();
         let sees_reads = waits.any(|wait| wait.class == WaitClass::UserIo);
-        let unknown = || match &run.details.target.io_untimed {
-            Some(_) if !sees_reads => {
-                "not determined (the database does not time its reads)".to_owned()
-            }
-            _ => format!("not determined (most: {} {words})", class.label()),
+        let why = match &run.details.target.io_untimed {
+            Some(_) if !sees_reads => " (the database does not time its reads)".to_owned(),
+            _ => format!(" (most: {} {words})", class.label()),
         };
-        return on_processors.unwrap_or_else(unknown);
+        return on_processors.unwrap_or_else(|| not_determined(&why, evidence));
     }
-    let what = match class {
-        WaitClass::UserIo => "reads waited for",
+    let (by, what) = match class {
+        WaitClass::UserIo => (Limiter::Reads, "reads waited for"),
         // Not commits alone: a changed block is written after its log, and who needs room waits.
-        WaitClass::Commit => "log writes and syncs",
-        WaitClass::Concurrency => "contention inside the database",
-        WaitClass::Application => "locks of other sessions",
-        WaitClass::Configuration => "room in the log or a buffer",
-        WaitClass::Network => "network",
-        _ => class.label(),
+        WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
+        WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
+        WaitClass::Application => (Limiter::Locks, "locks of other sessions"),
+        WaitClass::Configuration => (Limiter::LogRoom, "room in the log or a buffer"),
+        WaitClass::Network => (Limiter::Network, "network"),
+        _ => (Limiter::OtherWaits, class.label()),
     };
-    format!("{what} ({words})")
+    limit(by, format!("{what} ({words})"), evidence)
 }
 
 /// The share of DB time that sessions spent on a processor. The database counts it; where it works
@@ -143,8 +221,10 @@ fn processor_share(run: &Run) -> Option<f64> {
     let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
     let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
     let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
-    let share = run.share_of_db_time(reported_us.or(own_us.map(|s| s * 1e6))?)?;
-    Some(share.min(1.0))
+    // petal's threads beside the sessions work too.
+    let db_time_us = run.details.db_time_s * 1e6;
+    let own_us = own_us.map(|s| (s * 1e6).min(db_time_us));
+    run.share_of_db_time(reported_us.or(own_us)?)
 }
 
 /// How much of what sessions can wait that was: of DB time, or where each waits for several things
@@ -160,16 +240,19 @@ fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
 }
 
 /// The workload held itself back: think time or an asked rate.
-fn paced(run: &Run) -> Option<String> {
+fn paced(run: &Run) -> Option<LimitedBy> {
     let details = &run.details;
     let sessions_s = details.db_time_s + details.think_time_s;
-    if sessions_s > 0.0 && details.think_time_s / sessions_s > LIMIT_SHARE_MIN {
-        let percent = details.think_time_s / sessions_s * 100.0;
-        return Some(format!("think time ({percent:.0} % of the sessions' time)"));
+    let thought = details.think_time_s / sessions_s;
+    if sessions_s > 0.0 && thought > LIMIT_SHARE_MIN {
+        let words = format!("think time ({:.0} % of the sessions' time)", thought * 100.0);
+        let evidence = json!({ "share_of_sessions_time": thought });
+        return Some(limit(Limiter::ThinkTime, words, evidence));
     }
     let sessions = u64::from(run.summary.sessions);
     let is_kept = details.backlog.is_some_and(|backlog| backlog <= sessions);
-    is_kept.then(|| "the asked RATE".to_owned())
+    let evidence = json!({ "backlog": details.backlog });
+    is_kept.then(|| limit(Limiter::Rate, "the asked RATE", evidence))
 }
 
 /// The wait class that took longest, of those in which a session waits, and its microseconds.
@@ -218,7 +301,6 @@ mod tests {
     use crate::record::fixture;
     use crate::stats::counters::IoCounts;
     use crate::stats::os::{CpuShare, DeviceCounts};
-    use crate::stats::target::DirectIo;
     use crate::workload::share::Share;
 
     #[test]
@@ -271,14 +353,7 @@ mod tests {
             run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
         };
         assert_eq!(served(&quarter), "device 25 %, the rest not seen");
-        let buffered = |run: &mut Run| {
-            quarter(run);
-            let read_bytes = run.details.device.map(|device| device.read_bytes);
-            let seen = run.details.os.as_mut().unwrap();
-            seen.whole.sum.counts.petal_read_bytes = read_bytes;
-            run.details.target.direct_io =
-                Some(DirectIo { asked: false, used: false, reason: None });
-        };
+        let buffered = fixture::read_through_page_cache;
         assert_eq!(served(&buffered), "page cache 75 %, device 25 %");
         let cached = |run: &mut Run| {
             run.details.io.physical_read_bytes = Some(8192);
@@ -330,6 +405,19 @@ mod tests {
             run.summary.waits.truncate(1);
         };
         assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
+        // A little over DB time are two clocks; much over it is no share.
+        let of_db_time = |share: f64| {
+            move |run: &mut Run| {
+                run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+                run.summary.waits.truncate(1);
+                run.summary.waits[0].time_us = run.details.db_time_s * share * 1e6;
+            }
+        };
+        assert_eq!(limited(&of_db_time(1.01)), "reads waited for (100 % of DB time)");
+        assert_eq!(
+            limited(&of_db_time(1.4)),
+            "not determined (waits of class User I/O took longer than DB time)"
+        );
         let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
         assert!(limited(&spread).starts_with("not determined (most: User I/O"));
         let busy = |run: &mut Run| {
@@ -351,5 +439,33 @@ mod tests {
             limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
             "think time (75 % of the sessions' time)"
         );
+    }
+
+    #[test]
+    fn the_conclusions_are_fields_made_once_and_read_by_the_line() {
+        let mut run = fixture::mixed_run();
+        conclude(&mut run);
+        let (served, limited) =
+            (run.summary.served_by.clone().unwrap(), run.summary.limited_by.clone().unwrap());
+        assert_eq!((served.by, served.words.as_str()), (ReadSource::Device, "device"));
+        assert_eq!(served.asked_bytes, served.device_bytes);
+        assert_eq!(served.page_cache_bytes, Some(0));
+        assert_eq!(limited.by, Limiter::Reads);
+        assert_eq!(limited.evidence["wait_class"], "User I/O");
+        let line = verdict(&run);
+        assert_eq!((&line.served_by, &line.limited_by), (&served.words, &limited.words));
+        // What the record says is quoted, not made again.
+        run.details.device = None;
+        run.summary.waits.clear();
+        assert_eq!(verdict(&run), line);
+        // Judged again it is made again; an older record has it filled in.
+        conclude(&mut run);
+        let (served, limited) =
+            (run.summary.served_by.take().unwrap(), run.summary.limited_by.take().unwrap());
+        assert_eq!((served.by, limited.by), (ReadSource::Unknown, Limiter::NotDetermined));
+        assert!(served.why_unknown.is_some());
+        let findings = run.summary.findings.clone();
+        fill_in(&mut run);
+        assert_eq!((run.summary.served_by, run.summary.findings), (Some(served), findings));
     }
 }

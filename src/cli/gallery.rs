@@ -79,7 +79,7 @@ impl FoundRecords {
     ) {
         let name = path.display().to_string();
         if sweep::is_one(path) {
-            match sweep::load(path) {
+            match report::load_sweep(path) {
                 Ok(swept) => self.sweeps.push(Shown::of_sweep(name, &swept, objective)),
                 Err(error) => console.warn(&format!("skipped: {error}")),
             }

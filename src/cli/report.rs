@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
-use crate::analysis::{break_point, findings};
+use crate::analysis::{self, break_point};
 use crate::awr::to_record;
 use crate::record::calibration::Calibration;
 use crate::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
@@ -288,13 +288,13 @@ fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) 
         return Exit::Done;
     }
     run.summary.server_reports = seen;
-    run.summary.findings = findings::judge(run);
+    analysis::conclude(run);
     kept(record::save(folder, run), console)
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     refuse(matches, &["os-text"], path)?;
-    let swept = sweep::load(path)?;
+    let swept = report::load_sweep(path)?;
     for failure in &swept.sweep.failures {
         let (cell, round) = (failure.number, failure.repeat);
         console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));

@@ -2,6 +2,7 @@
 //! survives a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
 
 pub mod calibration;
+pub mod conclusions;
 mod counted;
 pub mod driver_hosts;
 mod error;
@@ -60,6 +61,8 @@ use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetai
 use crate::workload::op::Kind;
 
 pub const FORMAT: &str = "petal-run/1";
+/// Two clocks that time the same work differ by no more.
+const TIME_SLACK_SHARE: f64 = 0.05;
 
 /// A whole run: the summary that `--json` prints, and everything else that reports draw on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -133,6 +136,12 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<driver_hosts::HostRun>,
     pub findings: Vec<Finding>,
+    /// Null of a run that was not judged, and in records of before it was a field.
+    #[serde(default)]
+    pub served_by: Option<conclusions::ServedBy>,
+    /// As `served_by`.
+    #[serde(default)]
+    pub limited_by: Option<conclusions::LimitedBy>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -523,11 +532,12 @@ impl Run {
         self.summary.setting_number("io_depth").unwrap_or(1.0).max(1.0)
     }
 
-    /// The share of DB time that was waited for so long. None without DB time, and where sessions
-    /// wait for several blocks at once: such waits add up to more than the time they took.
+    /// The share of DB time that was waited for so long, at most 1. None without DB time, and where
+    /// waits overlap: those of several blocks at once, or ones that add up to more than DB time.
     pub fn share_of_db_time(&self, time_us: f64) -> Option<f64> {
         let db_time_us = self.details.db_time_s * 1e6;
-        (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)
+        let share = (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)?;
+        (share <= 1.0 + TIME_SLACK_SHARE).then(|| share.min(1.0))
     }
 }
 

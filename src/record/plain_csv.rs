@@ -87,7 +87,10 @@ fn observation(
             CsvColumn::Elapsed => seen.elapsed_s = figure()?,
             CsvColumn::Source => seen.source = field.to_owned(),
             CsvColumn::Status => seen.status = status(field)?,
-            CsvColumn::Cell | CsvColumn::Window => {}
+            CsvColumn::Cell | CsvColumn::Words(_) => {}
+            CsvColumn::Findings => {
+                seen.warnings = field.split_whitespace().map(str::to_owned).collect();
+            }
             CsvColumn::Started => {
                 seen.started_at = Some(field.to_owned()).filter(|s| !s.is_empty())
             }
@@ -279,14 +282,16 @@ mod tests {
     #[test]
     fn a_sweeps_own_table_is_read() {
         let text = "sessions,update_pct,repeat,cell,status,started_at,elapsed_s,active_bytes,\
-                    folder,piops,read_us\n\
-                    4,20,2,7,interrupted,2026-11-20T13:42:07Z,60.5,1073741824,cell007-r2,900,81.5\n";
+                    folder,findings,served_by,limited_by,piops,read_us\n\
+                    4,20,2,7,interrupted,2026-11-20T13:42:07Z,60.5,1073741824,cell007-r2,\
+                    cached-by-os short-run,\"page cache 75 %, device 25 %\",processors,900,81.5\n";
         let rows = parse(text, "sweep.csv", None).unwrap();
         let factors = [("sessions", "4"), ("update_pct", "20")];
         assert_eq!(rows[0].factors, factors.map(|(key, value)| (key.into(), value.into())));
         assert_eq!((rows[0].source.as_str(), rows[0].elapsed_s), ("cell007-r2", Some(60.5)));
         assert_eq!((rows[0].repeat, rows[0].active_bytes), (Some(2), Some(1 << 30)));
         assert_eq!(rows[0].status, Some(Status::Interrupted));
+        assert_eq!(rows[0].warnings, ["cached-by-os", "short-run"]);
     }
 
     #[test]

@@ -37,11 +37,7 @@ pub fn card(shown: &Shown, verdict: Option<&str>) -> Card {
     let said = if warned.is_empty() { String::new() } else { format!("; warnings: {warned}") };
     let title = [&heading, &platform, &verdict, &format!("{measured}{said}")];
     let title: Vec<String> = title.iter().map(|line| cut(line)).collect();
-    let mut petals = Petals { notes: Vec::new(), lines: shown.petals.lines.clone() };
-    for line in petals.lines.iter_mut().filter(|line| line.points.len() == 1) {
-        // One point is no peak of anything.
-        (line.peak, line.knee) = (None, None);
-    }
+    let petals = Petals { lines: shown.petals.lines.clone(), ..Petals::default() };
     let svg = can_draw(&petals, &PIOPS).then(|| svg_titled(&petals, &title.join("\n")));
     let picture = svg.as_ref().map(|_| format!("![petal: {}]({SVG_NAME})\n\n", cell(&heading)));
     let warned = if warned.is_empty() { "none at the peak".to_owned() } else { warned };
@@ -58,11 +54,13 @@ fn verdict_of((line, point): (&PetalLine, &Point)) -> String {
     let half = half.map_or(String::new(), |half| format!(" +- {}", rate(half)));
     let limit =
         line.limit.as_ref().map_or(String::new(), |limit| format!("; limited by: {}", limit.cause));
+    let served = point.served_by.as_ref();
+    let served = served.map_or(String::new(), |served| format!("; served by: {served}"));
     let piops = or_dash(point.piops.as_ref(), |seen| rate(seen.mean));
     let read_us = or_dash(point.read_us.as_ref(), |seen| micros(seen.mean));
     let noun = if point.sessions == 1 { "session" } else { "sessions" };
     format!(
-        "{}: most with {} {noun}, {piops}{half} PIOPS, single-block read {read_us} us{limit}",
+        "{}: most with {} {noun}, {piops}{half} PIOPS, single-block read {read_us} us{served}{limit}",
         line.name, point.sessions
     )
 }

@@ -11,6 +11,7 @@ use crate::analysis::compare::{
 };
 use crate::analysis::price::Cost;
 use crate::analysis::significance::Method;
+use crate::record::Severity;
 
 /// Sides are letters in tables: their names may be long.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -33,6 +34,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
             &format!("{} ({} {runs}{role})", side.name, side.runs),
         ));
     }
+    findings(&mut out, comparison);
     verdicts(&mut out, held);
     for metric in &comparison.metrics {
         let cells = cells_with(comparison, metric);
@@ -46,6 +48,38 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     caveats(&mut out, &comparison.notes);
     how_to_read(&mut out, comparison);
     out
+}
+
+/// Warnings and errors of each side, and what they do to the answer: before any figure.
+fn findings(out: &mut String, comparison: &Comparison) {
+    let has_any = comparison.sides.iter().any(|side| !side.findings.is_empty());
+    if !has_any {
+        return;
+    }
+    if !comparison.effects.is_empty() {
+        section(out, "what findings do to the answer", "read this first");
+        bullets(out, &comparison.effects);
+    }
+    section(out, "findings of each side", "warnings and errors of its runs");
+    for (at, side) in comparison.sides.iter().enumerate() {
+        let letter = letter(at);
+        if side.findings.is_empty() {
+            out.push_str(&format!("{letter}  none\n"));
+        }
+        for found in &side.findings {
+            let severity = found.severity.map_or("", Severity::name);
+            let gap = if severity.is_empty() { "" } else { " " };
+            let message = found.message.as_ref().map_or(String::new(), |text| format!(": {text}"));
+            let whose = if found.runs > 1 && found.message.is_some() {
+                "; figures of the first of them"
+            } else {
+                ""
+            };
+            let (id, runs, of) = (&found.id, found.runs, side.runs);
+            let text = format!("{severity}{gap}{id}, {runs} of {of} runs{whose}{message}");
+            out.push_str(&paragraph(&format!("{letter}  "), "   ", &text));
+        }
+    }
 }
 
 /// What each line costs, where its price is known.
@@ -394,5 +428,23 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         8         B  1  801     -  1    961     -     +20.0      -      -        -  unknown
         8         C  1  801     -  1    805     -      +0.5      -      -        -  unknown
         ");
+    }
+
+    #[test]
+    fn what_findings_do_to_the_answer_is_before_the_figures() {
+        let mut swept = super::super::sweep::tests::swept();
+        for run in &mut swept.runs {
+            crate::record::fixture::read_through_page_cache(run);
+            crate::analysis::conclude(run);
+        }
+        let side =
+            |name: &str| ComparedSide { name: name.to_owned(), observations: swept.observations() };
+        let comparison = compare(&[side("a"), side("b")], &Rules::default()).unwrap();
+        let shown = render(&comparison, &[]);
+        let figures = shown.find("means of runs, 95 % intervals").unwrap();
+        let effect = shown.find("does not show the storage").unwrap();
+        let finding = shown.find("A  warning cached-by-os, 11 of 11 runs").unwrap();
+        assert!(effect < finding && finding < figures, "{shown}");
+        assert!(shown.contains("B  warning cached-by-os, 11 of 11 runs; figures of the first"));
     }
 }

@@ -1,13 +1,14 @@
 //! The summary that `petal run --json` prints: exactly [`Summary`](crate::record::Summary), of which
 //! docs/petal-run.schema.json is the contract.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::limits::LimitResult;
-use crate::analysis::petals::Petals;
+use crate::analysis::petals::{Petals, WriterCost};
+use crate::record::conclusions::{LimitedBy, ServedBy};
 use crate::record::sweep::{SweepPlan, Swept};
 use crate::record::{Run, SessionLost, Status};
 use crate::settings::objective::Objective;
@@ -37,6 +38,9 @@ struct SweepSummary<'a> {
     started_at: &'a str,
     plan: &'a SweepPlan,
     cells: Vec<CellSummary<'a>>,
+    /// Of readers that ran alone and with writers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    writer_costs: Vec<WriterCost>,
     /// Of a replay step by step.
     #[serde(skip_serializing_if = "Option::is_none")]
     will_it_fit: Option<FitSummary<'a>>,
@@ -109,6 +113,10 @@ struct CellSummary<'a> {
     window: Option<String>,
     active_bytes: u64,
     sessions_lost: &'a [SessionLost],
+    /// The ids of its warnings and errors, each once.
+    findings: BTreeSet<String>,
+    served_by: &'a Option<ServedBy>,
+    limited_by: &'a Option<LimitedBy>,
     /// A figure that is not known is not there.
     metrics: BTreeMap<String, f64>,
 }
@@ -116,7 +124,9 @@ struct CellSummary<'a> {
 /// A replay step by step is judged by the objective; without one by that which was stated then.
 pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
     let found = break_point::of(swept, objective);
-    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+    let observations = swept.observations();
+    let writer_costs = Petals::of(&observations).writer_costs;
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(observations);
     let summary = SweepSummary {
         format: &swept.sweep.format,
         status: swept.sweep.status,
@@ -135,9 +145,13 @@ pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, ser
                 active_bytes: run.summary.active_bytes,
                 sessions_lost: &run.summary.sessions_lost,
                 window: seen.window.as_ref().map(ToString::to_string),
+                findings: seen.warnings.into_iter().collect(),
+                served_by: &run.summary.served_by,
+                limited_by: &run.summary.limited_by,
                 metrics: seen.metrics,
             })
             .collect(),
+        writer_costs,
         will_it_fit: found.as_ref().map(FitSummary::from),
     };
     pretty(&summary)
@@ -190,7 +204,7 @@ mod tests {
 
     fn sample() -> Value {
         let mut run = fixture::mixed_run();
-        run.summary.findings = analysis::judge(&run);
+        analysis::conclude(&mut run);
         rendered(&run)
     }
 
@@ -257,7 +271,8 @@ mod tests {
         const SCHEMA: &str = include_str!("../../docs/petal-sweep.schema.json");
         let validator =
             jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
-        let swept = super::super::sweep::tests::swept();
+        let mut swept = super::super::sweep::tests::swept();
+        swept.runs.iter_mut().for_each(analysis::conclude);
         let shown: Value = serde_json::from_str(&sweep(&swept, None).unwrap()).unwrap();
         let errors: Vec<String> =
             validator.iter_errors(&shown).map(|error| error.to_string()).collect();
@@ -274,6 +289,16 @@ mod tests {
         with["cells"][0]["more"] = 1.into();
         assert!(!validator.is_valid(&with));
         assert!(shown.get("will_it_fit").is_none(), "no replay");
+        assert!(shown.get("writer_costs").is_none(), "no readers with writers");
+        let mut kinds = swept.clone();
+        for (cell, writers) in kinds.sweep.cells.iter_mut().zip(["0", "2"].iter().cycle()) {
+            cell.factors = [("readers", "4"), ("writers", writers)]
+                .map(|(key, value)| (key.to_owned(), value.to_string()))
+                .into();
+        }
+        let with: Value = serde_json::from_str(&sweep(&kinds, None).unwrap()).unwrap();
+        assert_eq!(with["writer_costs"][0]["rows"].as_array().map(Vec::len), Some(2));
+        assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
         let replayed = crate::analysis::break_point::tests::swept(&[(1.0, 1, 0), (2.0, 1, 9999)]);
         let shown: Value = serde_json::from_str(&sweep(&replayed, None).unwrap()).unwrap();
         let fit = &shown["will_it_fit"];

@@ -62,6 +62,8 @@ pub struct Cell {
     pub share: Option<f64>,
     /// A drawing of petal's own, before the text.
     pub picture: String,
+    /// A figure that a page shows struck out, its row muted, and sorts below all others.
+    pub is_muted: bool,
 }
 
 impl From<String> for Cell {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
-use crate::analysis::findings;
+use crate::analysis;
 use crate::record::{self, RecordFolder, Run};
 use crate::report;
 
@@ -37,7 +37,7 @@ pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolde
 /// Merges into a folder that is there.
 pub fn merge_into(folders: &[PathBuf], folder: RecordFolder) -> Result<RunWithFolder, RunError> {
     let mut run = record::merge::merge(folders, &folder)?;
-    run.summary.findings = findings::judge(&run);
+    analysis::conclude(&mut run);
     record::save(&folder, &run)?;
     let failure = report::write_all(&folder, &run).err().map(RunError::from);
     Ok(RunWithFolder { run, folder, failure })

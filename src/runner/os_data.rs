@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::analysis::findings;
+use crate::analysis;
 use crate::record::{RecordError, RecordFolder, Run, os_merge};
 
 /// A recorder beside the run may be a second behind its end.
@@ -28,6 +28,6 @@ pub fn merge(
 ) -> Result<Result<(), RecordError>, RecordError> {
     let notes = os_merge::merge(run, file)?;
     notes.iter().for_each(|line| note(line));
-    run.summary.findings = findings::judge(run);
+    analysis::conclude(run);
     Ok(os_merge::save_seconds(folder, run))
 }

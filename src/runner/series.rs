@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rand::TryRng as _;
 use time::OffsetDateTime;
 
-use crate::analysis::findings;
+use crate::analysis;
 use crate::engine::Engine;
 use crate::record::replay::ReplayOf;
 use crate::record::{self, RecordError, RecordFolder, Run, os_merge};
@@ -272,7 +272,7 @@ impl<'a> RunSeries<'a> {
                 failure = failure.or(Some(error));
             }
         }
-        run.summary.findings = findings::judge(&run);
+        analysis::conclude(&mut run);
         self.context.watch.judged(&run.summary.findings);
         // After the hook, which may have fetched the file.
         failure = failure.or(self.merge_os_data(&mut run, folder).err());
@@ -295,7 +295,7 @@ impl<'a> RunSeries<'a> {
         let written = os_data::merge(run, file, folder, &|line| self.context.watch.note(line));
         let written = written.map_err(|error| {
             run.details.gaps.push(os_merge::gap(&error));
-            run.summary.findings = findings::judge(run);
+            analysis::conclude(run);
             let message = format!(
                 "{error}; the run itself is recorded: petal report {} --os-data FILE",
                 folder.path().display()
@@ -336,7 +336,7 @@ fn save_before_post(job: &Job<'_>, folder: &RecordFolder, run: &Run) -> Result<(
         "petal ended before EXTERNAL_SCRIPT had ended at `post`: what it printed is not in here"
             .to_owned(),
     );
-    run.summary.findings = findings::judge(&run);
+    analysis::conclude(&mut run);
     record::save(folder, &run)?;
     Ok(())
 }

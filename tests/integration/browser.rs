@@ -356,13 +356,37 @@ fn copied(run: &Path, to: &Path, host: &str, factor: f64) {
     std::fs::write(to.join("run.json"), record.to_string()).unwrap();
 }
 
+/// Makes the device or the page cache the one that served the reads of a run.
+fn served_by(folder: &Path, is_cache: bool) {
+    let path = folder.join("run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let findings = record["findings"].as_array_mut().unwrap();
+    findings.retain(|finding| finding["id"] != "cached-by-os");
+    if is_cache {
+        findings.push(serde_json::json!({
+            "id": "cached-by-os", "severity": "warning", "message": "", "advice": "",
+            "evidence": {},
+        }));
+    }
+    let (device, cache) = if is_cache { (0, 4096) } else { (4096, 0) };
+    record["served_by"] = serde_json::json!({
+        "by": if is_cache { "page_cache" } else { "device" },
+        "words": if is_cache { "page cache 100 %" } else { "device" },
+        "why_unknown": null, "asked_bytes": 4096, "device_bytes": device,
+        "page_cache_bytes": cache, "unseen_bytes": 0,
+    });
+    std::fs::write(path, record.to_string()).unwrap();
+}
+
 #[test]
 fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     let (work, page) = ran();
     let run = page.parent().unwrap();
-    for (number, host) in ["rose", "lily", "tulip"].into_iter().enumerate() {
+    for (number, host) in ["rose", "lily", "tulip", "weed"].into_iter().enumerate() {
         let to = work.path("others").join(host);
         copied(run, &to, host, 1.0 + number as f64);
+        served_by(&to, host == "weed");
     }
     let reported = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
     assert_eq!(reported, "gallery/index.html\n");
@@ -373,30 +397,75 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     // A chart far down is built when the reader comes near.
     let built = "document.querySelectorAll('#multiples .plot').length";
     let text = std::fs::read_to_string(work.path("gallery/index.html")).unwrap();
-    assert_eq!(text.matches("<noscript>").count(), 3);
+    assert_eq!(text.matches("<noscript>").count(), 4);
     browser.window(1280, 200);
     browser.open(&work.path("gallery/index.html"));
     browser.value("document.querySelector('#fig-petal-2').scrollIntoView({behavior: 'instant'})");
-    browser.until(&format!("{built} === 3"));
+    browser.until(&format!("{built} === 4"));
     browser.point_at("document.querySelector('#fig-petal-2 .hit')");
     assert!(tip(&mut browser).contains("PIOPS"), "the values of a chart that was built later");
     browser.window(1280, 100);
     browser.open(&work.path("gallery/index.html"));
     browser.prefers("light", "print");
-    browser.until(&format!("{built} === 3"));
+    browser.until(&format!("{built} === 4"));
     browser.prefers("light", "screen");
     browser.window(1280, 900);
     browser.open(&work.path("gallery/index.html"));
     let hosts = "[...document.querySelectorAll('#lines tbody tr')].filter(r => !r.hidden)
-        .map(r => r.cells[10].textContent.trim()).join(' ')";
+        .map(r => r.cells[12].textContent.trim()).join(' ')";
     let by_piops = "[...document.querySelectorAll('#lines th button')]
         .find(b => b.textContent === 'peak PIOPS')";
     browser.click(by_piops);
-    assert_eq!(browser.text(hosts), "tulip lily rose", "the most first");
+    // What the page cache served has the most, and is below all others whatever the order.
+    assert_eq!(browser.text(hosts), "tulip lily rose weed", "the most first");
     browser.click(by_piops);
-    assert_eq!(browser.text(hosts), "rose lily tulip");
+    assert_eq!(browser.text(hosts), "rose lily tulip weed");
+    // By no other figure of its peak either.
+    for name in ["read us", "a month for 1,000 PIOPS"] {
+        let by = format!(
+            "[...document.querySelectorAll('#lines th button')].find(b => b.textContent === '{name}')"
+        );
+        for _ in 0..2 {
+            browser.click(&by);
+            assert!(browser.text(hosts).ends_with(" weed"), "by {name}");
+        }
+    }
+    let weed = "[...document.querySelectorAll('#lines tbody tr')].at(-1)";
+    let looks = |browser: &mut Browser, what: &str| browser.text(&format!("String({what})"));
+    let struck = format!("getComputedStyle({weed}.cells[1]).textDecorationLine");
+    assert_eq!(looks(&mut browser, &struck), "line-through");
+    let rings = format!(
+        "[...{weed}.querySelectorAll('.spark circle')].filter(c => c.r.baseVal.value > 3).length"
+    );
+    assert_eq!(looks(&mut browser, &rings), "0");
+    assert_eq!(browser.text(&format!("{weed}.cells[2].textContent.trim()")), "page cache 100 %");
+    assert!(browser.text(&format!("{weed}.cells[3].textContent")).contains("cached-by-os"));
+    // Record, PIOPS, who served the reads and the warnings are in view without a move sideways.
+    for width in [390, 1280, 1920] {
+        browser.window(width, 900);
+        browser.open(&work.path("gallery/index.html"));
+        let in_view = "(() => {
+            const box = document.querySelector('#lines .scroll').getBoundingClientRect();
+            return [...document.querySelectorAll('#lines tbody tr')].every(row =>
+                [0, 1, 2, 3].every(at => {
+                    const cell = row.cells[at].getBoundingClientRect();
+                    return cell.width > 20 && cell.left >= box.left && cell.right <= box.right
+                        && cell.right <= innerWidth;
+                }));
+        })()";
+        assert_eq!(browser.value(in_view), true, "at {width} px");
+        let is_whole = "[...document.querySelectorAll('#lines tbody tr')].every(row => {
+            const text = document.createRange();
+            text.selectNodeContents(row.cells[1]);
+            return new Set([...text.getClientRects()].map(r => r.top)).size === 1;
+        })";
+        assert_eq!(browser.value(is_whole), true, "a figure is broken at {width} px");
+        browser.screenshot(&shot(&format!("gallery-{width}.png")));
+    }
+    browser.window(1280, 900);
+    browser.open(&work.path("gallery/index.html"));
     browser.value(
-        "(() => { const choice = document.querySelector('.filters select');
+        "(() => { const choice = document.querySelector('[aria-label=\"Rows by host\"]');
             choice.value = 'lily'; choice.dispatchEvent(new Event('change')); return 1; })()",
     );
     assert_eq!(browser.text(hosts), "lily");

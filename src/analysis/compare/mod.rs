@@ -2,7 +2,8 @@
 //! the first side with its interval, what else the sides differ in, and what a reader must know
 //! before believing it. Pure functions of observations.
 //!
-//! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`notes`] says
+//! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`worth`] has the
+//! findings of each side and what they do to the answer, [`notes`] says
 //! what spoils a comparison, [`limits`] holds a limit against it, [`history`] follows a figure over
 //! many groups of runs.
 
@@ -14,6 +15,7 @@ mod rounds;
 mod sides;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 use std::collections::BTreeSet;
 
@@ -24,6 +26,7 @@ use super::price::{self, Cost};
 use super::significance::{self, Difference, Method};
 use crate::record::observation::{Observation, metric};
 use crate::settings::objective::Objective;
+pub use worth::SideFinding;
 
 pub const FORMAT: &str = "petal-compare/1";
 
@@ -63,6 +66,8 @@ pub struct Comparison {
     pub format: String,
     /// The first one is the baseline.
     pub sides: Vec<SideSummary>,
+    /// What findings of the sides do to the answer. Each begins with the id of its finding.
+    pub effects: Vec<String>,
     pub metrics: Vec<String>,
     pub cells: Vec<ComparedCell>,
     /// The factors of cells without a whole run on the baseline or on any other side.
@@ -81,6 +86,8 @@ pub struct Comparison {
 pub struct SideSummary {
     pub name: String,
     pub runs: usize,
+    /// Warnings and errors of its runs.
+    pub findings: Vec<SideFinding>,
 }
 
 /// What was measured under the same factors.
@@ -184,8 +191,13 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         format: FORMAT.to_owned(),
         sides: sides
             .iter()
-            .map(|side| SideSummary { name: side.name.clone(), runs: side.observations.len() })
+            .map(|side| SideSummary {
+                name: side.name.clone(),
+                runs: side.observations.len(),
+                findings: worth::findings(side),
+            })
             .collect(),
+        effects: worth::effects(&sides),
         metrics,
         costs: Vec::new(),
         cells: compared,

@@ -417,3 +417,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_findings_of_each_side_and_what_they_do_to_the_answer_are_kept() {
+    let runs = |ids: &[&str], piops: f64| -> Vec<Observation> {
+        let run = |repeat: u32| Observation {
+            factors: vec![("sessions".into(), "4".into())],
+            repeat: Some(repeat),
+            metrics: [(metric::PIOPS.to_owned(), piops + f64::from(repeat))].into(),
+            warnings: ids.iter().map(|id| (*id).to_owned()).collect(),
+            ..Observation::default()
+        };
+        (1..=3).map(run).collect()
+    };
+    let compared = |a: &[&str], b: &[&str]| {
+        let side = |name: &str, ids| ComparedSide {
+            name: name.to_owned(),
+            observations: runs(ids, 100.0),
+        };
+        compare(&[side("old", a), side("new", b)], &Rules::default()).unwrap()
+    };
+    let both = compared(&["cached-by-os", "short-run"], &["cached-by-os"]);
+    let of = |at: usize| -> Vec<(&str, usize)> {
+        both.sides[at].findings.iter().map(|found| (found.id.as_str(), found.runs)).collect()
+    };
+    assert_eq!(of(0), [("cached-by-os", 3), ("short-run", 3)]);
+    assert_eq!(of(1), [("cached-by-os", 3)]);
+    insta::assert_snapshot!(both.effects.join("\n"), @"cached-by-os: old (3 of 3 runs), new (3 of 3 runs): the page cache served reads on every side, so this comparison does not show the storage");
+    let one = compared(&["not-durable"], &["processor-bound"]);
+    insta::assert_snapshot!(one.effects.join("\n"), @"
+    processor-bound: new (3 of 3 runs): processors limited one side and not another: it shows less than its storage can do, and the difference is not one of storage alone
+    not-durable: old (3 of 3 runs): commits waited for stable storage on one side and not on another, so UPDATE, commit, log and PIOPS figures cannot be compared
+    ");
+    assert!(compared(&[], &["short-run"]).effects.is_empty());
+}

@@ -1,12 +1,18 @@
 //! Why a line stopped rising: from the figures at two of its points, the earlier and better one
 //! and the later one. A figure that is not known is no evidence; without any the cause is
 //! `unknown`.
+//!
+//! A read's time holds its waits for a processor too. A slower read is therefore storage's only if
+//! the processors are known to have had room; else it is [`STORAGE_OR_PROCESSORS`].
 
-use super::{Limit, Point};
+use super::Point;
 use crate::record::observation::metric;
 use crate::stats::counters::WaitClass;
 
 const CPU_BUSY_PCT_MIN: f64 = 96.0;
+/// Processors that were busier than this may have made reads wait.
+const CPU_ROOM_PCT_MAX: f64 = 90.0;
+const STORAGE_OR_PROCESSORS: &str = "storage or processors: not known";
 /// petal's own share of its host: full beside a busy server, or by itself.
 const GENERATOR_SHARED_PCT_MIN: f64 = 30.0;
 const GENERATOR_ALONE_PCT_MIN: f64 = 90.0;
@@ -24,7 +30,7 @@ const AGAINST_STORAGE: [(&str, &str); 3] = [
 ];
 
 /// The cause, and a sentence for each piece of evidence that was looked at and says something.
-pub(super) fn of(better: &Point, later: &Point) -> Limit {
+pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
     let pair = Pair { better, later };
     let first = [
         pair.generator().map(|sentence| ("generator", sentence)),
@@ -37,16 +43,17 @@ pub(super) fn of(better: &Point, later: &Point) -> Limit {
     ];
     let found = first.into_iter().flatten().chain(pair.waits()).chain(last.into_iter().flatten());
     let (causes, mut evidence): (Vec<&str>, Vec<String>) = found.unzip();
-    let mut cause = causes.first().copied().unwrap_or("unknown").to_owned();
-    let against = if cause == "storage" { pair.against_storage() } else { Vec::new() };
-    if !against.is_empty() {
-        cause = "unknown".to_owned();
-        evidence.extend(against);
+    // A sentence without a cause of its own rules causes out.
+    let mut cause = causes.into_iter().find(|cause| *cause != "unknown").unwrap_or("unknown");
+    if cause == "storage" {
+        let (proven, doubts) = pair.storage();
+        cause = proven;
+        evidence.extend(doubts);
     }
     if evidence.is_empty() {
-        evidence.push("nothing that was recorded tells why".to_owned());
+        evidence.push("nothing in these figures shows why".to_owned());
     }
-    Limit { cause, evidence }
+    (cause.to_owned(), evidence)
 }
 
 struct Pair<'a> {
@@ -65,7 +72,7 @@ impl Pair<'_> {
 
     fn generator(&self) -> Option<String> {
         let petal = self.later.figure(metric::PETAL_CPU)?;
-        let busy = self.later.figure(metric::CPU_BUSY);
+        let busy = busy_pct(self.later);
         let is_full = busy.is_some_and(|busy| busy > CPU_BUSY_PCT_MIN);
         let limit = if is_full { GENERATOR_SHARED_PCT_MIN } else { GENERATOR_ALONE_PCT_MIN };
         (petal > limit).then(|| {
@@ -77,12 +84,16 @@ impl Pair<'_> {
     }
 
     fn processor(&self) -> Option<String> {
-        let busy = self.later.figure(metric::CPU_BUSY)?;
-        let before = self.better.figure(metric::CPU_BUSY);
-        let before = before.map_or(String::new(), |b| format!(", {b:.1} % at {}", self.at().0));
-        (busy > CPU_BUSY_PCT_MIN).then(|| {
-            format!("the processors were {busy:.1} % busy at {} sessions{before}", self.at().1)
-        })
+        let (from, to) = self.at();
+        let busy = busy_pct(self.later).filter(|busy| *busy > CPU_BUSY_PCT_MIN);
+        let Some(busy) = busy else {
+            // A control group's limit, or the log writer's processor, leaves the others idle.
+            let is_bound = self.later.warnings.contains("processor-bound");
+            return is_bound.then(|| format!("processor-bound was found at {to} sessions"));
+        };
+        let before = busy_pct(self.better);
+        let before = before.map_or(String::new(), |b| format!(", {b:.1} % at {from}"));
+        Some(format!("the processors were {busy:.1} % busy at {to} sessions{before}"))
     }
 
     /// The classes whose share of DB time grew, the one that grew most first.
@@ -121,8 +132,8 @@ impl Pair<'_> {
         })
     }
 
-    /// METHOD's rule: PIOPS down with I/O latency down is the processor, PIOPS flat (or down) with
-    /// latency up is storage.
+    /// A slower read may be storage's. A faster one with fewer PIOPS is not, and does not show whose
+    /// it is.
     fn latency(&self) -> Option<(&'static str, String)> {
         let (better, later) = self.both(metric::READ_US)?;
         let (piops_better, piops_later) = self.both(metric::PIOPS)?;
@@ -137,15 +148,46 @@ impl Pair<'_> {
         );
         match (change < 0.0, piops_later < piops_better) {
             (true, true) => Some((
-                "processor",
-                format!("{figures}: sessions ask less although storage answers faster"),
+                "unknown",
+                format!("{figures}: sessions ask for less although reads are faster"),
             )),
-            (false, _) => Some(("storage", format!("{figures}: storage answers slower"))),
+            (false, _) => Some(("storage", format!("{figures}: reads are slower"))),
             (true, false) => None,
         }
     }
 
-    /// Findings of either point that storage cannot be named beside.
+    /// The cause if no other than storage was found, and the reasons for less than `storage`.
+    fn storage(&self) -> (&'static str, Vec<String>) {
+        let against = self.against_storage();
+        if !against.is_empty() {
+            return ("unknown", against);
+        }
+        let (from, to) = self.at();
+        if let Some((before, after)) = self.device_is_as_fast() {
+            let evidence = format!(
+                "the device itself was no slower: {after:.0} us for a read at {to} sessions, \
+                 {before:.0} us at {from}"
+            );
+            return ("unknown", vec![evidence]);
+        }
+        let doubt = match busy_pct(self.later) {
+            None => "how busy the processors were is not known".to_owned(),
+            Some(busy) if busy > CPU_ROOM_PCT_MAX => {
+                format!("the processors were {busy:.1} % busy at {to} sessions")
+            }
+            Some(_) => return ("storage", Vec::new()),
+        };
+        let why = format!("{doubt}, and a read's time holds its waits for a processor");
+        (STORAGE_OR_PROCESSORS, vec![why])
+    }
+
+    /// The device's own time for a read at both points, if it did not grow.
+    fn device_is_as_fast(&self) -> Option<(f64, f64)> {
+        let both = self.both(metric::DEVICE_READ_AWAIT);
+        both.filter(|(before, after)| *after <= before * (1.0 + LATENCY_SHARE_MIN))
+    }
+
+    /// Findings of either point that contradict storage as the cause.
     fn against_storage(&self) -> Vec<String> {
         let both = [self.better, self.later];
         let reported = AGAINST_STORAGE.iter().filter_map(|(id, meaning)| {
@@ -163,10 +205,11 @@ impl Pair<'_> {
 
     fn device(&self) -> Option<String> {
         let util = self.later.figure(metric::DEVICE_UTIL)?;
-        let slower = self.both(metric::DEVICE_READ_AWAIT);
-        let is_slower = slower.is_none_or(|(a, b)| b > a * (1.0 + LATENCY_SHARE_MIN));
+        let (before, after) =
+            self.both(metric::DEVICE_READ_AWAIT).or_else(|| self.both(metric::READ_US))?;
         let queue = self.later.figure(metric::DEVICE_QUEUE);
         let queue = queue.map_or(String::new(), |queue| format!(" with {queue:.1} in flight"));
+        let is_slower = after > before * (1.0 + LATENCY_SHARE_MIN);
         (util >= DEVICE_UTIL_PCT_MIN && is_slower).then(|| {
             format!(
                 "the device had work {util:.0} % of the time at {} sessions{queue}",
@@ -174,4 +217,10 @@ impl Pair<'_> {
             )
         })
     }
+}
+
+/// The share of the processors that was busy: where only idle time is reported, 100 less that.
+fn busy_pct(point: &Point) -> Option<f64> {
+    let idle = || point.figure(metric::CPU_IDLE).map(|idle| 100.0 - idle);
+    point.figure(metric::CPU_BUSY).or_else(idle)
 }

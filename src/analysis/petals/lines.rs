@@ -1,26 +1,75 @@
-//! From observations to lines: what differs only in sessions stands on one line, repeats of a cell
-//! are one point, and cells of different active data sets are never joined.
+//! From observations to lines: a line joins observations that differ in sessions only. Repeats of a
+//! cell are one point. Cells of different active data sets, or of other shares of readers and
+//! writers, are never joined.
 
 use std::collections::BTreeMap;
 
 use super::{Estimate, PetalLine, Point};
 use crate::analysis::level::Level;
 use crate::analysis::{estimate, factor_words};
+use crate::record::conclusions::ServedBy;
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
 /// The factors that say how many sessions ran, the first that is there.
-const SESSION_FACTORS: [&str; 5] =
-    ["sessions", "threads_per_schema", "threads", "readers", "writers"];
-/// Whole sessions of one kind: where they vary, the sum of both is `sessions`, and a line has one
-/// number of the other kind.
-const KINDS: [&str; 2] = ["readers", "writers"];
+const SESSION_FACTORS: [&str; 5] = ["sessions", "threads_per_schema", "threads", READERS, WRITERS];
+/// Findings that say that a cache served reads.
+const FROM_CACHE: [&str; 2] = ["cached-by-os", "cached-by-storage"];
+const READERS: &str = "readers";
+const WRITERS: &str = "writers";
+/// The factor that READERS and WRITERS become on a line.
+const MIX: &str = "mix";
+
+/// True for a factor that is a number of sessions, of all or of one kind.
+pub(super) fn is_sessions(key: &str) -> bool {
+    SESSION_FACTORS.contains(&key)
+}
+
+/// How many sessions only read and how many only write, where a run has such sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kinds {
+    pub(super) readers: u32,
+    pub(super) writers: u32,
+}
+
+impl Kinds {
+    /// Factors first; a kind that was not varied is among the run's settings.
+    pub(super) fn of(seen: &Observation) -> Option<Self> {
+        let number = |key: &str| -> Option<u32> {
+            let value = seen.factor(key).or_else(|| seen.context.get(key).map(String::as_str))?;
+            value.parse().ok()
+        };
+        let (readers, writers) = (number(READERS), number(WRITERS));
+        let kinds = Self { readers: readers.unwrap_or(0), writers: writers.unwrap_or(0) };
+        (kinds.sessions() > 0).then_some(kinds)
+    }
+
+    fn sessions(self) -> u32 {
+        self.readers.saturating_add(self.writers)
+    }
+
+    /// The share of each kind, in words: the same for every number of sessions of one mix.
+    fn mix(self) -> String {
+        match self {
+            Self { writers: 0, .. } => "readers alone".to_owned(),
+            Self { readers: 0, .. } => "writers alone".to_owned(),
+            Self { readers, writers } => {
+                let (mut divisor, mut rest) = (readers, writers);
+                while rest > 0 {
+                    (divisor, rest) = (rest, divisor % rest);
+                }
+                format!("readers {}, writers {}", readers / divisor, writers / divisor)
+            }
+        }
+    }
+}
 
 /// The lines, in the order of their factors, and what had to be left out or split.
 pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
     let mut notes = Vec::new();
     let axis = axis(observations);
-    let kind = KINDS.into_iter().find(|kind| varies(observations, kind));
+    let has_writers =
+        observations.iter().any(|seen| Kinds::of(seen).is_some_and(|kinds| kinds.writers > 0));
     let mut groups: Vec<LineGroup<'_>> = Vec::new();
     for seen in observations {
         if let Some(reason) = seen.why_unusable() {
@@ -34,9 +83,13 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
             ));
             continue;
         };
-        let of_line = |key: &str| Some(key) != axis && Some(key) != kind;
-        let factors: Vec<(String, String)> =
-            seen.factors.iter().filter(|(key, _)| of_line(key)).cloned().collect();
+        let kinds = Kinds::of(seen);
+        let of_line = |key: &str| {
+            Some(key) != axis && (kinds.is_none() || ![READERS, WRITERS].contains(&key))
+        };
+        let factors = seen.factors.iter().filter(|(key, _)| of_line(key)).cloned();
+        let mix = kinds.filter(|_| has_writers).map(|kinds| (MIX.to_owned(), kinds.mix()));
+        let factors: Vec<(String, String)> = factors.chain(mix).collect();
         let active_bytes = seen.active_bytes;
         match groups.iter_mut().find(|g| g.factors == factors && g.active_bytes == active_bytes) {
             Some(group) => group.cells.entry(sessions).or_default().push(seen),
@@ -83,17 +136,13 @@ fn axis(observations: &[Observation]) -> Option<&'static str> {
     SESSION_FACTORS.into_iter().find(is_there)
 }
 
-fn varies(observations: &[Observation], key: &str) -> bool {
-    observations.windows(2).any(|pair| pair[0].factor(key) != pair[1].factor(key))
-}
-
-/// The factor, where it is the sessions; else what the run says of itself, or the factor.
+/// The factor, where it is the sessions; else what the run says of itself, or the factors.
 fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
     let reported = || seen.factor(axis?)?.parse().ok();
-    if axis == Some("sessions") {
-        reported().or(seen.sessions)
-    } else {
-        seen.sessions.or_else(reported)
+    match axis {
+        Some("sessions") => reported().or(seen.sessions),
+        Some(READERS | WRITERS) => seen.sessions.or_else(|| Kinds::of(seen).map(Kinds::sessions)),
+        _ => seen.sessions.or_else(reported),
     }
 }
 
@@ -118,9 +167,24 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
         op_p50_us: percentile(metric::OP_P50),
         op_p99_us: percentile(metric::OP_P99),
         warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
+        served_by: served_by(&repeats),
+        is_from_cache: repeats.iter().any(|seen| is_from_cache(seen)),
         elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
         means,
     }
+}
+
+/// Of the repeat to which the device served the least.
+fn served_by(repeats: &[&Observation]) -> Option<String> {
+    let known = repeats.iter().filter_map(|seen| Some((seen, seen.served_by.as_ref()?)));
+    let device = |seen: &Observation| seen.metric(metric::SERVED_DEVICE).unwrap_or(0.0);
+    let least = known.min_by(|a, b| device(a.0).total_cmp(&device(b.0)));
+    least.map(|(_, served)| served.words.clone())
+}
+
+fn is_from_cache(seen: &Observation) -> bool {
+    let is_found = seen.warnings.iter().any(|id| FROM_CACHE.contains(&id.as_str()));
+    is_found || seen.served_by.as_ref().is_some_and(ServedBy::is_by_cache)
 }
 
 /// A note for each set of factors whose cells do not share one active data set.

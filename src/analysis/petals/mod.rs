@@ -3,7 +3,8 @@
 //! cause. Pure functions of observations; drawing is the reports'.
 //!
 //! [`lines`] groups observations into lines, [`shape`] finds peak, knee and bend-back, [`cause`]
-//! weighs the evidence, [`notes`] says what a reader must know first.
+//! weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] says what
+//! a reader must know first.
 
 mod cause;
 mod lines;
@@ -11,6 +12,7 @@ mod notes;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod writer_cost;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +21,7 @@ use serde::Serialize;
 pub use super::estimate::Estimate;
 use crate::record::observation::Observation;
 use crate::settings::objective::Objective;
+pub use writer_cost::{WriterCost, WriterCostRow};
 
 /// One cell: a number of sessions on a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -37,6 +40,10 @@ pub struct Point {
     pub op_p99_us: Option<Estimate>,
     /// The ids of its runs' warnings and errors, each once.
     pub warnings: BTreeSet<String>,
+    /// Who served the reads, of the repeat to which the device served the least; None if unknown.
+    pub served_by: Option<String>,
+    /// A cache served reads of one of its runs.
+    pub is_from_cache: bool,
     /// How long its runs were, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all figures, by the names of
@@ -59,12 +66,42 @@ pub struct PetalLine {
     pub saturated_from: Option<usize>,
     /// The position of the largest PIOPS over read latency.
     pub knee: Option<usize>,
+    /// From the knee to the last point, where that is another one.
+    pub beyond_knee: Option<BeyondKnee>,
+    /// The first point that bends back, else the lowest after the peak; None where the peak is last.
+    pub after_peak: Option<AfterPeak>,
     pub bend_back: Option<BendBack>,
-    /// What kept the line from rising further, where it stopped rising. Of a line that bends back
-    /// it is the same cause.
+    /// What kept the line from rising further, where latency rose much faster. Of a line that bends
+    /// back it is the same cause.
     pub limit: Option<Limit>,
     /// The position of the highest load that meets the objective; None without one, too.
     pub within_objective: Option<usize>,
+}
+
+/// How PIOPS and read latency changed from the knee to the last point, as shares.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BeyondKnee {
+    pub piops_change: f64,
+    pub read_us_change: f64,
+}
+
+/// A point after the peak, and whether it is lower by more than the repeats differ.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AfterPeak {
+    /// Position in the line's points.
+    pub at: usize,
+    /// By which share its PIOPS are lower than the peak's.
+    pub lower_by: f64,
+    pub noise: Noise,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Noise {
+    Within,
+    Beyond,
+    /// Too few repeats: how much they differ is not known.
+    Unknown,
 }
 
 /// Where throughput went back after the peak, and why.
@@ -72,7 +109,8 @@ pub struct PetalLine {
 pub struct BendBack {
     /// Position in the line's points.
     pub at: usize,
-    /// `processor`, `storage`, `log`, `locks`, `cache`, `generator` or `unknown`.
+    /// `processor`, `storage`, `storage or processors: not known`, `log`, `locks`, `cache`,
+    /// `generator` or `unknown`.
     pub cause: String,
     /// One sentence per piece of evidence.
     pub evidence: Vec<String>,
@@ -92,6 +130,9 @@ pub struct Petals {
     /// What a reader must know before comparing: cells that may not be joined and why. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
     pub notes: Vec<String>,
+    /// Of readers that ran alone and with writers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writer_costs: Vec<WriterCost>,
 }
 
 impl Petals {
@@ -102,7 +143,7 @@ impl Petals {
         }
         notes.extend(super::windows::note(observations));
         notes.extend(notes::of(&lines));
-        Self { lines, notes }
+        Self { lines, notes, writer_costs: writer_cost::of(observations) }
     }
 
     /// Marks on each line the highest load that meets the objective: the most PIOPS (operations

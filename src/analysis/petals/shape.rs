@@ -7,43 +7,71 @@
 
 use super::super::estimate::VARIATION_MAX;
 use super::cause;
-use super::{BendBack, Estimate, Limit, PetalLine, Point};
+use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Point};
 use crate::record::observation::metric;
 
 /// A peak's interval that is wider than this share of its mean, to each side, says nothing of where
 /// the line became flat: almost every point lies in it.
 const WIDE_SHARE: f64 = 0.25;
 
-/// Beyond the knee, throughput that rises by less than this share of what latency does has met
-/// its limit.
-const FLAT_SHARE_MAX: f64 = 0.25;
+/// Beyond the knee, throughput that rises by less than this share of what latency does is asked for
+/// its cause.
+const GAIN_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut PetalLine) {
     line.peak = highest(&line.points, |point| point.piops.is_some());
     line.saturated_from = line.peak.and_then(|peak| saturated_from(&line.points, peak));
     line.knee = knee(&line.points);
+    line.beyond_knee = beyond_knee(line);
     let Some(peak) = line.peak else { return };
-    if let Some(at) = bend_back(&line.points, peak) {
-        let mut limit = cause::of(&line.points[peak], &line.points[at]);
+    let bend = bend_back(&line.points, peak);
+    line.after_peak = after_peak(&line.points, peak, bend);
+    if let Some(at) = bend {
+        let (cause, mut evidence) = cause::of(&line.points[peak], &line.points[at]);
         if half_width(&line.points[peak]).is_none() {
             let single = "single runs: how much another one would differ is not known";
-            limit.evidence.push(single.to_owned());
+            evidence.push(single.to_owned());
         }
-        let Limit { cause, evidence } = limit.clone();
+        line.limit = Some(Limit { cause: cause.clone(), evidence: evidence.clone() });
         line.bend_back = Some(BendBack { at, cause, evidence });
-        line.limit = Some(limit);
     } else {
         line.limit = saturation(line);
     }
 }
 
-/// Where the line no longer rises although latency does: from the knee to its last point.
-fn saturation(line: &PetalLine) -> Option<Limit> {
+fn beyond_knee(line: &PetalLine) -> Option<BeyondKnee> {
     let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
-    let gain = to.piops.as_ref()?.mean / from.piops.as_ref()?.mean - 1.0;
-    let slower = to.read_us.as_ref()?.mean / from.read_us.as_ref()?.mean - 1.0;
-    let flat = to.sessions > from.sessions && gain <= slower * FLAT_SHARE_MAX && slower > 0.0;
-    flat.then(|| cause::of(from, to))
+    let change = |from: &Option<Estimate>, to: &Option<Estimate>| {
+        Some(to.as_ref()?.mean / from.as_ref()?.mean - 1.0)
+    };
+    let changes = change(&from.piops, &to.piops).zip(change(&from.read_us, &to.read_us));
+    let (piops_change, read_us_change) = changes.filter(|_| to.sessions > from.sessions)?;
+    Some(BeyondKnee { piops_change, read_us_change })
+}
+
+/// The first point that bends back, else the lowest one after the peak.
+fn after_peak(points: &[Point], peak: usize, bend: Option<usize>) -> Option<AfterPeak> {
+    let top = points[peak].piops.as_ref()?;
+    let later = points.iter().enumerate().skip(peak + 1);
+    let known = later.filter_map(|(at, point)| Some((at, point.piops.as_ref()?)));
+    let lowest = known.clone().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+    let (at, piops) = known.clone().find(|(at, _)| Some(*at) == bend).or(lowest)?;
+    let noise = match (top.half_width.zip(piops.half_width), bend) {
+        (None, _) => Noise::Unknown,
+        (Some(_), Some(_)) => Noise::Beyond,
+        (Some(_), None) => Noise::Within,
+    };
+    (top.mean > 0.0).then(|| AfterPeak { at, lower_by: 1.0 - piops.mean / top.mean, noise })
+}
+
+/// Why latency rises much faster than throughput from the knee to the last point; None where it
+/// does not.
+fn saturation(line: &PetalLine) -> Option<Limit> {
+    let BeyondKnee { piops_change, read_us_change } = line.beyond_knee?;
+    let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
+    let is_steep = read_us_change > 0.0 && piops_change <= read_us_change * GAIN_SHARE_MAX;
+    let (cause, evidence) = is_steep.then(|| cause::of(from, to))?;
+    Some(Limit { cause, evidence })
 }
 
 /// The first point within the peak's interval; None where that is the peak, where the interval is
@@ -62,6 +90,8 @@ fn knee(points: &[Point]) -> Option<usize> {
         (piops > 0.0 && read_us > 0.0).then(|| piops / read_us)
     };
     let known = points.iter().enumerate().filter_map(|(at, point)| Some((at, power(point)?)));
+    // One point is no knee of anything.
+    let known = known.filter(|_| points.len() > 1);
     known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
 }
 

@@ -52,6 +52,12 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
     device(run, &mut put);
     put(metric::PRICE, summary.setting_number(metric::PRICE));
     put(metric::HIT, hit_pct(&run.details.io));
+    if let Some(served) = &summary.served_by {
+        let pct = |bytes| served.share(bytes).map(|share| share * 100.0);
+        put(metric::SERVED_DEVICE, pct(served.device_bytes));
+        put(metric::SERVED_PAGE_CACHE, pct(served.page_cache_bytes));
+        put(metric::SERVED_UNSEEN, pct(served.unseen_bytes));
+    }
     waits(run, &mut put);
     for value in run.details.hooks.iter().flat_map(|hook| &hook.values) {
         put(&format!("hook_{}", value.name), Some(value.value));
@@ -96,7 +102,7 @@ fn processors(run: &Run, put: Put<'_>) {
         false => run.busiest_machine_share(),
     };
     let is_separate = !details.target.in_process;
-    put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|share| share * 100.0));
+    put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|share| share.min(1.0) * 100.0));
 }
 
 fn device(run: &Run, put: Put<'_>) {

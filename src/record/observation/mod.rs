@@ -10,7 +10,8 @@ use std::path::Path;
 
 use time::OffsetDateTime;
 
-use super::{Headline, Run, Severity, Status, Window, moment};
+use super::conclusions::{LimitedBy, ServedBy};
+use super::{Finding, Headline, Run, Severity, Status, Window, moment};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` percent.
@@ -49,6 +50,10 @@ pub mod metric {
     pub const HIT: &str = "hit_pct";
     /// What the platform costs a month, as PRICE_PER_MONTH says.
     pub const PRICE: &str = "price_per_month";
+    /// The parts of the bytes read that each is known to have served.
+    pub const SERVED_DEVICE: &str = "served_device_pct";
+    pub const SERVED_PAGE_CACHE: &str = "served_page_cache_pct";
+    pub const SERVED_UNSEEN: &str = "served_unseen_pct";
     /// Reads waited for, and the time that all sessions waited for them, in published tables.
     pub const READ_WAITS: &str = "read_waits";
     pub const READ_WAIT_S: &str = "read_wait_s";
@@ -89,6 +94,11 @@ pub struct Observation {
     pub window: Option<Window>,
     /// The ids of the run's warnings and errors.
     pub warnings: Vec<String>,
+    /// The same findings whole, where a record has them: a table has their ids alone.
+    pub findings: Vec<Finding>,
+    /// None where the source does not say.
+    pub served_by: Option<ServedBy>,
+    pub limited_by: Option<LimitedBy>,
     /// `complete`, `interrupted` or `failed`; None where nobody says.
     pub status: Option<Status>,
     /// The record cannot be read: no more is known than where it stands and when it began.
@@ -137,6 +147,7 @@ impl Observation {
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
         let Headline { run: shown, window } = run.headline();
+        let of_weight = summary.findings.iter().filter(|it| it.severity >= Severity::Warning);
         Self {
             source: source.to_owned(),
             factors,
@@ -150,12 +161,10 @@ impl Observation {
             endpoints: figures::by_endpoint(&shown),
             context: context::of(run),
             window: Some(window),
-            warnings: summary
-                .findings
-                .iter()
-                .filter(|finding| finding.severity >= Severity::Warning)
-                .map(|finding| finding.id.clone())
-                .collect(),
+            warnings: of_weight.clone().map(|finding| finding.id.clone()).collect(),
+            findings: of_weight.cloned().collect(),
+            served_by: summary.served_by.clone(),
+            limited_by: summary.limited_by.clone(),
             status: Some(summary.status),
             is_damaged: false,
         }

@@ -19,8 +19,10 @@ pub(super) enum CsvColumn {
     Source,
     /// The number of a sweep's cell: its factors say the same.
     Cell,
-    /// The time that a run's figures are of, in words.
-    Window,
+    /// The ids of its findings of weight.
+    Findings,
+    /// A sentence about a run: the time that its figures are of, who served its reads, what limited it.
+    Words(&'static str),
     Figure {
         name: String,
         /// To the unit of the name.
@@ -61,7 +63,8 @@ impl CsvColumn {
             Self::Status => "status",
             Self::Source => "folder",
             Self::Cell => "cell",
-            Self::Window => "window",
+            Self::Findings => "findings",
+            Self::Words(name) => name,
         }
     }
 
@@ -143,7 +146,10 @@ fn known(name: &str) -> Option<CsvColumn> {
         "status" => return Some(CsvColumn::Status),
         "folder" | "source" => return Some(CsvColumn::Source),
         "cell" => return Some(CsvColumn::Cell),
-        "window" => return Some(CsvColumn::Window),
+        "findings" => return Some(CsvColumn::Findings),
+        "window" => return Some(CsvColumn::Words("window")),
+        "served_by" => return Some(CsvColumn::Words("served_by")),
+        "limited_by" => return Some(CsvColumn::Words("limited_by")),
         metric::PRICE => {
             let name = name.to_owned();
             return Some(CsvColumn::Figure { name, scale: 1.0, endpoint: None });

@@ -6,6 +6,7 @@ use super::super::numbers::{decimal, micros, or_dash};
 use super::super::run::calibrated::{line, notes, per_cent, table, whence};
 use super::page::{Section, SectionPart};
 use super::traces::{self, ChartSubject, Trace, TraceChart, TraceRow};
+use crate::analysis::calibration;
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
 use crate::record::sweep::Swept;
@@ -138,7 +139,11 @@ fn curves<'a>(shares: &'a [(String, &CalibratedShare)]) -> Vec<(&'a str, &'a [Ca
 }
 
 fn said(share: &CalibratedShare) -> String {
-    or_dash(share.of_depth, |part| format!("{} of the curve", per_cent(part)))
+    let of_curve = |part| format!("{} of the curve", per_cent(part));
+    match calibration::too_low(share) {
+        Some(_) => "calibration too low".to_owned(),
+        None => or_dash(share.of_depth, of_curve),
+    }
 }
 
 /// What a request took at the device, by Little's law.

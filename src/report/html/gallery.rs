@@ -20,7 +20,9 @@ const READING: [&str; 4] = [
     "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is \
      half of a 95 % interval. A dash is unknown, never a zero.",
     "Figures of different data sets, mixes and platforms stand beside each other here, and are not \
-     alike for that. Warnings are those of the runs at the peak: read them first.",
+     alike for that. Who served the reads and the warnings are those of the runs at the peak: read \
+     them first. A peak that a cache served is struck out: it has no ring, is sorted below all \
+     others and is not among the published figures.",
     "petal compare tells whether two of these differ by more than their repeats do.",
 ];
 
@@ -32,7 +34,10 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
         SectionPart::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
     });
     let peaks = shown.iter().flat_map(|record| {
-        let of = |line: &PetalLine| Some((named(record, line), peak(line)?.figure(metric::PIOPS)?));
+        let of = |line: &PetalLine| {
+            let point = peak(line).filter(|point| !point.is_from_cache)?;
+            Some((named(record, line), point.figure(metric::PIOPS)?))
+        };
         record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
     });
     let peaks: Vec<(String, f64)> = peaks.collect();
@@ -81,8 +86,8 @@ fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> T
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
     let cost = if has_cost { " | a month for 1,000 PIOPS:" } else { "" };
     let mut table = Table::headed(&format!(
-        "petals | peak PIOPS: | +-: | read us: | MB/s: | sessions:{}{cost} | mix | database | \
-         device | host | active data | warnings at the peak | measured | record",
+        "record | peak PIOPS: | served by | warnings at the peak | +-: | read us: | MB/s: | \
+         sessions:{}{cost} | mix | database | device | host | active data | measured",
         within.unwrap_or_default()
     ));
     for (at, record) in shown.iter().enumerate() {
@@ -107,31 +112,39 @@ fn row(
     };
     let half = point.and_then(|point| point.piops.as_ref()?.half_width);
     let (places, peak_at) = axes.places(line);
-    let mut texts = vec![
-        figure(metric::PIOPS, rate),
-        or_dash(half, rate),
-        figure(metric::READ_US, micros),
-        figure(metric::MB, rate),
-        or_dash(point, |point| point.sessions.to_string()),
+    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
+    let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
+    let of_peak = |text: String| Cell { is_muted: is_from_cache, ..text.into() };
+    let mut cells = vec![
+        Cell {
+            text: record.name.clone(),
+            link: Some(format!("#fig-{id}")),
+            picture: spark(&places, peak_at.filter(|_| !is_from_cache)),
+            ..Cell::default()
+        },
+        of_peak(figure(metric::PIOPS, rate)),
+        or_dash(point.and_then(|point| point.served_by.clone()), |words| words).into(),
+        warnings.unwrap_or_default().into(),
+        of_peak(or_dash(half, rate)),
+        of_peak(figure(metric::READ_US, micros)),
+        of_peak(figure(metric::MB, rate)),
+        or_dash(point, |point| point.sessions.to_string()).into(),
     ];
+    // The load that is priced, too.
+    let met = line.within_objective.and_then(|at| line.points.get(at));
+    let load = if objective.is_some() { met } else { point };
+    let is_muted = load.is_some_and(|point| point.is_from_cache);
     if objective.is_some() {
-        let met = line.within_objective.and_then(|at| line.points.get(at)?.figure(metric::PIOPS));
-        texts.push(or_dash(met, rate));
+        let piops = met.and_then(|point| point.figure(metric::PIOPS));
+        cells.push(Cell { is_muted, ..or_dash(piops, rate).into() });
     }
     if has_cost {
-        let cost = price::of_line(line, objective);
-        texts.push(or_dash(cost, |cost| rate(cost.per_1000_piops)));
+        let cost = or_dash(price::of_line(line, objective), |cost| rate(cost.per_1000_piops));
+        cells.push(Cell { is_muted, ..cost.into() });
     }
-    let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
-    texts.extend([&line.name, &record.database, &record.device, &record.host].map(String::clone));
-    texts.extend([
-        or_dash(point.and_then(|point| point.active_bytes), bytes),
-        warnings.unwrap_or_default(),
-        record.measured.clone(),
-    ]);
-    let mut cells = vec![Cell { picture: spark(&places, peak_at), ..Cell::default() }];
-    cells.extend(texts.into_iter().map(Cell::from));
-    let link = Some(format!("#fig-{id}"));
-    cells.push(Cell { text: record.name.clone(), link, ..Cell::default() });
+    let words = [&line.name, &record.database, &record.device, &record.host].map(String::clone);
+    cells.extend(words.map(Cell::from));
+    cells.push(or_dash(point.and_then(|point| point.active_bytes), bytes).into());
+    cells.push(record.measured.clone().into());
     cells
 }

@@ -226,6 +226,7 @@
     function text(row, at) { return row.cells[at].textContent.trim(); }
     function known(row, at) {
       var shown = text(row, at), number = Number(shown.replace(/,/g, ""));
+      if (row.cells[at].classList.contains("muted")) return null;
       return shown === "-" || shown === "" ? null : isNaN(number) ? shown : number;
     }
     function order(a, b) {

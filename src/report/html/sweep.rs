@@ -93,7 +93,11 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
-    let bend = line.bend_back.as_ref().map_or("not in these points", |bend| &bend.cause);
+    let served_by = or_dash(point.served_by.as_ref(), Clone::clone);
+    let mut after = drawn::after_peak(line);
+    if let Some(bend) = &line.bend_back {
+        after.push_str(&format!("; cause: {}", bend.cause));
+    }
     let piops = figure(metric::PIOPS, rate);
     let (read_us, mb_s) = (figure(metric::READ_US, micros), figure(metric::MB, rate));
     vec![
@@ -101,7 +105,8 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
         Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
         Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
         Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
-        Tile::words("Throughput falls after the peak by", bend),
+        Tile::words("Reads at the peak served by", &served_by),
+        Tile::words("PIOPS after the peak", &after),
     ]
 }
 
@@ -121,8 +126,11 @@ fn petal_sections(petals: &Petals, findings: Vec<SectionPart>) -> Vec<Section> {
     };
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let found = notes.into_iter().chain(findings).collect();
+    let costs = petals.writer_costs.iter();
+    let costs = costs.map(|cost| SectionPart::Table(drawn::writer_cost(cost))).collect();
     let mut sections = vec![
         section("petals", "Petals", "", figures(of_piops)),
+        section("writers", "SELECT latency alone and with writers", "petal's clock, us", costs),
         section("findings", "Findings", "all runs together, then those that have each", found),
     ];
     if !petals.lines.is_empty() {
@@ -156,7 +164,7 @@ fn folded_notes(notes: &[String]) -> Table {
 fn line_section(petals: &Petals) -> Section {
     let mut table = Table::headed(drawn::SUMMARY);
     petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
-    let table = table.captioned("Peak, knee and bend-back of each line");
+    let table = table.captioned("Peak, knee, what follows the peak, and the cause, of each line");
     let (layer, parts) = ("the engine's counts and timing", vec![SectionPart::Table(table)]);
     Section { id: "lines", title: "What each line comes to", layer, parts }
 }

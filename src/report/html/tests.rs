@@ -174,7 +174,7 @@ fn texts_and_prices_of_a_gallery() {
     swept.runs.truncate(3);
     let hostile_name = || hostile::HOSTILE.to_owned();
     let shown = Shown::of_sweep(hostile_name(), &swept, None);
-    let petals = Petals { lines: made::petals().lines, notes: Vec::new() };
+    let petals = Petals { lines: made::petals().lines, ..Petals::default() };
     assert_harmless(&gallery(&[Shown { petals, ..shown }], None).unwrap());
     // A price is a column only where one is known, and of the load within the objective.
     let mut swept = super::super::sweep::tests::swept();
@@ -201,7 +201,9 @@ fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
             cell.folder
         );
     }
-    assert!(page.contains("from 128 sessions: processor"));
+    assert!(
+        page.contains("lower at 128 sessions, beyond the noise of the repeats; cause: processor")
+    );
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! Petals in words: the marks, the table of values, what is said of a point and of the whole.
 
-use super::super::numbers::{decimal, micros, or_dash, rate};
+use super::super::numbers::{UNKNOWN, bytes, decimal, micros, or_dash, rate};
+use super::super::table::Table;
 use super::{EstimateOf, PetalChart};
-use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
+use crate::analysis::petals::{
+    AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Point, WriterCost,
+};
 
 /// What a point is: `peak`, `knee`, `bends back: processor`.
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     let at = |place: Option<usize>| place == Some(position);
     let bend = line.bend_back.as_ref().filter(|bend| bend.at == position);
     let marks = [
-        at(line.peak).then(|| "peak".to_owned()),
+        // One point is no peak of anything.
+        (at(line.peak) && line.points.len() > 1).then(|| "peak".to_owned()),
         at(line.saturated_from).then(|| "saturated from here".to_owned()),
         at(line.knee).then(|| "knee".to_owned()),
         at(line.within_objective).then(|| "within the objective".to_owned()),
@@ -85,10 +89,11 @@ fn mean(point: Option<&Point>, pick: EstimateOf, show: fn(f64) -> String) -> Str
 }
 
 pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | \
-                           saturated from | knee | bends back | evidence";
+                           saturated from | knee | from the knee to the last point | \
+                           after the peak | cause | evidence";
 
-/// What a line comes to, in the columns of [`SUMMARY`].
-pub fn summary(line: &PetalLine) -> [String; 10] {
+/// A line's shape and cause, in the columns of [`SUMMARY`].
+pub fn summary(line: &PetalLine) -> [String; 12] {
     let peak = at(line, line.peak);
     let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
     let piops_at = |point: &Point| {
@@ -96,16 +101,6 @@ pub fn summary(line: &PetalLine) -> [String; 10] {
     };
     let knee_at =
         |point| format!("{} at {} us", piops_at(point), mean(Some(point), READ_US, micros));
-    let (bends, evidence) = match (&line.bend_back, &line.limit) {
-        (Some(bend), _) => {
-            let sessions = or_dash(at(line, Some(bend.at)), |point| point.sessions.to_string());
-            (format!("from {sessions} sessions: {}", bend.cause), bend.evidence.join("; "))
-        }
-        (None, Some(limit)) => {
-            (format!("no; flat from the knee on: {}", limit.cause), limit.evidence.join("; "))
-        }
-        (None, None) => ("not in these points".to_owned(), String::new()),
-    };
     [
         line.name.clone(),
         mean(peak, PIOPS, rate),
@@ -115,7 +110,67 @@ pub fn summary(line: &PetalLine) -> [String; 10] {
         or_dash(peak, |point| point.sessions.to_string()),
         or_dash(at(line, line.saturated_from), piops_at),
         or_dash(at(line, line.knee), knee_at),
-        bends,
-        evidence,
+        or_dash(line.beyond_knee, beyond_knee),
+        after_peak(line),
+        or_dash(line.limit.as_ref(), |limit| limit.cause.clone()),
+        or_dash(line.limit.as_ref(), |limit| limit.evidence.join("; ")),
     ]
+}
+
+/// `PIOPS +58 %, latency +420 %`.
+pub fn beyond_knee(BeyondKnee { piops_change, read_us_change }: BeyondKnee) -> String {
+    let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+    format!("PIOPS {}, latency {}", percent(piops_change), percent(read_us_change))
+}
+
+/// `8 % lower at 16 sessions, within the noise of the repeats`.
+pub fn after_peak(line: &PetalLine) -> String {
+    let Some(AfterPeak { at: position, lower_by, noise }) = line.after_peak else {
+        return match line.peak {
+            Some(_) if line.points.len() == 1 => "not measured: it has one point".to_owned(),
+            Some(_) => "not measured: the peak is the last point".to_owned(),
+            None => UNKNOWN.to_owned(),
+        };
+    };
+    let sessions = or_dash(at(line, Some(position)), |point| point.sessions.to_string());
+    let noise = match noise {
+        Noise::Within => "within the noise of the repeats",
+        Noise::Beyond => "beyond the noise of the repeats",
+        Noise::Unknown => "too few repeats to know the noise",
+    };
+    format!("{:.1} % lower at {sessions} sessions, {noise}", lower_by * 100.0)
+}
+
+/// SELECT latency of so many readers, a row without writers and a row for each number of writers.
+pub fn writer_cost(cost: &WriterCost) -> Table {
+    let mut table = Table::headed(
+        "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | to: | \
+         one block read:",
+    );
+    let mean = |seen: &Option<Estimate>| or_dash(seen.as_ref(), |seen| micros(seen.mean));
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    for row in &cost.rows {
+        let half = row.select_mean_us.as_ref().and_then(|seen| seen.half_width);
+        let change = row.change.as_ref();
+        let (low, high) = change.and_then(|change| change.interval).unzip();
+        let who = if row.writers == 0 { "readers alone" } else { "readers, with writers" };
+        table.row([
+            who.to_owned(),
+            row.writers.to_string(),
+            row.sources.len().to_string(),
+            mean(&row.select_mean_us),
+            or_dash(half, micros),
+            mean(&row.select_p50_us),
+            mean(&row.select_p99_us),
+            or_dash(change, |change| percent(change.share)),
+            or_dash(low, percent),
+            or_dash(high, percent),
+            mean(&row.read_us),
+        ]);
+    }
+    let factors =
+        cost.factors.iter().map(|(key, value)| format!(", {} {value}", key.to_uppercase()));
+    let active =
+        cost.active_bytes.map_or(String::new(), |all| format!(", active data {}", bytes(all)));
+    table.captioned(format!("READERS {}{}{active}", cost.readers, factors.collect::<String>()))
 }

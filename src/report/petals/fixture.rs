@@ -1,7 +1,9 @@
 //! Petals of a made-up array for tests: a closed loop over a device that saturates, and a
 //! processor that runs out with the last doubling.
 
-use crate::analysis::petals::{BendBack, Estimate, PetalLine, Petals, Point};
+use crate::analysis::petals::{
+    AfterPeak, BendBack, Estimate, Limit, Noise, PetalLine, Petals, Point,
+};
 use crate::record::observation::metric;
 
 pub const SESSIONS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -62,6 +64,11 @@ fn line(
     block: f64,
     speed: f64,
 ) -> PetalLine {
+    let bend = BendBack {
+        at: 7,
+        cause: "processor".into(),
+        evidence: vec!["processors 98.2 % busy at 128 sessions".into()],
+    };
     let points: Vec<Point> =
         SESSIONS.iter().map(|&sessions| point(sessions, update_pct, block, speed)).collect();
     PetalLine {
@@ -70,11 +77,9 @@ fn line(
         points,
         peak: Some(6),
         knee: Some(3),
-        bend_back: Some(BendBack {
-            at: 7,
-            cause: "processor".into(),
-            evidence: vec!["processors 98.2 % busy at 128 sessions".into()],
-        }),
+        after_peak: Some(AfterPeak { at: 7, lower_by: 0.1, noise: Noise::Beyond }),
+        limit: Some(Limit { cause: bend.cause.clone(), evidence: bend.evidence.clone() }),
+        bend_back: Some(bend),
         ..PetalLine::default()
     }
 }
@@ -88,6 +93,7 @@ pub fn petals() -> Petals {
     Petals {
         lines: lines.into(),
         notes: vec!["cells of 64 sessions and more hold another active data set".into()],
+        ..Petals::default()
     }
 }
 
@@ -102,5 +108,5 @@ pub fn overlay() -> Petals {
             lines.push(line(&name, &factors, percent, 8192.0, speed));
         }
     }
-    Petals { lines, notes: Vec::new() }
+    Petals { lines, ..Petals::default() }
 }

@@ -13,7 +13,7 @@ use super::charts::{
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use look::LineStyle;
 
-pub use captions::{SUMMARY, summary};
+pub use captions::{SUMMARY, after_peak, beyond_knee, summary, writer_cost};
 
 type EstimateOf = fn(&Point) -> Option<&Estimate>;
 
@@ -40,7 +40,7 @@ const READ_NOTE: &str = "A line joins the points that differ in sessions only; t
                          point is its sessions. Bars are 95 % t intervals of the mean over the \
                          repeats, where there are three or more; one without a cap goes on beyond \
                          the frame. Peak: most throughput; knee: most PIOPS for its latency; where \
-                         throughput falls back after the peak, the cause is what the evidence names.";
+                         throughput falls back after the peak, the cause is named if there is evidence.";
 
 /// Mean single-block read latency against physical requests per second.
 pub static PIOPS: PetalChart = PetalChart {

@@ -60,7 +60,9 @@ impl SharedAxes {
                 });
                 for dot in curve.dots.iter().flatten() {
                     plot.marker((dot.x, dot.y), curve.look.marker, color, false);
-                    if curve.line.peak == Some(dot.position) {
+                    let point = curve.line.points.get(dot.position);
+                    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
+                    if curve.line.peak == Some(dot.position) && !is_from_cache {
                         plot.ring((dot.x, dot.y), color);
                     }
                     plot.hit_point((dot.x, dot.y), dot.row, "");

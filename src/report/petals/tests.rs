@@ -1,5 +1,5 @@
 use super::*;
-use crate::analysis::petals::Limit;
+use crate::analysis::petals::{AfterPeak, BeyondKnee, Noise};
 
 #[test]
 fn each_line_has_its_look() {
@@ -65,18 +65,26 @@ fn another_active_data_set_is_not_joined() {
 }
 
 #[test]
-fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
+fn the_summary_of_a_line_has_its_changes_as_figures_and_an_objective_is_marked() {
     let mut petals = fixture::petals();
     let line = &mut petals.lines[0];
-    let bend = line.bend_back.take().unwrap();
-    line.limit = Some(Limit { cause: "storage".into(), evidence: bend.evidence });
+    line.bend_back = None;
+    line.after_peak = None;
+    line.limit.as_mut().unwrap().cause = "storage".into();
     line.within_objective = Some(4);
     line.saturated_from = None;
     assert_eq!(summary(line)[6], "-");
+    assert_eq!(summary(line)[8], "-");
+    assert_eq!(summary(line)[9], "not measured: the peak is the last point");
     line.saturated_from = Some(5);
+    line.beyond_knee = Some(BeyondKnee { piops_change: 0.58, read_us_change: 4.2 });
+    line.after_peak = Some(AfterPeak { at: 7, lower_by: 0.08, noise: Noise::Within });
     assert_eq!(figure(&petals, &PIOPS).rows[5][7], "saturated from here");
-    assert!(summary(&petals.lines[0])[6].starts_with("32 sessions: "));
-    assert_eq!(summary(&petals.lines[0])[8], "no; flat from the knee on: storage");
+    let shown = summary(&petals.lines[0]);
+    assert!(shown[6].starts_with("32 sessions: "));
+    assert_eq!(shown[8], "PIOPS +58 %, latency +420 %");
+    assert_eq!(shown[9], "8.0 % lower at 128 sessions, within the noise of the repeats");
+    assert_eq!((shown[10].as_str(), shown.len()), ("storage", SUMMARY.split('|').count()));
     assert_eq!(figure(&petals, &PIOPS).rows[4][7], "within the objective");
 }
 

@@ -2,9 +2,13 @@
 
 use super::super::numbers::{decimal, or_dash};
 use super::super::table::Table;
+use crate::analysis::calibration;
 use crate::record::calibration::CalibratedShare;
 
 pub(in crate::report) fn line(share: &CalibratedShare) -> String {
+    if let Some(why) = calibration::too_low(share) {
+        return why;
+    }
     format!(
         "{} of the device at this depth, {} of its maximum",
         or_dash(share.of_depth, per_cent),

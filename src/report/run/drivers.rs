@@ -28,7 +28,7 @@ pub(in crate::report) fn table(run: &Run) -> Table {
             shown(whole(host.errors.values().sum::<u64>())),
             or_dash(host.triggered_after_s, |s| decimal(s * 1e3, 1)),
             or_dash(host.petal_cpu_s, |s| decimal(s, 2)),
-            or_dash(share, |(petal_s, host_s)| percent(petal_s / host_s)),
+            or_dash(share, |(petal_s, host_s)| percent((petal_s / host_s).min(1.0))),
             megabytes(host.received_bytes),
             megabytes(host.sent_bytes),
             status(host),

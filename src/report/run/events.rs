@@ -10,7 +10,7 @@ use crate::stats::histogram::LatencySummary;
 const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
      no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
      waiting for a processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight \
-     do.";
+     do, or if they took longer than DB time.";
 
 /// Wait events by time, and what they leave of DB time.
 pub(in crate::report) fn top_events(run: &Run) -> Table {
@@ -34,8 +34,8 @@ pub(in crate::report) fn top_events(run: &Run) -> Table {
             word(&wait.source).into(),
         ]);
     }
-    let waited = run.share_of_db_time(waited_us).filter(|share| run.is_counted() && *share <= 1.0);
-    let rest_us = waited.map(|_| db_time_us - waited_us);
+    let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
+    let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
     table.row([
         "CPU + other".into(),
         "-".into(),

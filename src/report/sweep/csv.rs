@@ -12,8 +12,19 @@ use crate::record::sweep::Swept;
 use crate::record::{Run, Status};
 
 /// What stands before the metrics, after the factors.
-const KNOWN_OF_A_RUN: [&str; 8] =
-    ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder", "window"];
+const KNOWN_OF_A_RUN: [&str; 11] = [
+    "repeat",
+    "cell",
+    "status",
+    "started_at",
+    "elapsed_s",
+    "active_bytes",
+    "folder",
+    "window",
+    "findings",
+    "served_by",
+    "limited_by",
+];
 
 pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
     table(&SweepRows::of(swept))
@@ -79,6 +90,9 @@ fn known(row: &SweepRow) -> [String; KNOWN_OF_A_RUN.len()] {
         exact(seen.active_bytes),
         seen.source.clone(),
         exact(seen.window.as_ref()),
+        distinct(&seen.warnings).into_iter().cloned().collect::<Vec<_>>().join(" "),
+        exact(seen.served_by.as_ref().map(|served| &served.words)),
+        exact(seen.limited_by.as_ref().map(|limited| &limited.words)),
     ]
 }
 
@@ -89,7 +103,11 @@ mod tests {
 
     #[test]
     fn every_run_is_a_row_that_reads_back_exactly() {
-        let swept = super::super::tests::swept();
+        let mut swept = super::super::tests::swept();
+        for run in &mut swept.runs {
+            crate::record::fixture::read_through_page_cache(run);
+            crate::analysis::conclude(run);
+        }
         let text = sweep(&swept).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();
@@ -117,6 +135,11 @@ mod tests {
             let run = &swept.runs[cell].summary;
             assert_eq!(row[at("piops")].parse::<f64>().ok(), run.piops());
             assert_eq!(row[at("read_us")].parse::<f64>().ok(), run.io_latency_us["read"].mean);
+            assert!(row[at("findings")].split(' ').any(|id| id == "cached-by-os"));
+            assert_eq!(row[at("served_by")], run.served_by.as_ref().unwrap().words);
+            assert_eq!(row[at("limited_by")], run.limited_by.as_ref().unwrap().words);
+            let served = row[at("served_device_pct")].parse::<f64>().unwrap();
+            assert!((20.0..30.0).contains(&served), "{served}");
             // What this run does not know and another does is empty.
             let redo = row[at("redo_mb_s")].parse::<f64>().ok();
             assert_eq!(redo.is_some(), run.per_second.redo_bytes.is_some());

@@ -111,7 +111,7 @@ mod tests {
         swept.runs[0].summary.findings.push(finding("bad-blocks", Severity::Error));
         let first = swept.sweep.cells[0].number;
         let mut out = String::new();
-        render(&mut out, &swept, &Petals { lines: Vec::new(), notes: vec!["a: b".to_owned()] });
+        render(&mut out, &swept, &Petals { notes: vec!["a: b".to_owned()], ..Petals::default() });
         let reported: Vec<&str> = out.lines().skip(3).collect();
         // The figures are one run's: where several have it the report says so.
         let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");

@@ -29,6 +29,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     );
     out.push_str(&chart::petals(petals));
     out.push_str(&super::petals_text::lines(petals, objective));
+    super::petals_text::writer_costs(&mut out, petals);
     findings::render(&mut out, swept, petals);
     let layer = "the engine's counts and petal's, of the steady window";
     section(&mut out, "means of each cell", layer);
@@ -234,8 +235,10 @@ pub(crate) mod tests {
         PETALS: PIOPS AGAINST SINGLE-BLOCK READ                      [the engine's counts, means of repeats]
         ====================================================================================================
         (the chart)
-        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
-        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
+        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us);
+          from there to 16 sessions PIOPS +50 %, latency +112 %
+        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us);
+          from there to 16 sessions PIOPS +50 %, latency +107 %
 
         FINDINGS                                             [all runs together, then what single runs have]
         ====================================================================================================

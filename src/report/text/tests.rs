@@ -129,7 +129,8 @@ fn a_complete_mixed_run() {
     CPU + other               -  165.99       -       35.0  -            remainder
     DB time is the sum of the sessions' time in operations. System I/O is done beside them and has no
     share of it. CPU + other is what DB time leaves after the waits of sessions: work, and waiting for a
-    processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight do.
+    processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight do, or if they
+    took longer than DB time.
 
     OPERATION LATENCY, US                                                                [petal's clock]
     ====================================================================================================

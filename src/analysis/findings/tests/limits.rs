@@ -2,7 +2,7 @@
 
 use super::super::not_judged;
 use super::{gains, ids, message, seen};
-use crate::record::{Run, fixture};
+use crate::record::{Run, Severity, fixture};
 use crate::stats::os::{CpuShare, GroupLimit};
 
 #[test]
@@ -38,6 +38,28 @@ fn processors() {
         run.details.target.local = false;
         run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
     });
+}
+
+#[test]
+fn busy_processors_are_the_purpose_of_a_test_of_logical_reads() {
+    let severity = |updates: u64, others: bool| {
+        let mut run = fixture::mixed_run();
+        run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+        run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+        run.summary.ops.update = updates;
+        if others {
+            let seen = seen(&mut run);
+            let ticks = crate::stats::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
+            seen.whole.sum.cpus.host = Some(ticks);
+            seen.whole.sum.counts.petal_cpu_us = Some((seen.whole.sum.seconds * 0.34e6) as u64);
+        }
+        let found = crate::analysis::judge(&run);
+        found.into_iter().find(|found| found.id == "processor-bound").unwrap().severity
+    };
+    assert_eq!(severity(0, false), Severity::Info);
+    // A test of commits is to wait for its log, and others' work is nobody's purpose.
+    assert_eq!(severity(9, false), Severity::Warning);
+    assert_eq!(severity(0, true), Severity::Warning);
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! Who served a run's reads, and what limited it: fields that are made once, when the run is judged,
+//! and read by every report.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Who served the bytes that the database, or petal on a bare device, read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServedBy {
+    pub by: ReadSource,
+    /// The same in words, such as `page cache 75 %, device 25 %`.
+    pub words: String,
+    /// What keeps it from being known; null where it is known.
+    pub why_unknown: Option<String>,
+    /// Bytes that were read above the device, and which part of them each served. Null if unknown.
+    pub asked_bytes: Option<u64>,
+    pub device_bytes: Option<u64>,
+    pub page_cache_bytes: Option<u64>,
+    /// By storage that is not counted.
+    pub unseen_bytes: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadSource {
+    /// Nearly all of the bytes came from the data's device.
+    Device,
+    /// The larger part came from the operating system's page cache.
+    PageCache,
+    /// The database's own cache holds all of the data, and next to nothing was read.
+    DatabaseCache,
+    /// The device, with a page cache or storage that is not counted.
+    Several,
+    /// Too few bytes were read to say.
+    Nobody,
+    #[default]
+    Unknown,
+}
+
+/// What kept a run from doing more.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitedBy {
+    pub by: Limiter,
+    /// The same in words, such as `reads waited for (63 % of DB time)`.
+    pub words: String,
+    /// The figures that it rests on, by name.
+    pub evidence: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limiter {
+    /// All processors that the database may use, or the one that carried the log writer.
+    Processors,
+    /// The same, mostly for work that is neither petal's nor the database's.
+    OthersWork,
+    /// Processor time of the sessions themselves, on a host that has more processors.
+    SessionProcessorTime,
+    /// Think time that was asked for.
+    ThinkTime,
+    /// RATE, and it was kept.
+    Rate,
+    /// Waits of the sessions, by class, that took at least half of DB time.
+    Reads,
+    Log,
+    Contention,
+    Locks,
+    LogRoom,
+    Network,
+    OtherWaits,
+    /// One driver host's share of a run: the database worked for all of them.
+    NotJudged,
+    #[default]
+    NotDetermined,
+}
+
+impl ServedBy {
+    /// True if a cache served more of the reads than a run that reached the device may have.
+    pub fn is_by_cache(&self) -> bool {
+        match self.by {
+            ReadSource::PageCache | ReadSource::DatabaseCache => true,
+            ReadSource::Several => self.page_cache_bytes.is_some_and(|bytes| bytes > 0),
+            ReadSource::Device | ReadSource::Nobody | ReadSource::Unknown => false,
+        }
+    }
+
+    /// The part of the bytes that somebody served; None where it is unknown.
+    pub fn share(&self, bytes: Option<u64>) -> Option<f64> {
+        let (bytes, asked) = bytes.zip(self.asked_bytes.filter(|&asked| asked > 0))?;
+        Some(bytes as f64 / asked as f64)
+    }
+}
