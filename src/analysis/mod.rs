@@ -27,6 +27,7 @@ mod judgement;
 mod level;
 mod limits;
 mod others;
+pub mod over_time;
 pub mod petals;
 mod physical;
 pub mod price;

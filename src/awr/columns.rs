@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::derived::*;
 use super::figure::{Figure, number};
 use super::report::Report;
+use super::sizing::*;
 use crate::record::observation::{Observation, metric};
 
 pub struct ReportColumn {
@@ -38,6 +39,22 @@ const FOREGROUND: &str = "Foreground Wait Events (before 11g: Wait Events), or t
 is of the same processes: time over waits, or the report's own average where that has more digits";
 const COUNT: &str = "the same event";
 const BACKGROUND: &str = "Background Wait Events, in the same way";
+
+const EXADATA: &str =
+    "waits for cells, such as cell single block physical read; without them unknown";
+const SHARE: &str = "Host CPU; of an instance of a cluster OS Statistics By Instance";
+const TOTAL: &str = "Instance Activity Stats: physical read and write total, or IO Profile, whichever has more digits; with redo, control files and backups";
+const IO_PROFILE: &str = "IO Profile, read and write together";
+const REDO_WRITES: &str =
+    "Instance Activity Stats: redo writes, or IO Profile, whichever has more digits";
+const FLASH: &str = "IO Profile: Optimized, which a flash cache served";
+const SWITCHES: &str =
+    "Instance Activity Stats - Thread Activity: log switches (derived) over elapsed";
+const PERCENTILE: &str = "Wait Event Histogram: upper bound of the range that reaches it; unknown of a histogram that lacks a share of the waits";
+const RANGES: &str = "Wait Event Histogram: each range with its share of the waits";
+const BACKGROUND_COUNT: &str = "Background Wait Events, or the top list";
+const CLASS_US: &str = "the same class: time over waits";
+const RECEIVE: &str = "Instance Activity Stats: time over blocks received";
 
 macro_rules! columns {
     ($($name:literal, $unit:literal, $source:expr => $value:expr;)+) => {
@@ -130,6 +147,77 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "top_event_5", "name", TOP => |r| top_name(r, 4);
     "top_event_5_time_s", "s", TOP => |r| top(r, 4)?.time_s.clone();
     "top_event_5_us", "us", TOP => |r| top(r, 4)?.latency_us.clone();
+    "platform", "name", HEADER => |r| r.header.platform.clone();
+    "db_role", "name", HEADER => |r| r.header.db_role.clone();
+    "exadata", "YES", EXADATA => exadata;
+    "cpu_user_pct", "percent", SHARE => |r| r.cpu.user_pct.clone();
+    "cpu_system_pct", "percent", SHARE => |r| r.cpu.system_pct.clone();
+    "total_requests_per_s", "1/s", TOTAL => total_requests;
+    "total_read_requests_per_s", "1/s", TOTAL => total_read_requests;
+    "total_write_requests_per_s", "1/s", TOTAL => total_write_requests;
+    "total_bytes_per_s", "bytes/s", TOTAL => total_bytes;
+    "database_requests_per_s", "1/s", IO_PROFILE => |r| both(&r.io_profile.database_requests);
+    "database_bytes_per_s", "bytes/s", IO_PROFILE => |r| both_bytes(&r.io_profile.database_mb);
+    "redo_writes_per_s", "1/s", REDO_WRITES => redo_writes;
+    "redo_io_bytes_per_s", "bytes/s", IO_PROFILE => |r| both_bytes(&r.io_profile.redo_mb);
+    "flash_cache_requests_per_s", "1/s", FLASH => |r| both(&r.io_profile.optimized_requests);
+    "flash_cache_bytes_per_s", "bytes/s", FLASH => |r| both_bytes(&r.io_profile.optimized_mb);
+    "log_switches_per_h", "1/h", SWITCHES => log_switches;
+    "read_p50_us", "us", PERCENTILE => |r| read_percentile(r, 50.0);
+    "read_p95_us", "us", PERCENTILE => |r| read_percentile(r, 95.0);
+    "read_p99_us", "us", PERCENTILE => |r| read_percentile(r, 99.0);
+    "read_histogram", "range:percent", RANGES => read_ranges;
+    "log_write_p50_us", "us", PERCENTILE => |r| log_percentile(r, 50.0);
+    "log_write_p95_us", "us", PERCENTILE => |r| log_percentile(r, 95.0);
+    "log_write_p99_us", "us", PERCENTILE => |r| log_percentile(r, 99.0);
+    "log_write_histogram", "range:percent", RANGES => log_ranges;
+    "log_write_waits", "count", BACKGROUND_COUNT => log_write_waits;
+    "direct_write_waits", "count", COUNT => |r| waits(r, "direct path write");
+    "direct_write_us", "us", FOREGROUND => |r| foreground(r, "direct path write");
+    "direct_read_temp_waits", "count", COUNT => |r| waits(r, "direct path read temp");
+    "direct_read_temp_us", "us", FOREGROUND => |r| foreground(r, "direct path read temp");
+    "direct_write_temp_waits", "count", COUNT => |r| waits(r, "direct path write temp");
+    "direct_write_temp_us", "us", FOREGROUND => |r| foreground(r, "direct path write temp");
+    "wait_user_io_waits", "count", CLASS => |r| class_waits(r, "User I/O");
+    "wait_user_io_us", "us", CLASS_US => |r| class_us(r, "User I/O");
+    "wait_system_io_waits", "count", CLASS => |r| class_waits(r, "System I/O");
+    "wait_system_io_us", "us", CLASS_US => |r| class_us(r, "System I/O");
+    "wait_commit_waits", "count", CLASS => |r| class_waits(r, "Commit");
+    "wait_commit_us", "us", CLASS_US => |r| class_us(r, "Commit");
+    "wait_concurrency_waits", "count", CLASS => |r| class_waits(r, "Concurrency");
+    "wait_concurrency_us", "us", CLASS_US => |r| class_us(r, "Concurrency");
+    "wait_configuration_waits", "count", CLASS => |r| class_waits(r, "Configuration");
+    "wait_configuration_us", "us", CLASS_US => |r| class_us(r, "Configuration");
+    "wait_cluster_waits", "count", CLASS => |r| class_waits(r, "Cluster");
+    "wait_cluster_us", "us", CLASS_US => |r| class_us(r, "Cluster");
+    "wait_application_waits", "count", CLASS => |r| class_waits(r, "Application");
+    "wait_application_us", "us", CLASS_US => |r| class_us(r, "Application");
+    "wait_network_waits", "count", CLASS => |r| class_waits(r, "Network");
+    "wait_network_us", "us", CLASS_US => |r| class_us(r, "Network");
+    "wait_administrative_waits", "count", CLASS => |r| class_waits(r, "Administrative");
+    "wait_administrative_us", "us", CLASS_US => |r| class_us(r, "Administrative");
+    "wait_scheduler_waits", "count", CLASS => |r| class_waits(r, "Scheduler");
+    "wait_scheduler_us", "us", CLASS_US => |r| class_us(r, "Scheduler");
+    "wait_other_waits", "count", CLASS => |r| class_waits(r, "Other");
+    "wait_other_us", "us", CLASS_US => |r| class_us(r, "Other");
+    "top_event_waits", "count", TOP => |r| top(r, 0)?.waits.clone();
+    "top_event_class", "name", TOP => |r| top(r, 0)?.wait_class.clone();
+    "top_event_pct_db_time", "percent", TOP => |r| top(r, 0)?.pct_db_time.clone();
+    "top_event_2_waits", "count", TOP => |r| top(r, 1)?.waits.clone();
+    "top_event_2_class", "name", TOP => |r| top(r, 1)?.wait_class.clone();
+    "top_event_2_pct_db_time", "percent", TOP => |r| top(r, 1)?.pct_db_time.clone();
+    "top_event_3_waits", "count", TOP => |r| top(r, 2)?.waits.clone();
+    "top_event_3_class", "name", TOP => |r| top(r, 2)?.wait_class.clone();
+    "top_event_3_pct_db_time", "percent", TOP => |r| top(r, 2)?.pct_db_time.clone();
+    "top_event_4_waits", "count", TOP => |r| top(r, 3)?.waits.clone();
+    "top_event_4_class", "name", TOP => |r| top(r, 3)?.wait_class.clone();
+    "top_event_4_pct_db_time", "percent", TOP => |r| top(r, 3)?.pct_db_time.clone();
+    "top_event_5_waits", "count", TOP => |r| top(r, 4)?.waits.clone();
+    "top_event_5_class", "name", TOP => |r| top(r, 4)?.wait_class.clone();
+    "top_event_5_pct_db_time", "percent", TOP => |r| top(r, 4)?.pct_db_time.clone();
+    "gc_blocks_lost", "count", STATISTIC => |r| total(r, "gc blocks lost");
+    "gc_cr_receive_us", "us", RECEIVE => |r| receive_us(r, "gc cr block receive time", "gc cr blocks received");
+    "gc_current_receive_us", "us", RECEIVE => |r| receive_us(r, "gc current block receive time", "gc current blocks received");
 };
 
 pub fn column(name: &str) -> Option<&'static ReportColumn> {

@@ -40,6 +40,7 @@ fn database(table: &PageTable, header: &mut ReportHeader) {
     put(&mut header.db_id, table.count(row, &["dbid"]));
     put(&mut header.release, table.text(row, &["release"]));
     put(&mut header.rac, table.text(row, &["rac", "cluster", "ops"]));
+    put(&mut header.db_role, table.text(row, &["role", "dbrole"]));
     put(&mut header.cdb, table.text(row, &["cdb"]));
     put(&mut header.startup_time, table.text(row, &["startuptime"]));
     put(&mut header.host, table.text(row, &["host"]));

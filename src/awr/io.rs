@@ -4,13 +4,15 @@
 use super::figure::Figure;
 use super::number as printed;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
-use super::report::{IoFunction, IoRow};
+use super::report::{IoFunction, IoRow, SegmentReads};
 use super::topic::Topic;
 
 pub struct Io {
     pub tablespaces: Vec<IoRow>,
     pub files: Vec<IoRow>,
     pub functions: Vec<IoFunction>,
+    pub file_types: Vec<IoFunction>,
+    pub segments: Vec<SegmentReads>,
     pub note: Option<&'static str>,
 }
 
@@ -33,8 +35,10 @@ pub fn read(page: &ParsedReport, release: &str) -> Io {
         }
     };
     let files = page.tables_of(Topic::FileIo).flat_map(rows).collect();
-    let functions = page.tables_of(Topic::IoFunctions).flat_map(functions).collect();
-    Io { tablespaces, files, functions, note }
+    let of = |topic| page.tables_of(topic).flat_map(functions).collect();
+    let segments = page.tables_of(Topic::SegmentsByReads).flat_map(segments).collect();
+    let (functions, file_types) = (of(Topic::IoFunctions), of(Topic::IoFileTypes));
+    Io { tablespaces, files, functions, file_types, segments, note }
 }
 
 fn rows(table: &PageTable) -> Vec<IoRow> {
@@ -106,8 +110,25 @@ fn forget(row: &mut IoRow) {
     row.writes = None;
 }
 
+fn segments(table: &PageTable) -> Vec<SegmentReads> {
+    let of_row = |row: TableRow<'_>| {
+        let text = |keys: &[&str]| cell(row, table.column(keys).or(Some(usize::MAX))).to_owned();
+        let found = SegmentReads {
+            owner: text(&["owner"]),
+            tablespace: text(&["tablespacename"]),
+            object: text(&["objectname"]),
+            part: text(&["subobjectname"]),
+            kind: text(&["objtype"]),
+            physical_reads: table.count(row, &["physicalreads"]),
+            pct_total: table.count(row, &["%total"]),
+        };
+        (!found.object.is_empty() && found.physical_reads.is_some()).then_some(found)
+    };
+    table.rows.iter().filter_map(of_row).collect()
+}
+
 fn functions(table: &PageTable) -> Vec<IoFunction> {
-    let name = table.column(&["functionname", "function"]);
+    let name = table.column(&["functionname", "function", "filetypename"]);
     let cluster = table.column(&["i"]);
     let reads = table.column(&["readsdata", "readdatavolume", "datavolume"]);
     let writes = table.column(&["writesdata", "writedatavolume"]).or_else(|| {
@@ -121,6 +142,12 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
     let unit = average
         .and_then(|at| table.columns.get(at))
         .and_then(|column| column.key.ends_with("ms").then_some(1e3));
+    // Milliseconds, before they bear a unit.
+    let service = |row: TableRow<'_>, heading: &str| {
+        let at = table.column_where(|key| key.starts_with(heading))?;
+        let parse = |text: &str| printed::duration_us(text, Some(1e3));
+        Figure::read(cell(row, Some(at)), &table.title, parse)
+    };
     let of_row = |row: TableRow<'_>| {
         let read = |at: Option<usize>, parse: fn(&str) -> Option<printed::Printed>| {
             Figure::read(cell(row, Some(at?)), &table.title, parse)
@@ -139,6 +166,8 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
                 let parse = |text: &str| printed::duration_us(text, unit);
                 Figure::read(cell(row, Some(at)), &table.title, parse)
             }),
+            small_read_us: service(row, "smallread"),
+            large_read_us: service(row, "largeread"),
         }
     };
     let is_kept = |row: &TableRow<'_>| cluster.is_none_or(|at| cell(*row, Some(at)) == "*");

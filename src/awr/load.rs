@@ -4,7 +4,7 @@ use super::cluster;
 use super::figure::{Figure, put};
 use super::number;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
-use super::report::{LoadLine, LoadProfile, ReportKind, TimeModel};
+use super::report::{IoProfile, IoProfileLine, LoadLine, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
 
 pub fn read(page: &ParsedReport, kind: ReportKind, elapsed_min: &Option<Figure>) -> LoadProfile {
@@ -101,6 +101,36 @@ pub fn per_second(total: &Figure, elapsed_min: &Figure, what: &str) -> Option<Fi
     let step = 2.0 * rate * (total.uncertainty() + elapsed_min.uncertainty());
     let step = if step.is_finite() { step } else { total.step };
     Figure::computed(rate, step, format!("{}: {what}, total over elapsed", total.section))
+}
+
+/// Requests and MB per second, with redo.
+pub fn io_profile(page: &ParsedReport) -> IoProfile {
+    let mut profile = IoProfile::default();
+    for table in page.tables_of(Topic::IoProfile) {
+        let column = |is: &dyn Fn(&str) -> bool| table.column_where(is);
+        let both = column(&|key| key.starts_with("readwrite"));
+        let read = column(&|key| key.starts_with("read") && !key.starts_with("readwrite"));
+        let write = column(&|key| key.starts_with("write"));
+        for row in table.rows.iter() {
+            let line = match topic::key(cell(row, Some(0))).as_str() {
+                "totalrequests" => &mut profile.total_requests,
+                "databaserequests" => &mut profile.database_requests,
+                "optimizedrequests" => &mut profile.optimized_requests,
+                "redorequests" => &mut profile.redo_requests,
+                "totalmb" => &mut profile.total_mb,
+                "databasemb" => &mut profile.database_mb,
+                "optimizedtotalmb" => &mut profile.optimized_mb,
+                "redomb" => &mut profile.redo_mb,
+                _ => continue,
+            };
+            let figure = |at: Option<usize>| table.count_at(row, Some(at?));
+            if *line == IoProfileLine::default() {
+                *line =
+                    IoProfileLine { both: figure(both), read: figure(read), write: figure(write) };
+            }
+        }
+    }
+    profile
 }
 
 /// What the sessions' time came to.

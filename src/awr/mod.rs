@@ -24,9 +24,11 @@ mod io;
 mod load;
 mod mime;
 pub mod number;
+pub mod over_time;
 mod page;
 pub mod report;
 mod shape;
+mod sizing;
 pub mod source;
 pub mod statistics;
 pub mod statspack;
@@ -48,6 +50,10 @@ use shape::{Layout, PROBE};
 use source::Source;
 use statistics::ReportStatistics;
 use topic::Topic;
+
+/// A pluggable database's own counts are shown, and are not all of its writes.
+const CONTAINER_NOTE: &str = "is of a pluggable database: its figures are what the container counts, \
+and its background processes in the root may have written more";
 
 /// Why a file gives no report.
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +195,9 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
             _ => AwrError::Empty { file: file.to_owned(), why },
         });
     }
+    if kind == ReportKind::Awrpdb {
+        report.notes.push(CONTAINER_NOTE.to_owned());
+    }
     if kind == ReportKind::Excerpt {
         report.notes.push(excerpt::note(&report, &sections));
     } else if !report.has_work() {
@@ -237,6 +246,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
         instances: instances::instances(page, &header, &events),
         header,
         load_profile: load::read(page, kind, &elapsed_min),
+        io_profile: load::io_profile(page),
         time_model: load::time_model(page),
         wait_classes: waits::read(page),
         top_events: events.top,
@@ -247,6 +257,8 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
         tablespaces: io.tablespaces,
         files: io.files,
         io_functions: io.functions,
+        io_file_types: io.file_types,
+        segments_by_reads: io.segments,
         memory: host::memory(page),
         parameters: host::parameters(page),
         notes,

@@ -47,6 +47,7 @@ pub struct Report {
     pub factors: Vec<(String, String)>,
     pub header: ReportHeader,
     pub load_profile: LoadProfile,
+    pub io_profile: IoProfile,
     pub time_model: TimeModel,
     pub wait_classes: Vec<ReportWaitClass>,
     pub top_events: Vec<WaitEvent>,
@@ -58,6 +59,8 @@ pub struct Report {
     pub tablespaces: Vec<IoRow>,
     pub files: Vec<IoRow>,
     pub io_functions: Vec<IoFunction>,
+    pub io_file_types: Vec<IoFunction>,
+    pub segments_by_reads: Vec<SegmentReads>,
     pub cpu: Cpu,
     pub memory: Memory,
     pub parameters: Vec<ReportParameter>,
@@ -89,6 +92,8 @@ pub struct ReportHeader {
     pub host: Option<Figure>,
     pub release: Option<Figure>,
     pub rac: Option<Figure>,
+    /// Such as `PRIMARY` or `PHYSICAL STANDBY`.
+    pub db_role: Option<Figure>,
     pub cdb: Option<Figure>,
     pub pdb: Option<Figure>,
     pub platform: Option<Figure>,
@@ -138,6 +143,40 @@ pub struct LoadProfile {
     pub executes: LoadLine,
     pub rollbacks: LoadLine,
     pub transactions: LoadLine,
+}
+
+/// A line of IO Profile, per second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoProfileLine {
+    pub both: Option<Figure>,
+    pub read: Option<Figure>,
+    pub write: Option<Figure>,
+}
+
+/// Requests and MB per second by what they are for. `total` has redo, control files and backups.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoProfile {
+    pub total_requests: IoProfileLine,
+    pub database_requests: IoProfileLine,
+    /// Served by a flash cache.
+    pub optimized_requests: IoProfileLine,
+    pub redo_requests: IoProfileLine,
+    pub total_mb: IoProfileLine,
+    pub database_mb: IoProfileLine,
+    pub optimized_mb: IoProfileLine,
+    pub redo_mb: IoProfileLine,
+}
+
+/// A segment among those with the most physical reads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SegmentReads {
+    pub owner: String,
+    pub tablespace: String,
+    pub object: String,
+    pub part: String,
+    pub kind: String,
+    pub physical_reads: Option<Figure>,
+    pub pct_total: Option<Figure>,
 }
 
 /// Seconds of sessions' time, not a rate.
@@ -229,6 +268,11 @@ pub struct IoFunction {
     pub write_requests_per_s: Option<Figure>,
     pub waits: Option<Figure>,
     pub wait_us: Option<Figure>,
+    /// Of a file type: service times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_read_us: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_read_us: Option<Figure>,
 }
 
 /// Per cent of all processors' time, and what it was computed from.
@@ -286,7 +330,9 @@ impl Report {
             || self.statistics.iter().next().is_some()
             || !(self.wait_classes.is_empty() && self.histograms.is_empty())
             || !(self.tablespaces.is_empty() && self.files.is_empty())
-            || !self.io_functions.is_empty()
+            || !(self.io_functions.is_empty() && self.io_file_types.is_empty())
+            || self.io_profile != IoProfile::default()
+            || !self.segments_by_reads.is_empty()
     }
 
     /// This report, and behind it each instance that it tells apart, with its name and factors.

@@ -58,6 +58,9 @@ fn is_html(text: &str) -> bool {
 
 /// Without the `> ` of a mail's quotation, however deep.
 fn unquoted(text: &str) -> Option<String> {
+    if !text.starts_with('>') && memchr::memmem::find(text.as_bytes(), b"\n>").is_none() {
+        return None;
+    }
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let is_quoted = |line: &&str| line.starts_with('>');
     let quoted = lines().filter(is_quoted).count();

@@ -182,14 +182,7 @@ pub fn unread(error: &AwrError) -> SourcePart {
 }
 
 fn input(report: &Report) -> Input {
-    let mut notes = report.notes.clone();
-    if report.kind == ReportKind::Awrpdb {
-        notes.push(
-            "it is of a pluggable database: what its container's background processes write is not \
-             in it"
-                .to_owned(),
-        );
-    }
+    let notes = report.notes.clone();
     let kind = match report.kind {
         ReportKind::Awr => "awr",
         ReportKind::Awrg | ReportKind::AwrgInstance => "awr of a cluster",

@@ -31,6 +31,8 @@ Examples:
   petal awr --explain awrrpt_1_10_11.html        where each column came from
   petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
   petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
+  petal awr --format tablespaces awr.txt.*       CSV of tablespaces and files; io: functions, types
+  petal awr --over-time --html week.html awr/    what stands out from the same hours of other days
   petal awr --xlsx awr.xlsx results/             a workbook: petals, all columns, wait events
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
@@ -58,8 +60,18 @@ pub fn command() -> Command {
         .arg(flag("explain", "Print where each column came from"))
         .arg(
             args::value("format", "FORMAT", "Print in this form [default: table]")
-                .value_parser(["table", "csv", "json", "awr_info", "events"]),
+                .value_parser([
+                    "table",
+                    "csv",
+                    "json",
+                    "awr_info",
+                    "events",
+                    "tablespaces",
+                    "io",
+                ]),
         )
+        .arg(flag("over-time", "Print the reports over time: what stands out, and the worst hour"))
+        .arg(args::path("html", "FILE", "Write the reports over time as a page"))
         .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
         .arg(args::path("petals", "FILE", "Draw petals of all reports into FILE, .html or .svg"))
         .arg(args::value(
@@ -72,6 +84,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
     let pattern = pattern.transpose().map_err(CommandError::usage)?;
+    if let Some(file) = matches.get_one::<PathBuf>("html") {
+        output::check_ending("--html", file, &["html"])?;
+    }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
         output::check_ending("--petals", file, &["html", "svg"])?;
     }
@@ -97,8 +112,37 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     #[cfg(feature = "xlsx")]
     super::report::write_workbook(matches, console, || report::workbook::reports(&reports))?;
-    console.result(&console.laid_out(|| shown(matches, &reports))?);
+    let html = matches.get_one::<PathBuf>("html");
+    if matches.get_flag("over-time") || html.is_some() {
+        over_time(matches, html, &reports, console)?;
+    } else {
+        console.result(&console.laid_out(|| shown(matches, &reports))?);
+    }
     Ok(exit)
+}
+
+/// The reports as moments in time: a screen of text or CSV, and a page.
+fn over_time(
+    matches: &ArgMatches,
+    html: Option<&PathBuf>,
+    reports: &[Report],
+    console: &Console,
+) -> Result<(), CommandError> {
+    let all = awr::over_time::of(reports);
+    let wrong = "the reports cannot be written";
+    if let Some(file) = html {
+        let page = report::html::over_time(&all).map_err(CommandError::failed(wrong))?;
+        output::write("--html", file, page)?;
+        console.warn(&format!("the page is in {}", file.display()));
+    }
+    let is_csv = matches.get_flag("csv")
+        || matches.get_one::<String>("format").is_some_and(|format| format == "csv");
+    let shown = match is_csv {
+        true => report::awr::over_time::csv(&all).map_err(CommandError::failed(wrong))?,
+        false => console.laid_out(|| report::awr::over_time::render(&all)),
+    };
+    console.result(&shown);
+    Ok(())
 }
 
 /// A page or a drawing of its own, by the ending of the name.
@@ -160,6 +204,12 @@ fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandErro
     Ok(match flag.or(format) {
         Some("json") => report::awr::json(reports).map_err(CommandError::failed(wrong))?,
         Some("csv") => report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?,
+        Some("tablespaces") => {
+            report::awr::io_rows::tablespaces(reports).map_err(CommandError::failed(wrong))?
+        }
+        Some("io") => {
+            report::awr::io_rows::functions(reports).map_err(CommandError::failed(wrong))?
+        }
         Some("explain") => report::awr::explain::render(reports),
         Some("awr_info") => report::awr::info::render(reports),
         Some("events") => report::awr::events::render(reports),

@@ -277,3 +277,44 @@ fn a_truncated_report_harms_no_run() {
         assert!(reported, "cut at {share} %: {report}");
     }
 }
+
+#[test]
+fn reports_over_time_are_a_screen_a_table_and_a_page() {
+    let work = Workplace::new();
+    let text = fs::read_to_string(sample("sp_11g.txt")).unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    for day in 2..14 {
+        let report = text.replace("02-Jun-15", &format!("{day:02}-Jun-15"));
+        let report = report.replace("       101 ", &format!("{:>10} ", 100 + day));
+        let odd = report.replace("  512,345.6", "5,123,450.6");
+        let report = if day == 9 { odd } else { report };
+        let mut header = tar::Header::new_gnu();
+        header.set_size(report.len() as u64);
+        archive.append_data(&mut header, format!("sp_{day}.txt"), report.as_bytes()).unwrap();
+    }
+    work.write("reports/all.tar", archive.into_inner().unwrap());
+    work.write("reports/more.txt.xz", b"\xfd7zXZ\0x");
+    let run = work.petal(["awr", "--over-time", "--html", "week.html", "reports"]).exits(0);
+    assert!(
+        run.stdout.contains("iris: 12 reports, 2015-06-02 10:00 to 2015-06-13 10:00"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.contains("worst hour   2015-06-09 10:00: redo_bytes_per_s"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.lines().count() <= 24, "{}", run.stdout);
+    assert!(run.stderr.contains("packed with xz (unpack it: unxz)"), "{}", run.stderr);
+    let page = fs::read_to_string(work.path("week.html")).unwrap();
+    assert!(page.contains("redo_bytes_per_s") && page.contains("stands out"));
+    let csv = work.petal(["awr", "--over-time", "--csv", "reports/all.tar"]).exits(0).stdout;
+    let out: Vec<&str> = csv.lines().filter(|line| line.ends_with(",true")).collect();
+    assert_eq!(out.len(), 1, "{out:?}");
+    assert!(out[0].contains("all.tar/sp_9.txt") && out[0].contains(",same_hours,11,"), "{out:?}");
+    // Given by itself a packed file is an error.
+    work.petal(["awr", "reports/more.txt.xz"]).exits(1);
+    let rows = work.petal(["awr", "--format", "tablespaces", "reports/all.tar"]).exits(0).stdout;
+    assert_eq!(rows.lines().filter(|line| line.contains(",tablespace,")).count(), 12, "{rows}");
+}

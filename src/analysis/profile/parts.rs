@@ -314,6 +314,24 @@ mod tests {
     }
 
     #[test]
+    fn intervals_without_dates_are_in_the_order_of_their_snapshots() {
+        let undated = |name: &str, snapshot: f64, reads| SourcePart {
+            snapshot: Some(snapshot),
+            ..part(name, "ERP", "erp", vec![ProfileInterval { begin: None, ..hour(1, reads) }])
+        };
+        let parts = vec![undated("a", 12.0, 3.0), undated("b", 10.0, 1.0), undated("c", 11.0, 2.0)];
+        let made = profile(parts).unwrap();
+        let reads: Vec<_> =
+            made.intervals.iter().map(|it| it.rate(WorkCount::SingleBlockReads).unwrap()).collect();
+        assert_eq!(reads, [1.0, 2.0, 3.0]);
+        assert!(
+            made.gaps.iter().any(|gap| gap.contains("order of their snapshots")),
+            "{:?}",
+            made.gaps
+        );
+    }
+
+    #[test]
     fn what_is_reported_twice_counts_once_and_the_finer_is_kept() {
         let day = interval("2026-11-22T00:00:00", 86_400.0, 5.0, 1.0);
         let parts = vec![

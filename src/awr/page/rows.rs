@@ -83,7 +83,7 @@ impl TableRows {
 
 impl<'t> TableRow<'t> {
     pub fn get(self, column: usize) -> Option<&'t str> {
-        let at = self.from + column;
+        let at = self.from.checked_add(column)?;
         let end = |at: usize| self.rows.cell_ends.get(at).map(|&end| end as usize);
         let from = at.checked_sub(1).map_or(Some(0), end)?;
         if at < self.to { self.rows.text.get(from..end(at)?) } else { None }

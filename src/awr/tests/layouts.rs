@@ -217,3 +217,44 @@ fn a_decimal_comma_is_refused() {
     let hashes = sample_text("awr_12c.txt").replace("10.00 (mins)", "##### (mins)");
     assert_eq!(of_text(&hashes).unwrap().header.elapsed_min, None);
 }
+
+/// The page without the section under this heading.
+fn without(html: &str, heading: &str) -> String {
+    let (before, rest) = html.split_once(&format!("<h3 class=\"awr\">{heading}</h3>")).unwrap();
+    let (_, after) = rest.split_once("</table>").unwrap();
+    format!("{before}{after}")
+}
+
+#[test]
+fn a_cluster_before_12_2_has_other_headings_and_only_top_lists() {
+    let whole = sample("awrg_19c.html");
+    let mut text = sample_text("awrg_19c.html").to_owned();
+    for (later, earlier) in [
+        ("#CPUs", "Num CPUs"),
+        ("#Cores", "CPU Cores"),
+        ("Busy", "Busy Time (s)"),
+        ("Idle", "Idle Time (s)"),
+    ] {
+        text = text.replace(&format!(">{later}</th>"), &format!(">{earlier}</th>"));
+    }
+    let text = without(&text, "Foreground Wait Events (Global)");
+    let text = without(&text, "Background Wait Events (Global)");
+    let report = of_text(&text).unwrap();
+    for column in ["cpus", "cores", "cpu_idle_pct", "cpu_iowait_pct", "log_write_us", "read_waits"]
+    {
+        let of = |report: &Report| value(report, column);
+        assert!(of(&report).is_some() && of(&report) == of(&whole), "{column}: {:?}", of(&report));
+    }
+    let list = |events: &[WaitEvent]| {
+        events.first().and_then(|event| event.waits.as_ref()).map(|it| it.section.to_string())
+    };
+    let section = |name: &str| Some(format!("Top Timed {name} Events"));
+    assert_eq!(list(&report.foreground_events), section("Foreground"));
+    assert_eq!(list(&report.background_events), section("Background"));
+    assert_eq!(list(&report.top_events), Some("Top Timed Events".to_owned()));
+    // The instances have their processors, too.
+    assert_eq!(
+        report.instances.iter().map(|it| value(it, "cpus")).collect::<Vec<_>>(),
+        [Some(28.0); 2]
+    );
+}

@@ -77,7 +77,7 @@ impl CounterReader {
         };
         let mut counters = read(&mut connection.database, in_full)?;
         if connection.is_pluggable {
-            counters.iter_mut().for_each(|(_, counters)| forget_background(counters));
+            counters.iter_mut().for_each(|(_, counters)| mark_background(counters));
         }
         *held = Some(connection);
         Ok(counters)
@@ -97,14 +97,18 @@ impl CounterReader {
     }
 }
 
+/// Before the names of counts that are a pluggable database's own part.
+pub const CONTAINER: &str = "container: ";
+
 /// Whether a row of `container` is of a pluggable database.
 pub fn is_pluggable(container: &Row) -> bool {
     number(container, 1) > 1
 }
 
-/// What background processes write for a pluggable database is the root's to count: it may be missing
-/// here, and a part of it would look like little. It is unknown.
-fn forget_background(counters: &mut Counters) {
+/// Background processes write for a pluggable database in the root, which counts it: a part of it, taken
+/// for the whole, would look like little. The whole is unknown; what the container counts is kept
+/// under names that say so.
+fn mark_background(counters: &mut Counters) {
     const BACKGROUND: [&str; 11] = [
         "physical write",
         "DBWR ",
@@ -125,7 +129,13 @@ fn forget_background(counters: &mut Counters) {
     counters.waits.retain(|wait| wait.class != WaitClass::SystemIo);
     let is_background = |name: &str| BACKGROUND.iter().any(|begin| name.starts_with(begin));
     let checkpoints = CommonCounter::Checkpoints.name();
-    counters.raw.retain(|name, _| !is_background(name) && name != checkpoints);
+    let is_marked = |name: &str| is_background(name) || name == checkpoints;
+    let names: Vec<_> = counters.raw.keys().filter(|name| is_marked(name)).cloned().collect();
+    for name in names {
+        if let Some(count) = counters.raw.remove(&name) {
+            counters.raw.insert(format!("{CONTAINER}{name}"), count);
+        }
+    }
 }
 
 /// The rows of one view; None where this user or version has none.

@@ -122,8 +122,8 @@ fn settings(
             add(
                 "background writes",
                 "unknown: inside a pluggable database the views may miss what DBWR and LGWR write; \
-                 physical writes and log writes take a DBA_PRIV_USER in the root \
-                 (ADMIN_SQLNET_SERVICE)"
+                 what the container counts is kept under \"container: NAME\", as its AWR report \
+                 prints it; all of it takes a DBA_PRIV_USER in the root (ADMIN_SQLNET_SERVICE)"
                     .to_owned(),
             );
         }

@@ -6,6 +6,8 @@ pub mod csv;
 pub mod events;
 pub mod explain;
 pub mod info;
+pub mod io_rows;
+pub mod over_time;
 pub mod table;
 
 use crate::awr::report::Report;

@@ -178,10 +178,10 @@ fn waits() {
 fn csv_of_all_columns() {
     let text = csv::render(&reports()).unwrap();
     insta::assert_snapshot!(text, @r"
-    file,kind,format,sessions,db,db_id,instance,instance_number,host,release,rac,pdb,cpus,cores,memory_gb,begin_snap,end_snap,begin_time,end_time,begin_iso,end_iso,elapsed_min,db_time_min,aas,db_time_per_s,db_cpu_per_s,redo_bytes_per_s,logical_reads_per_s,block_changes_per_s,physical_read_blocks_per_s,physical_write_blocks_per_s,user_calls_per_s,executes_per_s,transactions_per_s,read_requests_per_s,write_requests_per_s,piops,read_bytes_per_s,write_bytes_per_s,read_event,read_processes,read_waits,read_us,scattered_read_waits,scattered_read_us,direct_read_waits,direct_read_us,parallel_read_us,log_sync_us,write_us,log_write_us,user_commits,redo_synch_writes,cpu_idle_pct,cpu_iowait_pct,buffer_cache_bytes,log_buffer_bytes,block_bytes,wait_user_io_s,wait_system_io_s,wait_commit_s,wait_concurrency_s,wait_configuration_s,wait_cluster_s,wait_application_s,wait_network_s,wait_administrative_s,wait_scheduler_s,wait_other_s,top_event,top_event_time_s,top_event_us,top_event_2,top_event_2_time_s,top_event_2_us,top_event_3,top_event_3_time_s,top_event_3_us,top_event_4,top_event_4_time_s,top_event_4_us,top_event_5,top_event_5_time_s,top_event_5_us,findings
-    sp_11g.txt,sp,text,32,,1200330044,iris,1,flowerbed,11.2.0.4.0,NO,,16,8,63.9,101,102,02-Jun-15 10:00:00,02-Jun-15 10:05:00,2015-06-02T10:00:00,2015-06-02T10:05:00,5,159.5,31.9,31.9,2,512345.6,92100.4,1005,90220.1,1210,3.5,1480,20,89668.3,1133.3,90801.6,734565034.7,10666666.7,db file sequential read,foreground,26899900,331.265,,,,,,3672.79,124.688,1328.9,6000,97,84.8,70.1,268435456,31989760,8192,,,,,,,,,,,,db file sequential read,8912,331.3,CPU time,594,,log file sync,22,3672.79,db file parallel write,15,124.688,log file parallel write,8,1328.9,not-durable
-    awr_19c.html,awr,html,,TULIP,1800990011,tulip,1,bed7.example.com,19.0.0.0.0,NO,,48,24,377.1,900,901,02-Jun-24 10:00:00,02-Jun-24 10:04:00,2024-06-02T10:00:00,2024-06-02T10:04:00,4,255.98,64,64,9.9,1500.5,720000.1,,710000.9,4,7,2900,0,710000.1,3,710003,5816320833.33,33333.33,db file sequential read,foreground,170402113,75.7737,,,,,,301.12,0.22145,187.02,8,9,75.4,0,4294967296,129236992,8192,,,,,,,,,,,,db file sequential read,12900,75.77,DB CPU,2378.9,,log file sync,0,301.12,,,,,,,short-run
-    sp_9i.txt,sp,text,,TULIP,1100220033,tulip1,1,greenhouse01.example.com,9.2.0.8.0,NO,,,,,11,12,03-May-05 09:00:00,03-May-05 09:10:00,2005-05-03T09:00:00,2005-05-03T09:10:00,10,,,,,612000.5,9500.25,3000,1250,400,75,150,50,,,,,,db file sequential read,all,742000,7000,,,,,,10000,5000,3986.71,30000,29900,,,671088640,1048576,8192,,,,,,,,,,,,db file sequential read,5194,7000,CPU time,610,,log file sync,299,10000,log file parallel write,120,3986.71,db file parallel write,45,5000,
+    file,kind,format,sessions,db,db_id,instance,instance_number,host,release,rac,pdb,cpus,cores,memory_gb,begin_snap,end_snap,begin_time,end_time,begin_iso,end_iso,elapsed_min,db_time_min,aas,db_time_per_s,db_cpu_per_s,redo_bytes_per_s,logical_reads_per_s,block_changes_per_s,physical_read_blocks_per_s,physical_write_blocks_per_s,user_calls_per_s,executes_per_s,transactions_per_s,read_requests_per_s,write_requests_per_s,piops,read_bytes_per_s,write_bytes_per_s,read_event,read_processes,read_waits,read_us,scattered_read_waits,scattered_read_us,direct_read_waits,direct_read_us,parallel_read_us,log_sync_us,write_us,log_write_us,user_commits,redo_synch_writes,cpu_idle_pct,cpu_iowait_pct,buffer_cache_bytes,log_buffer_bytes,block_bytes,wait_user_io_s,wait_system_io_s,wait_commit_s,wait_concurrency_s,wait_configuration_s,wait_cluster_s,wait_application_s,wait_network_s,wait_administrative_s,wait_scheduler_s,wait_other_s,top_event,top_event_time_s,top_event_us,top_event_2,top_event_2_time_s,top_event_2_us,top_event_3,top_event_3_time_s,top_event_3_us,top_event_4,top_event_4_time_s,top_event_4_us,top_event_5,top_event_5_time_s,top_event_5_us,platform,db_role,exadata,cpu_user_pct,cpu_system_pct,total_requests_per_s,total_read_requests_per_s,total_write_requests_per_s,total_bytes_per_s,database_requests_per_s,database_bytes_per_s,redo_writes_per_s,redo_io_bytes_per_s,flash_cache_requests_per_s,flash_cache_bytes_per_s,log_switches_per_h,read_p50_us,read_p95_us,read_p99_us,read_histogram,log_write_p50_us,log_write_p95_us,log_write_p99_us,log_write_histogram,log_write_waits,direct_write_waits,direct_write_us,direct_read_temp_waits,direct_read_temp_us,direct_write_temp_waits,direct_write_temp_us,wait_user_io_waits,wait_user_io_us,wait_system_io_waits,wait_system_io_us,wait_commit_waits,wait_commit_us,wait_concurrency_waits,wait_concurrency_us,wait_configuration_waits,wait_configuration_us,wait_cluster_waits,wait_cluster_us,wait_application_waits,wait_application_us,wait_network_waits,wait_network_us,wait_administrative_waits,wait_administrative_us,wait_scheduler_waits,wait_scheduler_us,wait_other_waits,wait_other_us,top_event_waits,top_event_class,top_event_pct_db_time,top_event_2_waits,top_event_2_class,top_event_2_pct_db_time,top_event_3_waits,top_event_3_class,top_event_3_pct_db_time,top_event_4_waits,top_event_4_class,top_event_4_pct_db_time,top_event_5_waits,top_event_5_class,top_event_5_pct_db_time,gc_blocks_lost,gc_cr_receive_us,gc_current_receive_us,findings
+    sp_11g.txt,sp,text,32,,1200330044,iris,1,flowerbed,11.2.0.4.0,NO,,16,8,63.9,101,102,02-Jun-15 10:00:00,02-Jun-15 10:05:00,2015-06-02T10:00:00,2015-06-02T10:05:00,5,159.5,31.9,31.9,2,512345.6,92100.4,1005,90220.1,1210,3.5,1480,20,89668.3,1133.3,90801.6,734565034.7,10666666.7,db file sequential read,foreground,26899900,331.265,,,,,,3672.79,124.688,1328.9,6000,97,84.8,70.1,268435456,31989760,8192,,,,,,,,,,,,db file sequential read,8912,331.3,CPU time,594,,log file sync,22,3672.79,db file parallel write,15,124.688,log file parallel write,8,1328.9,Linux x86 64-bit,,,11,4.2,,89677.7,,745231701,,,,,,,24,1000,1000,2000,<1ms:98.9 <2ms:0.9 <4ms:0.1 <32ms:0 <=1s:0,,,,,6020,,,,,,,,,,,,,,,,,,,,,,,,,,,,,26900120,,93.1,,,6.2,5990,,0.2,120300,,0.2,6020,,0.1,,,,not-durable
+    awr_19c.html,awr,html,,TULIP,1800990011,tulip,1,bed7.example.com,19.0.0.0.0,NO,,48,24,377.1,900,901,02-Jun-24 10:00:00,02-Jun-24 10:04:00,2024-06-02T10:00:00,2024-06-02T10:04:00,4,255.98,64,64,9.9,1500.5,720000.1,,710000.9,4,7,2900,0,710000.1,3,710003,5816320833.33,33333.33,db file sequential read,foreground,170402113,75.7737,,,,,,301.12,0.22145,187.02,8,9,75.4,0,4294967296,129236992,8192,,,,,,,,,,,,db file sequential read,12900,75.77,DB CPU,2378.9,,log file sync,0,301.12,,,,,,,Linux x86 64-bit,PRIMARY,,18.2,6.4,710010,710003,7,5816354167,,,,,,,,,,,<16us:0.1 <32us:2.2 <64us:30 >=64us:67.7,,,,,41,,,,,,,,,,,,,,,,,,,,,,,,,,,,,170402113,User I/O,84,,,15.5,9,Commit,0,,,,,,,,,,short-run
+    sp_9i.txt,sp,text,,TULIP,1100220033,tulip1,1,greenhouse01.example.com,9.2.0.8.0,NO,,,,,11,12,03-May-05 09:00:00,03-May-05 09:10:00,2005-05-03T09:00:00,2005-05-03T09:10:00,10,,,,,612000.5,9500.25,3000,1250,400,75,150,50,,,,,,db file sequential read,all,742000,7000,,,,,,10000,5000,3986.71,30000,29900,,,671088640,1048576,8192,,,,,,,,,,,,db file sequential read,5194,7000,CPU time,610,,log file sync,299,10000,log file parallel write,120,3986.71,db file parallel write,45,5000,,,,,,,,,,,,,,,,,,,,,,,,,30100,,,,,,,,,,,,,,,,,,,,,,,,,,,,,742000,,82.1,,,9.64,29900,,4.73,30100,,1.9,9000,,0.71,,,,
     ");
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().unwrap().clone();
@@ -216,88 +216,159 @@ fn every_figure_is_explained() {
     insta::assert_snapshot!(explain::render(&[sample("awr_12c.txt")]), @r"
     awr_12c.txt
 
-    figure                                            value  unit                               as printed  from
-    ---------------------------  --------------------------  -----------------  --------------------------  ---------------------------------------------------------------
-    db                                                 LILY  name                                     LILY  report header
-    db_id                                        1400550066  number                             1400550066  report header
-    instance                                          lily2  name                                    lily2  report header
-    instance_number                                       2  number                                      2  report header
-    host                                   pond02.example.c  name                         pond02.example.c  report header
-    release                                      12.1.0.2.0  version                            12.1.0.2.0  report header
-    rac                                                 YES  YES or NO                                 YES  report header
-    pdb                                                   -  name                                           not in this report
-    cpus                                                 72  count                                      72  report header
-    cores                                                36  count                                      36  report header
-    memory_gb                                        503.75  GiB                                    503.75  report header
-    begin_snap                                          310  number                                    310  report header
-    end_snap                                            311  number                                    311  report header
-    begin_time                           02-Feb-17 11:00:01  as printed                 02-Feb-17 11:00:01  report header
-    end_time                             02-Feb-17 11:10:01  as printed                 02-Feb-17 11:10:01  report header
-    begin_iso                           2017-02-02T11:00:01  date and time                                  report header
-    end_iso                             2017-02-02T11:10:01  date and time                                  report header
-    elapsed_min                                          10  minutes                                 10.00  report header
-    db_time_min                                      640.25  minutes                                640.25  report header
-    aas                                              64.025  sessions                                       report header: DB time over elapsed
-    db_time_per_s                                        64  s/s                                      64.0  Load Profile
-    db_cpu_per_s                                        4.1  s/s                                       4.1  Load Profile
-    redo_bytes_per_s                                1048576  bytes/s                           1,048,576.0  Load Profile
-    logical_reads_per_s                            301200.5  blocks/s                            301,200.5  Load Profile
-    block_changes_per_s                                6000  1/s                                   6,000.0  Load Profile
-    physical_read_blocks_per_s                     298765.4  blocks/s                            298,765.4  Load Profile
-    physical_write_blocks_per_s                      5432.1  blocks/s                              5,432.1  Load Profile
-    user_calls_per_s                                      7  1/s                                       7.0  Load Profile
-    executes_per_s                                     1600  1/s                                   1,600.0  Load Profile
-    transactions_per_s                                   10  1/s                                      10.0  Load Profile
-    read_requests_per_s                            298700.1  1/s                                 298,700.1  Instance Activity Stats
-    write_requests_per_s                               4321  1/s                                   4,321.0  Instance Activity Stats
-    piops                                            303021  1/s                                            Instance Activity Stats + Instance Activity Stats
-    read_bytes_per_s                             2446951219  bytes/s                        2,446,951,219.  Instance Activity Stats
-    write_bytes_per_s                              44500000  bytes/s                          44,500,000.0  Instance Activity Stats
-    read_event                      db file sequential read  name                  db file sequential read  Foreground Wait Events
-    read_processes                               foreground  foreground or all                              Foreground Wait Events
-    read_waits                                    179254321  count                             179,254,321  Foreground Wait Events
-    read_us                                         201.953  us                                             Foreground Wait Events: time over waits
-    scattered_read_waits                                  -  count                                          not in this report
-    scattered_read_us                                     -  us                                             not in this report
-    direct_read_waits                                    40  count                                      40  Foreground Wait Events
-    direct_read_us                                      310  us                                       0.31  Foreground Wait Events
-    parallel_read_us                                      -  us                                             not in this report
-    log_sync_us                                         700  us                                       0.70  Foreground Wait Events
-    write_us                                        250.772  us                                             Background Wait Events: time over waits
-    log_write_us                                        610  us                                       0.61  Background Wait Events
-    user_commits                                       6000  count                                   6,000  Instance Activity Stats
-    redo_synch_writes                                  6000  count                                   6,000  Instance Activity Stats
-    cpu_idle_pct                                       93.8  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
-    cpu_iowait_pct                                       62  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
-    buffer_cache_bytes                           1073741824  bytes                                  1,024M  Cache Sizes
-    log_buffer_bytes                              134217728  bytes                                131,072K  Cache Sizes
-    block_bytes                                        8192  bytes                                      8K  Cache Sizes
-    wait_user_io_s                                    36201  s                                      36,201  Wait Classes by Total Wait Time
-    wait_system_io_s                                      -  s                                              not in this report
-    wait_commit_s                                         -  s                                              not in this report
-    wait_concurrency_s                                    -  s                                              not in this report
-    wait_configuration_s                                  -  s                                              not in this report
-    wait_cluster_s                                        -  s                                              not in this report
-    wait_application_s                                    -  s                                              not in this report
-    wait_network_s                                        -  s                                              not in this report
-    wait_administrative_s                                 -  s                                              not in this report
-    wait_scheduler_s                                      -  s                                              not in this report
-    wait_other_s                                          -  s                                              not in this report
-    top_event                       db file sequential read  name                  db file sequential read  Top 10 Foreground Events by Total Wait Time
-    top_event_time_s                                  36200  s                                       36.2K  Top 10 Foreground Events by Total Wait Time
-    top_event_us                                    201.948  us                                             Top 10 Foreground Events by Total Wait Time: time over waits
-    top_event_2                                      DB CPU  name                                   DB CPU  Top 10 Foreground Events by Total Wait Time
-    top_event_2_time_s                               2460.1  s                                      2460.1  Top 10 Foreground Events by Total Wait Time
-    top_event_2_us                                        -  us                                             not in this report
-    top_event_3                               log file sync  name                            log file sync  Top 10 Foreground Events by Total Wait Time
-    top_event_3_time_s                                  4.2  s                                         4.2  Top 10 Foreground Events by Total Wait Time
-    top_event_3_us                                      700  us                                       0.70  Top 10 Foreground Events by Total Wait Time
-    top_event_4                  log file switch completion  name               log file switch completion  Top 10 Foreground Events by Total Wait Time
-    top_event_4_time_s                                  0.5  s                                          .5  Top 10 Foreground Events by Total Wait Time
-    top_event_4_us                                    41670  us                                      41.67  Top 10 Foreground Events by Total Wait Time
-    top_event_5                                           -  name                                           not in this report
-    top_event_5_time_s                                    -  s                                              not in this report
-    top_event_5_us                                        -  us                                             not in this report
+    figure                                                    value  unit                               as printed  from
+    ---------------------------  ----------------------------------  -----------------  --------------------------  ---------------------------------------------------------------
+    db                                                         LILY  name                                     LILY  report header
+    db_id                                                1400550066  number                             1400550066  report header
+    instance                                                  lily2  name                                    lily2  report header
+    instance_number                                               2  number                                      2  report header
+    host                                           pond02.example.c  name                         pond02.example.c  report header
+    release                                              12.1.0.2.0  version                            12.1.0.2.0  report header
+    rac                                                         YES  YES or NO                                 YES  report header
+    pdb                                                           -  name                                           not in this report
+    cpus                                                         72  count                                      72  report header
+    cores                                                        36  count                                      36  report header
+    memory_gb                                                503.75  GiB                                    503.75  report header
+    begin_snap                                                  310  number                                    310  report header
+    end_snap                                                    311  number                                    311  report header
+    begin_time                                   02-Feb-17 11:00:01  as printed                 02-Feb-17 11:00:01  report header
+    end_time                                     02-Feb-17 11:10:01  as printed                 02-Feb-17 11:10:01  report header
+    begin_iso                                   2017-02-02T11:00:01  date and time                                  report header
+    end_iso                                     2017-02-02T11:10:01  date and time                                  report header
+    elapsed_min                                                  10  minutes                                 10.00  report header
+    db_time_min                                              640.25  minutes                                640.25  report header
+    aas                                                      64.025  sessions                                       report header: DB time over elapsed
+    db_time_per_s                                                64  s/s                                      64.0  Load Profile
+    db_cpu_per_s                                                4.1  s/s                                       4.1  Load Profile
+    redo_bytes_per_s                                        1048576  bytes/s                           1,048,576.0  Load Profile
+    logical_reads_per_s                                    301200.5  blocks/s                            301,200.5  Load Profile
+    block_changes_per_s                                        6000  1/s                                   6,000.0  Load Profile
+    physical_read_blocks_per_s                             298765.4  blocks/s                            298,765.4  Load Profile
+    physical_write_blocks_per_s                              5432.1  blocks/s                              5,432.1  Load Profile
+    user_calls_per_s                                              7  1/s                                       7.0  Load Profile
+    executes_per_s                                             1600  1/s                                   1,600.0  Load Profile
+    transactions_per_s                                           10  1/s                                      10.0  Load Profile
+    read_requests_per_s                                    298700.1  1/s                                 298,700.1  Instance Activity Stats
+    write_requests_per_s                                       4321  1/s                                   4,321.0  Instance Activity Stats
+    piops                                                    303021  1/s                                            Instance Activity Stats + Instance Activity Stats
+    read_bytes_per_s                                     2446951219  bytes/s                        2,446,951,219.  Instance Activity Stats
+    write_bytes_per_s                                      44500000  bytes/s                          44,500,000.0  Instance Activity Stats
+    read_event                              db file sequential read  name                  db file sequential read  Foreground Wait Events
+    read_processes                                       foreground  foreground or all                              Foreground Wait Events
+    read_waits                                            179254321  count                             179,254,321  Foreground Wait Events
+    read_us                                                 201.953  us                                             Foreground Wait Events: time over waits
+    scattered_read_waits                                          -  count                                          not in this report
+    scattered_read_us                                             -  us                                             not in this report
+    direct_read_waits                                            40  count                                      40  Foreground Wait Events
+    direct_read_us                                              310  us                                       0.31  Foreground Wait Events
+    parallel_read_us                                              -  us                                             not in this report
+    log_sync_us                                                 700  us                                       0.70  Foreground Wait Events
+    write_us                                                250.772  us                                             Background Wait Events: time over waits
+    log_write_us                                                610  us                                       0.61  Background Wait Events
+    user_commits                                               6000  count                                   6,000  Instance Activity Stats
+    redo_synch_writes                                          6000  count                                   6,000  Instance Activity Stats
+    cpu_idle_pct                                               93.8  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    cpu_iowait_pct                                               62  percent                                        Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    buffer_cache_bytes                                   1073741824  bytes                                  1,024M  Cache Sizes
+    log_buffer_bytes                                      134217728  bytes                                131,072K  Cache Sizes
+    block_bytes                                                8192  bytes                                      8K  Cache Sizes
+    wait_user_io_s                                            36201  s                                      36,201  Wait Classes by Total Wait Time
+    wait_system_io_s                                              -  s                                              not in this report
+    wait_commit_s                                                 -  s                                              not in this report
+    wait_concurrency_s                                            -  s                                              not in this report
+    wait_configuration_s                                          -  s                                              not in this report
+    wait_cluster_s                                                -  s                                              not in this report
+    wait_application_s                                            -  s                                              not in this report
+    wait_network_s                                                -  s                                              not in this report
+    wait_administrative_s                                         -  s                                              not in this report
+    wait_scheduler_s                                              -  s                                              not in this report
+    wait_other_s                                                  -  s                                              not in this report
+    top_event                               db file sequential read  name                  db file sequential read  Top 10 Foreground Events by Total Wait Time
+    top_event_time_s                                          36200  s                                       36.2K  Top 10 Foreground Events by Total Wait Time
+    top_event_us                                            201.948  us                                             Top 10 Foreground Events by Total Wait Time: time over waits
+    top_event_2                                              DB CPU  name                                   DB CPU  Top 10 Foreground Events by Total Wait Time
+    top_event_2_time_s                                       2460.1  s                                      2460.1  Top 10 Foreground Events by Total Wait Time
+    top_event_2_us                                                -  us                                             not in this report
+    top_event_3                                       log file sync  name                            log file sync  Top 10 Foreground Events by Total Wait Time
+    top_event_3_time_s                                          4.2  s                                         4.2  Top 10 Foreground Events by Total Wait Time
+    top_event_3_us                                              700  us                                       0.70  Top 10 Foreground Events by Total Wait Time
+    top_event_4                          log file switch completion  name               log file switch completion  Top 10 Foreground Events by Total Wait Time
+    top_event_4_time_s                                          0.5  s                                          .5  Top 10 Foreground Events by Total Wait Time
+    top_event_4_us                                            41670  us                                      41.67  Top 10 Foreground Events by Total Wait Time
+    top_event_5                                                   -  name                                           not in this report
+    top_event_5_time_s                                            -  s                                              not in this report
+    top_event_5_us                                                -  us                                             not in this report
+    platform                                       Linux x86 64-bit  name                         Linux x86 64-bit  report header
+    db_role                                                       -  name                                           not in this report
+    exadata                                                       -  YES                                            not in this report
+    cpu_user_pct                                                4.6  percent                                   4.6  Host CPU
+    cpu_system_pct                                              1.6  percent                                   1.6  Host CPU
+    total_requests_per_s                                          -  1/s                                            not in this report
+    total_read_requests_per_s                                     -  1/s                                            not in this report
+    total_write_requests_per_s                                    -  1/s                                            not in this report
+    total_bytes_per_s                                    2491451219  bytes/s                                        Instance Activity Stats + Instance Activity Stats
+    database_requests_per_s                                       -  1/s                                            not in this report
+    database_bytes_per_s                                          -  bytes/s                                        not in this report
+    redo_writes_per_s                                             -  1/s                                            not in this report
+    redo_io_bytes_per_s                                           -  bytes/s                                        not in this report
+    flash_cache_requests_per_s                                    -  1/s                                            not in this report
+    flash_cache_bytes_per_s                                       -  bytes/s                                        not in this report
+    log_switches_per_h                                            -  1/h                                            not in this report
+    read_p50_us                                                1000  us                                             Wait Event Histogram: upper bound of <1ms
+    read_p95_us                                                1000  us                                             Wait Event Histogram: upper bound of <1ms
+    read_p99_us                                                1000  us                                             Wait Event Histogram: upper bound of <1ms
+    read_histogram               <1ms:99.6 <2ms:0.3 <4ms:0.1 <8ms:0  range:percent                                  Wait Event Histogram
+    log_write_p50_us                                              -  us                                             not in this report
+    log_write_p95_us                                              -  us                                             not in this report
+    log_write_p99_us                                              -  us                                             not in this report
+    log_write_histogram                                           -  range:percent                                  not in this report
+    log_write_waits                                            6120  count                                   6,120  Background Wait Events
+    direct_write_waits                                            -  count                                          not in this report
+    direct_write_us                                               -  us                                             not in this report
+    direct_read_temp_waits                                        -  count                                          not in this report
+    direct_read_temp_us                                           -  us                                             not in this report
+    direct_write_temp_waits                                       -  count                                          not in this report
+    direct_write_temp_us                                          -  us                                             not in this report
+    wait_user_io_waits                                    179300000  count                             179,300,000  Wait Classes by Total Wait Time
+    wait_user_io_us                                         201.902  us                                             Wait Classes by Total Wait Time: time over waits
+    wait_system_io_waits                                          -  count                                          not in this report
+    wait_system_io_us                                             -  us                                             not in this report
+    wait_commit_waits                                             -  count                                          not in this report
+    wait_commit_us                                                -  us                                             not in this report
+    wait_concurrency_waits                                        -  count                                          not in this report
+    wait_concurrency_us                                           -  us                                             not in this report
+    wait_configuration_waits                                      -  count                                          not in this report
+    wait_configuration_us                                         -  us                                             not in this report
+    wait_cluster_waits                                            -  count                                          not in this report
+    wait_cluster_us                                               -  us                                             not in this report
+    wait_application_waits                                        -  count                                          not in this report
+    wait_application_us                                           -  us                                             not in this report
+    wait_network_waits                                            -  count                                          not in this report
+    wait_network_us                                               -  us                                             not in this report
+    wait_administrative_waits                                     -  count                                          not in this report
+    wait_administrative_us                                        -  us                                             not in this report
+    wait_scheduler_waits                                          -  count                                          not in this report
+    wait_scheduler_us                                             -  us                                             not in this report
+    wait_other_waits                                              -  count                                          not in this report
+    wait_other_us                                                 -  us                                             not in this report
+    top_event_waits                                       179254321  count                             179,254,321  Foreground Wait Events
+    top_event_class                                        User I/O  name                                 User I/O  Top 10 Foreground Events by Total Wait Time
+    top_event_pct_db_time                                      94.2  percent                                  94.2  Top 10 Foreground Events by Total Wait Time
+    top_event_2_waits                                             -  count                                          not in this report
+    top_event_2_class                                             -  name                                           not in this report
+    top_event_2_pct_db_time                                     6.4  percent                                   6.4  Top 10 Foreground Events by Total Wait Time
+    top_event_3_waits                                          6001  count                                   6,001  Top 10 Foreground Events by Total Wait Time
+    top_event_3_class                                        Commit  name                                   Commit  Top 10 Foreground Events by Total Wait Time
+    top_event_3_pct_db_time                                       0  percent                                    .0  Top 10 Foreground Events by Total Wait Time
+    top_event_4_waits                                            12  count                                      12  Top 10 Foreground Events by Total Wait Time
+    top_event_4_class                                      Configur  name                                 Configur  Top 10 Foreground Events by Total Wait Time
+    top_event_4_pct_db_time                                       0  percent                                    .0  Top 10 Foreground Events by Total Wait Time
+    top_event_5_waits                                             -  count                                          not in this report
+    top_event_5_class                                             -  name                                           not in this report
+    top_event_5_pct_db_time                                       -  percent                                        not in this report
+    gc_blocks_lost                                                -  count                                          not in this report
+    gc_cr_receive_us                                              -  us                                             not in this report
+    gc_current_receive_us                                         -  us                                             not in this report
     ");
 }
 

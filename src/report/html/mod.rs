@@ -8,6 +8,7 @@ mod calibrated;
 mod calibration;
 mod fit;
 mod gallery;
+mod over_time;
 mod page;
 mod published;
 mod run;
@@ -18,6 +19,7 @@ mod traces;
 pub use calibration::calibration;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
+pub use over_time::over_time;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 

@@ -267,7 +267,7 @@ fn hints_that_may_be_ignored_are_reported() {
 }
 
 #[test]
-fn a_pluggable_database_leaves_background_writes_unknown() {
+fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() {
     let counted = |container: &str| {
         let scripted = loaded()
             .answers("'CON_ID'", &[&["NAME", container]])
@@ -310,6 +310,9 @@ fn a_pluggable_database_leaves_background_writes_unknown() {
     for name in ["checkpoints", "physical writes", "redo writes"] {
         assert_eq!(counters.raw.get(name), None, "{name}");
     }
+    // The part that the container counts, as its AWR report prints it, is kept by that name.
+    assert_eq!(counters.raw.get("container: physical writes"), Some(&2));
+    assert_eq!(counters.raw.get("container: redo writes"), Some(&1));
     // What sessions do themselves is counted in their container.
     assert_eq!((io.physical_read_blocks, io.redo_bytes), (Some(400), Some(99)));
     assert_eq!(io.log_syncs, Some(97));

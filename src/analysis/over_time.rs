@@ -1,0 +1,270 @@
+//! Figures over time: which stand out from the same hours of other days, which moved together, and
+//! the worst hour. Knows names and values alone.
+
+use std::cmp::Ordering;
+
+use time::PrimitiveDateTime;
+
+/// Values of the same hours that a median needs.
+const SAME_HOURS_MIN: usize = 4;
+/// Values of any hours, where there are fewer of the same.
+const ALL_HOURS_MIN: usize = 6;
+/// Minutes of the clock that hours may differ by to be the same.
+const SAME_HOUR_MIN: i32 = 30;
+/// A median absolute deviation as a standard deviation, of values that are normally distributed.
+const MAD_TO_SIGMA: f64 = 1.4826;
+/// Deviations beyond which a value stands out.
+const SIGMAS: f64 = 3.5;
+/// A figure that hardly moves does not stand out by less than this share of its median.
+const SPREAD_MIN: f64 = 0.03;
+/// Values that a correlation of ranks needs, and how close it is to be.
+const TOGETHER_MIN: usize = 8;
+const TOGETHER_RHO: f64 = 0.8;
+
+/// An interval of which figures are known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    pub begin: Option<PrimitiveDateTime>,
+    /// Where the figures come from.
+    pub source: String,
+}
+
+/// A value against those that it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    pub median: f64,
+    /// The median absolute deviation of the others.
+    pub mad: f64,
+    /// Deviations from the median, upwards positive.
+    pub sigmas: f64,
+    /// The others are of the same hours of other days, not of all hours.
+    pub is_same_hour: bool,
+    pub others: usize,
+}
+
+impl Judged {
+    pub fn stands_out(&self) -> bool {
+        self.sigmas.abs() > SIGMAS
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FigureOverTime {
+    pub name: &'static str,
+    pub unit: &'static str,
+    /// One for each moment.
+    pub values: Vec<Option<f64>>,
+    pub judged: Vec<Option<Judged>>,
+}
+
+/// Two figures whose ranks go together, or against each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MovedTogether {
+    pub one: &'static str,
+    pub other: &'static str,
+    pub rho: f64,
+    pub moments: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OverTime {
+    pub moments: Vec<Moment>,
+    pub figures: Vec<FigureOverTime>,
+    /// The closest first.
+    pub together: Vec<MovedTogether>,
+    /// The moment in which most stands out, among the moments.
+    pub worst: Option<usize>,
+}
+
+/// A figure's name, its unit, and a value for each moment.
+pub type Series = (&'static str, &'static str, Vec<Option<f64>>);
+
+impl OverTime {
+    pub fn of(moments: Vec<Moment>, series: Vec<Series>) -> Self {
+        let known = series.into_iter().filter(|(_, _, values)| values.iter().any(Option::is_some));
+        let figures: Vec<FigureOverTime> = known
+            .map(|(name, unit, values)| {
+                let judged = (0..values.len()).map(|at| judge(&moments, &values, at)).collect();
+                FigureOverTime { name, unit, values, judged }
+            })
+            .collect();
+        let (together, worst) = (together(&figures), worst(moments.len(), &figures));
+        Self { moments, figures, together, worst }
+    }
+
+    /// The figures that stand out in a moment, the farthest first.
+    pub fn standing_out(&self, at: usize) -> Vec<(&FigureOverTime, f64, Judged)> {
+        let of = |figure| standing_out(figure, at).map(|(value, judged)| (figure, value, judged));
+        let mut found: Vec<_> = self.figures.iter().filter_map(of).collect();
+        found.sort_by(|one, two| two.2.sigmas.abs().total_cmp(&one.2.sigmas.abs()));
+        found
+    }
+}
+
+fn standing_out(figure: &FigureOverTime, at: usize) -> Option<(f64, Judged)> {
+    let judged = figure.judged.get(at).copied().flatten().filter(Judged::stands_out)?;
+    Some((figure.values.get(at).copied().flatten()?, judged))
+}
+
+/// None where there are too few others to compare with.
+fn judge(moments: &[Moment], values: &[Option<f64>], at: usize) -> Option<Judged> {
+    let value = values.get(at).copied().flatten()?;
+    let here = moments.get(at)?.begin;
+    let others = |is_taken: &dyn Fn(&Moment) -> bool| -> Vec<f64> {
+        let all = moments.iter().zip(values).enumerate();
+        let taken = all.filter(|(other, (moment, _))| *other != at && is_taken(moment));
+        taken.filter_map(|(_, (_, value))| *value).collect()
+    };
+    let is_same =
+        |other: &Moment| here.zip(other.begin).is_some_and(|(one, two)| is_same_hour(one, two));
+    let same = others(&is_same);
+    let is_same_hour = same.len() >= SAME_HOURS_MIN;
+    let others = if is_same_hour { same } else { others(&|_| true) };
+    if !is_same_hour && others.len() < ALL_HOURS_MIN {
+        return None;
+    }
+    let median = median(&others)?;
+    let mad = self::median(&others.iter().map(|other| (other - median).abs()).collect::<Vec<_>>())?;
+    let sigma = (mad * MAD_TO_SIGMA).max(median.abs() * SPREAD_MIN);
+    let sigmas = if sigma > 0.0 { (value - median) / sigma } else { 0.0 };
+    Some(Judged { median, mad, sigmas, is_same_hour, others: others.len() })
+}
+
+/// The same time of the day within half an hour, on another day.
+fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
+    const DAY: i32 = 24 * 60;
+    let minutes = |time: PrimitiveDateTime| i32::from(time.hour()) * 60 + i32::from(time.minute());
+    let apart = (minutes(one) - minutes(two)).abs();
+    apart.min(DAY - apart) <= SAME_HOUR_MIN && (one - two).abs() > time::Duration::hours(12)
+}
+
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    let upper = *sorted.get(half)?;
+    let is_even = sorted.len().is_multiple_of(2);
+    Some(if is_even { (sorted.get(half.checked_sub(1)?)? + upper) / 2.0 } else { upper })
+}
+
+/// The moment with the most deviations beyond chance, all figures together; one figure counts for so
+/// much at most.
+fn worst(moments: usize, figures: &[FigureOverTime]) -> Option<usize> {
+    const MOST: f64 = 20.0;
+    let weight = |at: usize| -> f64 {
+        let found = figures.iter().filter_map(|figure| standing_out(figure, at));
+        found.map(|(_, judged)| judged.sigmas.abs().min(MOST)).sum()
+    };
+    let weights = (0..moments).map(|at| (at, weight(at))).filter(|(_, weight)| *weight > 0.0);
+    let worst = weights.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    worst.map(|(at, _)| at)
+}
+
+fn together(figures: &[FigureOverTime]) -> Vec<MovedTogether> {
+    let mut found = Vec::new();
+    for (at, one) in figures.iter().enumerate() {
+        for other in figures.iter().skip(at + 1) {
+            let pairs = one.values.iter().zip(&other.values);
+            let known: Vec<(f64, f64)> = pairs.filter_map(|(a, b)| (*a).zip(*b)).collect();
+            if let Some(rho) = rank_correlation(&known).filter(|rho| rho.abs() >= TOGETHER_RHO) {
+                let (one, other, moments) = (one.name, other.name, known.len());
+                found.push(MovedTogether { one, other, rho, moments });
+            }
+        }
+    }
+    found.sort_by(|one, two| two.rho.abs().partial_cmp(&one.rho.abs()).unwrap_or(Ordering::Equal));
+    found
+}
+
+/// Spearman's; None of too few values, or of one that never changes.
+fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < TOGETHER_MIN {
+        return None;
+    }
+    let ones = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let twos = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let (mut both, mut one_sq, mut two_sq) = (0.0, 0.0, 0.0);
+    for (one, two) in ones.iter().zip(&twos) {
+        both += (one - mean) * (two - mean);
+        one_sq += (one - mean).powi(2);
+        two_sq += (two - mean).powi(2);
+    }
+    (one_sq > 0.0 && two_sq > 0.0).then(|| both / (one_sq * two_sq).sqrt())
+}
+
+/// Each value's place; equal ones share the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
+    let equal = |value: f64| values.iter().filter(|other| **other == value).count() as f64;
+    values.iter().map(|&value| below(value) + (equal(value) - 1.0) / 2.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    /// Ten days of hours: a backup every night at two, and a figure that follows it.
+    fn days(change: impl Fn(usize, &mut f64)) -> OverTime {
+        let first = datetime!(2026-11-01 00:00);
+        let moments: Vec<Moment> = (0..240)
+            .map(|at| Moment {
+                begin: Some(first + time::Duration::hours(at)),
+                source: String::new(),
+            })
+            .collect();
+        let value = |at: usize| {
+            let noise = (at * 7919 % 13) as f64;
+            let mut value = if at % 24 == 2 { 5000.0 } else { 1000.0 } + noise;
+            change(at, &mut value);
+            Some(value)
+        };
+        let reads: Vec<Option<f64>> = (0..240).map(value).collect();
+        let latency = reads.iter().map(|reads| reads.map(|reads| reads / 2.0)).collect();
+        let idle = reads.iter().map(|reads| reads.map(|reads| -reads)).collect();
+        let series =
+            vec![("reads", "1/s", reads), ("read_us", "us", latency), ("idle", "percent", idle)];
+        OverTime::of(moments, series)
+    }
+
+    #[test]
+    fn what_every_night_does_is_no_anomaly() {
+        let quiet = days(|_, _| {});
+        assert_eq!(quiet.worst, None);
+        assert!((0..240).all(|at| quiet.standing_out(at).is_empty()));
+        // The same load at another hour is one, and so is a night without it.
+        let noon = days(|at, value| *value += if at == 108 { 4000.0 } else { 0.0 });
+        assert_eq!(noon.worst, Some(108));
+        let found = noon.standing_out(108);
+        assert_eq!(found.len(), 3);
+        assert!(found[0].2.is_same_hour && found[0].2.others == 9);
+        let night = days(|at, value| *value -= if at == 98 { 4000.0 } else { 0.0 });
+        assert_eq!(night.worst, Some(98));
+        assert!(night.standing_out(98)[0].2.sigmas.abs() > SIGMAS);
+    }
+
+    #[test]
+    fn what_moved_together_is_named_with_its_sign() {
+        let all = days(|_, _| {});
+        let pair = |one, other| {
+            all.together.iter().find(|it| (it.one, it.other) == (one, other)).map(|it| it.rho)
+        };
+        assert!(pair("reads", "read_us").unwrap() > 0.999);
+        assert!(pair("reads", "idle").unwrap() < -0.999);
+    }
+
+    #[test]
+    fn too_few_others_judge_nothing() {
+        let moment = |_| Moment { begin: None, source: String::new() };
+        let few = |values: &[f64]| {
+            let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+            OverTime::of((0..values.len()).map(moment).collect(), vec![("x", "", values)])
+        };
+        assert_eq!(few(&[1.0, 1.0, 1.0, 9.0]).worst, None);
+        assert_eq!(few(&[1.0, 1.1, 1.0, 1.0, 1.2, 1.0, 9.0, 1.0]).worst, Some(6));
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[]), None);
+    }
+}
