@@ -2,8 +2,10 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
+
+use rustix::fs::AtFlags;
 
 use super::Result;
 
@@ -20,7 +22,7 @@ pub trait DataUse: Send + Sync {
     }
 }
 
-/// A file by device and inode.
+/// A file by device and inode; a block device by its number, whatever its node is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId(u64, u64);
 
@@ -41,8 +43,26 @@ impl FileId {
 
 impl From<&Metadata> for FileId {
     fn from(about: &Metadata) -> Self {
-        Self(about.dev(), about.ino())
+        match about.file_type().is_block_device() {
+            true => Self(u64::MAX, about.rdev()),
+            false => Self(about.dev(), about.ino()),
+        }
     }
+}
+
+/// Removes a name from its folder if it is that of this file: one that has taken its place, and a
+/// link, stay.
+pub fn unlink_same(path: &Path, file: FileId) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = std::fs::File::open(folder)?;
+    let about = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if (about.st_dev, about.st_ino) != (file.0, file.1) {
+        return Err(io::Error::other("another file has taken its place, which stays"));
+    }
+    Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
 }
 
 /// The mark for data that nobody can take away.

@@ -12,10 +12,12 @@ mod stack;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::target::Durability;
+pub use mounts::unescaped;
 use mounts::{Mount, Mounts};
 use stack::{Node, Stack};
 
@@ -189,12 +191,13 @@ fn not_counted(node: &Node) -> String {
 }
 
 /// Where a block device is mounted, by its major and minor number or as the source of a mount.
-pub fn mounted_at(roots: &Roots, number: (u32, u32)) -> Vec<PathBuf> {
+pub fn mounted_at(roots: &Roots, number: (u32, u32)) -> io::Result<Vec<PathBuf>> {
     let is_source = |path: &Path| {
         fs::metadata(path)
             .is_ok_and(|about| about.file_type().is_block_device() && split(about.rdev()) == number)
     };
-    Mounts::read(roots).points(|mounted, source| mounted == number || is_source(source))
+    let mounts = Mounts::try_read(roots)?;
+    Ok(mounts.points(|mounted, source| mounted == number || is_source(source)))
 }
 
 fn split(number: u64) -> (u32, u32) {

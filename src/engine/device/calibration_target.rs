@@ -5,12 +5,13 @@
 //! one that an earlier calibration left, or a block device, under the same refusals as a load.
 
 use std::io;
+use std::path::Path;
 
 use super::filling::{FilledPiece, Filling};
-use super::layout::{HEADER_BYTES, TargetContent, TargetHeader};
+use super::layout::{HEADER_BYTES, TargetHeader};
 use super::queue::{Backend, RequestQueue};
-use super::target::{AlignedBuffer, OpenTarget, TargetKind};
-use super::{Device, Shared, block, load, safety, target};
+use super::target::{AlignedBuffer, OpenTarget, TargetFile, TargetKind};
+use super::{Device, Shared, block, load, occupied, safety};
 use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::size::format_bytes;
@@ -53,16 +54,18 @@ impl Device {
         stop: &Stop,
     ) -> Result<CalibrationTarget> {
         let shared = &self.shared;
-        let before = header_there(shared)?;
-        let is_new = target::kind(&shared.path)? == TargetKind::Missing;
+        let there = shared.there()?;
+        let is_new = there.is_none();
+        let before = there.as_ref().map_or(Ok(None), |there| header_there(shared, there))?;
         let filled_bytes = before.as_ref().and_then(|header| header.gauge_bytes).unwrap_or(0);
         let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
-        let bytes = stretch(shared, wanted, filled_bytes, progress)?;
-        if is_new {
-            load::create(&shared.path)?;
-        }
+        let bytes = stretch(shared, there.as_ref(), wanted, filled_bytes, progress)?;
         // From here on a file that was made goes again, whatever happens.
-        let mut made = Made { path: is_new.then(|| shared.path.clone()) };
+        let mut made = Made(None);
+        if is_new {
+            shared.create()?;
+            made.0 = shared.there()?;
+        }
         let target = shared.target()?;
         let backend = shared.backend()?;
         let removed_at_end = (is_new || left_behind) && !wanted.keep;
@@ -76,40 +79,37 @@ impl Device {
         let target = CalibrationTarget { target, backend, bytes, removed_at_end };
         if filled_bytes < bytes {
             load::make_room(&target.target, HEADER_BYTES + bytes)?;
-            let path = &shared.path;
             let header = TargetHeader::new(support::DEVICE.block_size_default, 0);
             let header = TargetHeader { gauge_goes: removed_at_end, ..header };
             load::wipe_end(&target.target)?;
-            target::write_header(path, &header)?;
+            target.target.write_header(&header)?;
             target.fill(progress, stop)?;
-            target::write_header(path, &TargetHeader { gauge_bytes: Some(bytes), ..header })?;
+            target.target.write_header(&TargetHeader { gauge_bytes: Some(bytes), ..header })?;
         } else if let Some(header) = before.filter(|_| left_behind && wanted.keep) {
-            target::write_header(&shared.path, &TargetHeader { gauge_goes: false, ..header })?;
+            target.target.write_header(&TargetHeader { gauge_goes: false, ..header })?;
         }
-        made.path = None;
+        made.0 = None;
         Ok(target)
     }
 }
 
 /// Removes a file that was made and not finished.
-struct Made {
-    path: Option<std::path::PathBuf>,
-}
+struct Made(Option<TargetFile>);
 
 impl Drop for Made {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = std::fs::remove_file(path);
+        if let Some(made) = &self.0 {
+            let _ = made.remove();
         }
     }
 }
 
 /// Petal's header, after all refusals; none where something else may be overwritten.
-fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
-    let Some(found) = target::find(&shared.path)? else { return Ok(None) };
-    safety::refuse_in_use(&shared.path, &shared.roots)?;
-    shared.refuse_foreign(&found)?;
-    let TargetContent::Petal(header) = found else { return Ok(None) };
+fn header_there(shared: &Shared, there: &TargetFile) -> Result<Option<TargetHeader>> {
+    occupied::refuse_in_use(there, &shared.roots)?;
+    let found = there.content()?;
+    shared.refuse_foreign(there, &found)?;
+    let Some(header) = found.petals() else { return Ok(None) };
     if !header.schemas.is_empty() {
         let numbers: Vec<String> =
             header.schemas.iter().map(|area| area.number.to_string()).collect();
@@ -119,7 +119,7 @@ fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
         return Ok(None);
     }
     // A stretch that was cut off is not there.
-    let bytes = target::length_at(&shared.path)?;
+    let bytes = there.bytes()?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
     let gauge_bytes = header.gauge_bytes.filter(is_whole);
     Ok(Some(TargetHeader { gauge_bytes, ..header }))
@@ -128,6 +128,7 @@ fn header_there(shared: &Shared) -> Result<Option<TargetHeader>> {
 /// Bytes to measure on.
 fn stretch(
     shared: &Shared,
+    there: Option<&TargetFile>,
     wanted: &WantedStretch,
     filled_bytes: u64,
     progress: &dyn Progress,
@@ -157,7 +158,7 @@ fn stretch(
         return Ok(filled_bytes);
     }
     let best = BYTES_DEFAULT.max(cache.saturating_mul(CACHES));
-    let most = room(shared)? / u64::from(LARGE_BYTES) * u64::from(LARGE_BYTES);
+    let most = room(&shared.path, there)? / u64::from(LARGE_BYTES) * u64::from(LARGE_BYTES);
     let bytes = best.min(most);
     if bytes < BYTES_MIN || bytes <= cache {
         return Err(EngineError::Environment(format!(
@@ -178,19 +179,18 @@ fn stretch(
 }
 
 /// The most bytes to take: all of a block device, half of what is free of a file system.
-fn room(shared: &Shared) -> Result<u64> {
-    let path = &shared.path;
-    if target::kind(path)? == TargetKind::BlockDevice {
-        return Ok(target::length_at(path)?.saturating_sub(HEADER_BYTES));
+fn room(path: &Path, there: Option<&TargetFile>) -> Result<u64> {
+    if let Some(device) = there.filter(|there| there.kind == TargetKind::BlockDevice) {
+        return Ok(device.bytes()?.saturating_sub(HEADER_BYTES));
     }
-    let folder = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = folder.parent().unwrap_or(&folder);
     let about = rustix::fs::statvfs(folder).on(folder)?;
     Ok(about.f_bavail.saturating_mul(about.f_frsize) / 2)
 }
 
 impl CalibrationTarget {
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         &self.target.path
     }
 
@@ -250,7 +250,7 @@ impl CalibrationTarget {
 impl Drop for CalibrationTarget {
     fn drop(&mut self) {
         if self.removed_at_end {
-            let _ = std::fs::remove_file(&self.target.path);
+            let _ = self.target.there.remove();
         }
     }
 }

@@ -27,8 +27,10 @@ const SHARDS: usize = 16;
 
 struct DirtyBlock {
     image: Arc<Box<[u8]>>,
-    /// The block changed again while it was being written.
-    again: bool,
+    /// The position of the first log record whose change the target lacks.
+    since: u64,
+    /// The same of changes that were made while the block was being written.
+    again: Option<u64>,
     writing: bool,
 }
 
@@ -77,6 +79,11 @@ impl Dirty {
     }
 
     #[cfg(test)]
+    pub fn writer(&self) -> parking_lot::MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.writer.lock()
+    }
+
+    #[cfg(test)]
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Acquire)
     }
@@ -119,8 +126,13 @@ impl Dirty {
         self.room.notify_all();
     }
 
-    /// Takes committed blocks over, whose room was reserved, and `log_bytes` of log before them.
-    pub fn put(&self, images: impl Iterator<Item = (u64, Box<[u8]>)>, log_bytes: u64) {
+    /// Takes committed blocks over, whose room was reserved, with position and bytes of their record
+    /// in the log.
+    pub fn put(
+        &self,
+        images: impl Iterator<Item = (u64, Box<[u8]>)>,
+        (since, log_bytes): (u64, u64),
+    ) {
         let mut new = Vec::new();
         let mut spare = 0;
         for (address, image) in images {
@@ -128,12 +140,15 @@ impl Dirty {
             match shard.get_mut(&address) {
                 Some(entry) => {
                     entry.image = Arc::new(image);
-                    entry.again = entry.writing;
+                    if entry.writing {
+                        entry.again.get_or_insert(since);
+                    }
                     spare += 1;
                 }
                 None => {
                     let image = Arc::new(image);
-                    shard.insert(address, DirtyBlock { image, again: false, writing: false });
+                    let entry = DirtyBlock { image, since, again: None, writing: false };
+                    shard.insert(address, entry);
                     self.blocks.fetch_add(1, Ordering::AcqRel);
                     new.push(address);
                 }
@@ -174,6 +189,20 @@ impl Dirty {
         self.failed().map_or(Ok(()), Err)
     }
 
+    /// Wakes the writer: somebody waits for a checkpoint.
+    pub fn wake(&self) {
+        let _queue = self.queue.lock(); // Or the writer falls asleep over it.
+        self.queued.notify_one();
+    }
+
+    /// The position of the first log record that a block in the set still needs.
+    fn first_needed(&self) -> Option<u64> {
+        let first = |shard: &Mutex<HashMap<u64, DirtyBlock>>| {
+            shard.lock().values().map(|entry| entry.since).min()
+        };
+        self.shards.iter().filter_map(first).min()
+    }
+
     fn shard(&self, address: u64) -> &Mutex<HashMap<u64, DirtyBlock>> {
         // Addresses are multiples of a block: their low bits tell nothing.
         &self.shards[address as usize / 4096 % SHARDS]
@@ -192,7 +221,8 @@ impl Dirty {
         let mut shard = self.shard(address).lock();
         let Some(entry) = shard.get_mut(&address) else { return };
         entry.writing = false;
-        if std::mem::take(&mut entry.again) {
+        if let Some(since) = entry.again.take() {
+            entry.since = since;
             drop(shard);
             self.queue.lock().push_back(address);
             return;
@@ -244,26 +274,29 @@ impl DirtyWriter {
         let mut queue = RequestQueue::new(&backend, &target.file, slots)?;
         let mut done = Vec::new();
         loop {
-            let is_sync_due = self.is_sync_due();
-            if !is_sync_due {
+            let is_due = self.is_checkpoint_due();
+            if !is_due {
                 self.submit(&mut queue)?;
             }
             let in_flight = self.slots.len() - self.free.len();
             if in_flight > 0 {
                 queue.wait(&mut done)?;
                 self.ended(&mut done)?;
-            } else if is_sync_due {
-                self.sync(&target.file)?;
+            } else if is_due {
+                self.checkpoint(&target.file)?;
             } else if !self.wait_for_work() {
-                return self.sync(&target.file);
+                return self.checkpoint(&target.file);
             }
         }
     }
 
-    fn is_sync_due(&self) -> bool {
+    /// Enough was logged since the last one; or UPDATEs wait for room in the log, and all blocks are
+    /// written.
+    fn is_checkpoint_due(&self) -> bool {
         let dirty = &self.shared.dirty;
         let bytes_max = dirty.log_bytes_max.load(Ordering::Relaxed);
         dirty.log_bytes.load(Ordering::Relaxed) >= bytes_max
+            || (self.data.log.wants_checkpoint() && dirty.queue.lock().is_empty())
     }
 
     fn submit(&mut self, queue: &mut RequestQueue) -> std::io::Result<()> {
@@ -296,10 +329,19 @@ impl DirtyWriter {
         Ok(())
     }
 
-    fn sync(&self, file: &std::fs::File) -> std::io::Result<()> {
+    /// Makes all that was written durable, while nothing is in flight: the log is free up to the first
+    /// record that an UPDATE under way or a block in the set still needs.
+    fn checkpoint(&self, file: &std::fs::File) -> std::io::Result<()> {
         let begin = Instant::now();
+        let log = &self.data.log;
         self.shared.dirty.log_bytes.store(0, Ordering::Relaxed);
+        log.begin_checkpoint();
+        // In this order: an UPDATE that ends between the looks is in the second one.
+        let first = log.first_under_way();
+        let free_before =
+            self.shared.dirty.first_needed().map_or(first, |needed| needed.min(first));
         file.sync_data()?;
+        log.free_before(free_before);
         let latency_ns = begin.elapsed().as_nanos() as u64;
         self.recorder.record(Event::BackgroundSync as usize, latency_ns, 0);
         Ok(())
@@ -309,7 +351,7 @@ impl DirtyWriter {
     fn wait_for_work(&self) -> bool {
         let dirty = &self.shared.dirty;
         let mut queue = dirty.queue.lock();
-        if !queue.is_empty() {
+        if !queue.is_empty() || self.data.log.wants_checkpoint() {
             return true;
         }
         if dirty.stopping.load(Ordering::Acquire) {
@@ -335,18 +377,21 @@ mod tests {
         dirty.limit(4, 1 << 20);
         assert!(dirty.get(4096).is_none());
         assert!(dirty.try_reserve(1));
-        dirty.put([(4096, image(1))].into_iter(), 0);
+        dirty.put([(4096, image(1))].into_iter(), (10, 0));
         assert_eq!(dirty.begin(4096).unwrap()[0], 1);
         // It changes while it is being written: what is read is the newest, and it is written again.
         assert!(dirty.try_reserve(1));
-        dirty.put([(4096, image(2))].into_iter(), 0);
+        assert_eq!(dirty.first_needed(), Some(10));
+        dirty.put([(4096, image(2))].into_iter(), (20, 0));
+        assert_eq!(dirty.first_needed(), Some(10), "the first write has not ended");
         dirty.queue.lock().clear();
         dirty.end(4096);
         assert_eq!(dirty.get(4096).unwrap()[0], 2);
+        assert_eq!(dirty.first_needed(), Some(20));
         assert_eq!(*dirty.queue.lock(), [4096]);
         assert_eq!(dirty.begin(4096).unwrap()[0], 2);
         dirty.end(4096);
-        assert!(dirty.get(4096).is_none());
+        assert!(dirty.get(4096).is_none() && dirty.first_needed().is_none());
         assert_eq!((dirty.blocks(), *dirty.taken.lock()), (0, 0));
     }
 

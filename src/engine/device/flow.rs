@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::Shared;
 use super::block::Identity;
 use super::context::SessionContext;
-use super::log::PIECE_BYTES_MAX;
+use super::log::{LogRoom, PIECE_BYTES_MAX};
 use super::queue::RequestQueue;
 use super::request::{Completion, IoRequest};
 use super::statistics::Count;
@@ -56,8 +56,8 @@ pub struct Update {
     pub stage: UpdateStage,
     pub log_bytes_left: u64,
     pub log_bytes: u64,
-    /// The place in the log where a piece of its record is being written.
-    pub log_place: Option<u64>,
+    /// The room of its record in the log.
+    pub log_room: Option<LogRoom>,
 }
 
 /// The stage of an UPDATE.

@@ -86,6 +86,12 @@ impl TargetHeader {
         self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
     }
 
+    /// The length of all that it describes.
+    pub fn bytes(&self) -> u64 {
+        let gauge_end = HEADER_BYTES.saturating_add(self.gauge_bytes.unwrap_or(0));
+        self.end().max(gauge_end)
+    }
+
     /// Whether its fields can be true of any target: sizes that petal makes, areas in order, an end
     /// that a file can have. A checksum tells only that they are what was written.
     fn is_sound(&self) -> bool {
@@ -168,6 +174,16 @@ pub enum TargetContent {
     /// Petal's mark, and no header that this petal understands.
     Damaged,
     Foreign,
+}
+
+impl TargetContent {
+    /// The header, if it is petal's.
+    pub fn petals(self) -> Option<TargetHeader> {
+        match self {
+            Self::Petal(header) => Some(header),
+            Self::Damaged | Self::Foreign => None,
+        }
+    }
 }
 
 impl SchemaArea {

@@ -2,8 +2,7 @@
 //! durable, read back and proved; the header names a schema only after that. A load that is cut
 //! off leaves petal's mark and no schema of its own.
 
-use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::fs::File;
 use std::time::Instant;
 
 use rand::TryRng as _;
@@ -11,10 +10,10 @@ use rand::TryRng as _;
 use super::block::Identity;
 use super::data::{Area, TargetData};
 use super::filling::{FilledPiece, Filling};
-use super::layout::{HEADER_BYTES, SchemaArea, TargetContent, TargetHeader};
+use super::layout::{HEADER_BYTES, SchemaArea, TargetHeader};
 use super::placement::Proof;
-use super::target::{OpenTarget, TargetKind};
-use super::{Shared, block, safety, target};
+use super::target::{OpenTarget, TargetFile, TargetKind};
+use super::{Shared, block, occupied};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -56,9 +55,9 @@ enum What<'a> {
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
         let begin = Instant::now();
-        let path = &self.shared.path;
-        let is_new = target::kind(path)? == TargetKind::Missing;
-        let before = self.header_before()?;
+        let there = self.shared.there()?;
+        let is_new = there.is_none();
+        let before = self.header_before(there.as_ref())?;
         let new = self.areas(&before)?;
         let after = TargetHeader {
             schemas: before.schemas.iter().chain(&new).cloned().collect(),
@@ -66,13 +65,14 @@ impl Loader<'_> {
         };
         self.shared.forget();
         if is_new {
-            create(path)?;
+            self.shared.create()?;
         }
         let loaded = self.fill(&before, &after, &new);
         self.shared.forget();
         if is_new && loaded.is_err() {
             // What petal has just made and not finished serves nobody.
-            let _ = std::fs::remove_file(path);
+            let _ = self.shared.there()?.map(|made| made.remove());
+            self.shared.forget_all();
         }
         let (schemas, durable) = loaded?;
         Ok(LoadSummary {
@@ -84,14 +84,15 @@ impl Loader<'_> {
     }
 
     /// The header to which schemas are added, after all refusals.
-    fn header_before(&self) -> Result<TargetHeader> {
+    fn header_before(&self, there: Option<&TargetFile>) -> Result<TargetHeader> {
         let (path, plan) = (&self.shared.path, self.plan);
         loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
         let new = || TargetHeader::new(plan.block_size, self.shared.options.log_bytes);
-        let Some(found) = target::find(path)? else { return Ok(new()) };
-        safety::refuse_in_use(path, &self.shared.roots)?;
-        self.shared.refuse_foreign(&found)?;
-        let TargetContent::Petal(header) = found else { return Ok(new()) };
+        let Some(there) = there else { return Ok(new()) };
+        occupied::refuse_in_use(there, &self.shared.roots)?;
+        let found = there.content()?;
+        self.shared.refuse_foreign(there, &found)?;
+        let Some(header) = found.petals() else { return Ok(new()) };
         let is_there = |number: &u32| header.schema(*number).is_some();
         if !plan.replace {
             return match plan.schemas.iter().find(|number| is_there(number)) {
@@ -104,10 +105,7 @@ impl Loader<'_> {
                     header.block_bytes,
                     plan.block_size
                 ))),
-                None => {
-                    let bytes = target::length_at(path)?;
-                    self.shared.refuse_cut_off(&header, bytes).map(|()| header)
-                }
+                None => self.shared.refuse_cut_off(&header, there.bytes()?).map(|()| header),
             };
         }
         match header.schemas.iter().find(|area| !plan.schemas.contains(&area.number)) {
@@ -157,7 +155,7 @@ impl Loader<'_> {
         make_room(&target, after.end())?;
         if before.schemas.is_empty() {
             wipe_end(&target)?;
-            target::write_header(&target.path, before)?;
+            target.write_header(before)?;
         }
         let data = TargetData::new(after.clone(), false);
         let chunks = self.chunks(before, new, &data)?;
@@ -185,7 +183,7 @@ impl Loader<'_> {
                 placement,
             });
         }
-        target::write_header(&target.path, after)?;
+        target.write_header(after)?;
         Ok((schemas, durable))
     }
 
@@ -305,25 +303,11 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) -> Identity {
     identity
 }
 
-/// Makes an empty file where none is.
-pub fn create(path: &Path) -> Result<()> {
-    safety::refuse_new_among_devices(path, Path::new("/dev"))?;
-    if let Ok(leads_to) = std::fs::read_link(path) {
-        return Err(EngineError::Environment(format!(
-            "{}: it is a link to {}, where nothing is; name that place itself",
-            path.display(),
-            leads_to.display()
-        )));
-    }
-    let created = OpenOptions::new().write(true).create_new(true).open(path);
-    created.map(drop).on(path)
-}
-
 /// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
 pub fn wipe_end(target: &OpenTarget) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
-        target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
+        target.overwrite(end, &vec![0; HEADER_BYTES as usize])?;
     }
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! The log: an area written round and round, a record for each UPDATE. It is there for its cost,
 //! which a database pays before a commit is durable. Nothing is recovered from it; the verification
-//! of a ledger looks whether a record is whole.
+//! of a ledger looks whether a record is whole. As in a database, a record is overwritten only after
+//! a checkpoint made the blocks durable that it changed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-
-use std::time::Duration;
 
 use super::block::noise;
 use crate::settings::RedoStress;
@@ -31,24 +34,55 @@ pub fn record_bytes(redo_stress: RedoStress, rows: u64) -> u64 {
     (RECORD_HEAD_BYTES + rows * row_bytes(redo_stress)).next_multiple_of(LOG_BLOCK_BYTES)
 }
 
-/// The offset of the next record.
+/// The area of the log, and how much of it is in use.
 pub struct Log {
     offset: u64,
     bytes: u64,
     round: Mutex<Round>,
-    written: Condvar,
+    freed: Condvar,
+    /// An UPDATE waits for room.
+    is_wanted: AtomicBool,
 }
 
+/// Positions count the log's bytes from its first use on and never go back.
 #[derive(Default)]
 struct Round {
-    position: u64,
-    /// Pieces that are being written: where each begins and ends.
-    in_flight: Vec<(u64, u64)>,
+    /// The end of the last record.
+    head: u64,
+    /// Records before it are needed no more: the blocks that they changed are durable.
+    tail: u64,
+    /// Positions of records whose UPDATEs are under way.
+    under_way: BTreeSet<u64>,
+}
+
+impl Round {
+    fn first_under_way(&self) -> u64 {
+        self.under_way.first().copied().unwrap_or(self.head)
+    }
+}
+
+/// The room of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRoom {
+    pub position: u64,
+    /// Its offset on the target.
+    pub offset: u64,
 }
 
 impl Log {
     pub fn new(offset: u64, bytes: u64) -> Self {
-        Self { offset, bytes, round: Mutex::default(), written: Condvar::new() }
+        Self {
+            offset,
+            bytes,
+            round: Mutex::default(),
+            freed: Condvar::new(),
+            is_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// The longest record.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The longest piece that can be written at once.
@@ -56,37 +90,60 @@ impl Log {
         PIECE_BYTES_MAX.min(self.bytes)
     }
 
-    /// The place of the next `bytes`, at most a piece; from the area's end it starts anew. None
-    /// while a piece of the round before is being written there: two writes of one place may end in
-    /// any order. Whoever got a place says when its write has ended ([`Log::ended`]).
-    pub fn place(&self, bytes: u64) -> Option<u64> {
+    /// Room for a record, in one stretch. None as long as a record is there whose blocks are not
+    /// durable: it may be all that is left of an acknowledged UPDATE.
+    pub fn room(&self, bytes: u64) -> Option<LogRoom> {
         self.next(&mut self.round.lock(), bytes)
     }
 
-    /// Waits for the place; None if it was cut meanwhile.
-    pub fn wait_for_place(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<u64> {
-        wait_until(&self.round, &self.written, is_cut, |round| self.next(round, bytes))
+    /// Waits for room; None if it was cut meanwhile.
+    pub fn wait_for_room(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<LogRoom> {
+        wait_until(&self.round, &self.freed, is_cut, |round| self.next(round, bytes))
     }
 
-    fn next(&self, round: &mut Round, bytes: u64) -> Option<u64> {
-        let position = if round.position + bytes > self.bytes { 0 } else { round.position };
-        let (from, to) = (self.offset + position, self.offset + position + bytes);
-        if round.in_flight.iter().any(|&(begin, end)| begin < to && from < end) {
+    fn next(&self, round: &mut Round, bytes: u64) -> Option<LogRoom> {
+        let at = round.head % self.bytes;
+        let position =
+            if at + bytes > self.bytes { round.head - at + self.bytes } else { round.head };
+        let tail = if round.tail == round.head { position } else { round.tail };
+        if position + bytes > tail + self.bytes {
+            self.is_wanted.store(true, Ordering::Release);
             return None;
         }
-        round.position = position + bytes;
-        round.in_flight.push((from, to));
-        Some(from)
+        (round.head, round.tail) = (position + bytes, tail);
+        round.under_way.insert(position);
+        Some(LogRoom { position, offset: self.offset + position % self.bytes })
     }
 
-    /// The write of a piece at this place has ended, well or not.
-    pub fn ended(&self, place: u64) {
+    /// The UPDATE of a record is over: its blocks are in the dirty set, or it changes none.
+    pub fn over(&self, position: u64) {
+        self.round.lock().under_way.remove(&position);
+    }
+
+    /// The first record of an UPDATE that is under way, or the end of the last record.
+    pub fn first_under_way(&self) -> u64 {
+        self.round.lock().first_under_way()
+    }
+
+    /// The blocks of all records before this position are durable.
+    pub fn free_before(&self, position: u64) {
         let mut round = self.round.lock();
-        if let Some(at) = round.in_flight.iter().position(|&(begin, _)| begin == place) {
-            round.in_flight.swap_remove(at);
-        }
+        round.tail = round.tail.max(position);
         drop(round);
-        self.written.notify_all();
+        self.freed.notify_all();
+    }
+
+    /// Whether an UPDATE waits for room, and a checkpoint can make some.
+    pub fn wants_checkpoint(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire) && {
+            let round = self.round.lock();
+            round.first_under_way() > round.tail
+        }
+    }
+
+    /// Room is about to be made: an UPDATE that gets none says so again.
+    pub fn begin_checkpoint(&self) {
+        self.is_wanted.store(false, Ordering::Release);
     }
 }
 
@@ -151,51 +208,70 @@ mod tests {
             let mut last_end = 1 << 20;
             for size in sizes {
                 let size = size * LOG_BLOCK_BYTES;
-                let place = log.place(size).unwrap();
+                let room = log.room(size).unwrap();
+                let place = room.offset;
                 prop_assert!(place >= 1 << 20 && place + size <= (1 << 20) + bytes);
                 prop_assert!(place == last_end || place == 1 << 20);
                 last_end = place + size;
-                log.ended(place);
+                log.over(room.position);
+                log.free_before(room.position + size);
             }
         }
 
         #[test]
-        fn what_is_being_written_is_nobody_elses(
+        fn a_record_is_overwritten_only_after_its_blocks_are_durable(
             blocks in 8u64..24,
-            steps in proptest::collection::vec((1u64..8, 0usize..4), 1..300),
+            steps in proptest::collection::vec((1u64..8, 0usize..4, 0usize..4), 1..300),
         ) {
             let log = Log::new(1 << 20, blocks * LOG_BLOCK_BYTES);
-            let mut in_flight: Vec<(u64, u64)> = Vec::new();
-            for (size, ends) in steps {
+            // Under way, and acknowledged with blocks that are not durable.
+            let (mut under_way, mut dirty) = (Vec::new(), Vec::new());
+            for (size, ends, durable) in steps {
                 let size = size * LOG_BLOCK_BYTES;
-                if let Some(place) = log.place(size) {
-                    prop_assert!(in_flight.iter().all(|&(at, size_there)| at + size_there <= place
-                        || place + size <= at));
-                    in_flight.push((place, size));
+                if let Some(room) = log.room(size) {
+                    for &(there, bytes) in under_way.iter().chain(&dirty) {
+                        let there: LogRoom = there;
+                        prop_assert!(there.offset + bytes <= room.offset
+                            || room.offset + size <= there.offset);
+                    }
+                    under_way.push((room, size));
                 } else {
-                    prop_assert!(!in_flight.is_empty());
-                    prop_assert_eq!(log.wait_for_place(size, &|| true), None);
+                    prop_assert!(!(under_way.is_empty() && dirty.is_empty()));
+                    prop_assert_eq!(log.wants_checkpoint(), log.first_under_way() > log.round.lock().tail);
+                    prop_assert_eq!(log.wait_for_room(size, &|| true), None);
                 }
-                for _ in 0..ends.min(in_flight.len()) {
+                for _ in 0..ends.min(under_way.len()) {
                     // Not in the order in which they began.
-                    log.ended(in_flight.swap_remove(in_flight.len() / 2).0);
+                    let ended = under_way.swap_remove(under_way.len() / 2);
+                    dirty.push(ended);
+                    log.over(ended.0.position);
                 }
+                dirty.truncate(dirty.len().saturating_sub(durable));
+                let first_dirty = dirty.iter().map(|(room, _)| room.position).min();
+                let first = log.first_under_way();
+                log.free_before(first_dirty.map_or(first, |dirty| dirty.min(first)));
             }
         }
     }
 
     #[test]
-    fn who_waits_for_a_place_gets_it_when_the_write_there_has_ended() {
+    fn who_waits_for_room_gets_it_when_the_blocks_are_durable() {
         let log = Log::new(0, 2 * LOG_BLOCK_BYTES);
-        assert_eq!(log.place(LOG_BLOCK_BYTES), Some(0));
-        assert_eq!(log.place(LOG_BLOCK_BYTES), Some(LOG_BLOCK_BYTES));
+        let rooms = [(); 2].map(|()| log.room(LOG_BLOCK_BYTES).unwrap());
+        assert_eq!(rooms.map(|room| room.offset), [0, LOG_BLOCK_BYTES]);
+        rooms.iter().for_each(|room| log.over(room.position));
+        assert_eq!(log.room(LOG_BLOCK_BYTES), None, "written, and its blocks are dirty");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| log.wait_for_place(LOG_BLOCK_BYTES, &|| false));
-            // The other one's end does not make room where the next goes.
-            log.ended(LOG_BLOCK_BYTES);
-            log.ended(0);
-            assert_eq!(waiting.join().unwrap(), Some(0));
+            let waiting = scope.spawn(|| log.wait_for_room(LOG_BLOCK_BYTES, &|| false));
+            log.free_before(rooms[1].position);
+            assert_eq!(waiting.join().unwrap().unwrap().offset, 0);
         });
+        // All of it, though a piece at its end is left over.
+        let log = Log::new(0, 4 * LOG_BLOCK_BYTES);
+        let first = log.room(LOG_BLOCK_BYTES).unwrap();
+        log.over(first.position);
+        log.free_before(log.first_under_way());
+        assert_eq!(log.room(4 * LOG_BLOCK_BYTES).unwrap().offset, 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! on it. What it gives is the limit for any database there.
 //!
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
-//! - `target`, `safety`, `load`, `filling`, `placement`: opening, refusing, filling, proving
+//! - `target`, `safety`, `occupied`, `load`, `filling`, `placement`: opening, refusing, filling, proving
 //! - `request`, `queue`, `uring`, `calls`: requests in flight
 //! - `calibration_target`, `measure`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`, `context`: one session's work
@@ -24,6 +24,7 @@ pub mod layout;
 mod load;
 mod log;
 pub mod measure;
+mod occupied;
 mod options;
 mod placement;
 mod queue;
@@ -47,7 +48,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
-use crate::engine::on_path::OnPath;
+use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
     RowReader, Session, Silent, Stop,
@@ -66,7 +67,7 @@ use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{OpenTarget, TargetKind};
+use target::{OpenTarget, TargetFile, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
 const FLAWS_MAX: usize = 8;
@@ -88,6 +89,8 @@ struct Shared {
     verify: Verify,
     redo_stress: RedoStress,
     only_reads: bool,
+    /// Rows of an UPDATE.
+    update_rows: u64,
     destroy_data: Option<PathBuf>,
     /// PRECONDITION: so many times its own size is written by a setup.
     precondition: u32,
@@ -101,20 +104,38 @@ struct Shared {
 /// The opened target, kept until the data changes.
 #[derive(Default)]
 struct OpenState {
+    /// The file that the path led to first. It stays the target until its data are dropped.
+    there: Option<TargetFile>,
     target: Option<OpenTarget>,
     backend: Option<Backend>,
     data: Option<Arc<TargetData>>,
 }
 
 impl Shared {
+    /// The file or block device; None if there is none.
+    fn there(&self) -> Result<Option<TargetFile>> {
+        let mut opened = self.opened.lock();
+        if opened.there.is_none() {
+            opened.there = TargetFile::find(&self.path)?;
+        }
+        Ok(opened.there.clone())
+    }
+
+    /// Makes the file, where none is.
+    fn create(&self) -> Result<()> {
+        self.opened.lock().there = Some(TargetFile::create(&self.path)?);
+        Ok(())
+    }
+
     /// The open target, which no other petal has open.
     fn target(&self) -> Result<OpenTarget> {
+        let there = self.there()?.ok_or_else(|| self.missing())?;
         let mut opened = self.opened.lock();
         if let Some(target) = &opened.target {
             return Ok(target.clone());
         }
-        safety::refuse_in_use(&self.path, &self.roots)?;
-        let target = OpenTarget::open(&self.path, self.direct, self.is_shared)?;
+        occupied::refuse_in_use(&there, &self.roots)?;
+        let target = OpenTarget::open(&there, self.direct, self.is_shared)?;
         opened.target = Some(target.clone());
         Ok(target)
     }
@@ -136,40 +157,38 @@ impl Shared {
         Ok(backend)
     }
 
+    fn missing(&self) -> EngineError {
+        unusable(&self.path, &std::io::ErrorKind::NotFound.into())
+    }
+
     /// Reads what is on the target; nothing where there is no target.
     fn find(&self) -> Result<Option<TargetHeader>> {
-        let Some(found) = target::find(&self.path)? else { return Ok(None) };
-        self.refuse_foreign(&found)?;
-        match found {
-            TargetContent::Petal(header) => Ok(Some(header)),
-            TargetContent::Foreign => Ok(None),
-            TargetContent::Damaged => Err(EngineError::Data(format!(
-                "{}: it bears petal's mark, but its header is damaged or of a newer petal; load it \
-                 again (petal setup --replace) or drop it (petal drop)",
-                self.path.display()
-            ))),
-        }
+        let Some(there) = self.there()? else { return Ok(None) };
+        let found = there.content()?;
+        self.refuse_foreign(&there, &found)?;
+        Ok(found.petals())
     }
 
     /// Refuses what petal did not make, unless it is given up by its exact path.
-    fn refuse_foreign(&self, found: &TargetContent) -> Result<()> {
-        let file = std::fs::File::open(&self.path);
-        let file = file.on(&self.path)?;
-        let bytes = target::length(&file).on(&self.path)?;
-        let is_device = target::kind(&self.path)? == TargetKind::BlockDevice;
+    fn refuse_foreign(&self, there: &TargetFile, found: &TargetContent) -> Result<()> {
+        let bytes = there.bytes()?;
+        let is_device = there.kind == TargetKind::BlockDevice;
         let signature = match is_device || *found == TargetContent::Foreign {
-            true => safety::signature_of(&file, bytes),
+            true => safety::signature_of(&there.file, bytes),
             false => None,
         };
         let reason = match (signature, found) {
             (Some(signature), _) => format!("it bears {signature}"),
-            (None, TargetContent::Foreign) if is_device && safety::is_blank(&file, bytes) => {
+            (None, TargetContent::Foreign) if is_device && safety::is_blank(&there.file, bytes) => {
                 return Ok(());
             }
             (None, TargetContent::Foreign) => "petal did not fill it".to_owned(),
-            (None, _) => return Ok(()),
+            (None, TargetContent::Damaged) => {
+                "it has petal's mark, and a header that is damaged or of a newer petal".to_owned()
+            }
+            (None, TargetContent::Petal(_)) => return Ok(()),
         };
-        safety::refuse_in_use(&self.path, &self.roots)?;
+        occupied::refuse_in_use(there, &self.roots)?;
         let given_up = self.destroy_data.as_deref();
         safety::refuse_foreign(&self.path, &self.url_path, &reason, given_up)
     }
@@ -195,6 +214,23 @@ impl Shared {
         Ok(Arc::clone(self.opened.lock().data.get_or_insert(data)))
     }
 
+    /// Refuses to drop what is not as its header says: a mark alone may be somebody else's.
+    fn refuse_unlike(&self, there: &TargetFile, found: &TargetContent) -> Result<()> {
+        let bytes = there.bytes()?;
+        let reason = match found {
+            TargetContent::Petal(header) if header.bytes() <= bytes => return Ok(()),
+            TargetContent::Petal(header) => {
+                format!("its header describes {} bytes, and it has {bytes}", header.bytes())
+            }
+            _ => "it has petal's mark, and no header that this petal can read".to_owned(),
+        };
+        Err(EngineError::Data(format!(
+            "{}: {reason}, so petal does not remove it; if nobody needs it, remove it yourself \
+             (rm, or wipefs of a block device)",
+            self.path.display()
+        )))
+    }
+
     /// Checks that the target is as long as its header says.
     fn refuse_cut_off(&self, header: &TargetHeader, bytes: u64) -> Result<()> {
         if bytes >= header.end() {
@@ -208,8 +244,31 @@ impl Shared {
         )))
     }
 
-    /// The target changes: what was known of it is no longer true. Its lock goes too.
+    /// An UPDATE's record must fit into the log as a whole.
+    fn refuse_long_records(&self, data: &TargetData) -> Result<()> {
+        let record = log::record_bytes(self.redo_stress, self.update_rows);
+        if self.only_reads || record <= data.log.bytes() {
+            return Ok(());
+        }
+        Err(EngineError::Setting(format!(
+            "UPDATE_WORK_UNIT={}: the log record of such an UPDATE has {record} bytes, and the log of \
+             {} has {}; load it again with a larger one (device:{}?log=SIZE), or lower \
+             UPDATE_WORK_UNIT",
+            self.update_rows,
+            self.path.display(),
+            data.log.bytes(),
+            self.url_path
+        )))
+    }
+
+    /// The target changes: what was known of its content is no longer true. Its lock goes too.
     fn forget(&self) {
+        let mut opened = self.opened.lock();
+        *opened = OpenState { there: opened.there.take(), ..OpenState::default() };
+    }
+
+    /// The target is gone.
+    fn forget_all(&self) {
         *self.opened.lock() = OpenState::default();
     }
 
@@ -260,6 +319,7 @@ impl Device {
             verify: settings.verify,
             redo_stress: settings.redo_stress,
             only_reads: settings.only_reads(),
+            update_rows: settings.update_work_unit.into(),
             destroy_data: settings.destroy_data.clone(),
             precondition: settings.precondition,
             roots: Roots::default(),
@@ -328,7 +388,9 @@ impl Engine for Device {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        self.shared.data()?.position(seat.schema, &self.shared.path)?;
+        let data = self.shared.data()?;
+        data.position(seat.schema, &self.shared.path)?;
+        self.shared.refuse_long_records(&data)?;
         Ok(Box::new(DeviceSession::connect(&self.shared)?))
     }
 
@@ -370,28 +432,25 @@ impl Engine for Device {
     fn drop_data(&self) -> Result<Vec<String>> {
         let shared = &self.shared;
         let _ = shared.write_behind();
-        let Some(found) = target::find(&shared.path)? else { return Ok(Vec::new()) };
+        let Some(there) = shared.there()? else { return Ok(Vec::new()) };
+        let found = there.content()?;
         if found == TargetContent::Foreign {
             return Ok(Vec::new());
         }
         // A file system that was made over petal's mark is somebody's.
-        shared.refuse_foreign(&found)?;
+        shared.refuse_foreign(&there, &found)?;
+        shared.refuse_unlike(&there, &found)?;
         let target = shared.target()?;
         let dropped = match target.kind {
             TargetKind::BlockDevice => {
-                target::overwrite(&shared.path, 0, &vec![0; HEADER_BYTES as usize])?;
+                target.overwrite(0, &vec![0; HEADER_BYTES as usize])?;
                 format!("petal's header on {}", shared.path.display())
             }
-            _ => {
-                // By a link the file goes that it leads to: the data are there.
-                let path = std::fs::canonicalize(&shared.path);
-                let removed = path.and_then(|path| std::fs::remove_file(&path).map(|()| path));
-                let removed = removed.on(&shared.path)?;
-                removed.display().to_string()
-            }
+            // By a link the file goes that it leads to: the data are there.
+            TargetKind::File => there.remove()?.display().to_string(),
         };
         drop(target);
-        shared.forget();
+        shared.forget_all();
         Ok(vec![dropped])
     }
 }

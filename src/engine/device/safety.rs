@@ -1,86 +1,11 @@
-//! Decides whether a target may be overwritten. Petal never destroys what it did not make itself,
-//! unless
-//! `--destroy-data` repeats the exact path; and never what is in use.
+//! Decides whose data a target holds. Petal never destroys what it did not make itself, unless
+//! `--destroy-data` repeats the exact path.
 
-use std::fs::{self, File, Metadata};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
-use crate::engine::in_use::FileId;
-use crate::engine::on_path::OnPath;
 use crate::engine::{EngineError, Result};
-use crate::stats::devices::{Roots, mounted_at};
-
-type Number = (u32, u32);
-
-/// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
-/// the whole disk that it is part of. No flag changes that.
-pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<()> {
-    let about = fs::metadata(path).on(path)?;
-    let reason = match number_of_device(&about) {
-        Some(number) => device_in_use(number, roots),
-        None => file_in_use(path, roots),
-    };
-    match reason {
-        None => Ok(()),
-        Some(reason) => Err(EngineError::Environment(format!(
-            "{}: {reason}; petal does not touch it, whatever else is said: end that use first, or \
-             name another target",
-            path.display()
-        ))),
-    }
-}
-
-fn device_in_use(number: Number, roots: &Roots) -> Option<String> {
-    let folder =
-        fs::canonicalize(roots.sys.join(format!("dev/block/{}:{}", number.0, number.1))).ok()?;
-    let swaps = swaps(roots);
-    // A partition's disk may be used as a whole.
-    let disk = folder.parent().filter(|_| folder.join("partition").exists());
-    let own = std::iter::once(folder.clone()).chain(partitions(&folder));
-    let mut all = own.chain(disk.map(Path::to_owned));
-    all.find_map(|folder| used(&folder, roots, &swaps).or_else(|| held(&folder)))
-}
-
-/// Mounted or swap.
-fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Option<String> {
-    let name = name(folder);
-    let number = number(folder)?;
-    if let Some(point) = mounted_at(roots, number).first() {
-        return Some(format!("{name} is mounted on {}", point.display()));
-    }
-    let is_it = |swap: &PathBuf| {
-        fs::metadata(swap).is_ok_and(|about| number_of_device(&about) == Some(number))
-    };
-    swaps.iter().any(is_it).then(|| format!("{name} is swap"))
-}
-
-/// A volume, a RAID or an encrypted device lies on it.
-fn held(folder: &Path) -> Option<String> {
-    let holders = fs::read_dir(folder.join("holders")).ok()?;
-    let holders: Vec<String> =
-        holders.flatten().map(|holder| holder.file_name().to_string_lossy().into()).collect();
-    let name = name(folder);
-    (!holders.is_empty()).then(|| format!("{name} is held by {}", holders.join(", ")))
-}
-
-fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
-    // A file has as many names as it has hard links; its number is one.
-    let own = FileId::of(path).ok()?;
-    if swaps(roots).iter().any(|swap| FileId::of(swap).is_ok_and(|swap| swap == own)) {
-        return Some("it is swap".to_owned());
-    }
-    let devices = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
-    for device in devices {
-        let Ok(backing) = fs::read_to_string(device.path().join("loop/backing_file")) else {
-            continue;
-        };
-        if FileId::of(Path::new(backing.trim_end_matches('\n'))).is_ok_and(|it| it == own) {
-            return Some(format!("it is behind {}", device.file_name().to_string_lossy()));
-        }
-    }
-    None
-}
 
 /// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
 /// for a file, which would lie in memory.
@@ -96,32 +21,6 @@ pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<()> {
          (lsblk), or name a file elsewhere",
         path.display()
     )))
-}
-
-fn swaps(roots: &Roots) -> Vec<PathBuf> {
-    let text = fs::read_to_string(roots.proc.join("swaps")).unwrap_or_default();
-    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Into::into).collect()
-}
-
-fn partitions(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists()).collect()
-}
-
-/// The number of a block device; None of anything else.
-fn number_of_device(about: &Metadata) -> Option<Number> {
-    let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
-    about.file_type().is_block_device().then_some(number)
-}
-
-fn number(folder: &Path) -> Option<Number> {
-    let text = fs::read_to_string(folder.join("dev")).ok()?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-fn name(folder: &Path) -> String {
-    folder.file_name().map(|name| name.to_string_lossy().replace('!', "/")).unwrap_or_default()
 }
 
 /// Refuses what petal did not make, and what bears somebody's signature, unless it is given up.
@@ -219,7 +118,6 @@ pub fn is_blank(file: &File, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::devices::recorded::Recorded;
 
     fn file_with(offset: u64, bytes: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
@@ -250,71 +148,6 @@ mod tests {
         assert!(is_blank(&file_with(2 << 20, b"x"), size));
         assert!(!is_blank(&file_with(5000, b"x"), size));
         assert!(!is_blank(&file_with(size - 1, b"x"), size));
-    }
-
-    #[test]
-    fn a_partition_volume_or_disk_in_use_is_found() {
-        let tree = Recorded::of(concat!(
-            "/sys/dev/block/8:0 -> ../../devices/sda\n",
-            "/sys/dev/block/8:1 -> ../../devices/sda/sda1\n",
-            "/sys/dev/block/8:2 -> ../../devices/sda/sda2\n",
-            "/sys/dev/block/8:16 -> ../../devices/sdb\n",
-            "/sys/dev/block/8:32 -> ../../devices/sdc\n",
-            "/sys/dev/block/8:33 -> ../../devices/sdc/sdc1\n",
-            "/sys/devices/sda/dev = 8:0\n",
-            "/sys/devices/sda/sda1/dev = 8:1\n",
-            "/sys/devices/sda/sda1/partition = 1\n",
-            "/sys/devices/sda/sda2/dev = 8:2\n",
-            "/sys/devices/sda/sda2/partition = 2\n",
-            "/sys/devices/sdb/dev = 8:16\n",
-            "/sys/devices/sdb/holders/md0 = \n",
-            "/sys/devices/sdc/dev = 8:32\n",
-            "/sys/devices/sdc/sdc1/dev = 8:33\n",
-            "/sys/devices/sdc/sdc1/partition = 1\n",
-            "/sys/dev/block/8:49 -> ../../devices/sdd/sdd1\n",
-            "/sys/devices/sdd/dev = 8:48\n",
-            "/sys/devices/sdd/holders/mpatha = \n",
-            "/sys/devices/sdd/sdd1/dev = 8:49\n",
-            "/sys/devices/sdd/sdd1/partition = 1\n",
-            "/proc/self/mountinfo\n",
-            "  30 27 8:1 / /data rw - xfs /dev/none1 rw\n",
-            "  31 27 8:32 / /whole rw - xfs /dev/none2 rw\n",
-        ));
-        let roots = tree.roots();
-        let used = |number| device_in_use(number, &roots);
-        assert_eq!(used((8, 1)).unwrap(), "sda1 is mounted on /data");
-        assert_eq!(used((8, 0)).unwrap(), "sda1 is mounted on /data", "its partition");
-        assert_eq!(used((8, 2)), None, "a sibling is free");
-        assert_eq!(used((8, 16)).unwrap(), "sdb is held by md0");
-        assert_eq!(used((8, 33)).unwrap(), "sdc is mounted on /whole", "its disk");
-        assert_eq!(used((8, 49)).unwrap(), "sdd is held by mpatha", "its disk");
-    }
-
-    #[test]
-    fn a_file_behind_a_loop_device_or_in_swap_is_found_by_any_of_its_names() {
-        let place = tempfile::tempdir().unwrap();
-        let [behind, other_name, swap, other_swap, free] =
-            ["behind", "other-name", "swap", "other-swap", "free"]
-                .map(|name| place.path().join(name));
-        for path in [&behind, &swap, &free] {
-            fs::write(path, b"x").unwrap();
-        }
-        fs::hard_link(&behind, &other_name).unwrap();
-        fs::hard_link(&swap, &other_swap).unwrap();
-        let tree = Recorded::of(&format!(
-            "/sys/block/loop7/loop/backing_file = {}\n/proc/swaps\n  Filename Type Size Used \
-             Priority\n  {} file 1 0 -2\n",
-            behind.display(),
-            swap.display(),
-        ));
-        let used = |path: &Path| file_in_use(path, &tree.roots());
-        for path in [&behind, &other_name] {
-            assert_eq!(used(path).unwrap(), "it is behind loop7");
-        }
-        for path in [&swap, &other_swap] {
-            assert_eq!(used(path).unwrap(), "it is swap");
-        }
-        assert_eq!(used(&free), None);
     }
 
     #[test]

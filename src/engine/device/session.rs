@@ -192,7 +192,7 @@ impl DeviceSession {
             SlotUse::Log { begin, bytes } => {
                 result.map_err(|error| self.context.fatal("writing the log", &error))?;
                 self.context.record(Event::LogWrite, begin, now, bytes);
-                update::logged(&self.context, flow);
+                update::logged(flow);
             }
             SlotUse::Sync { begin } => {
                 update::synced(&self.context, flow, result)?;

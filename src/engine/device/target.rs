@@ -1,14 +1,15 @@
 //! The file or block device under test: its kind, opening, header, and aligned memory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::{COPY_OFFSET, HEADER_BYTES, TargetContent, TargetHeader};
+use super::safety;
 use crate::engine::file_lock::FileLock;
-use crate::engine::in_use::{DataUse, FileId};
+use crate::engine::in_use::{DataUse, FileId, unlink_same};
 use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Result};
 use crate::stats::target::DirectIo;
@@ -45,68 +46,121 @@ impl AlignedBuffer {
     }
 }
 
-/// The kind of a path.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
-    Missing,
     File,
     BlockDevice,
 }
 
-pub fn kind(path: &Path) -> Result<TargetKind> {
-    match std::fs::metadata(path) {
-        Ok(about) if about.file_type().is_block_device() => Ok(TargetKind::BlockDevice),
-        Ok(about) if about.is_file() => Ok(TargetKind::File),
-        Ok(_) => Err(EngineError::Environment(format!(
-            "{}: it is neither a file nor a block device; name one of these, or a file that is \
-             not there yet, as in device:/data/petal.dat",
-            path.display()
-        ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TargetKind::Missing),
-        Err(error) => Err(unusable(path, &error)),
-    }
+/// The file or block device that the path led to when petal looked first, open for reading. All that
+/// is done later is done to it, or refused if the path leads elsewhere by then.
+#[derive(Debug, Clone)]
+pub struct TargetFile {
+    pub path: PathBuf,
+    pub kind: TargetKind,
+    pub file: Arc<File>,
+    id: FileId,
 }
 
-/// The header at its start; None where there is none.
-pub fn find(path: &Path) -> Result<Option<TargetContent>> {
-    if kind(path)? == TargetKind::Missing {
-        return Ok(None);
+impl TargetFile {
+    /// Opens what is there; None if nothing is.
+    pub fn find(path: &Path) -> Result<Option<Self>> {
+        // A folder or pipe is not even opened.
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            about => kind(path, &about.on(path)?)?,
+        };
+        let mut how = OpenOptions::new();
+        how.read(true).custom_flags(libc::O_NONBLOCK);
+        how.open(path).on(path).and_then(|file| Self::of(path, file)).map(Some)
     }
-    let file = File::open(path).on(path)?;
-    let mut bytes = vec![0; HEADER_BYTES as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(unusable(path, &error)),
+
+    /// Makes an empty file where nothing is.
+    pub fn create(path: &Path) -> Result<Self> {
+        safety::refuse_new_among_devices(path, Path::new("/dev"))?;
+        if let Ok(leads_to) = std::fs::read_link(path) {
+            return Err(EngineError::Environment(format!(
+                "{}: it is a link to {}, where nothing is; name that place itself",
+                path.display(),
+                leads_to.display()
+            )));
         }
+        let created = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        created.on(path).and_then(|file| Self::of(path, file))
     }
-    Ok(Some(TargetHeader::find(&bytes[..filled])))
-}
 
-/// Writes both copies of the header, one after the other, each durable before the next.
-pub fn write_header(path: &Path, header: &TargetHeader) -> Result<()> {
-    let bytes = header.encode().ok_or_else(|| {
-        EngineError::Setting(format!(
-            "{}: {} schemas do not fit into its header; load fewer",
-            path.display(),
-            header.schemas.len()
+    fn of(path: &Path, file: File) -> Result<Self> {
+        let about = file.metadata().on(path)?;
+        let (path, kind, file) = (path.to_owned(), kind(path, &about)?, Arc::new(file));
+        Ok(Self { path, kind, file, id: FileId::from(&about) })
+    }
+
+    /// The header at its start.
+    pub fn content(&self) -> Result<TargetContent> {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.file.read_at(&mut bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unusable(&self.path, &error)),
+            }
+        }
+        Ok(TargetHeader::find(&bytes[..filled]))
+    }
+
+    pub fn bytes(&self) -> Result<u64> {
+        length(&self.file).on(&self.path)
+    }
+
+    /// Opens it once more, for reading and writing.
+    fn reopen(&self, flags: i32) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.path)
+    }
+
+    /// Refuses a file that the path led to later, if it is another one.
+    fn check_same(&self, opened: File) -> Result<File> {
+        let about = opened.metadata().on(&self.path)?;
+        if FileId::from(&about) == self.id { Ok(opened) } else { Err(self.elsewhere()) }
+    }
+
+    /// Refuses to go on if the path leads elsewhere by now.
+    pub fn check_path(&self) -> Result<()> {
+        self.id.vanished(&self.path).map_or(Ok(()), |_| Err(self.elsewhere()))
+    }
+
+    fn elsewhere(&self) -> EngineError {
+        EngineError::Environment(format!(
+            "{}: it no longer leads to the file or device that petal opened first, so petal stops; \
+             find out what renames files or changes links there, then start again",
+            self.path.display()
         ))
-    })?;
-    overwrite(path, COPY_OFFSET, &bytes)?;
-    overwrite(path, 0, &bytes)
+    }
+
+    /// Removes the file from its folder. A file that has taken its place stays, and so does a link
+    /// that leads to it. Returns its path without links.
+    pub fn remove(&self) -> Result<PathBuf> {
+        let path = std::fs::canonicalize(&self.path).on(&self.path)?;
+        unlink_same(&path, self.id).on(&path)?;
+        Ok(path)
+    }
 }
 
-/// Writes some bytes through the page cache and makes them durable.
-pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        let file = OpenOptions::new().write(true).open(path)?;
-        file.write_all_at(bytes, offset)?;
-        file.sync_all()
-    };
-    write().on(path)
+/// The kind of a file by what the system says of it.
+fn kind(path: &Path, about: &Metadata) -> Result<TargetKind> {
+    if about.file_type().is_block_device() {
+        return Ok(TargetKind::BlockDevice);
+    }
+    if about.is_file() {
+        return Ok(TargetKind::File);
+    }
+    Err(EngineError::Environment(format!(
+        "{}: it is neither a file nor a block device; name one of these, or a file that is not \
+         there yet, as in device:/data/petal.dat",
+        path.display()
+    )))
 }
 
 /// An open target.
@@ -117,6 +171,9 @@ pub struct OpenTarget {
     pub kind: TargetKind,
     pub bytes: u64,
     pub direct: DirectIo,
+    pub there: TargetFile,
+    /// For the header: through the page cache.
+    buffered: Arc<File>,
     /// Keeps others away as long as it is open.
     _lock: Arc<FileLock>,
 }
@@ -124,60 +181,72 @@ pub struct OpenTarget {
 impl OpenTarget {
     /// For reading and writing, past the page cache if asked for and possible; together with the
     /// other hosts of the run, if there are some.
-    pub fn open(path: &Path, asked: bool, is_shared: bool) -> Result<Self> {
-        let kind = kind(path)?;
-        let open =
-            |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-        let direct_file = asked.then(|| open(libc::O_DIRECT).and_then(proved));
+    pub fn open(there: &TargetFile, asked: bool, is_shared: bool) -> Result<Self> {
+        let path = &there.path;
+        let direct_file = asked.then(|| there.reopen(libc::O_DIRECT).and_then(proved));
         let (file, reason) = match direct_file {
             Some(Ok(file)) => (file, None),
             refused => {
-                let file = open(0).on(path)?;
+                let file = there.reopen(0).on(path)?;
                 let reason = refused.and_then(Result::err);
                 (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
             }
         };
+        let file = Arc::new(there.check_same(file)?);
         let bytes = length(&file).on(path)?;
-        let lock = lock(path, kind, is_shared)?;
+        let buffered =
+            Arc::new(there.check_same(there.reopen(claim(there.kind, is_shared)).on(path)?)?);
+        let lock = Arc::new(lock(path, &buffered, is_shared)?);
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
-        let file = Arc::new(file);
-        Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _lock: Arc::new(lock) })
+        let (path, kind, there) = (path.clone(), there.kind, there.clone());
+        Ok(Self { path, file, kind, bytes, direct, there, buffered, _lock: lock })
+    }
+
+    /// Writes both copies of the header, one after the other, each durable before the next.
+    pub fn write_header(&self, header: &TargetHeader) -> Result<()> {
+        let bytes = header.encode().ok_or_else(|| {
+            EngineError::Setting(format!(
+                "{}: {} schemas do not fit into its header; load fewer",
+                self.path.display(),
+                header.schemas.len()
+            ))
+        })?;
+        self.there.check_path()?;
+        self.overwrite(COPY_OFFSET, &bytes)?;
+        self.overwrite(0, &bytes)
+    }
+
+    /// Writes some bytes through the page cache and makes them durable.
+    pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.buffered.write_all_at(bytes, offset);
+        written.and_then(|()| self.buffered.sync_all()).on(&self.path)
     }
 }
 
 impl DataUse for OpenTarget {
     /// A block device keeps its data, whatever its node is called.
     fn vanished(&self) -> Result<Option<String>> {
-        if self.kind == TargetKind::BlockDevice {
-            return Ok(None);
+        match self.kind {
+            TargetKind::BlockDevice => Ok(None),
+            TargetKind::File => Ok(self.there.id.vanished(&self.path)),
         }
-        let open = self.file.metadata().on(&self.path)?;
-        Ok(FileId::from(&open).vanished(&self.path))
     }
 }
 
-/// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file. Of
-/// a run of several hosts only petals that do not share it are kept away.
-fn lock(path: &Path, kind: TargetKind, is_shared: bool) -> Result<FileLock> {
-    let mut how = OpenOptions::new();
-    how.read(true).write(true);
-    if kind == TargetKind::BlockDevice && !is_shared {
-        // Without O_CREAT this is the kernel's own claim of a block device (open(2)).
-        how.custom_flags(libc::O_EXCL);
-    }
-    let file = how.open(path).on(path)?;
-    let lock = if is_shared { FileLock::shared_on(file) } else { FileLock::on(file) };
-    lock.ok_or_else(|| {
-        EngineError::Environment(format!(
-            "{}: another petal uses it; wait until it is done",
-            path.display()
-        ))
+/// Without O_CREAT this is the kernel's own claim of a block device (open(2)): it keeps mounts,
+/// volumes and RAIDs away.
+fn claim(kind: TargetKind, is_shared: bool) -> i32 {
+    if kind == TargetKind::BlockDevice && !is_shared { libc::O_EXCL } else { 0 }
+}
+
+/// Keeps other petals from a target. Of a run of several hosts only petals that do not share it are
+/// kept away.
+fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
+    let take = if is_shared { FileLock::shared_on } else { FileLock::on };
+    take(Arc::clone(file)).map_err(|refused| {
+        let held = "another petal uses it; wait until it is done";
+        EngineError::Environment(format!("{}: {}", path.display(), refused.words(held)))
     })
-}
-
-/// Bytes of the file or block device at a path.
-pub fn length_at(path: &Path) -> Result<u64> {
-    File::open(path).and_then(|file| length(&file)).on(path)
 }
 
 /// Bytes of a file or block device.

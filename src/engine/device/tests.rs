@@ -19,6 +19,10 @@ const ROWS: u64 = 1500;
 const BLOCK: u64 = 4096;
 const SCAN_ROWS: u64 = 20;
 
+fn header(path: &Path) -> TargetHeader {
+    TargetFile::find(path).unwrap().unwrap().content().unwrap().petals().unwrap()
+}
+
 /// A folder on a real file system, as direct I/O needs.
 struct Place(TempDir);
 
@@ -62,10 +66,7 @@ impl Place {
     }
 
     fn address(&self, key: u64) -> u64 {
-        let Some(TargetContent::Petal(header)) = target::find(&self.path()).unwrap() else {
-            panic!()
-        };
-        TargetData::new(header, false).areas[0].identity(key).address
+        TargetData::new(header(&self.path()), false).areas[0].identity(key).address
     }
 
     fn overwrite(&self, key: u64, bytes: &[u8]) {
@@ -418,7 +419,7 @@ fn scans_read_the_scan_blocks_and_find_wrong_ones() {
     let mut session = engine.connect(seat()).unwrap();
     let scan = operation(Kind::Scan, 0, 0);
     assert_eq!(execute(session.as_mut(), &[scan, scan]).unwrap(), [0u32; 0]);
-    let Some(TargetContent::Petal(header)) = target::find(&place.path()).unwrap() else { panic!() };
+    let header = header(&place.path());
     let file = OpenOptions::new().write(true).open(place.path()).unwrap();
     file.write_all_at(&[9; 16], header.schemas[0].scan_offset + 7 * BLOCK).unwrap();
     assert_eq!(execute(session.as_mut(), &[scan]).unwrap(), [0]);
@@ -503,10 +504,168 @@ fn a_file_that_was_cut_off_or_damaged_is_refused() {
     assert!(refused.contains("cut off"), "{refused}");
     file.write_all_at(b"?", 30).unwrap();
     file.write_all_at(b"?", layout::COPY_OFFSET + 30).unwrap();
-    let refused = engine.loaded().unwrap_err().to_string();
-    assert!(refused.contains("damaged") && refused.contains("--replace"), "{refused}");
-    engine.load(&LoadPlan { replace: true, ..plan() }, &Silent, &unlimited()).unwrap();
+    let replace = LoadPlan { replace: true, ..plan() };
+    for refused in [engine.loaded().err(), engine.load(&replace, &Silent, &unlimited()).err()] {
+        let refused = refused.unwrap().to_string();
+        assert!(refused.contains("damaged") && refused.contains("--destroy-data"), "{refused}");
+    }
+    drop(engine);
+    let engine = place.engine(|settings| settings.destroy_data = Some(place.path()));
+    engine.load(&replace, &Silent, &unlimited()).unwrap();
     assert_eq!(read_all(engine.connect(seat()).unwrap().as_mut()).unwrap(), BTreeSet::new());
+}
+
+/// A cut of the power before anything was written in the background: what was synced is the log.
+#[test]
+fn an_update_that_was_acknowledged_is_in_its_blocks_or_in_the_log() {
+    let place = Place::loaded();
+    let engine =
+        place.engine(|settings| drop(settings.db.options.insert("dirty".into(), "64M".into())));
+    let updates = |round: u64| -> Vec<Operation> {
+        let stamped =
+            |key| Operation { stamp: round * 10_000 + key, ..operation(Kind::Update, key, 1) };
+        (1..=1000).map(stamped).collect()
+    };
+    let mut session = engine.connect(seat()).unwrap();
+    let (canceller, data) = (session.canceller(), engine.shared.data().unwrap());
+    // In the place of the writer: a disk that has not written yet.
+    *engine.shared.dirty.writer() = Some(std::thread::spawn(|| ()));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let mut done = Outcomes::default();
+    let batch = updates(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                if data.log.wants_checkpoint() {
+                    canceller.cancel();
+                }
+                std::thread::yield_now();
+            }
+        });
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let acknowledged: Vec<crate::engine::LoggedUpdate> = (done.ended.iter())
+        .filter(|outcome| outcome.error.is_none())
+        .map(|outcome| batch[outcome.operation as usize].stamp)
+        .map(|stamp| crate::engine::LoggedUpdate { stamp, rows: 1 })
+        .collect();
+    let logged = engine.row_reader(1).unwrap().logged(&acknowledged).unwrap().unwrap();
+    let lost = acknowledged.iter().filter(|update| !logged.contains(&update.stamp)).count();
+    assert_eq!((lost, acknowledged.len()), (0, (1 << 20) / 4096));
+    // With a disk that writes, the log goes round and round.
+    engine.quiesce().unwrap();
+    execute(session.as_mut(), &updates(2)).unwrap();
+    execute(session.as_mut(), &updates(3)).unwrap();
+    engine.quiesce().unwrap();
+    let mut rows = Vec::new();
+    engine.row_reader(1).unwrap().read(1, 1000, &mut rows).unwrap();
+    for row in rows {
+        assert_eq!(row.stamps.unwrap().row, 30_000 + row.key);
+    }
+}
+
+#[test]
+fn a_record_that_is_longer_than_the_log_is_refused() {
+    let place = Place::loaded();
+    let engine = place.engine(|settings| settings.update_work_unit = 6000);
+    let refused = engine.connect(seat()).err().unwrap().to_string();
+    assert!(refused.contains("UPDATE_WORK_UNIT=6000") && refused.contains("?log="), "{refused}");
+}
+
+#[test]
+fn drop_removes_nothing_by_its_mark_alone() {
+    let place = Place::loaded();
+    let whole = fs::read(place.path()).unwrap();
+    let mut torn = whole.clone();
+    torn[30] ^= 1;
+    torn[layout::COPY_OFFSET as usize + 30] ^= 1;
+    let mark = [&layout::MARK[..], b" is somebody's own heading"].concat();
+    for content in [&torn[..], &mark, &whole[..whole.len() - 1]] {
+        fs::write(place.path(), content).unwrap();
+        for destroyed in [None, Some(place.path())] {
+            let engine = place.engine(|settings| settings.destroy_data = destroyed.clone());
+            let refused = engine.drop_data().unwrap_err().to_string();
+            assert!(refused.contains("petal.dat: it"), "{refused}");
+            assert!(fs::read(place.path()).unwrap() == content, "{refused}");
+        }
+    }
+    fs::write(place.path(), whole).unwrap();
+    assert_eq!(place.engine(|_| {}).drop_data().unwrap().len(), 1);
+}
+
+/// Puts another file where the target is, as a phase of the work begins.
+struct Swap {
+    place: PathBuf,
+    phase: &'static str,
+    by_link: bool,
+}
+
+impl Swap {
+    fn victim(&self) -> PathBuf {
+        if self.by_link { self.place.with_extension("other") } else { self.place.clone() }
+    }
+
+    fn kept(&self) {
+        assert_eq!(fs::read(self.victim()).unwrap(), b"somebody's", "{}", self.phase);
+    }
+}
+
+impl Progress for Swap {
+    fn phase(&self, what: &str, _: u64, _: ProgressUnit) {
+        if what == self.phase {
+            fs::rename(&self.place, self.place.with_extension("moved")).unwrap();
+            fs::write(self.victim(), "somebody's").unwrap();
+            if self.by_link {
+                std::os::unix::fs::symlink(self.victim(), &self.place).unwrap();
+            }
+        }
+    }
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+#[test]
+fn a_file_that_takes_the_targets_place_is_neither_written_nor_removed() {
+    for by_link in [false, true] {
+        for phase in ["loading", "proving"] {
+            let place = Place::new();
+            let swap = Swap { place: place.path(), phase, by_link };
+            let refused = place.engine(|_| {}).load(&plan(), &swap, &unlimited()).unwrap_err();
+            assert!(refused.to_string().contains("no longer leads"), "{refused}");
+            swap.kept();
+        }
+        let place = Place::loaded();
+        let engine = place.engine(|_| {});
+        assert_eq!(engine.loaded().unwrap().len(), 1);
+        let swap = Swap { place: place.path(), phase: "", by_link };
+        swap.phase("", 0, ProgressUnit::Bytes);
+        assert!(engine.drop_data().unwrap_err().to_string().contains("no longer leads"));
+        swap.kept();
+    }
+}
+
+#[test]
+fn a_calibration_neither_writes_nor_removes_what_takes_its_files_place() {
+    use super::calibration_target::WantedStretch;
+    for by_link in [false, true] {
+        for keep in [false, true] {
+            let place = Place::new();
+            let wanted = WantedStretch { bytes: Some(16 << 20), storage_cache: None, keep };
+            let swap = Swap { place: place.path(), phase: "filling", by_link };
+            let refused = place.engine(|_| {}).calibration_target(&wanted, &swap, &unlimited());
+            assert!(refused.err().unwrap().to_string().contains("no longer leads"));
+            swap.kept();
+        }
+        // The file is replaced after it was filled: its end removes it and nothing else.
+        let place = Place::new();
+        let wanted = WantedStretch { bytes: Some(16 << 20), storage_cache: None, keep: false };
+        let made = place.engine(|_| {}).calibration_target(&wanted, &Silent, &unlimited()).unwrap();
+        let swap = Swap { place: place.path(), phase: "", by_link };
+        swap.phase("", 0, ProgressUnit::Bytes);
+        drop(made);
+        swap.kept();
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::block::{self, Identity};
 use super::context::SessionContext;
 use super::dirty::NoRoom;
 use super::flow::{Flow, Pending, SlotUse, Update, UpdateStage};
-use super::log;
+use super::log::{self, LogRoom};
 use super::request::IoRequest;
 use super::statistics::Event;
 use crate::engine::{CUT, SessionError, Stop};
@@ -73,7 +73,7 @@ pub fn begin(
         stage: UpdateStage::Reading,
         log_bytes_left: log_bytes,
         log_bytes,
-        log_place: None,
+        log_room: None,
     };
     Ok(BeginOutcome::Update(update))
 }
@@ -107,24 +107,15 @@ pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<()
             SlotUse::Sync { begin: Instant::now() },
         );
     }
-    let bytes = update.log_bytes_left.min(context.data.log.piece_bytes_max());
-    let place = match context.data.log.place(bytes) {
-        Some(place) => place,
-        None if !is_alone => return Ok(()), // Later, when something of its own has ended.
-        None => {
-            let begin = Instant::now();
-            let log = &context.data.log;
-            let place = log.wait_for_place(bytes, &|| context.is_cut(stop));
-            context.record(Event::LogWait, begin, Instant::now(), 0);
-            let Some(place) = place else {
-                head.error = Some(CUT);
-                return Ok(());
-            };
-            place
+    let Some(room) = log_room(context, update, is_alone, stop)? else {
+        if is_alone {
+            head.error = Some(CUT);
         }
+        return Ok(()); // Later, when something of its own has ended.
     };
+    let bytes = update.log_bytes_left.min(context.data.log.piece_bytes_max());
+    let place = room.offset + update.log_bytes - update.log_bytes_left;
     update.log_bytes_left -= bytes;
-    update.log_place = Some(place);
     update.stage = UpdateStage::Logging;
     let piece = &mut flow.queue.slot(slot)[..bytes as usize];
     log::fill(piece, place, stamp, context.data.areas[area].filler);
@@ -132,18 +123,35 @@ pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<()
     flow.submit(context, slot, call, SlotUse::Log { begin: Instant::now(), bytes })
 }
 
-/// A piece of the log was written.
-pub fn logged(context: &SessionContext, flow: &mut Flow) {
-    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
-        update.stage = UpdateStage::Logged;
-        leave_log(context, update);
+/// The room of an UPDATE's record, for which it waits if nothing else of its session is in flight.
+fn log_room(
+    context: &SessionContext,
+    update: &mut Update,
+    may_wait: bool,
+    stop: &Stop,
+) -> Result<Option<LogRoom>, SessionError> {
+    let (log, dirty) = (&context.data.log, &context.shared.dirty);
+    let mut room = update.log_room.or_else(|| log.room(update.log_bytes));
+    if room.is_none() {
+        dirty.wake();
     }
+    if room.is_none() && may_wait {
+        let begin = Instant::now();
+        let is_over = || context.is_cut(stop) || dirty.failed().is_some();
+        room = log.wait_for_room(update.log_bytes, &is_over);
+        context.record(Event::LogWait, begin, Instant::now(), 0);
+        if let (None, Some(why)) = (room, dirty.failed()) {
+            return Err(writer_failed(why));
+        }
+    }
+    update.log_room = room;
+    Ok(room)
 }
 
-/// Others may write where its piece was.
-fn leave_log(context: &SessionContext, update: &mut Update) {
-    if let Some(place) = update.log_place.take() {
-        context.data.log.ended(place);
+/// A piece of the log was written.
+pub fn logged(flow: &mut Flow) {
+    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
+        update.stage = UpdateStage::Logged;
     }
 }
 
@@ -174,15 +182,20 @@ pub fn end(
     context: &mut SessionContext,
     operation: &Operation,
     area: usize,
-    mut update: Update,
+    update: Update,
     is_done: bool,
 ) {
-    leave_log(context, &mut update);
+    let position = update.log_room.map(|room| room.position);
     if is_done {
-        context.shared.dirty.put(update.staged.into_iter(), update.log_bytes);
+        let log = position.map(|position| (position, update.log_bytes));
+        context.shared.dirty.put(update.staged.into_iter(), log.unwrap_or_default());
         context.commits += 1;
     } else {
         context.shared.dirty.give_back(u64::from(operation.rows));
+    }
+    // Only now: until here its record is held by itself, from here on by its blocks.
+    if let Some(position) = position {
+        context.data.log.over(position);
     }
     context.data.areas[area].held.give_back(operation.first, operation.last());
 }

@@ -30,6 +30,18 @@ struct SharedFile {
     unused: Vec<File>,
 }
 
+impl SharedFile {
+    /// Refuses a descriptor of another file, which took the place of this one at that moment. It stays
+    /// open: the file may be SQLite's.
+    fn same(&mut self, id: FileId, opened: File) -> io::Result<File> {
+        if FileId::from(&opened.metadata()?) == id {
+            return Ok(opened);
+        }
+        self.unused.push(opened);
+        Err(io::Error::other("another file took its place while petal opened it"))
+    }
+}
+
 static FILES: LazyLock<Mutex<HashMap<FileId, SharedFile>>> = LazyLock::new(Mutex::default);
 
 /// A connection opened the file.
@@ -61,9 +73,8 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     if let Some(file) = &entry.buffered {
         return Ok(Arc::clone(file));
     }
-    let file = Arc::new(File::open(path)?);
-    entry.buffered = Some(Arc::clone(&file));
-    Ok(file)
+    let file = entry.same(id, File::open(path)?)?;
+    Ok(Arc::clone(entry.buffered.insert(Arc::new(file))))
 }
 
 /// The file's O_DIRECT descriptor, or why it has none. An error is tried again next time.
@@ -74,7 +85,7 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     if let Some(known) = &entry.direct {
         return Ok(known.clone());
     }
-    let found = DirectFile::open(path, &mut entry.unused)?;
+    let found = DirectFile::open(path, id, entry)?;
     entry.direct = Some(found.clone());
     Ok(found)
 }
@@ -95,22 +106,26 @@ pub struct DirectFile {
 
 impl DirectFile {
     /// The file, or why there is no direct I/O. A useless descriptor goes to `unused`.
-    fn open(path: &Path, unused: &mut Vec<File>) -> io::Result<Result<Arc<Self>, String>> {
+    fn open(
+        path: &Path,
+        id: FileId,
+        entry: &mut SharedFile,
+    ) -> io::Result<Result<Arc<Self>, String>> {
         let file = match open_direct(path) {
-            Ok(file) => file,
+            Ok(file) => entry.same(id, file)?,
             Err(error) if is_unsupported(&error) => {
                 return Ok(Err(format!("O_DIRECT is refused at open: {error}")));
             }
             Err(error) => return Err(error),
         };
         let Some(offset_alignment) = offset_alignment(&file) else {
-            unused.push(file);
+            entry.unused.push(file);
             return Ok(Err("the file system has no direct I/O for this file".into()));
         };
         let direct = Self { file, offset_alignment };
         let mut probe = vec![0; PROBE_BYTES.max(offset_alignment)];
         let Err(error) = direct.read(&mut probe, 0) else { return Ok(Ok(Arc::new(direct))) };
-        unused.push(direct.file);
+        entry.unused.push(direct.file);
         if !is_unsupported(&error) {
             return Err(error);
         }

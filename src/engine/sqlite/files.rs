@@ -10,6 +10,7 @@ use rustix::fs::Advice;
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
 use crate::engine::file_lock::FileLock;
+use crate::engine::in_use::unlink_same;
 use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{EngineError, Result};
@@ -31,7 +32,14 @@ pub struct DatabaseFile {
 
 const LOADING: &str = ".loading";
 /// Files that SQLite puts beside a database file.
-const SIDES: [&str; 3] = ["-wal", "-shm", "-journal"];
+const SIDES: [&str; 3] = [WAL, SHM, JOURNAL];
+const WAL: &str = "-wal";
+const SHM: &str = "-shm";
+const JOURNAL: &str = "-journal";
+const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+/// The index of a WAL grows by as much.
+const SHM_BYTES: u64 = 32 << 10;
 
 impl TargetFolder {
     pub fn new(path: &str) -> Self {
@@ -87,11 +95,9 @@ impl TargetFolder {
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
     pub fn lock(&self) -> Result<FileLock> {
         let folder = File::open(&self.path).on(&self.path)?;
-        FileLock::on(folder).ok_or_else(|| {
-            EngineError::Environment(format!(
-                "{}: another petal is loading or dropping data there; wait until it is done",
-                self.path.display()
-            ))
+        FileLock::on(folder).map_err(|refused| {
+            let held = "another petal is loading or dropping data there; wait until it is done";
+            EngineError::Environment(format!("{}: {}", self.path.display(), refused.words(held)))
         })
     }
 
@@ -195,46 +201,92 @@ pub fn leave_page_cache(path: &Path) {
 /// Locks a data file, whatever its path, through the descriptor that is kept (see [`direct`]).
 pub fn lock_file(path: &Path) -> Result<Option<FileLock>> {
     let file = direct::buffered(path).on(path)?;
-    if !has_locks_apart(&file) {
+    if !has_locks_apart(&file).on(path)? {
         return Ok(None);
     }
-    FileLock::on(file).map(Some).ok_or_else(|| {
-        EngineError::Environment(format!(
-            "{}: another petal run uses this file, by this path or by another link to it; wait until \
-             it is done, or stop it",
-            path.display()
-        ))
+    FileLock::on(file).map(Some).map_err(|refused| {
+        let held = "another petal run uses this file, by this path or by another link to it; wait \
+                    until it is done, or stop it";
+        EngineError::Environment(format!("{}: {}", path.display(), refused.words(held)))
     })
 }
 
 /// Network file systems make this lock one of all bytes, which is in the way of SQLite's own.
-fn has_locks_apart(file: &File) -> bool {
+fn has_locks_apart(file: &File) -> io::Result<bool> {
     const NFS: u32 = 0x6969;
     const CIFS: u32 = 0xff53_4d42;
     const SMB2: u32 = 0xfe53_4d42;
-    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type as u32);
-    kind.is_ok_and(|kind| ![NFS, CIFS, SMB2].contains(&kind))
+    let kind = rustix::fs::fstatfs(file)?.f_type as u32;
+    Ok(![NFS, CIFS, SMB2].contains(&kind))
 }
 
-/// Removes a database file and what SQLite put beside it.
-pub fn remove(path: &Path) -> Result<()> {
-    let id = FileId::of(path).ok();
+/// Removes a database file and what SQLite put next to it. One that has taken its place stays.
+pub fn remove(path: &Path, file: FileId) -> Result<()> {
+    if let Some(reason) = file.vanished(path) {
+        return Err(unusable(path, &io::Error::other(reason)));
+    }
     remove_sides(path)?;
-    remove_file(path)?;
-    id.into_iter().for_each(direct::forget);
+    unlink_same(path, file).on(path)?;
+    direct::forget(file);
     Ok(())
 }
 
+/// Removes what SQLite put next to a file. Files of these names that are not SQLite's stay.
 pub fn remove_sides(path: &Path) -> Result<()> {
-    SIDES.into_iter().try_for_each(|side| remove_file(&beside(path, side)))
+    for side in SIDES {
+        let path = beside(path, side);
+        if let Some(file) = own_side(&path, side)? {
+            unlink_same(&path, file).on(&path)?;
+        }
+    }
+    Ok(())
 }
 
-/// Removes a file, if it is there.
-fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
-        _ => Ok(()),
+/// A file next to a database that has a name of SQLite's and is none of SQLite's.
+pub fn foreign_side(path: &Path) -> Result<Option<PathBuf>> {
+    for side in SIDES {
+        let path = beside(path, side);
+        if path.symlink_metadata().is_ok() && own_side(&path, side)?.is_none() {
+            return Ok(Some(path));
+        }
     }
+    Ok(None)
+}
+
+/// The file of this name if it is SQLite's: it is empty, or begins as SQLite's files do
+/// (<https://sqlite.org/fileformat2.html>, sections 3 and 4, and walformat.html).
+fn own_side(path: &Path, side: &str) -> Result<Option<FileId>> {
+    let about = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        about => about.on(path)?,
+    };
+    if !about.is_file() {
+        return Ok(None);
+    }
+    // The lock bytes of SQLite's -shm are those of this process: no descriptor of it is opened here.
+    let own = Some(FileId::from(&about));
+    if about.len() == 0 || (side == SHM && about.len().is_multiple_of(SHM_BYTES)) {
+        return Ok(own);
+    }
+    let mut begin = [0; 8];
+    let read = File::open(path).and_then(|file| file.read_at(&mut begin, 0)).on(path)?;
+    let is_own = match side {
+        WAL => WAL_MAGIC.iter().any(|magic| begin.starts_with(magic)),
+        JOURNAL => begin == JOURNAL_MAGIC || begin == [0; 8],
+        _ => false,
+    };
+    Ok(own.filter(|_| is_own && read == begin.len()))
+}
+
+/// Refuses a link: petal makes none, and what it leads to is not in this folder.
+pub fn refuse_link(path: &Path) -> Result<()> {
+    let Ok(leads_to) = fs::read_link(path) else { return Ok(()) };
+    Err(EngineError::Data(format!(
+        "{}: it is a link to {}, which petal did not make; name the folder of that file (--db \
+         sqlite:DIR), or remove the link yourself",
+        path.display(),
+        leads_to.display()
+    )))
 }
 
 /// The path with something after its name.
@@ -249,9 +301,10 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 pub fn remove_leftovers(folder: &TargetFolder) -> Result<Vec<PathBuf>> {
     let mut foreign = Vec::new();
     for file in folder.named()?.into_iter().filter(|file| file.loading) {
-        match header(&file.path)? {
-            FileHeader::Empty | FileHeader::Petal { .. } => remove(&file.path)?,
-            FileHeader::Foreign => foreign.push(file.path),
+        if file.path.is_symlink() || header(&file.path)? == FileHeader::Foreign {
+            foreign.push(file.path);
+        } else {
+            remove(&file.path, FileId::of(&file.path).on(&file.path)?)?;
         }
     }
     Ok(foreign)

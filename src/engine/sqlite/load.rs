@@ -1,14 +1,16 @@
 //! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
 //! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::checkpoint::checkpoint;
 use super::connection::{Access, AtFile, open};
-use super::direct;
+use super::direct::{self, FileId};
 use super::files::{self, FileHeader, TargetFolder};
 use super::io::IoContext;
 use super::layout;
@@ -41,6 +43,8 @@ pub struct Loader<'a> {
     /// Runs will go past the page cache: loaded pages need not stay in it.
     pub direct: bool,
     pub load: Load<'a>,
+    /// The files that are being loaded.
+    pub made: Mutex<BTreeMap<u32, FileId>>,
 }
 
 impl Loader<'_> {
@@ -73,6 +77,12 @@ impl Loader<'_> {
                 return Err(foreign_file(&loading));
             }
             let path = self.folder.database(schema);
+            for name in [&loading, &path] {
+                if let Some(side) = files::foreign_side(name)? {
+                    return Err(foreign_file(&side));
+                }
+            }
+            files::refuse_link(&path)?;
             if !path.exists() {
                 continue;
             }
@@ -111,6 +121,7 @@ impl Loader<'_> {
         let context = IoContext { gathers: true, ..IoContext::default() };
         let (meta, placement, durable) = context.during(|| {
             let mut connection = open(&path, Access::Create, &context)?;
+            self.made.lock().insert(schema, FileId::of(&path).on(&path)?);
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
                 .at(&path, "setting up the load")?;
@@ -138,7 +149,8 @@ impl Loader<'_> {
     fn give_final_names(&self) -> Result<()> {
         for &schema in &self.load.plan.schemas {
             let (from, to) = (self.folder.loading(schema), self.folder.database(schema));
-            let replaced = direct::FileId::of(&to).ok();
+            self.check_made(schema)?;
+            let replaced = FileId::of(&to).ok();
             if replaced.is_some() {
                 empty_wal(&to)?;
             }
@@ -150,9 +162,21 @@ impl Loader<'_> {
 
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
-        for &schema in &self.load.plan.schemas {
-            let _ = files::remove(&self.folder.loading(schema));
+        for (&schema, &file) in &*self.made.lock() {
+            let _ = files::remove(&self.folder.loading(schema), file);
         }
+    }
+
+    /// Refuses a file that has taken the place of the one that was loaded.
+    fn check_made(&self, schema: u32) -> Result<()> {
+        let path = self.folder.loading(schema);
+        let made = self.made.lock().get(&schema).copied();
+        made.and_then(|made| made.vanished(&path)).map_or(Ok(()), |reason| {
+            Err(EngineError::Environment(format!(
+                "{reason}: it is not the one that petal loaded, so petal leaves it; find out what \
+                 renames files there, then load again"
+            )))
+        })
     }
 }
 

@@ -40,7 +40,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::engine::in_use::DataUse;
+use crate::engine::in_use::{DataUse, FileId};
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::Load;
 use crate::engine::{
@@ -211,7 +211,7 @@ impl Engine for Sqlite {
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         let Shared { folder, direct, .. } = &*self.shared;
         let load = Load { plan, progress, stop };
-        load::Loader { folder, direct: *direct, load }.run()
+        load::Loader { folder, direct: *direct, load, made: Mutex::default() }.run()
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
@@ -299,6 +299,8 @@ impl Engine for Sqlite {
         let _alone = folder.lock()?;
         let mut petals = Vec::new();
         for file in files {
+            files::refuse_link(&file.path)?;
+            let id = FileId::of(&file.path).on(&file.path)?;
             let is_petals = match files::header(&file.path)? {
                 FileHeader::Petal { .. } => true,
                 FileHeader::Empty => file.loading,
@@ -307,12 +309,12 @@ impl Engine for Sqlite {
             if is_petals {
                 // All are free before the first goes.
                 let lock = files::lock_file(&file.path)?;
-                petals.push((file, lock));
+                petals.push((file, id, lock));
             }
         }
         let mut dropped = Vec::new();
-        for (file, _lock) in &petals {
-            files::remove(&file.path)?;
+        for (file, id, _lock) in &petals {
+            files::remove(&file.path, *id)?;
             dropped.push(file.path.display().to_string());
         }
         if !dropped.is_empty() && folder.remove_if_empty() {

@@ -352,6 +352,62 @@ fn foreign_files_stay_as_they_are() {
 }
 
 #[test]
+fn drop_and_load_leave_links_and_files_that_are_named_like_sqlites() {
+    let (folder, elsewhere) = (folder(), folder());
+    let engine = engine(folder.path());
+    engine.load(&plan(1024, 4096), &Silent, &unlimited()).unwrap();
+    // By a link into another folder nothing goes, neither the link nor what it leads to.
+    let other = self::engine(elsewhere.path());
+    let [own, link] = [folder.path(), elsewhere.path()].map(|place| place.join("petal1.db"));
+    std::os::unix::fs::symlink(&own, &link).unwrap();
+    let again = LoadPlan { replace: true, ..plan(1024, 4096) };
+    for refused in [other.drop_data().err(), other.load(&again, &Silent, &unlimited()).err()] {
+        let refused = refused.unwrap().to_string();
+        assert!(refused.contains("it is a link to"), "{refused}");
+        assert!(link.is_symlink() && own.is_file());
+    }
+    // Somebody's notes that have the names of SQLite's own files.
+    let notes = ["petal1.db-wal", "petal1.db-journal", "petal1.db-shm"];
+    for name in notes {
+        let _ = fs::remove_file(folder.path().join(name));
+        fs::write(folder.path().join(name), "somebody's notes").unwrap();
+    }
+    let refused = engine.load(&again, &Silent, &unlimited()).unwrap_err().to_string();
+    assert!(refused.contains("petal1.db-"), "{refused}");
+    assert_eq!(engine.drop_data().unwrap(), [own.display().to_string()]);
+    let mut left = names(folder.path());
+    left.retain(|name| notes.contains(&name.as_str()));
+    assert_eq!(left.len(), 3);
+    for name in notes {
+        assert_eq!(fs::read(folder.path().join(name)).unwrap(), b"somebody's notes");
+    }
+}
+
+/// Puts somebody's file where the load is, as soon as rows are written.
+struct Swap(PathBuf, AtomicBool);
+
+impl Progress for Swap {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {
+        if !self.1.swap(true, Ordering::Relaxed) {
+            fs::rename(&self.0, self.0.with_extension("moved")).unwrap();
+            fs::write(&self.0, "somebody's").unwrap();
+        }
+    }
+    fn note(&self, _: &str) {}
+}
+
+#[test]
+fn a_file_that_takes_a_loads_place_is_neither_renamed_nor_removed() {
+    let folder = folder();
+    let loading = folder.path().join("petal1.db.loading");
+    let swap = Swap(loading.clone(), AtomicBool::new(false));
+    assert!(engine(folder.path()).load(&plan(1024, 4096), &swap, &unlimited()).is_err());
+    assert_eq!(fs::read(&loading).unwrap(), b"somebody's");
+    assert!(!folder.path().join("petal1.db").exists());
+}
+
+#[test]
 fn a_database_of_somebody_elses_is_not_taken_for_petals() {
     let folder = folder();
     let path = folder.path().join("petal1.db");

@@ -121,6 +121,21 @@ struct Gathered {
     bytes: Vec<u8>,
     /// The end of what is on its way to the disk.
     writeback_end: u64,
+    /// Pages could not be handed on. They stay, and the file fails from then on: a later flush that
+    /// succeeded would leave a hole.
+    failed: Option<CallFailed>,
+}
+
+/// SQLite's code of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CallFailed(c_int);
+
+fn done(code: c_int) -> Result<(), CallFailed> {
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(CallFailed(code)) }
+}
+
+fn code_of(done: Result<(), CallFailed>) -> c_int {
+    done.map_or_else(|failed| failed.0, |()| ffi::SQLITE_OK)
 }
 
 /// SQLite's unix VFS takes less than 128 KiB in one call.
@@ -130,7 +145,8 @@ const WRITEBACK_BYTES: u64 = 8 << 20;
 
 impl Gathered {
     fn new(file: Arc<File>) -> Self {
-        Self { file, offset: 0, bytes: Vec::with_capacity(GATHERED_BYTES), writeback_end: 0 }
+        let bytes = Vec::with_capacity(GATHERED_BYTES);
+        Self { file, offset: 0, bytes, writeback_end: 0, failed: None }
     }
 
     fn end(&self) -> u64 {
@@ -149,7 +165,7 @@ impl Gathered {
         self.bytes.extend_from_slice(page);
     }
 
-    /// The pages are with the system, or lost with an error: lets the disk begin with what it has not.
+    /// The pages are with the system: lets the disk begin with what it has not.
     fn flushed(&mut self) {
         let end = self.end();
         self.bytes.clear();
@@ -309,9 +325,9 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once, and uses it no more; `state` came from Box::into_raw.
     unsafe {
         let flushed = flush(file);
-        let code = call_real!(file, xClose() else ffi::SQLITE_OK);
+        let closed = done(call_real!(file, xClose() else ffi::SQLITE_OK));
         drop(Box::from_raw((*file.cast::<ShimFile>()).state));
-        if flushed == ffi::SQLITE_OK { code } else { flushed }
+        code_of(flushed.and(closed))
     }
 }
 
@@ -319,13 +335,12 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 ///
 /// # Safety
 /// `file` was opened by [`open`] and is not closed.
-unsafe fn flush(file: *mut ffi::sqlite3_file) -> c_int {
+unsafe fn flush(file: *mut ffi::sqlite3_file) -> Result<(), CallFailed> {
     // SAFETY: the caller's promise.
     unsafe {
         let state = state(file);
         let gathered = state.gathered.as_ref();
-        gathered
-            .map_or(ffi::SQLITE_OK, |gathered| write_gathered(state, file, &mut gathered.lock()))
+        gathered.map_or(Ok(()), |gathered| write_gathered(state, file, &mut gathered.lock()))
     }
 }
 
@@ -335,14 +350,20 @@ unsafe fn write_gathered(
     state: &FileState,
     file: *mut ffi::sqlite3_file,
     gathered: &mut Gathered,
-) -> c_int {
+) -> Result<(), CallFailed> {
+    if let Some(failed) = gathered.failed {
+        return Err(failed);
+    }
     if gathered.bytes.is_empty() {
-        return ffi::SQLITE_OK;
+        return Ok(());
     }
     // SAFETY: the caller's promise.
-    let code = unsafe { write_below(state, file, &gathered.bytes, gathered.offset) };
-    gathered.flushed();
-    code
+    let written = unsafe { write_below(state, file, &gathered.bytes, gathered.offset) };
+    match written {
+        Ok(()) => gathered.flushed(),
+        Err(failed) => gathered.failed = Some(failed),
+    }
+    written
 }
 
 unsafe extern "C" fn read(
@@ -353,7 +374,7 @@ unsafe extern "C" fn read(
 ) -> c_int {
     // SAFETY: `file` is open, `buffer` has room for `bytes` bytes and is SQLite's to write to.
     unsafe {
-        if flush(file) != ffi::SQLITE_OK {
+        if flush(file).is_err() {
             return ffi::SQLITE_IOERR_READ;
         }
         let state = state(file);
@@ -403,8 +424,8 @@ unsafe extern "C" fn write(
         let state = state(file);
         let begin = Instant::now();
         let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
-        let code = write_now(state, file, page, offset.cast_unsigned());
-        if code == ffi::SQLITE_OK {
+        let written = write_now(state, file, page, offset.cast_unsigned());
+        if written.is_ok() {
             state.record(FileCall::Write, begin, bytes as u64);
             if state.kind == FileKind::Wal
                 && let Some(recorder) = &state.recorder
@@ -412,7 +433,7 @@ unsafe extern "C" fn write(
                 recorder.wal_written(offset as u64 + bytes as u64);
             }
         }
-        code
+        code_of(written)
     }
 }
 
@@ -426,30 +447,25 @@ unsafe fn write_now(
     file: *mut ffi::sqlite3_file,
     page: &[u8],
     offset: u64,
-) -> c_int {
+) -> Result<(), CallFailed> {
     if let Some(gathered) = &state.gathered {
         let mut gathered = gathered.lock();
-        if !gathered.takes(offset, page.len()) {
+        if gathered.failed.is_some() || !gathered.takes(offset, page.len()) {
             // SAFETY: the caller's promise.
-            let code = unsafe { write_gathered(state, file, &mut gathered) };
-            if code != ffi::SQLITE_OK {
-                return code;
-            }
+            unsafe { write_gathered(state, file, &mut gathered) }?;
         }
         gathered.add(page, offset);
-        return ffi::SQLITE_OK;
+        return Ok(());
     }
     if let Some(direct) = &state.direct
         && direct.takes(offset, page.len())
     {
-        let Err(error) = direct.write(page, offset) else {
-            return ffi::SQLITE_OK;
-        };
+        let Err(error) = direct.write(page, offset) else { return Ok(()) };
         state.failed(&format!("writing at byte {offset} of"), &error);
-        return match error.kind() {
+        return Err(CallFailed(match error.kind() {
             std::io::ErrorKind::StorageFull => ffi::SQLITE_FULL,
             _ => ffi::SQLITE_IOERR_WRITE,
-        };
+        }));
     }
     // SAFETY: the caller's promise.
     unsafe { write_below(state, file, page, offset) }
@@ -464,7 +480,7 @@ unsafe fn write_below(
     file: *mut ffi::sqlite3_file,
     page: &[u8],
     offset: u64,
-) -> c_int {
+) -> Result<(), CallFailed> {
     let (bytes, from) = (page.len() as c_int, offset.cast_signed());
     // SAFETY: the caller's promise; the page lives until the call has returned.
     let code = unsafe {
@@ -473,15 +489,14 @@ unsafe fn write_below(
     if code != ffi::SQLITE_OK {
         state.failed_below(&format!("writing at byte {offset} of"));
     }
-    code
+    done(code)
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: `file` is open.
     unsafe {
-        let flushed = flush(file);
-        if flushed != ffi::SQLITE_OK {
-            return flushed;
+        if let Err(failed) = flush(file) {
+            return failed.0;
         }
         let begin = Instant::now();
         let code = call_real!(file, xSync(flags) else ffi::SQLITE_IOERR_FSYNC);
@@ -501,15 +516,30 @@ fn last_errno() -> Option<c_int> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Methods that only hand the call on.
+/// Methods that answer with a number, which no code of an error can stand for: they neither flush
+/// nor fail.
+macro_rules! answered {
+    ($($name:ident $method:ident else $none:expr;)+) => {$(
+        unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file) -> c_int {
+            // SAFETY: `file` is open, so the real file has methods.
+            unsafe { call_real!(file, $method() else $none) }
+        }
+    )+};
+}
+
+answered! {
+    sector_size xSectorSize else 4096;
+    device_characteristics xDeviceCharacteristics else 0;
+}
+
+/// Methods that only hand the call on, and answer with a code.
 macro_rules! forwarded {
     ($($name:ident $method:ident ($($argument:ident: $type:ty),*) else $code:expr;)+) => {$(
         unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file $(, $argument: $type)*) -> c_int {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
-                let flushed = flush(file);
-                if flushed != ffi::SQLITE_OK {
-                    return flushed;
+                if let Err(failed) = flush(file) {
+                    return failed.0;
                 }
                 let code = call_real!(file, $method($($argument),*) else $code);
                 // SQLite would take no locks to give for somebody's lock, and wait for ever.
@@ -530,8 +560,6 @@ forwarded! {
     unlock xUnlock(level: c_int) else ffi::SQLITE_IOERR_UNLOCK;
     check_reserved_lock xCheckReservedLock(held: *mut c_int) else ffi::SQLITE_IOERR_LOCK;
     file_control xFileControl(what: c_int, argument: *mut c_void) else ffi::SQLITE_NOTFOUND;
-    sector_size xSectorSize() else 4096;
-    device_characteristics xDeviceCharacteristics() else 0;
     shm_map xShmMap(page: c_int, bytes: c_int, extend: c_int, at: *mut *mut c_void)
         else ffi::SQLITE_IOERR_SHMMAP;
     shm_lock_once xShmLock(first: c_int, count: c_int, flags: c_int) else ffi::SQLITE_IOERR_SHMLOCK;
@@ -596,3 +624,81 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xFetch: None,
     xUnfetch: None,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicI32;
+
+    /// The answer of the file below to each write.
+    static ANSWER: AtomicI32 = AtomicI32::new(ffi::SQLITE_OK);
+
+    unsafe extern "C" fn answer(
+        _: *mut ffi::sqlite3_file,
+        _: *const c_void,
+        _: c_int,
+        _: i64,
+    ) -> c_int {
+        ANSWER.load(Ordering::Relaxed)
+    }
+
+    static BELOW: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+        iVersion: 1,
+        xClose: None,
+        xRead: None,
+        xWrite: Some(answer),
+        xTruncate: None,
+        xSync: None,
+        xFileSize: None,
+        xLock: None,
+        xUnlock: None,
+        xCheckReservedLock: None,
+        xFileControl: None,
+        xSectorSize: None,
+        xDeviceCharacteristics: None,
+        xShmMap: None,
+        xShmLock: None,
+        xShmBarrier: None,
+        xShmUnmap: None,
+        xFetch: None,
+        xUnfetch: None,
+    };
+
+    #[repr(C)]
+    struct Opened {
+        shim: ShimFile,
+        below: ffi::sqlite3_file,
+    }
+
+    #[test]
+    fn pages_that_could_not_be_handed_on_are_neither_forgotten_nor_a_number() {
+        let gathered = Gathered::new(Arc::new(tempfile::tempfile().unwrap()));
+        let state = FileState {
+            kind: FileKind::Main,
+            recorder: None,
+            direct: None,
+            id: None,
+            gathered: Some(Mutex::new(gathered)),
+        };
+        let base = ffi::sqlite3_file { pMethods: &METHODS };
+        let shim = ShimFile { base, state: Box::into_raw(Box::new(state)) };
+        let mut opened = Opened { shim, below: ffi::sqlite3_file { pMethods: &BELOW } };
+        let file = (&raw mut opened).cast::<ffi::sqlite3_file>();
+        let page = [7_u8; 4096];
+        // SAFETY: `opened` is laid out as `open` leaves a file, and lives until after the close.
+        unsafe {
+            ANSWER.store(ffi::SQLITE_FULL, Ordering::Relaxed);
+            assert_eq!(write(file, page.as_ptr().cast(), 4096, 0), ffi::SQLITE_OK, "gathered");
+            assert_eq!((sector_size(file), device_characteristics(file)), (4096, 0));
+            for answer in [ffi::SQLITE_FULL, ffi::SQLITE_OK] {
+                // Once it failed, it does not succeed without the pages.
+                ANSWER.store(answer, Ordering::Relaxed);
+                assert_eq!(sync(file, 0), ffi::SQLITE_FULL);
+                assert_eq!(write(file, page.as_ptr().cast(), 4096, 4096), ffi::SQLITE_FULL);
+                assert_eq!(truncate(file, 0), ffi::SQLITE_FULL);
+                assert_eq!((sector_size(file), device_characteristics(file)), (4096, 0));
+            }
+            assert_eq!(close(file), ffi::SQLITE_FULL);
+        }
+    }
+}

@@ -91,22 +91,21 @@ fn begun(planned: &Planned) -> Sweep {
 fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
     let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    FileLock::on(file).ok_or_else(|| {
-        RunError::Environment(format!(
-            "{}: another petal is at work on this sweep; wait for it, or name another folder \
-             with --out",
-            dir.display()
-        ))
+    FileLock::on(file).map_err(|refused| {
+        let held = "another petal is at work on this sweep; wait for it, or name another folder \
+                    with --out";
+        RunError::Environment(format!("{}: {}", dir.display(), refused.words(held)))
     })
 }
 
 /// A folder with other things in it is nobody's to write into.
 fn refuse_foreign(dir: &Path) -> Result<(), RunError> {
     let Ok(entries) = fs::read_dir(dir) else { return Ok(()) };
-    let ours = [LOCK.to_owned(), format!(".{}.tmp", kept::NAME)];
+    let draft = format!(".{}.", kept::NAME);
+    let is_ours = |name: &str| name == LOCK || (name.starts_with(&draft) && name.ends_with(".tmp"));
     let foreign = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .find(|name| !ours.contains(name));
+        .find(|name| !is_ours(name));
     match foreign {
         None => Ok(()),
         Some(name) => Err(RunError::Setting(format!(

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Roots;
 
+#[derive(Default)]
 pub(super) struct Mounts(Vec<Mount>);
 
 pub(super) struct Mount {
@@ -20,9 +22,14 @@ pub(super) struct Mount {
 }
 
 impl Mounts {
+    /// The mounts that can be seen; none if /proc cannot be read.
     pub fn read(roots: &Roots) -> Self {
-        let text = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
-        Self(text.lines().filter_map(mount).collect())
+        Self::try_read(roots).unwrap_or_default()
+    }
+
+    pub fn try_read(roots: &Roots) -> io::Result<Self> {
+        let text = fs::read_to_string(roots.proc.join("self/mountinfo"))?;
+        Ok(Self(text.lines().filter_map(mount).collect()))
     }
 
     /// The mount that a path lies in: the deepest point above it, the latest where several are
@@ -60,10 +67,10 @@ fn mount(line: &str) -> Option<Mount> {
     let (mount, source) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);
     let (major, minor) = mount.next()?.split_once(':')?;
-    let point = plain(mount.nth(1)?);
+    let point = unescaped(mount.nth(1)?);
     let mount_options = mount.next()?;
     let mut source = source.split(' ');
-    let (kind, from) = (source.next()?.to_owned(), plain(source.next()?));
+    let (kind, from) = (source.next()?.to_owned(), unescaped(source.next()?));
     let mut options: Vec<&str> = mount_options.split(',').collect();
     for option in source.next().unwrap_or_default().split(',') {
         // Whether it may be written is decided by the mount.
@@ -76,7 +83,7 @@ fn mount(line: &str) -> Option<Mount> {
 }
 
 /// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
-fn plain(escaped: &str) -> PathBuf {
+pub fn unescaped(escaped: &str) -> PathBuf {
     let mut parts = escaped.split('\\');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
@@ -136,15 +143,15 @@ mod tests {
 
     #[test]
     fn escaped_names_are_read() {
-        assert_eq!(plain(r"/a\040b\134c"), Path::new(r"/a b\c"));
-        assert_eq!(plain(r"/odd\9zz\04"), Path::new(r"/odd\9zz\04"));
+        assert_eq!(unescaped(r"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(unescaped(r"/odd\9zz\04"), Path::new(r"/odd\9zz\04"));
     }
 
     proptest::proptest! {
         #[test]
         fn no_line_upsets_the_reader(line in "\\PC{0,120}") {
             mount(&line);
-            plain(&line);
+            unescaped(&line);
         }
     }
 }
