@@ -47,7 +47,9 @@ const ENDINGS: [&str; 4] = ["html", "htm", "txt", "lst"];
 pub fn in_folder(folder: &Path) -> Vec<SeenReport> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let files = names.filter(|name| is_report(name)).map(|name| {
+    // A pipe of such a name would hold petal up.
+    let is_file = |name: &String| folder.join(name).is_file();
+    let files = names.filter(|name| is_report(name)).filter(is_file).map(|name| {
         let read = source::read(&folder.join(&name));
         (name, read.map_err(|error| error.to_string()))
     });

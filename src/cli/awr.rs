@@ -84,13 +84,17 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
     let pattern = pattern.transpose().map_err(CommandError::usage)?;
+    let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
     if let Some(file) = matches.get_one::<PathBuf>("html") {
         output::check_ending("--html", file, &["html"])?;
+        output::check("--html", file, &given)?;
     }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
         output::check_ending("--petals", file, &["html", "svg"])?;
+        output::check("--petals", file, &given)?;
     }
-    let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
+    #[cfg(feature = "xlsx")]
+    super::report::check_workbook(matches, &given)?;
     let mut reader =
         ReportFiles { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
     reader.read(&given);

@@ -1,15 +1,14 @@
 //! `petal man`: the manual pages, made from the same commands as `--help`.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
 use clap_mangen::Man;
 
-use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
+use super::{args, output};
+use crate::record::{RecordError, RecordFolder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,10 +32,10 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut petal = super::command();
     if let Some(folder) = matches.get_one::<PathBuf>("out") {
-        let written = write_all(petal, folder);
-        return written.map(|()| Exit::Done).map_err(|error| {
-            CommandError::new(Exit::Environment, format!("{}: {error}", folder.display()))
-        });
+        let mut petal = petal.disable_help_subcommand(true);
+        petal.build();
+        write_all(&output::folder(folder)?, &petal)?;
+        return Ok(Exit::Done);
     }
     petal.build();
     let command = match matches.get_one::<String>("command") {
@@ -46,14 +45,22 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let Some(command) = command else {
         return Err(CommandError::usage("there is no such command; see petal --help"));
     };
-    let mut text = Vec::new();
-    // Writing to memory does not fail.
-    let _ = Man::new(command).render(&mut text);
-    console.result(&String::from_utf8_lossy(&text));
+    console.result(&String::from_utf8_lossy(&page(&Man::new(command))));
     Ok(Exit::Done)
 }
 
-fn write_all(petal: Command, folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(petal, folder)
+fn page(man: &Man) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = man.render(&mut text);
+    text
+}
+
+/// The pages of a command and of all below it.
+fn write_all(folder: &RecordFolder, command: &Command) -> Result<(), RecordError> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_all(folder, below)?;
+    }
+    let man = Man::new(command.clone());
+    folder.write_atomically(&man.get_filename(), &page(&man)).map(|_| ())
 }

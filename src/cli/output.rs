@@ -1,18 +1,55 @@
 //! Files that a command was asked for by name.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
-use crate::record::RecordFolder;
+use crate::engine::in_use::FileId;
+use crate::record::{RecordFolder, own_file};
 
 use super::failure::{CommandError, Exit};
 
-/// Writes a file that `flag` named.
+/// Refuses a file that `flag` named if writing it would take something away: before petal reads or
+/// measures anything. `inputs`: what the command reads.
+pub fn check(flag: &str, file: &Path, inputs: &[&PathBuf]) -> Result<(), CommandError> {
+    if !is_replaced(file) {
+        return Ok(());
+    }
+    let same = |input: &&&PathBuf| {
+        FileId::of(file).is_ok_and(|own| FileId::of(input).is_ok_and(|input| own == input))
+    };
+    if let Some(input) = inputs.iter().find(same) {
+        let what = format!(
+            "{flag} {}: it is an input of this command ({}); name another file",
+            file.display(),
+            input.display()
+        );
+        return Err(CommandError::usage(what));
+    }
+    own_file::check(file).map_err(|error| failed(flag, file, &error))
+}
+
+/// Writes a file that `flag` named, in the place of petal's own alone.
 pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), CommandError> {
-    fs::write(file, bytes).map_err(|error| {
-        let what = format!("{flag} {}: {error}; name a folder that can be written", file.display());
-        CommandError::new(Exit::Environment, what)
-    })
+    let bytes = bytes.as_ref();
+    let written = match is_replaced(file) {
+        true => own_file::write(file, bytes),
+        false => File::options().write(true).open(file).and_then(|mut out| out.write_all(bytes)),
+    };
+    written.map_err(|error| failed(flag, file, &error))
+}
+
+/// False of a pipe or a device, which takes what comes.
+fn is_replaced(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|about| about.is_file() || about.is_dir()) || !file.exists()
+}
+
+fn failed(flag: &str, file: &Path, error: &io::Error) -> CommandError {
+    let next = match error.kind() {
+        ErrorKind::AlreadyExists => "",
+        _ => "; name a file in a folder that can be written",
+    };
+    CommandError::new(Exit::Environment, format!("{flag} {}: {error}{next}", file.display()))
 }
 
 /// The folder that `--out` named, made where it is not there.

@@ -20,7 +20,7 @@ use crate::settings::table::CommandKind;
 use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{signals, source};
+use super::{output, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,6 +62,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         seconds.map(|seconds| Duration::from_secs(seconds.into()))
     };
     let every = given("every").unwrap_or(EVERY_DEFAULT);
+    if let Some(file) = matches.get_one::<PathBuf>("output") {
+        output::check("-o", file, &files)?;
+    }
     let profile = match (files.is_empty(), given("for")) {
         (true, Some(length)) => of_server(matches, every, length, console)?,
         (true, None) => {
@@ -173,19 +176,15 @@ fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart
 /// The file, and what it says in short: on stdout the file alone.
 fn write(
     profile: &Profile,
-    output: Option<&PathBuf>,
+    file: Option<&PathBuf>,
     console: &Console,
 ) -> Result<Exit, CommandError> {
-    let path = output.map_or(Path::new(STDOUT), PathBuf::as_path);
+    let path = file.map_or(Path::new(STDOUT), PathBuf::as_path);
     let text = profile.text(path)?;
-    match output {
+    match file {
         None => console.result(&String::from_utf8_lossy(&text)),
         Some(path) => {
-            fs::write(path, &text).map_err(|error| {
-                let message =
-                    format!("{}: {error}; name a file that can be written", path.display());
-                CommandError::new(Exit::Environment, message)
-            })?;
+            output::write("-o", path, &text)?;
             console.report(|| report::profile::render(profile));
             console.warn(&format!("the profile is in {}", path.display()));
         }

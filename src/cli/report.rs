@@ -56,6 +56,8 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
+    #[cfg(feature = "xlsx")]
+    check_workbook(matches, &folders)?;
     match (folders.as_slice(), matches.get_one::<PathBuf>("os-data")) {
         ([path], os_data) => of_one(path, os_data, matches, console),
         (several, None) => of_several(several, matches, console),
@@ -99,10 +101,12 @@ fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
         RecordError::Io { path, source, .. } => format!("{}: {source}", path.display()),
         other => other.to_string(),
     };
-    console.error(&format!(
-        "the report is printed, and not all of its files are written: {what}; make room there, or \
-         report a copy of the folder where petal may write"
-    ));
+    let next = match &error {
+        RecordError::Kept { .. } => "",
+        _ => "; make room there, or report a copy of the folder where petal may write",
+    };
+    let what = format!("the report is printed, and not all of its files are written: {what}{next}");
+    console.error(&what);
     CommandError::from(error).exit
 }
 
@@ -209,6 +213,17 @@ fn of_runs(
     Ok(())
 }
 
+/// Refuses the workbook that `--xlsx` named before anything is read, if it cannot be written.
+#[cfg(feature = "xlsx")]
+pub(super) fn check_workbook(
+    matches: &ArgMatches,
+    inputs: &[&PathBuf],
+) -> Result<(), CommandError> {
+    let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
+    output::check_ending("--xlsx", file, &["xlsx"])?;
+    output::check("--xlsx", file, inputs)
+}
+
 /// Writes the workbook that `--xlsx` named, if it did.
 #[cfg(feature = "xlsx")]
 pub(super) fn write_workbook(
@@ -217,7 +232,6 @@ pub(super) fn write_workbook(
     make: impl FnOnce() -> Result<Vec<u8>, report::workbook::WorkbookError>,
 ) -> Result<(), CommandError> {
     let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
-    output::check_ending("--xlsx", file, &["xlsx"])?;
     let made = make().map_err(CommandError::failed(format!("--xlsx {}", file.display())))?;
     output::write("--xlsx", file, made)?;
     console.warn(&format!("the workbook is {}", file.display()));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, RecordFolder, Status, format};
+use super::{RecordError, RecordFolder, Status, format, input};
 use crate::stats::histogram::LatencySummary;
 use crate::stats::target::DirectIo;
 
@@ -236,7 +236,7 @@ pub fn keep(
 /// Reads one, by its folder or file.
 pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-    let text = format::contents(&path, format::BYTES_MAX)?;
+    let text = input::contents(&path, input::BYTES_MAX)?;
     format::parse(&path, &text, FORMAT, "a calibration")
 }
 

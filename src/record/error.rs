@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 pub enum RecordError {
     #[error("cannot {action} {}: {source}; {}", path.display(), hint(source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("{} is kept: {why}", path.display())]
+    Kept { path: PathBuf, why: String },
     #[error("{} is there already, and is kept; name a file that is not there yet", path.display())]
     FileThere { path: PathBuf },
     #[error(
@@ -63,13 +65,23 @@ impl RecordError {
         Self::Io { action, path: path.to_owned(), source }
     }
 
+    /// The error of a file that was to be written whole.
+    pub(crate) fn written(path: &Path, source: std::io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::AlreadyExists => {
+                Self::Kept { path: path.to_owned(), why: source.to_string() }
+            }
+            _ => Self::io("write", path, source),
+        }
+    }
+
     pub(crate) fn encode(what: &'static str, path: &Path, cause: &dyn std::fmt::Display) -> Self {
         Self::Encode { what, path: path.to_owned(), why: cause.to_string() }
     }
 
     /// True when the place is at fault (full, read-only, refused), not the record.
     pub fn is_environment(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::FileThere { .. })
+        matches!(self, Self::Io { .. } | Self::FileThere { .. } | Self::Kept { .. })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run's folder: its name, and files that appear whole or not at all.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-use super::RecordError;
+use super::{RecordError, own_file};
 
 const STAMP: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second]Z");
@@ -22,8 +22,9 @@ const NUMBER_MAX: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub struct RecordFolder {
     path: PathBuf,
-    /// The lock of a folder that petal is filling, until the last copy of this value is gone.
-    _held: Option<Arc<File>>,
+    /// A folder that petal is filling, locked until the last copy of this value is gone. Files go
+    /// there, though the path may lead elsewhere by then.
+    filled: Option<Arc<File>>,
 }
 
 impl RecordFolder {
@@ -56,14 +57,14 @@ impl RecordFolder {
 
     /// A folder that is there already.
     pub fn open(path: &Path) -> Self {
-        Self { path: path.to_owned(), _held: None }
+        Self { path: path.to_owned(), filled: None }
     }
 
     /// A folder that was just made and is now filled: [`is_live`](Self::is_live) for others as long
     /// as this value is there. A file system without locks keeps nobody from filling it.
     pub(super) fn begun(path: PathBuf) -> Self {
-        let held = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-        Self { path, _held: held.map(Arc::new) }
+        let filled = File::open(&path).ok().inspect(|folder| drop(folder.try_lock()));
+        Self { path, filled: filled.map(Arc::new) }
     }
 
     /// Whether a petal is at work in this folder.
@@ -82,20 +83,14 @@ impl RecordFolder {
         &self.path
     }
 
-    /// Writes a file whole: a reader, or a kill at any moment, finds the old one or the new one.
+    /// Writes a file whole, in the place of petal's own alone ([`own_file`]).
     pub fn write_atomically(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, RecordError> {
         let path = self.path.join(name);
-        let draft = self.path.join(format!(".{name}.tmp"));
-        let written = write_and_sync(&draft, bytes).and_then(|()| fs::rename(&draft, &path));
-        if let Err(source) = written {
-            // The draft is worthless; if it cannot go either, the first error is the one to tell.
-            let _ = fs::remove_file(&draft);
-            return Err(RecordError::io("write", &path, source));
-        }
-        // Makes the new name durable too; the content is safe without it.
-        if let Ok(folder) = File::open(&self.path) {
-            let _ = folder.sync_all();
-        }
+        let written = match &self.filled {
+            Some(folder) => own_file::write_in(folder, name.as_ref(), bytes),
+            None => own_file::write(&path, bytes),
+        };
+        written.map_err(|source| RecordError::written(&path, source))?;
         Ok(path)
     }
 }
@@ -114,12 +109,6 @@ pub fn create_anew(path: &Path) -> std::io::Result<File> {
 pub fn open_unlinked(path: &Path) -> std::io::Result<File> {
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     File::options().write(true).create(true).truncate(false).custom_flags(no_link).open(path)
-}
-
-fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = create_anew(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// When a run began, as the name of its folder says; None of a name that petal did not give.
@@ -160,9 +149,12 @@ mod tests {
     fn a_file_is_replaced_whole_and_no_draft_stays() {
         let out = tempfile::tempdir().unwrap();
         let folder = RecordFolder::open(out.path());
-        folder.write_atomically("run.json", b"first").unwrap();
-        folder.write_atomically("run.json", b"second").unwrap();
-        assert_eq!(fs::read(out.path().join("run.json")).unwrap(), b"second");
+        let content = |what: &str| format!("{{\"format\": \"petal-run/1\", \"x\": \"{what}\"}}");
+        for what in ["first", "second"] {
+            folder.write_atomically("run.json", content(what).as_bytes()).unwrap();
+        }
+        let kept = fs::read_to_string(out.path().join("run.json")).unwrap();
+        assert_eq!(kept, content("second"));
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
     }
 
@@ -181,28 +173,26 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_is_not_written_through_a_link() {
+    fn a_folder_that_takes_the_runs_place_gets_none_of_its_files() {
         let out = tempfile::tempdir().unwrap();
-        let victim = out.path().join("victim");
-        fs::write(&victim, b"mine").unwrap();
-        std::os::unix::fs::symlink(&victim, out.path().join(".report.html.tmp")).unwrap();
-        RecordFolder::open(out.path()).write_atomically("report.html", b"page").unwrap();
-        assert_eq!(fs::read(&victim).unwrap(), b"mine");
-        let written = out.path().join("report.html");
-        assert!(!fs::symlink_metadata(&written).unwrap().is_symlink());
-        assert_eq!(fs::read(&written).unwrap(), b"page");
+        let begun =
+            RecordFolder::create(out.path(), "run", datetime!(2026-11-20 0:00 UTC)).unwrap();
+        let moved = out.path().join("moved");
+        fs::rename(begun.path(), &moved).unwrap();
+        fs::create_dir(begun.path()).unwrap();
+        begun.write_atomically("report.txt", b"petal 0.1.0 run report\n").unwrap();
+        assert!(moved.join("report.txt").is_file() && !begun.path().join("report.txt").exists());
     }
 
     #[test]
     fn a_failed_write_keeps_the_old_file_and_names_the_path() {
         let out = tempfile::tempdir().unwrap();
         let folder = RecordFolder::open(out.path());
-        // A folder stands where the file should go: the rename fails after the draft was written.
         fs::create_dir_all(out.path().join("run.json/kept")).unwrap();
         let message = folder.write_atomically("run.json", b"x").unwrap_err().to_string();
         assert!(message.contains("run.json"), "{message}");
         assert!(out.path().join("run.json/kept").is_dir());
-        assert!(!out.path().join(".run.json.tmp").exists());
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1, "no draft");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `journal.ndjson`: what survives a kill. The run as it was known before the trigger in the first
 //! line, then a line a second ([`super::ndjson`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,8 @@ impl Journal {
 #[derive(Debug, Default)]
 struct LatestTotals {
     waits: Vec<JournalWait>,
+    /// The place of each wait.
+    places: HashMap<String, usize>,
     counters: BTreeMap<String, u64>,
 }
 
@@ -115,15 +117,31 @@ impl LatestTotals {
     /// Keeps what a line tells, and leaves in it what is new.
     fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
         if !line.uncounted {
+            let names: HashSet<&String> = line.waits.iter().map(|wait| &wait.name).collect();
             let waits = self.waits.iter().map(|wait| &wait.name);
-            let waits = waits.filter(|name| line.waits.iter().all(|wait| wait.name != **name));
+            let waits = waits.filter(|name| !names.contains(*name));
             let counters = self.counters.keys().filter(|name| !line.counters.contains_key(*name));
             line.forgotten = waits.chain(counters).cloned().collect();
         }
-        line.waits.retain(|wait| !self.waits.contains(wait));
+        line.waits.retain(|wait| self.latest(&wait.name) != Some(wait));
         line.counters.retain(|name, count| self.counters.get(name) != Some(count));
         self.take(&line);
         line
+    }
+
+    fn forget(&mut self, names: &[String]) {
+        if names.is_empty() {
+            return;
+        }
+        let names: HashSet<&String> = names.iter().collect();
+        self.waits.retain(|wait| !names.contains(&wait.name));
+        self.counters.retain(|name, _| !names.contains(name));
+        let named = self.waits.iter().enumerate();
+        self.places = named.map(|(place, wait)| (wait.name.clone(), place)).collect();
+    }
+
+    fn latest(&self, name: &str) -> Option<&JournalWait> {
+        self.places.get(name).and_then(|&place| self.waits.get(place))
     }
 
     /// The totals as they stand after `last`, the line of the newest second.
@@ -136,12 +154,14 @@ impl LatestTotals {
         if line.uncounted {
             *self = Self::default(); // They are written whole when it is known again.
         }
-        self.waits.retain(|wait| !line.forgotten.contains(&wait.name));
-        self.counters.retain(|name, _| !line.forgotten.contains(name));
+        self.forget(&line.forgotten);
         for wait in &line.waits {
-            match self.waits.iter_mut().find(|known| known.name == wait.name) {
+            match self.places.get(&wait.name).and_then(|&place| self.waits.get_mut(place)) {
                 Some(known) => known.clone_from(wait),
-                None => self.waits.push(wait.clone()),
+                None => {
+                    self.places.insert(wait.name.clone(), self.waits.len());
+                    self.waits.push(wait.clone());
+                }
             }
         }
         self.counters.extend(line.counters.iter().map(|(name, count)| (name.clone(), *count)));
@@ -174,13 +194,13 @@ pub struct CountedSeconds {
 pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let (mut seconds, mut last) = (Vec::new(), None);
     let mut latest = LatestTotals::default();
-    let mut sessions_lost: Vec<SessionLost> = Vec::new();
+    let (mut sessions_lost, mut known_lost) = (Vec::new(), HashSet::new());
     let mut until_break: Option<Option<CountedSeconds>> = None;
     let (opening, torn) =
         ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: JournalLine| {
             for lost in std::mem::take(&mut line.sessions_lost) {
                 // Journals of petal's first days tell all in every line.
-                if sessions_lost.iter().all(|known| known.session != lost.session) {
+                if known_lost.insert(lost.session) {
                     sessions_lost.push(lost);
                 }
             }
@@ -231,9 +251,10 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
 }
 
 fn difference(from: &JournalLine, to: JournalLine) -> Between {
+    let before: HashMap<&str, &JournalWait> =
+        from.waits.iter().map(|wait| (wait.name.as_str(), wait)).collect();
     let waits = to.waits.into_iter().filter_map(|wait| {
-        let then = from.waits.iter().find(|then| then.name == wait.name);
-        let Some(then) = then else { return Some(wait) };
+        let Some(then) = before.get(wait.name.as_str()) else { return Some(wait) };
         let waits = match wait.waits.zip(then.waits) {
             Some((now, then)) => Some(delta(then, now)?),
             None => None,

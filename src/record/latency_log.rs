@@ -13,8 +13,6 @@
 //!   that the settings sent there.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -24,14 +22,15 @@ use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
 
+use super::input::Lines;
 use super::ndjson::AppendedFile;
-use super::{RecordError, RecordFolder, format};
+use super::{RecordError, RecordFolder};
 use crate::stats::histogram::Latencies;
 
 pub const NAME: &str = "latency.hlog";
 const NS_PER_MS: f64 = 1e6;
 /// Some kilobytes a second, for several days.
-const BYTES_MAX: u64 = 4 << 30;
+const BYTES_MAX: usize = 4 << 30;
 const COLUMNS: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
@@ -113,29 +112,29 @@ pub struct Intervals {
 
 /// Reads a log up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Intervals, RecordError> {
-    let mut text = format::contents(path, BYTES_MAX)?;
-    let whole = readable_bytes(&text);
-    let torn = whole < text.len();
-    text.truncate(whole);
-    Ok(Intervals { text, torn })
+    let mut lines = Lines::open(path, LINE_BYTES_MAX)?;
+    let mut text = Vec::new();
+    loop {
+        let from = text.len();
+        let read = lines.next(&mut text).map_err(|error| RecordError::io("read", path, error))?;
+        if read == 0 {
+            return Ok(Intervals { text, torn: false });
+        }
+        if !is_readable(&text[from..]) || text.len() > BYTES_MAX {
+            text.truncate(from);
+            return Ok(Intervals { text, torn: true });
+        }
+    }
 }
 
-/// Bytes of the lines before the first one that does not end or cannot be decoded.
-fn readable_bytes(text: &[u8]) -> usize {
-    let mut whole = 0;
-    for line in text.split_inclusive(|&byte| byte == b'\n') {
-        let readable = line.ends_with(b"\n")
-            && IntervalLogIterator::new(line).all(|entry| match entry {
-                Ok(LogEntry::Interval(interval)) => decode(&interval).is_some(),
-                Ok(_) => true,
-                Err(_) => false,
-            });
-        if !readable {
-            break;
-        }
-        whole += line.len();
-    }
-    whole
+/// Whether a line ends and can be decoded.
+fn is_readable(line: &[u8]) -> bool {
+    line.ends_with(b"\n")
+        && IntervalLogIterator::new(line).all(|entry| match entry {
+            Ok(LogEntry::Interval(interval)) => decode(&interval).is_some(),
+            Ok(_) => true,
+            Err(_) => false,
+        })
 }
 
 /// None for what is damaged, or has other bounds than petal's.
@@ -180,7 +179,7 @@ impl Intervals {
 /// A log that is read a second at a time: of many logs side by side only the seconds at hand are
 /// in memory.
 pub struct SecondBySecond {
-    reader: BufReader<File>,
+    lines: Lines,
     next: Option<Vec<u8>>,
 }
 
@@ -189,8 +188,7 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 
 impl SecondBySecond {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let file = File::open(path).map_err(|error| RecordError::io("read", path, error))?;
-        Ok(Self { reader: BufReader::new(file), next: None })
+        Ok(Self { lines: Lines::open(path, LINE_BYTES_MAX)?, next: None })
     }
 
     /// Hands over what began before `end_s`, by tag. What is torn or damaged ends the log.
@@ -209,8 +207,7 @@ impl SecondBySecond {
 
     fn line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
-        let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        read.ok().filter(|_| line.ends_with(b"\n")).map(|_| line)
+        self.lines.next(&mut line).ok().filter(|_| line.ends_with(b"\n")).map(|_| line)
     }
 }
 
@@ -236,8 +233,8 @@ pub fn step_us(step: i32) -> f64 {
 /// Reads them up to the first damaged line. Empty where there is no log.
 pub fn spreads(folder: &Path) -> Spreads {
     let mut by_tag = Spreads::new();
-    let Ok(text) = format::contents(&folder.join(NAME), BYTES_MAX) else { return by_tag };
-    for (tag, from_s, buckets) in (Intervals { text, torn: false }).decoded() {
+    let Ok(intervals) = read(&folder.join(NAME)) else { return by_tag };
+    for (tag, from_s, buckets) in intervals.decoded() {
         let mut counts = BTreeMap::new();
         for value in buckets.iter_recorded() {
             let us = value.value_iterated_to().max(1) as f64 / 1e3;

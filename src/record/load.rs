@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
-use super::{FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, journal, rebuild};
+use super::{
+    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, input, journal, rebuild,
+};
 
 pub const NAME: &str = "run.json";
 
@@ -71,7 +73,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 
 /// The record that stands in a run.json.
 pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
-    let text = format::contents(path, format::BYTES_MAX)?;
+    let text = input::contents(path, input::BYTES_MAX)?;
     format::parse(path, &text, FORMAT, "the record of a run")
 }
 

@@ -3,12 +3,13 @@
 //! nothing but the line under way, a power cut the last seconds.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::input::Lines;
 use super::{RecordError, format};
 
 /// The longest line that is read: a file of another kind may have no line ends.
@@ -97,15 +98,13 @@ pub(super) fn read<F: DeserializeOwned, L: DeserializeOwned>(
     mut each: impl FnMut(&F, L),
 ) -> Result<(F, bool), RecordError> {
     let io = |source| RecordError::io("read", path, source);
-    let mut reader = BufReader::new(File::open(path).map_err(io)?);
+    let mut lines = Lines::open(path, LINE_BYTES_MAX)?;
     let mut line = Vec::new();
-    let first = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-    first.map_err(io)?;
+    lines.next(&mut line).map_err(io)?;
     let first = format::parse(path, &line, format, wanted)?;
     loop {
         line.clear();
-        let read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        if read.map_err(io)? == 0 {
+        if lines.next(&mut line).map_err(io)? == 0 {
             return Ok((first, false));
         }
         match serde_json::from_slice(&line) {

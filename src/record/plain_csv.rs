@@ -10,14 +10,14 @@ use std::path::Path;
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::observation::{Observation, metric};
-use super::{RecordError, Status, format};
+use super::{RecordError, Status, input};
 use column::CsvColumn;
 
 /// Reads a file. `factors` names the factor columns; None leaves it to the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
     // It may be a pipe.
     let file = File::open(path).map_err(|source| RecordError::io("read", path, source))?;
-    let text = String::from_utf8(format::bounded(path, file, 0, format::BYTES_MAX)?);
+    let text = String::from_utf8(input::bounded(path, file, 0, input::BYTES_MAX)?);
     let text = text.map_err(|_| RecordError::Table {
         path: path.to_owned(),
         why: "it is not text in UTF-8".to_owned(),

@@ -4,22 +4,25 @@
 //! A cell's folder has its final name only when everything in it is written, so the folders are
 //! the truth and `sweep.json` their index: a sweep that was killed between the two loses nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::observation::Observation;
 use super::replay::ReplayOf;
-use super::{RecordError, RecordFolder, Run, Status, as_text, format};
+use super::{RecordError, RecordFolder, Run, Status, as_text, format, input};
+use crate::settings::axes::CELLS_MAX;
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
 /// What a reader looked for, in words of an error.
 pub(super) const WANTED: &str = "a sweep";
 
+/// The most repeats of a cell.
+const REPEATS_MAX: u32 = 10_000;
 /// Ends the name of a cell's folder until the cell is done.
 const UNFINISHED: &str = ".unfinished";
 /// Ends the name of a failed cell's folder that was done again.
@@ -160,6 +163,24 @@ impl SweepPlan {
         format!("cell{number:03}{slug}-r{repeat}")
     }
 
+    /// Whether petal could have planned it. An error is a clause.
+    fn check(&self) -> Result<(), String> {
+        let values = self.axes.iter().map(|axis| axis.values.len());
+        let cells = values.clone().try_fold(1_usize, usize::checked_mul).unwrap_or(usize::MAX);
+        if cells > CELLS_MAX {
+            let values: Vec<String> = values.map(|values| values.to_string()).collect();
+            return Err(format!(
+                "its axes span {} cells, and a sweep has at most {CELLS_MAX}",
+                values.join(" x ")
+            ));
+        }
+        if self.repeats > REPEATS_MAX {
+            let repeats = self.repeats;
+            return Err(format!("it has {repeats} repeats, and a sweep at most {REPEATS_MAX}"));
+        }
+        Ok(())
+    }
+
     /// Every cell of every round: its number, its factors, the round and the name of its folder.
     fn runs(&self) -> impl Iterator<Item = (u32, Vec<(String, String)>, u32, String)> {
         (1..).zip(self.cells()).flat_map(move |(number, factors)| {
@@ -227,6 +248,25 @@ impl Sweep {
         self.has(number, repeat) || skipped()
     }
 
+    /// Whether its fields can be true of any sweep. An error is a clause.
+    fn check(&self) -> Result<(), String> {
+        self.plan.check()?;
+        let (mut places, mut folders) = (HashSet::new(), HashSet::new());
+        for cell in &self.cells {
+            let mut parts = Path::new(&cell.folder).components();
+            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+                return Err(format!("the folder of a cell, {:?}, is not in its own", cell.folder));
+            }
+            if !places.insert((cell.number, cell.repeat)) || !folders.insert(&cell.folder) {
+                return Err(format!(
+                    "cell {} of round {} is in it twice",
+                    cell.number, cell.repeat
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether this cell of this round is done.
     pub fn has(&self, number: u32, repeat: u32) -> bool {
         self.cells.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat))
@@ -249,8 +289,9 @@ pub fn is_one(dir: &Path) -> bool {
 /// failure then.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let text = format::contents(&path, format::BYTES_MAX)?;
+    let text = input::contents(&path, input::BYTES_MAX)?;
     let mut sweep: Sweep = format::parse(&path, &text, FORMAT, WANTED)?;
+    sweep.check().map_err(|why| RecordError::Damaged { path, wanted: WANTED, why })?;
     let mut damaged = Vec::new();
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {
         Ok(status) => status.is_some(),
@@ -289,12 +330,24 @@ impl CellFailure {
 
 /// Cells that were done just before petal was killed.
 fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<CellFailure>) {
-    let runs: Vec<_> = sweep.plan.runs().collect();
-    for (number, factors, repeat, folder) in runs {
-        let is_known = damaged.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
-        if is_known || sweep.has(number, repeat) {
+    let known: HashSet<(u32, u32)> = (sweep.cells.iter().map(|cell| (cell.number, cell.repeat)))
+        .chain(damaged.iter().map(|cell| (cell.number, cell.repeat)))
+        .collect();
+    let cells = sweep.plan.cells();
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut there: Vec<(u32, u32, String)> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(|name| cell_of_name(&name).map(|(number, repeat)| (number, repeat, name)))
+        .collect();
+    there.sort();
+    for (number, repeat, folder) in there {
+        let Some(factors) = cells.get((number as usize).wrapping_sub(1)) else { continue };
+        let is_planned = (1..=sweep.plan.repeats).contains(&repeat)
+            && sweep.plan.folder_name(number, factors, repeat) == folder;
+        if !is_planned || known.contains(&(number, repeat)) {
             continue;
         }
+        let factors = factors.clone();
         match status_in(&dir.join(&folder)) {
             Ok(None) => {}
             Ok(Some(status)) => {
@@ -303,6 +356,13 @@ fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<CellFailure>) {
             Err(error) => damaged.push(CellFailure::of_record(number, repeat, &error)),
         }
     }
+}
+
+/// Number and round of a cell by the name of its folder.
+fn cell_of_name(name: &str) -> Option<(u32, u32)> {
+    let (cell, repeat) = name.strip_prefix("cell")?.rsplit_once("-r")?;
+    let digits = cell.split('-').next()?;
+    Some((digits.parse().ok()?, repeat.parse().ok()?))
 }
 
 /// A sweep with the records of all its cells.

@@ -101,7 +101,8 @@ const FIT_SVG_NAME: &str = "will-it-fit.svg";
 /// Writes the break point of a replay into the folder of its sweep, and returns the paths. The page
 /// needs the profile that lies there.
 fn write_fit(folder: &RecordFolder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
-    let text = replay::break_point(found);
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("{}\npetal {version} replay\n", replay::break_point(found));
     let mut written = vec![folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?];
     let path = folder.path().join(record::profile::NAME);
     if path.is_file() {

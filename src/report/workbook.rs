@@ -1,7 +1,9 @@
 //! Figures as an Excel workbook: the tables of the CSV files, a sheet each, with numbers as numbers,
 //! an empty cell for what is unknown, and charts that the spreadsheet draws itself.
 
-use rust_xlsxwriter::{Chart, ChartMarker, ChartType, Format, Workbook, Worksheet, XlsxError};
+use rust_xlsxwriter::{
+    Chart, ChartMarker, ChartType, DocProperties, Format, Workbook, Worksheet, XlsxError,
+};
 
 use super::awr::csv as awr_csv;
 use super::csv as timeline;
@@ -276,6 +278,8 @@ fn written<const N: usize>(
     sheets: [(Sheet, &[SheetChart<'_>]); N],
 ) -> Result<Vec<u8>, WorkbookError> {
     let mut workbook = Workbook::new();
+    // By this petal knows its own when it writes the file again.
+    workbook.set_properties(&DocProperties::new().set_author("petal"));
     for (sheet, drawings) in sheets.iter().filter(|(sheet, _)| !sheet.rows.is_empty()) {
         let worksheet = workbook.add_worksheet();
         sheet.write(worksheet)?;

@@ -9,7 +9,7 @@ use super::table::{self, CommandKind, Group, PARAMETERS, Parameter};
 use super::{Origin, Settings};
 
 /// The most cells that a sweep may have; more is a slip of the pen.
-const CELLS_MAX: usize = 10_000;
+pub const CELLS_MAX: usize = 10_000;
 
 /// A sweep's command line, before anything is validated.
 #[derive(Debug, Default)]

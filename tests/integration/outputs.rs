@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    Ended, Mount, Petal, Workplace, contents, count, findings, names, number, record,
+    Ended, Mount, Petal, Workplace, contents, count, findings, names, number, record, until,
 };
 
 /// A record that this or an earlier petal left.
@@ -328,4 +328,89 @@ fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
     let report = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
     work.petal(["awr", &report, "--xlsx", "awr.xlsx"]).exits(0);
     assert!(work.path("awr.xlsx").is_file() && !work.path("run.csv").exists());
+}
+
+/// Each option that names an output, given an input, a link or a stranger's file.
+#[test]
+fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
+    let work = Workplace::new();
+    let run = run_in(&work, "petal-run-1");
+    let awr = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr");
+    for (name, from) in [("a.html", "awr_11g.html"), ("a.xlsx", "awr_12c.txt")] {
+        work.write(name, fs::read(awr.join(from)).unwrap());
+    }
+    work.petal(["profile", "a.html", "-o", "prof.json"]).exits(0);
+    fs::create_dir(work.path("mine")).unwrap();
+    for (file, text) in contents(&run) {
+        work.write(&format!("mine/{}", file.file_name().unwrap().to_str().unwrap()), text);
+    }
+    for name in ["index.html", "card.svg", "card.md", "petal.1", "report.txt", "ledger", "os.out"] {
+        work.write(&format!("mine/{name}"), "mine");
+    }
+    std::os::unix::fs::symlink(work.path("prof.json"), work.path("link.json")).unwrap();
+    let calls: [(&[&str], &str); 19] = [
+        (&["awr", "--petals", "a.html", "a.html"], "an input"),
+        (&["awr", "--petals", "a.html", "a.xlsx"], "petal did not write it"),
+        (&["awr", "--html", "a.html", "a.html"], "an input"),
+        (&["awr", "--xlsx", "a.xlsx", "a.xlsx"], "an input"),
+        (&["awr", "--xlsx", "a.xlsx", "a.html"], "petal did not write it"),
+        (&["profile", "-o", "prof.json", "prof.json"], "an input"),
+        (&["profile", "-o", "link.json", "prof.json"], "an input"),
+        (&["profile", "-o", "link.json", "a.html"], "it is a link"),
+        (&["profile", "-o", "a.html", "a.html"], "an input"),
+        (&["profile", "-o", "mine/run.json", "mine"], "another kind"),
+        (&["profile", "-o", "mine", "mine"], "an input"),
+        (&["report", "mine/run.json"], "report.txt is kept: petal did not write it"),
+        (&["report", "mine", "--xlsx", "a.xlsx"], "petal did not write it"),
+        (&["gallery", "petal-run-1", "--out", "mine"], "index.html is kept"),
+        (&["card", "petal-run-1", "--out", "mine"], "card.svg is kept"),
+        (&["man", "--out", "mine"], "petal.1 is kept"),
+        (&["os", "--seconds", "1", "--out", "mine/os.out"], "there already"),
+        (&["powercut", "--keep", "mine"], "not empty"),
+        (&["calibrate", "a.html", "--size", "16M"], "--destroy-data"),
+    ];
+    let before: Vec<_> = contents(&work.path("")).into_iter().collect();
+    let reports = ["report.txt", "report.html", "timeline.csv"];
+    let kept = |path: &Path| {
+        let is_report = reports.iter().any(|name| path.ends_with(name));
+        !is_report || path.ends_with("mine/report.txt")
+    };
+    for (args, word) in calls {
+        let ended = work.petal(args).ends();
+        assert!(matches!(ended.code, Some(2 | 3)), "{args:?}: {:?}", ended.code);
+        assert!(ended.stderr.contains(word), "{args:?}: {}", ended.stderr);
+        let after = contents(&work.path(""));
+        for (path, text) in before.iter().filter(|(path, _)| kept(path)) {
+            assert!(after.get(path) == Some(text), "{args:?} changed {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_petal_wrote_is_written_again() {
+    let work = Workplace::new();
+    run_in(&work, "petal-run-1");
+    let awr = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
+    let calls: [&[&str]; 8] = [
+        &["awr", "--petals", "petals.html", &awr],
+        &["awr", "--petals", "petals.svg", &awr],
+        &["awr", "--xlsx", "awr.xlsx", &awr],
+        &["profile", &awr, "-o", "prof.json"],
+        &["report", "petal-run-1", "--xlsx", "run.xlsx"],
+        &["gallery", "petal-run-1", "--out", "gallery"],
+        &["card", "petal-run-1", "--out", "card"],
+        &["man", "--out", "man"],
+    ];
+    for args in calls {
+        for _ in 0..2 {
+            work.petal(args).exits(0);
+        }
+    }
+    // A pipe takes what comes.
+    let reader = "mkfifo pipe; cat pipe >got &";
+    work.petal(["profile", &awr, "-o", "pipe"]).after(reader).exits(0);
+    until("the reader has it", || {
+        fs::read_to_string(work.path("got")).is_ok_and(|got| got.contains("petal-profile/1"))
+    });
+    assert!(names(&work.path("")).iter().all(|name| !name.contains(".tmp")));
 }

@@ -1,10 +1,9 @@
 //! Reading a ledger. What is damaged is refused: a ledger with a hole gives no verdict.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use super::super::{RecordError, format};
+use super::super::{RecordError, format, input};
 use super::{
     Acknowledged, FORMAT, FRAME_BYTES, FRAME_MARK, FRAME_RECORDS_MAX, HEADER_BYTES_MAX, Ledger,
     LedgerHeader, MARK, RECORD_BYTES,
@@ -27,12 +26,7 @@ pub enum Ending {
 
 /// Reads a ledger whole.
 pub fn read(path: &Path) -> Result<Ledger, RecordError> {
-    let io = |error| RecordError::io("read", path, error);
-    let file = File::open(path).map_err(io)?;
-    if !file.metadata().map_err(io)?.is_file() {
-        return Err(io(io::Error::other("it is not a regular file")));
-    }
-    LedgerReader { path, from: BufReader::with_capacity(1 << 20, file) }.ledger()
+    LedgerReader { path, from: BufReader::with_capacity(1 << 20, input::open(path)?) }.ledger()
 }
 
 struct LedgerReader<'a, R> {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::figures;
+use super::input;
 use super::os_figures::OsFigures;
 use super::{
     Details, Ops, RebuiltBecause, RecordError, RecordFolder, Rows, Run, Status, Steady, Summary,
@@ -289,8 +290,7 @@ fn keep_os_seconds(parts: &[HostRecord], into: &RecordFolder) -> Result<(), Reco
     for name in [super::os::OWN_NAME, super::os::SERVER_NAME] {
         let path = first.folder.join(name);
         if path.is_file() {
-            let text =
-                std::fs::read(&path).map_err(|error| RecordError::io("read", &path, error))?;
+            let text = input::contents(&path, input::BYTES_MAX)?;
             into.write_atomically(name, &text)?;
         }
     }

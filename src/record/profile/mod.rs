@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use time::macros::format_description;
 use time::{Duration, PrimitiveDateTime};
 
-use super::{RecordError, format};
+use super::{RecordError, format, input};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 pub const FORMAT: &str = "petal-profile/1";
@@ -148,7 +148,7 @@ impl Profile {
 
 /// Reads a profile, and refuses one that holds nonsense.
 pub fn load(path: &Path) -> Result<Profile, RecordError> {
-    let text = format::contents(path, BYTES_MAX)?;
+    let text = input::contents(path, BYTES_MAX)?;
     let profile: Profile = format::parse(path, &text, FORMAT, WHAT)?;
     let damaged = |why| RecordError::Damaged { path: path.to_owned(), wanted: WHAT, why };
     check::check(&profile).map_err(damaged)?;
@@ -159,7 +159,7 @@ pub fn load(path: &Path) -> Result<Profile, RecordError> {
 pub fn is_one(path: &Path) -> bool {
     use std::io::Read as _;
     let mut head = Vec::new();
-    let read = std::fs::File::open(path).map(|file| file.take(4096).read_to_end(&mut head));
+    let read = input::open(path).map(|file| file.take(4096).read_to_end(&mut head));
     matches!(read, Ok(Ok(_))) && String::from_utf8_lossy(&head).contains("\"petal-profile/")
 }
 

@@ -396,7 +396,7 @@ fn opening(frame: &ChartFrame<'_>) -> String {
     let (size, paper) = match frame.shown {
         ChartUse::Page => (String::new(), String::new()),
         ChartUse::Alone => (
-            format!(" width=\"{width}\" height=\"{height}\""),
+            format!(" data-generator=\"petal\" width=\"{width}\" height=\"{height}\""),
             format!(
                 "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>",
                 Color::Paper.hex()

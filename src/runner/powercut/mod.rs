@@ -70,7 +70,7 @@ pub fn run(
     on_cut: &dyn Fn(&Trial, &Cut),
 ) -> Result<(PowerCuts, Option<RunError>), RunError> {
     if let Some(keep) = &request.keep {
-        fs::create_dir_all(keep).map_err(failed(&format!("making {}", keep.display())))?;
+        new_folder(keep)?;
     }
     let folder = own_folder()?;
     let found = TestBed::prepare(request, caller, watch, &folder)
@@ -78,6 +78,19 @@ pub fn run(
     // What is left of it is in the system's folder for such files.
     let _ = fs::remove_dir_all(&folder);
     found
+}
+
+/// Makes the folder of `--keep`, which must be empty: what is kept there is not written over.
+fn new_folder(keep: &Path) -> Result<(), RunError> {
+    let is_empty =
+        || fs::create_dir_all(keep).and_then(|()| Ok(fs::read_dir(keep)?.next().is_none()));
+    match is_empty().map_err(failed(&format!("making {}", keep.display())))? {
+        true => Ok(()),
+        false => Err(RunError::Environment(format!(
+            "--keep {}: the folder is not empty; name a new one",
+            keep.display()
+        ))),
+    }
 }
 
 /// A saved guest and a loaded disk, on which all cuts are made.

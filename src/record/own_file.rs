@@ -1,0 +1,266 @@
+//! Files that petal writes: new ones, and those in whose place a file of petal's own is. Anything else
+//! of that name stays. A reader, or a kill at any moment, finds the old file or the new one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// The kind of a file of petal's, by the mark at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FileMark {
+    /// Its format up to the version: `petal-run`.
+    Json(String),
+    Page,
+    Drawing,
+    Report,
+    Timeline,
+    Runs,
+    Card,
+    Manual,
+    Workbook,
+}
+
+/// Bytes at the start that are looked through.
+const HEAD_BYTES: u64 = 16 << 10;
+/// Where a workbook says who made it.
+const WORKBOOK_AUTHOR: (&str, &str) = ("docProps/core.xml", "<dc:creator>petal</dc:creator>");
+/// Drafts that a killed petal of this process's number may have left.
+const DRAFTS_MAX: u32 = 100;
+
+impl FileMark {
+    fn of(content: &mut (impl Read + Seek)) -> Option<Self> {
+        let mut head = Vec::new();
+        content.by_ref().take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+        if head.starts_with(b"PK") {
+            return made_by_petal(content).then_some(Self::Workbook);
+        }
+        let head = String::from_utf8_lossy(&head);
+        let first = head.lines().next().unwrap_or_default();
+        let marks = [
+            (Self::Page, head.contains("<meta name=\"generator\" content=\"petal ")),
+            (
+                Self::Drawing,
+                head.starts_with("<svg ") && first.contains(" data-generator=\"petal\""),
+            ),
+            (Self::Report, is_report(first) || head.lines().last().is_some_and(is_report)),
+            (Self::Timeline, first.starts_with("from_s,length_s,sessions,ops,")),
+            (Self::Runs, first.contains("repeat,cell,status,started_at,elapsed_s,active_bytes")),
+            (Self::Card, head.starts_with("![petal: ") || head.starts_with("| petal | ")),
+            (Self::Manual, head.contains("\n.TH petal")),
+        ];
+        let mut found = marks.into_iter().filter_map(|(mark, is_there)| is_there.then_some(mark));
+        found.next().or_else(|| json_format(&head).map(Self::Json))
+    }
+}
+
+/// `petal 0.1.0 run report` and the like, as the first line or the last one.
+fn is_report(line: &str) -> bool {
+    let version = line.strip_prefix("petal ").and_then(|rest| rest.split(' ').next());
+    version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `petal-run` of `{"format": "petal-run/1"`.
+fn json_format(head: &str) -> Option<String> {
+    let format = head.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"format\"")?;
+    let format = format.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let name = format.split(['/', '"']).next().filter(|name| name.starts_with("petal-"))?;
+    Some(name.to_owned())
+}
+
+fn made_by_petal(content: &mut (impl Read + Seek)) -> bool {
+    let Ok(mut parts) = zip::ZipArchive::new(content) else { return false };
+    let Ok(part) = parts.by_name(WORKBOOK_AUTHOR.0) else { return false };
+    let mut text = String::new();
+    let read = part.take(HEAD_BYTES).read_to_string(&mut text);
+    read.is_ok() && text.contains(WORKBOOK_AUTHOR.1)
+}
+
+/// What is in the way of a file that petal would write.
+#[derive(Debug)]
+enum There {
+    Nothing,
+    /// A file of petal's, or an empty one.
+    Own(Option<FileMark>),
+}
+
+/// Looks at what has the name; an error if it is nothing that petal may replace.
+fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<There> {
+    // A link is not followed, and a pipe does not block.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(There::Nothing),
+        Err(Errno::LOOP) => return Err(foreign("it is a link")),
+        Err(error) => return Err(error.into()),
+    };
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(foreign("it is not a regular file"));
+    }
+    let mark = FileMark::of(&mut file);
+    let is_same = |content: &[u8]| {
+        file.rewind().is_ok_and(|()| about.len() == content.len() as u64)
+            && holds(&file, content).unwrap_or(false)
+    };
+    let is_own = mark.is_some() || about.len() == 0 || content.is_some_and(is_same);
+    if is_own { Ok(There::Own(mark)) } else { Err(foreign("petal did not write it")) }
+}
+
+fn holds(file: &File, content: &[u8]) -> io::Result<bool> {
+    let mut there = Vec::with_capacity(content.len());
+    file.take(content.len() as u64).read_to_end(&mut there)?;
+    Ok(there == content)
+}
+
+fn foreign(why: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("{why}, so petal leaves it as it is; move it away, or name another place"),
+    )
+}
+
+/// The folder of a file, open, and the file's name there.
+fn placed(path: &Path) -> io::Result<(File, OsString)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Ok((File::open(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
+}
+
+/// Refuses a path at which a file is that petal may not replace.
+pub fn check(path: &Path) -> io::Result<()> {
+    let (folder, name) = placed(path)?;
+    look(&folder, &name, None).map(|_| ())
+}
+
+/// Writes a file whole.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let (folder, name) = placed(path)?;
+    write_in(&folder, &name, content)
+}
+
+/// Writes a file whole into an open folder.
+pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
+    let there = look(folder, name, Some(content))?;
+    if let There::Own(Some(mark)) = &there
+        && FileMark::of(&mut Cursor::new(content)).as_ref() != Some(mark)
+    {
+        return Err(foreign("it is a file of petal's of another kind"));
+    }
+    let (mut file, draft) = draft(folder, name)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| match there {
+        There::Own(_) => Ok(rustix::fs::renameat(folder, &draft, folder, name)?),
+        There::Nothing => rename_to_nothing(folder, &draft, name),
+    });
+    if written.is_err() {
+        // The draft is worthless; if it cannot go either, the first error is the one to report.
+        let _ = rustix::fs::unlinkat(folder, &draft, AtFlags::empty());
+    }
+    written?;
+    // Makes the new name durable too; the content is safe without it.
+    let _ = folder.sync_all();
+    Ok(())
+}
+
+/// A new file beside the one to be written.
+fn draft(folder: &File, name: &OsStr) -> io::Result<(File, OsString)> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let process = std::process::id();
+    for number in 0..DRAFTS_MAX {
+        let mut draft = OsString::from(".");
+        draft.push(name);
+        draft.push(format!(".{process}-{number}.tmp"));
+        match rustix::fs::openat(folder, &draft, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => return Ok((file.into(), draft)),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// Gives a draft its name, at which nothing was: a file that has come since stays.
+fn rename_to_nothing(folder: &File, draft: &OsStr, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
+        // The file system knows no such rename.
+        Err(Errno::INVAL | Errno::NOSYS) => Ok(rustix::fs::renameat(folder, draft, folder, name)?),
+        Err(Errno::EXIST) => Err(foreign("another file has come there meanwhile")),
+        renamed => Ok(renamed?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    const OWN: [&str; 10] = [
+        "{\n  \"format\": \"petal-run/1\",\n  \"x\": 1}\n",
+        "{\"format\":\"petal-os/1\"}\n{}\n",
+        "<!doctype html>\n<meta name=\"generator\" content=\"petal 0.1.0\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" data-generator=\"petal\" width=\"1\"></svg>",
+        "petal 0.1.0 run report\n",
+        "from_s,length_s,sessions,ops,x\n",
+        "holds 8x\n\npetal 0.1.0 replay\n",
+        "sessions,repeat,cell,status,started_at,elapsed_s,active_bytes,folder\n",
+        "| petal | 1 |\n",
+        ".ie \\n(.g .ds Aq\n.TH petal 1 \"petal 0.1.0\"\n",
+    ];
+
+    #[test]
+    fn only_a_file_of_petals_and_of_the_same_kind_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for (at, own) in OWN.iter().enumerate() {
+            fs::write(&path, own).unwrap();
+            let changed = format!("{own}{}\n", own.lines().last().unwrap());
+            write(&path, changed.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+            let other = OWN[(at + 1) % OWN.len()];
+            let refused = write(&path, other.as_bytes()).unwrap_err().to_string();
+            assert!(refused.contains("another kind"), "{own}: {refused}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+        }
+        for foreign in ["dear diary\n", "{\"format\": \"mine\"}", "<svg ></svg>", "PK", "a,b\n"] {
+            fs::write(&path, foreign).unwrap();
+            for content in OWN.iter().copied().chain(["text"]) {
+                let refused = write(&path, content.as_bytes()).unwrap_err().to_string();
+                assert!(refused.contains("petal did not write it"), "{refused}");
+            }
+            assert!(check(&path).is_err());
+            write(&path, foreign.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
+        }
+        fs::write(&path, "").unwrap();
+        write(&path, b"text").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft stays");
+    }
+
+    #[test]
+    fn links_pipes_and_folders_stay_and_drafts_are_not_written_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, OWN[0]).unwrap();
+        let [link, dangling, pipe, inner] =
+            ["link", "dangling", "pipe", "folder"].map(|name| folder.path().join(name));
+        symlink(&victim, &link).unwrap();
+        symlink(folder.path().join("nowhere"), &dangling).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        fs::create_dir(&inner).unwrap();
+        for path in [&link, &dangling, &pipe, &inner] {
+            let refused = write(path, OWN[0].as_bytes()).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists, "{path:?}");
+        }
+        let draft = format!(".new.{}-0.tmp", std::process::id());
+        symlink(&victim, folder.path().join(&draft)).unwrap();
+        write(&folder.path().join("new"), b"text").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), OWN[0]);
+        assert!(folder.path().join(&draft).is_symlink());
+    }
+}
