@@ -33,7 +33,7 @@ const DOCUMENTS: [(&str, &str); 3] = [
 
 /// Kinds of files that hold others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Archive {
+enum ArchiveKind {
     Zip,
     Tar,
     GzippedTar,
@@ -47,9 +47,9 @@ pub fn each(mut file: File, take: &mut dyn FnMut(&str, io::Result<Source>)) -> i
     let mut walk = Walk { take, left: UNPACKED_MAX };
     let whole = Cursor::new(&head).chain(&file);
     match archive(&head) {
-        Some(Archive::Zip) => walk.zip("", BufReader::new(&file), DEPTH_MAX)?,
-        Some(Archive::Tar) => walk.tar("", whole, DEPTH_MAX)?,
-        Some(Archive::GzippedTar) => walk.tar("", MultiGzDecoder::new(whole), DEPTH_MAX)?,
+        Some(ArchiveKind::Zip) => walk.zip("", BufReader::new(&file), DEPTH_MAX)?,
+        Some(ArchiveKind::Tar) => walk.tar("", whole, DEPTH_MAX)?,
+        Some(ArchiveKind::GzippedTar) => walk.tar("", MultiGzDecoder::new(whole), DEPTH_MAX)?,
         None => {
             let size = file.metadata()?.len().min(LIMIT) as usize;
             let mut bytes = Vec::with_capacity(size + 1);
@@ -60,20 +60,20 @@ pub fn each(mut file: File, take: &mut dyn FnMut(&str, io::Result<Source>)) -> i
     Ok(true)
 }
 
-fn archive(head: &[u8]) -> Option<Archive> {
+fn archive(head: &[u8]) -> Option<ArchiveKind> {
     let is_tar = |head: &[u8]| {
         let (at, mark) = TAR_MAGIC;
         head.get(at..).is_some_and(|rest| rest.starts_with(mark))
     };
     if ZIP_MAGIC.iter().any(|magic| head.starts_with(magic)) {
-        Some(Archive::Zip)
+        Some(ArchiveKind::Zip)
     } else if is_tar(head) {
-        Some(Archive::Tar)
+        Some(ArchiveKind::Tar)
     } else if head.starts_with(&GZIP_MAGIC) {
         let mut inner = Vec::new();
         // A head that is cut gives its begin.
         let _ = MultiGzDecoder::new(head).take(512).read_to_end(&mut inner);
-        is_tar(&inner).then_some(Archive::GzippedTar)
+        is_tar(&inner).then_some(ArchiveKind::GzippedTar)
     } else {
         None
     }
@@ -90,9 +90,9 @@ impl Walk<'_> {
     fn bytes(&mut self, name: &str, bytes: Vec<u8>, depth: usize) -> bool {
         let inner = |name: &str| if name.is_empty() { String::new() } else { format!("{name}/") };
         let read = match archive(&bytes).filter(|_| depth > 0) {
-            Some(Archive::Zip) => self.zip(&inner(name), Cursor::new(bytes), depth - 1),
-            Some(Archive::Tar) => self.tar(&inner(name), bytes.as_slice(), depth - 1),
-            Some(Archive::GzippedTar) => {
+            Some(ArchiveKind::Zip) => self.zip(&inner(name), Cursor::new(bytes), depth - 1),
+            Some(ArchiveKind::Tar) => self.tar(&inner(name), bytes.as_slice(), depth - 1),
+            Some(ArchiveKind::GzippedTar) => {
                 self.tar(&inner(name), MultiGzDecoder::new(bytes.as_slice()), depth - 1)
             }
             None => {
