@@ -23,11 +23,16 @@ use crate::stats::timeline::Tally;
 
 use super::failure::Exit;
 use super::metrics::Metrics;
+use super::stderr::Queued;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// On a terminal the bar's clock goes on so often.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
+/// At the end a reader of stderr that takes nothing for so long is left.
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// A result waits no longer for what was said before it.
+const ORDER_LIMIT: Duration = Duration::from_secs(1);
 /// The shortest time that a rate of progress is made over.
 const RATE_TIME_MIN: Duration = Duration::from_millis(500);
 
@@ -40,6 +45,7 @@ pub struct Console {
     state: Arc<Mutex<ConsoleState>>,
     /// Whoever else follows the work.
     metrics: Option<Metrics>,
+    stderr: Queued,
     /// petal's own, whose secrets no message shows.
     arguments: Arc<[OsString]>,
 }
@@ -68,8 +74,8 @@ impl Console {
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let (result_lost, state) = (Arc::default(), Arc::default());
-        let arguments = Arc::default();
-        Self { quiet, terminal, result_lost, state, metrics: None, arguments }
+        let (stderr, arguments) = (Queued::stderr(), Arc::default());
+        Self { quiet, terminal, result_lost, state, metrics: None, stderr, arguments }
     }
 
     /// Shows no secret of these arguments in an error.
@@ -107,6 +113,8 @@ impl Console {
     /// A text of petal's own with a terminal's colours in it.
     pub fn styled_result(&self, text: &str) {
         self.clear();
+        // On a terminal what was said before stands before it.
+        self.stderr.drain(ORDER_LIMIT);
         let mut stdout = io::stdout().lock();
         let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) else {
             return;
@@ -122,6 +130,7 @@ impl Console {
 
     /// The exit code of the command: at least `Environment` if a result could not be written.
     pub fn exit(&self, exit: Exit) -> Exit {
+        self.stderr.drain(END_LIMIT);
         let is_lost = self.result_lost.load(Ordering::Relaxed);
         if is_lost { exit.max(Exit::Environment) } else { exit }
     }
@@ -147,12 +156,12 @@ impl Console {
     pub fn error(&self, message: &str) {
         self.clear();
         let message = argv::without_secrets(message, &self.arguments);
-        let _ = writeln!(io::stderr(), "{}", self.message(&message));
+        self.stderr.lines(format!("{}\n", self.message(&message)));
     }
 
     /// A whole text of several lines, such as a usage error.
     pub fn usage_error(&self, text: &str) {
-        let _ = write!(io::stderr(), "{}", printable(text));
+        self.stderr.lines(printable(text).into_owned());
     }
 
     pub fn warn(&self, message: &str) {
@@ -177,8 +186,8 @@ impl Console {
     fn line(&self, line: &str) {
         let state = self.state.lock();
         match &state.bar {
-            Some(bar) if self.terminal => bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))),
-            _ => drop(writeln!(io::stderr(), "{line}")),
+            Some(bar) if self.terminal => bar.suspend(|| self.stderr.lines(format!("{line}\n"))),
+            _ => self.stderr.lines(format!("{line}\n")),
         }
     }
 
@@ -193,7 +202,7 @@ impl Console {
     fn bar(&self, total: u64, unit: ProgressUnit) -> ProgressBar {
         let is_seen = self.terminal && !self.quiet;
         let target = if is_seen {
-            ProgressDrawTarget::stderr_with_hz(8)
+            ProgressDrawTarget::term_like_with_hz(Box::new(self.stderr.terminal()), 8)
         } else {
             ProgressDrawTarget::hidden()
         };
@@ -222,7 +231,7 @@ fn redraw_steadily(bar: &ProgressBar) {
 }
 
 /// How wide the terminal behind `stream` is; None where there is none, or it does not tell.
-fn columns(stream: impl AsFd) -> Option<usize> {
+pub fn columns(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
@@ -275,7 +284,7 @@ impl Progress for Console {
         phase.done += units;
         if plain && phase.shown.elapsed() >= PLAIN_EVERY {
             phase.shown = Instant::now();
-            drop(writeln!(io::stderr(), "{}", phase.plain()));
+            self.stderr.lines(format!("{}\n", phase.plain()));
         }
     }
 
@@ -337,7 +346,7 @@ impl Watch for Console {
             bar.set_message(text.clone());
         }
         if !self.terminal && !self.quiet && elapsed_s.is_multiple_of(PLAIN_EVERY.as_secs()) {
-            drop(writeln!(io::stderr(), "petal: {text}"));
+            self.stderr.lines(format!("petal: {text}\n"));
         }
     }
 
@@ -356,6 +365,12 @@ impl Watch for Console {
 
     fn heading(&self, heading: &str) {
         self.state.lock().heading = printable_line(heading).into_owned();
+    }
+
+    #[allow(clippy::exit, reason = "a return would wait for threads that hang")]
+    fn leave(&self, message: &str) -> ! {
+        Self::error(self, message);
+        std::process::exit(self.exit(Exit::Failed) as i32)
     }
 }
 

@@ -30,6 +30,7 @@ mod run;
 mod setup;
 mod signals;
 mod source;
+mod stderr;
 mod sweep;
 mod verify;
 
@@ -172,7 +173,7 @@ fn usage(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     if error.use_stderr() {
         let text = error.render().to_string();
         console.usage_error(&argv::without_secrets(&text, &arguments));
-        Exit::Usage.into()
+        console.exit(Exit::Usage).into()
     } else {
         let help = error.render();
         // Colours are for a terminal, not for a pipe or a file.

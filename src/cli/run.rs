@@ -1,6 +1,6 @@
 //! `petal run`: one run, or REPEATS of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
@@ -86,9 +86,9 @@ pub fn command() -> Command {
         )
         .arg(args::path(
             "ledger",
-            "[HOST:]FILE",
+            "FILE",
             "Write down which commits are acknowledged, on another machine than the one that may \
-             be cut (by ssh HOST, or with petal on it); afterwards: petal verify FILE",
+             be cut (petal's own, or behind a pipe to ssh); afterwards: petal verify FILE",
         ))
         .arg(args::os_data())
         .arg(metrics::arg())
@@ -281,11 +281,25 @@ fn check_hosts(
     }
 }
 
+/// Host and file of `HOST:FILE`, as scp takes it: a path with a slash before the colon is of this host.
+fn on_another_host(path: &Path) -> Option<(&str, &str)> {
+    let (host, file) = path.to_str()?.split_once(':')?;
+    (!host.is_empty() && !file.is_empty() && !host.contains('/')).then_some((host, file))
+}
+
 /// A ledger is of one run, which writes, on one host.
 fn check_ledger(series: &RunSeries<'_>, hosts: Option<&Together>) -> Result<(), CommandError> {
     let Some(path) = &series.ledger else { return Ok(()) };
     let refused =
         |why: &str| Err(CommandError::usage(format!("--ledger {}: {why}", path.display())));
+    if let Some((host, file)) = on_another_host(path) {
+        return refused(&format!(
+            "a file on another host is written through a pipe, whose writes petal bounds: mkfifo \
+             ledger.pipe; ssh {host} 'cat >{file} && sync' <ledger.pipe &  then --ledger \
+             ledger.pipe; for a file of this name on this host: --ledger ./{}",
+            path.display()
+        ));
+    }
     if hosts.is_some() {
         return refused(
             "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \

@@ -197,6 +197,16 @@ fn no_two_types_have_one_name() {
     assert!(files.is_empty(), "different things by one name: {files:#?}");
 }
 
+/// A driver's own way to read a column panics at a value of another type, or at NULL.
+#[test]
+fn no_column_of_an_answer_is_read_by_a_call_that_panics() {
+    let names = ["row.get(", "row.get::<", "row.take(", "row.take::<", ".from_row(", "from_row::<"];
+    // Its columns are results already.
+    let found = lines_with(&names, &["engine/sqlite/", "engine/oracle/", "awr/", "report/"]);
+    let found: Vec<_> = found.iter().filter(|line| line.contains("src/engine/")).collect();
+    assert!(found.is_empty(), "read it by a call that returns a Result: {found:#?}");
+}
+
 /// Every file with `unsafe` in it, also in tests.
 fn files_with_unsafe(folder: &str) -> BTreeSet<String> {
     let word = ["unsafe", " {"].concat();

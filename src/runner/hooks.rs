@@ -6,7 +6,7 @@
 //! 0 leaves running (a monitor, to be ended at `post`) runs on until the run's end.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -18,6 +18,7 @@ use super::hook_group::HookGroup;
 use crate::record::folder::create_anew;
 use crate::record::{HookCall, HookValue};
 use crate::settings::read::secret_variables;
+use crate::settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
 /// A script that was just written may still be open somewhere.
@@ -129,7 +130,7 @@ fn start(
     group: i32,
 ) -> io::Result<Child> {
     let log = create_anew(output)?;
-    let mut command = Command::new(fs::canonicalize(script)?);
+    let mut command = Command::new(trust::script(script).map_err(io::Error::other)?);
     command
         .arg(moment)
         .env("PETAL_RUN_DIR", std::path::absolute(folder)?)
@@ -221,6 +222,7 @@ fn value(line: &str) -> Option<HookValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;

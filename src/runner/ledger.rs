@@ -21,7 +21,6 @@ use crate::workload::share::Share;
 use crate::workload::version::{RunStamps, Version};
 
 use super::RunError;
-use super::remote_file::RemoteFile;
 
 /// Begins the ledger of this share of a run, which has so many sessions on all hosts. Opens every
 /// schema for reading, so that what could not be verified is refused now.
@@ -49,13 +48,7 @@ pub fn begin(
         rows: workload.rows,
         schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
     };
-    match RemoteFile::named(path) {
-        None => Ok(LedgerFile::create(path, &header, signals)?),
-        Some((host, file)) => {
-            let sink = RemoteFile::create(&host, &file)?;
-            Ok(LedgerFile::begin(path, Box::new(sink), &header)?)
-        }
-    }
+    Ok(LedgerFile::create(path, &header, signals)?)
 }
 
 /// The target, as it is named in whatever folder the ledger is verified.

@@ -22,7 +22,6 @@ pub mod powercut;
 mod prepare;
 pub mod profile;
 pub mod quiet;
-mod remote_file;
 pub mod replay;
 pub mod rows;
 pub mod run;

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::{ProgressUnit, Stop};
-use crate::settings::WarmUp;
+use crate::settings::error::where_from;
+use crate::settings::{WarmUp, trust};
 use crate::stats::cgroup::Groups;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
@@ -29,6 +30,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
             job.plan.len()
         )));
     }
+    check_script(job)?;
     limits::check(job)?;
     limits::check_admission(job.engine, job.settings, job.seats.len() as u32)?;
     job.engine.check_run(job.workload.schemas)?;
@@ -81,6 +83,25 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         gaps,
         locked,
     })
+}
+
+/// Names the script that will run with petal's rights, and refuses one that others can change.
+fn check_script(job: &Job<'_>) -> Result<(), RunError> {
+    let script = job.settings.external_script.as_deref().filter(|_| job.share.is_first());
+    // One that is not there is reported when it is called.
+    let Some(script) = script.filter(|script| script.exists() && job.folder.is_some()) else {
+        return Ok(());
+    };
+    let from = job.settings.origin("EXTERNAL_SCRIPT");
+    let named =
+        format!("EXTERNAL_SCRIPT={} ({})", script.display(), where_from("EXTERNAL_SCRIPT", &from));
+    let path = trust::script(script).map_err(|why| {
+        RunError::Setting(format!(
+            "{named}: petal does not run it, because others can change what it does: {why}"
+        ))
+    })?;
+    job.watch.note(&format!("{named}: {} will run at pre, post and end", path.display()));
+    Ok(())
 }
 
 /// Of this host: with a database on another one, petal itself and the network are left to see.

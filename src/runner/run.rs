@@ -1,5 +1,6 @@
 //! One run: settle, connect all, trigger together, run, stop, settle the counters, record.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -372,6 +373,14 @@ fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
     }
 }
 
+/// Works; a panic costs this work alone. Rust has then said what failed.
+fn survived<T>(work: impl FnOnce() -> T) -> Result<T, EngineError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        let why = "this failed inside petal: please report it, with what stands on stderr";
+        EngineError::Database(why.to_owned())
+    })
+}
+
 /// The questions at a run's end to a target whose storage may not answer any more.
 struct Closing<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
@@ -398,14 +407,17 @@ impl<'scope, 'env> Closing<'scope, 'env> {
             return None;
         }
         if !self.job.engine.support().is_in_process() {
-            return Some(work());
+            let answer = survived(work);
+            return answer
+                .inspect_err(|why| self.gaps.push(format!("{what} is unknown: {why}")))
+                .ok();
         }
         let (sender, answer) = mpsc::channel();
         let work = Arc::new(Mutex::new(Some(work)));
         let of_thread = Arc::clone(&work);
         let do_it = move || {
             let work = of_thread.lock().take();
-            let _ = work.map(|work| sender.send(work()));
+            drop(survived(|| work.map(|work| sender.send(work()))));
         };
         if Thread::named("closing").start_in(self.scope, do_it).is_err() {
             let work = work.lock().take();
@@ -416,7 +428,10 @@ impl<'scope, 'env> Closing<'scope, 'env> {
             match answer.recv_timeout(POLL) {
                 Ok(answer) => return Some(answer),
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.gaps.push(format!("{what} is unknown: it failed inside petal"));
+                    self.gaps.push(format!(
+                        "{what} is unknown: this failed inside petal: please report it, with what \
+                         stands on stderr"
+                    ));
                     return None;
                 }
                 Err(RecvTimeoutError::Timeout) if self.job.is_interrupted() => {
@@ -481,11 +496,12 @@ fn close<'scope, 'env>(
         Some(Err(error)) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let all_ended = job.start.wait_for_others(job, bounds.deadline);
-    let (counters, counted_until) = sampler.close_counters(job.snapshot());
+    let (counters, counted_until) = sampler.close_counters(survived(|| job.snapshot()).flatten());
     gaps.append(&mut sampler.gaps);
     let counter_resets = sampler.counter_resets();
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
-    let (server_reports, report_gaps) = server_report::end(job);
+    let (server_reports, report_gaps) = survived(|| server_report::end(job))
+        .unwrap_or_else(|why| (Default::default(), vec![format!("the database's report: {why}")]));
     gaps.extend(report_gaps);
     let data_bytes = closing.ask("the size of the data at the end", || job.engine.data_bytes());
     let data_bytes = data_bytes.transpose().unwrap_or_else(|error| {

@@ -6,6 +6,7 @@
 
 use std::array;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -146,28 +147,41 @@ impl<'a> Sampler<'a> {
         match self.phase {
             SamplerStep::Sample => {
                 let end_s = self.second as f64 + 1.0;
-                self.sample(
-                    [self.parts.warm_up_s, self.parts.planned_s].map(f64::ceil).contains(&end_s),
-                );
+                let bounds = [self.parts.warm_up_s, self.parts.planned_s];
+                let is_bound = bounds.map(f64::ceil).contains(&end_s);
                 self.phase = SamplerStep::Harvest;
+                self.survive(|sampler| sampler.sample(is_bound));
             }
             SamplerStep::Harvest => {
-                self.harvest(self.second + 1, None, standing);
+                let before = self.second + 1;
                 // A starved petal skips ahead rather than sampling the past.
-                self.second = self.parts.trigger.elapsed().as_secs().max(self.second + 1);
+                self.second = self.parts.trigger.elapsed().as_secs().max(before);
                 self.phase = SamplerStep::Sample;
+                self.survive(|sampler| sampler.harvest(before, None, standing));
             }
         }
     }
 
     /// Harvests everything that is left; the last second ends at `end_s`.
     pub fn finish(&mut self, end_s: f64, standing: &Standing) {
-        self.sample(true);
+        self.survive(|sampler| sampler.sample(true));
         let end = self.parts.shards.end();
-        self.harvest(end, Some(end_s), standing);
+        self.survive(|sampler| sampler.harvest(end, Some(end_s), standing));
         // A session that was lost after all that was counted belongs into the journal as well.
         if standing.lost.iter().any(|lost| !self.lost_reported.contains(&lost.session)) {
-            self.harvest(end_s.ceil() as u64, Some(end_s), standing);
+            self.survive(|sampler| sampler.harvest(end_s.ceil() as u64, Some(end_s), standing));
+        }
+    }
+
+    /// Works; a panic costs this second, not the run. Rust has then said what failed.
+    fn survive(&mut self, work: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| work(&mut *self))).is_err() {
+            self.latest = None;
+            self.gap(
+                "at least one second was sampled or written only in part: petal failed inside; \
+                 please report it, with what stands on stderr"
+                    .to_owned(),
+            );
         }
     }
 

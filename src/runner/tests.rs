@@ -118,6 +118,19 @@ fn errors_are_counted_by_code_and_the_session_goes_on() {
 }
 
 #[test]
+fn a_panic_while_counters_are_sampled_costs_the_counters_and_not_the_run() {
+    let script = Script { snapshot_panics: true, ..script() };
+    let run = drive(script, &Settings { update_pct: 0, ..settings(2, 3) }).unwrap();
+    assert_eq!(run.summary.status, Status::Complete);
+    assert_eq!(run.summary.ops.select, 2 * 3_000);
+    assert_eq!(run.details.io.logical_reads, None);
+    let rows: u64 = run.details.timeline.iter().map(|second| second.ops.total).sum();
+    assert_eq!(rows, run.summary.ops.total);
+    let gaps = run.details.gaps.join("; ");
+    assert!(gaps.contains("failed inside"), "{gaps}");
+}
+
+#[test]
 fn a_lost_session_is_named_and_its_work_counts() {
     let faults = vec![(3, 11, Fault::Die)];
     let run = drive(Script { faults, ..script() }, &settings(4, 2)).unwrap();

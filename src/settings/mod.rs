@@ -19,6 +19,7 @@ pub mod read;
 pub mod rules;
 pub mod size;
 pub mod table;
+pub mod trust;
 pub mod url;
 
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::conf::{self, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
-use super::{Given, Origin, Settings, rules};
+use super::{Given, Origin, Settings, rules, trust};
 
 /// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {
@@ -156,7 +156,7 @@ impl File {
         let Some(path) = sources.conf.clone().or_else(beside) else {
             return Self::default();
         };
-        match read_text(&path) {
+        match read_text(&path, sources.conf.is_some()) {
             Ok(text) => Self::parse(path, &text, sources, errors),
             Err(why) => {
                 let rule = format!("cannot be read as a settings file: {why}");
@@ -209,9 +209,17 @@ impl File {
     }
 }
 
-/// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value.
-fn read_text(path: &Path) -> Result<String, String> {
+/// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value. A file
+/// that only lies in the working folder, and was not named, must be the user's own or root's.
+fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if about.is_file() {
+        trust::check_writers(&about)?;
+    }
+    if !is_named {
+        trust::check_owner(&about)?;
+    }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

@@ -58,3 +58,34 @@ fn a_killed_petal_takes_its_hook_along() {
     run.kill();
     until("end of what the hook started", || is_gone(&pid));
 }
+
+/// petal often runs as root, and finds slob.conf in the folder in which it was started.
+#[test]
+fn what_another_user_can_change_runs_no_script() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let work = Workplace::loaded(1, "8M");
+    let script = work.script("hook.sh", "echo $1 >> $(dirname $0)/ran");
+    let conf = work.write("slob.conf", format!("EXTERNAL_SCRIPT={}\n", script.display()));
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let run = ["run", "--work-loop", "5"];
+    mode(&conf, 0o666);
+    work.petal(run).exits(2).telling(&["slob.conf", "others than its owner may write it"]);
+    mode(&conf, 0o644);
+    mode(&script, 0o777);
+    let words = ["EXTERNAL_SCRIPT=", "slob.conf:1", "hook.sh: others than its owner"];
+    work.petal(run).exits(2).telling(&words);
+    mode(&script, 0o755);
+    if chown(&conf, Some(4711), None).is_ok() {
+        work.petal(run).exits(2).telling(&["slob.conf", "it belongs to user 4711"]);
+        chown(&conf, Some(0), None).unwrap();
+        chown(&script, Some(4711), None).unwrap();
+        work.petal(run).exits(2).telling(&["hook.sh: it belongs to user 4711"]);
+        chown(&script, Some(0), None).unwrap();
+    }
+    assert!(!work.path("ran").exists());
+    let named = script.display().to_string();
+    work.petal(run).exits(0).telling(&[&named, "will run at pre, post and end"]);
+    assert_eq!(read(&work.path("ran")), "pre\npost\nend\n");
+}

@@ -325,57 +325,46 @@ fn mysql_keeps_what_it_acknowledged_when_it_is_killed() {
     assert_eq!(count(&found, "/lost_rows"), changed(&work, 1, 501..541));
 }
 
-/// A program in the place of ssh: takes the command for the other host, and executes it in a folder
-/// that stands for that host.
-fn stub_ssh(work: &Workplace, body: &str) -> String {
-    fs::create_dir_all(work.path("tools")).unwrap();
-    fs::create_dir_all(work.path("safe")).unwrap();
-    let take = "for command; do :; done\nprintf '%s\\n' \"$@\" >asked\ncd safe || exit 9";
-    work.script("tools/ssh", &format!("{take}\n{body}"));
-    format!("{}:{}", work.path("tools").display(), std::env::var("PATH").unwrap())
+/// A pipe, and a program that stands for `ssh safe` and reads it.
+fn piped(work: &Workplace, reader: &str) -> std::process::Child {
+    crate::support::run("mkfifo", &[work.path("ledger.pipe").to_str().unwrap()]).unwrap();
+    let shell = format!("exec <{}; {reader}", work.path("ledger.pipe").display());
+    let mut shell_of = std::process::Command::new("sh");
+    shell_of.args(["-c", &shell]).current_dir(work.path(".")).spawn().unwrap()
+}
+
+/// The pipe has a reader as soon as the shell has opened it, which waits for petal.
+fn run_into_pipe(work: &Workplace, more: &[&str]) -> crate::support::Petal {
+    let args = run("sqlite:petal-data", "2", more);
+    let args: Vec<&str> =
+        args.iter().map(|&arg| if arg == "kept.ledger" { "ledger.pipe" } else { arg }).collect();
+    work.petal(&args)
 }
 
 #[test]
-fn a_ledger_is_kept_on_another_host() {
+fn a_ledger_is_kept_on_another_host_through_a_pipe() {
     let work = loaded("sqlite:petal-data");
-    let path = stub_ssh(&work, "echo welcome; exec sh -c \"$command\"");
-    let args = [&UPDATES[..], &["me@safe:it's.ledger", "--work-loop", "50", "-t", "2"]].concat();
-    let args = [&args[..], &["--db", "sqlite:petal-data"]].concat();
-    let run = work.petal(&args).env("PATH", &path).exits(0);
-    assert!(run.stderr.contains("the record is in"), "{}", run.stderr);
-    let asked = fs::read_to_string(work.path("asked")).unwrap();
-    assert!(asked.contains("BatchMode=yes\n") && asked.contains("\n--\nme@safe\n"), "{asked}");
-    fs::rename(work.path("safe/it's.ledger"), work.path("kept.ledger")).unwrap();
+    let mut reader = piped(&work, "cat >kept.ledger");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    run_into_pipe(&work, &["--work-loop", "50"]).exits(0);
+    assert!(reader.wait().unwrap().success());
     let found = verified(&work, &[], 0);
     assert_kept(&found);
     assert_eq!(found["ledger_is_whole"], true);
-    let record = crate::support::record(&work.run_folder());
-    assert_eq!(record["details"]["ledger"]["path"], "me@safe:it's.ledger");
-
-    // A file that is there is kept, and a host that cannot be reached stops the run before it begins.
-    fs::write(work.path("safe/it's.ledger"), "mine").unwrap();
-    let words = ["me@safe:it's.ledger", "cannot be begun there", "it is there already"];
-    work.petal(&args).env("PATH", &path).exits(3).telling(&words);
-    assert_eq!(fs::read(work.path("safe/it's.ledger")).unwrap(), b"mine");
-    stub_ssh(&work, "echo ssh: no route to host >&2; exit 255");
-    let words = ["no route to host", "exit status: 255", "without a password"];
-    work.petal(&args).env("PATH", &path).exits(3).telling(&words);
-    assert_eq!(work.runs().len(), 1);
+    let words = ["safe:run1.ledger", "mkfifo", "ssh safe"];
+    let args = [&UPDATES[..], &["safe:run1.ledger", "--db", "sqlite:petal-data"]].concat();
+    work.petal(&args).exits(2).telling(&words);
+    assert!(!work.path("safe:run1.ledger").exists());
 }
 
 #[test]
-fn a_connection_that_is_lost_ends_the_ledger_and_is_reported() {
+fn a_pipe_that_is_lost_ends_the_ledger_and_is_reported() {
     let work = loaded("sqlite:petal-data");
-    let lose = "echo petal-open; head -c 4000 >kept.ledger; echo connection closed >&2; exit 255";
-    let path = stub_ssh(&work, lose);
-    let args = run("sqlite:petal-data", "2", &["--work-loop", "500"]);
-    let args: Vec<&str> = args
-        .iter()
-        .map(|&arg| if arg == "kept.ledger" { "safe:kept.ledger" } else { arg })
-        .collect();
-    let words = ["safe:kept.ledger: the ledger could not be written on", "connection closed"];
-    work.petal(&args).env("PATH", &path).exits(3).telling(&words);
-    fs::rename(work.path("safe/kept.ledger"), work.path("kept.ledger")).unwrap();
+    let mut reader = piped(&work, "head -c 4000 >kept.ledger");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let words = ["ledger.pipe: the ledger could not be written on", "Broken pipe"];
+    run_into_pipe(&work, &["--work-loop", "500"]).exits(3).telling(&words);
+    reader.wait().unwrap();
     // What reached the other host counts.
     let found = verified(&work, &[], 0);
     assert_eq!(found["ledger_is_whole"], false);

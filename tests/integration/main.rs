@@ -64,6 +64,7 @@ mod postgres_strangers;
 mod postgres_tls;
 mod postgres_way_in;
 mod powercut;
+mod processes;
 mod proxy;
 mod ranks;
 mod rows;

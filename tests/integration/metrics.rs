@@ -141,3 +141,19 @@ fn the_page_is_of_this_host_and_holds_no_secret() {
     run.signal(rustix::process::Signal::INT);
     run.ends();
 }
+
+#[test]
+fn a_connection_that_cannot_be_accepted_costs_no_processor() {
+    if let Err(why) = crate::support::run("strace", &["-qq", "-o", "/dev/null", "true"]) {
+        return skip(&format!("system calls cannot be traced here: {why}"));
+    }
+    let work = Workplace::loaded(1, "8M");
+    let (log, address) = (work.path("strace.log"), format!("127.0.0.1:{}", free_port()));
+    let inject = "inject=accept4:error=EMFILE";
+    let log_path = log.to_str().unwrap();
+    let strace = ["-f", "-qq", "-e", "trace=accept4", "-e", inject, "-o", log_path, "--"];
+    let run = ["run", "--run-time", "2", "--metrics", &address];
+    work.petal(run).under("strace", &strace).exits(0);
+    let tried = std::fs::read_to_string(&log).unwrap().matches("EMFILE").count();
+    assert!((1..200).contains(&tried), "{tried} times");
+}

@@ -414,3 +414,23 @@ fn what_petal_wrote_is_written_again() {
     });
     assert!(names(&work.path("")).iter().all(|name| !name.contains(".tmp")));
 }
+
+/// As a terminal does after Ctrl-S.
+#[test]
+fn a_stderr_that_takes_nothing_keeps_no_run_from_its_end() {
+    use std::io::Write as _;
+    let work = Workplace::loaded(1, "8M");
+    let (_reader, mut full) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&full, rustix::fs::OFlags::NONBLOCK).unwrap();
+    while full.write(&[b'x'; 4096]).is_ok() {}
+    while full.write(b"x").is_ok() {}
+    rustix::fs::fcntl_setfl(&full, rustix::fs::OFlags::empty()).unwrap();
+    let mut petal = std::process::Command::new(crate::support::PETAL);
+    petal.args(["run", "--run-time", "2", "--json"]).current_dir(work.path("."));
+    petal.env("NO_OS_PERF_DATA", "TRUE").stderr(full).stdout(std::process::Stdio::null());
+    let mut petal = petal.spawn().unwrap();
+    crate::support::until("the end of the run", || petal.try_wait().unwrap().is_some());
+    assert!(petal.wait().unwrap().success());
+    assert_eq!(work.journal().len(), 2);
+    assert_eq!(crate::support::record(&work.run_folder())["status"], "complete");
+}

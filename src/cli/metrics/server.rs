@@ -1,8 +1,11 @@
-//! One page over HTTP, for a scraper: a request, an answer, and the connection is closed.
+//! One page over HTTP, for scrapers: a request, an answer, and the connection is closed. Each peer has a
+//! thread and a deadline, so that a slow one keeps nobody else waiting.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Metrics, exposition};
 use crate::engine::threads::Thread;
@@ -10,26 +13,78 @@ use crate::engine::threads::Thread;
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
-/// A peer that is slower is left.
-const IO_TIMEOUT: Duration = Duration::from_secs(2);
+/// A peer gets so long, from its connect to the last byte of its answer.
+const PEER_LIMIT: Duration = Duration::from_secs(5);
+/// More peers at once are turned away.
+const PEERS_MAX: usize = 16;
+/// After a connection that cannot be accepted, as without a free descriptor.
+const REST: Duration = Duration::from_millis(200);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Listens from now on, on a thread that lives as long as petal.
 pub fn serve(address: SocketAddr, metrics: Metrics) -> io::Result<()> {
-    let listener = TcpListener::bind(address)?;
+    serve_on(TcpListener::bind(address)?, metrics)
+}
+
+fn serve_on(listener: TcpListener, metrics: Metrics) -> io::Result<()> {
+    let peers = Arc::new(());
     let answer_all = move || {
-        // One peer's trouble is not the next one's.
-        for peer in listener.incoming().flatten() {
-            let _ = answer(peer, &metrics);
+        for peer in listener.incoming() {
+            match peer {
+                // One peer's trouble is not the next one's.
+                Ok(peer) if Arc::strong_count(&peers) <= PEERS_MAX => {
+                    let (metrics, counted) = (metrics.clone(), Arc::clone(&peers));
+                    let answer = move || {
+                        let _ = answer(Peer::new(peer), &metrics);
+                        drop(counted);
+                    };
+                    let _ = Thread::named("scrape").start(answer);
+                }
+                Ok(_) => {}
+                Err(_) => thread::sleep(REST),
+            }
         }
     };
     Thread::named("metrics").start(answer_all)?;
     Ok(())
 }
 
-fn answer(mut peer: TcpStream, metrics: &Metrics) -> io::Result<()> {
-    peer.set_read_timeout(Some(IO_TIMEOUT))?;
-    peer.set_write_timeout(Some(IO_TIMEOUT))?;
+/// A peer whose reads and writes all end at one deadline.
+struct Peer {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Peer {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, deadline: Instant::now() + PEER_LIMIT }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Peer {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn answer(mut peer: Peer, metrics: &Metrics) -> io::Result<()> {
     let mut head = Vec::new();
     let mut part = [0; 1024];
     let (status, body) = loop {
@@ -62,5 +117,39 @@ fn respond(request: &httparse::Request<'_, '_>, metrics: &Metrics) -> (&'static 
         },
         (Some("GET"), _) => ("404 Not Found", "the page is /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(mut peer: TcpStream) -> String {
+        write!(peer, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_peer_that_says_nothing_blocks_nobody_and_is_answered_when_it_asks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        serve_on(listener, Metrics(Arc::default())).unwrap();
+        let silent = TcpStream::connect(address).unwrap();
+        let asks = TcpStream::connect(address).unwrap();
+        assert!(answered(asks).starts_with("HTTP/1.1 200 OK"));
+        assert!(answered(silent).starts_with("HTTP/1.1 200 OK"));
+    }
+
+    #[test]
+    fn a_peer_that_trickles_is_left_at_its_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let mut peer = Peer { stream: accepted, deadline: Instant::now() };
+        (&stream).write_all(b"G").unwrap();
+        assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(peer.write(b"x").unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

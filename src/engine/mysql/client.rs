@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::{FromRow, Queryable as _, StatementLike};
-use mysql_async::{Conn, DriverError, Opts, Params, ServerError, Statement};
+use mysql_async::{Conn, DriverError, Opts, Params, Row, ServerError, Statement};
 use tokio::time::timeout;
 
 use super::answer_wait::AnswerWait;
@@ -184,13 +184,14 @@ impl Client {
 
     /// The rows of a statement without parameters.
     pub fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, Error> {
-        self.ask(async |conn| conn.query(sql).await)
+        self.ask(async |conn| conn.query(sql).await).and_then(converted)
     }
 
     /// The first row, which there must be.
     pub fn query_one<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<T, Error> {
-        let row = self.ask(async |conn| conn.query_first(sql).await)?;
-        row.ok_or_else(|| io::Error::other("the answer has no row").into())
+        let row: Option<Row> = self.ask(async |conn| conn.query_first(sql).await)?;
+        let row = row.ok_or_else(|| io::Error::other("the answer has no row"))?;
+        converted_row(row)
     }
 
     /// A statement without rows.
@@ -208,7 +209,7 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<Vec<T>, Error> {
-        self.ask(async |conn| conn.exec(statement, parameters.into()).await)
+        self.ask(async |conn| conn.exec(statement, parameters.into()).await).and_then(converted)
     }
 
     pub fn first<T: FromRow + Send + 'static>(
@@ -216,7 +217,8 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<Option<T>, Error> {
-        self.ask(async |conn| conn.exec_first(statement, parameters.into()).await)
+        let row = self.ask(async |conn| conn.exec_first(statement, parameters.into()).await)?;
+        row.map(converted_row).transpose()
     }
 
     /// The number of rows that a statement found or made.
@@ -253,6 +255,19 @@ impl Client {
             None => error,
         })
     }
+}
+
+fn converted<T: FromRow>(rows: Vec<Row>) -> Result<Vec<T>, Error> {
+    rows.into_iter().map(converted_row).collect()
+}
+
+/// A server may say what petal did not ask for, or NULL where it expects a value: that is an error,
+/// not a panic.
+fn converted_row<T: FromRow>(row: Row) -> Result<T, Error> {
+    T::from_row_opt(row).map_err(|error| {
+        let why = format!("the server's answer is not what petal asked for: {error}");
+        io::Error::other(why).into()
+    })
 }
 
 /// The error of a statement whose wait a monitor looked after.

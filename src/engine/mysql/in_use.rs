@@ -65,7 +65,7 @@ fn runs(client: &mut Client) -> Result<Vec<(u32, u64)>, Error> {
     let each: Vec<String> =
         (1..=RUNS_MAX).map(|run| format!("IS_USED_LOCK({})", lock(&run.to_string()))).collect();
     let row: mysql_async::Row = client.query_one(&format!("SELECT {}", each.join(", ")))?;
-    let holder = |at: usize| row.get::<Option<u64>, _>(at).flatten();
+    let holder = |at: usize| row.get_opt::<Option<u64>, _>(at)?.ok().flatten();
     Ok((0..RUNS_MAX).filter_map(|at| Some((at + 1, holder(at as usize)?))).collect())
 }
 

@@ -50,7 +50,7 @@ fn check_one(client: &mut Client, number: u32, loop_side: LoopSide) -> Result<Pl
     }
     let rows: Vec<Row> = client.query(&format!("EXPLAIN {sql}"))?;
     let text = |row: &Row, column: &str| {
-        row.get::<Option<String>, _>(column).flatten().unwrap_or_default()
+        row.get_opt::<Option<String>, _>(column).and_then(Result::ok).flatten().unwrap_or_default()
     };
     let steps: Vec<[String; 4]> = rows
         .iter()

@@ -29,8 +29,9 @@ const LOG_ONS_AT_ONCE: usize = 16;
 const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(4);
-/// Where the driver panics when a server accepts a connection with native encryption alone.
-const NATIVE_ENCRYPTION: &str = "messages/connect.rs:100";
+/// The words of Rust's `todo!()`. Of what a server may ask for as it accepts a connection, the driver
+/// lacks native encryption alone.
+const NOT_IMPLEMENTED: &str = "not yet implemented";
 
 pub struct Driver {
     options: Options,
@@ -156,12 +157,10 @@ impl Connector for Driver {
 
 /// Why connecting ended in a panic of the driver.
 fn failed(words: &str) -> String {
-    match words.contains(NATIVE_ENCRYPTION) {
-        true => {
-            "the server requires native network encryption or checksums, which the driver does \
-                 not have"
-                .to_owned()
-        }
+    match words.contains(NOT_IMPLEMENTED) {
+        true => "the server asks for what the driver does not have: it requires native network \
+                 encryption or checksums"
+            .to_owned(),
         false => format!("what answers there does not speak Oracle's protocol ({words})"),
     }
 }

@@ -9,6 +9,7 @@ use tokio_postgres::types::FromSqlOwned;
 use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::answer::Columns as _;
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
 use super::options::{Options, SslMode};
@@ -260,7 +261,7 @@ fn text(answer: &[SimpleQueryMessage], column: usize) -> &str {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
-    row.and_then(|row| row.get(column)).unwrap_or_default()
+    row.and_then(|row| row.try_get(column).ok()?).unwrap_or_default()
 }
 
 /// An error in the kind on which a caller acts.
@@ -311,7 +312,7 @@ impl Client {
         sql: &str,
         parameters: Parameters<'_>,
     ) -> Result<T> {
-        self.ask_row(doing, sql, parameters).map(|row| row.get(0))
+        self.ask_row(doing, sql, parameters)?.read(0)
     }
 
     /// Executes statements without parameters.

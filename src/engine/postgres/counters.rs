@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_postgres::Statement;
 
+use super::answer::Columns as _;
 use super::client::Client;
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
@@ -90,13 +91,13 @@ impl CounterReader {
         };
         let timing = *timing;
         let row = client.ask_row("reading counters", all, &[])?;
-        let json: Value = serde_json::from_str(row.get(0)).map_err(|error| {
+        let json: Value = serde_json::from_str(row.read(0)?).map_err(|error| {
             EngineError::Database(format!("{}: odd counters: {error}", self.endpoint.name))
         })?;
-        let is_standby: bool = row.get(5);
+        let is_standby: bool = row.read(5)?;
         let was_standby = state.standby.map_or(is_standby, |(was_standby, _)| was_standby);
         state.standby = Some((was_standby, is_standby));
-        let seen: Option<String> = row.get(2);
+        let seen: Option<String> = row.read(2)?;
         if state.checkpoint.is_some() && state.checkpoint != seen {
             state.checkpoints_ended += 1;
         }
@@ -109,12 +110,12 @@ impl CounterReader {
         drop(state);
         raw.extend(common_counters(&raw, checkpoints));
         raw.remove("tables.vacuums");
-        let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
+        let sync_is_counted = row.read::<bool>(4)? && !row.read::<&str>(3)?.starts_with("open");
         let facts = RawCounters { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
             // Of a standby that was promoted it would be all that the primary ever wrote.
             redo_bytes: row
-                .get::<_, Option<i64>>(1)
+                .read::<Option<i64>>(1)?
                 .filter(|_| was_standby == is_standby)
                 .map(i64::cast_unsigned),
             ..facts.io()
@@ -234,7 +235,7 @@ fn timing(client: &mut Client) -> Result<Timing> {
     let sql = "SELECT coalesce(pg_catalog.current_setting('track_io_timing', true) = 'on', false), \
                       coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";
     let row = client.ask_row("asking what it times", sql, &[])?;
-    Ok(Timing { version, io: row.get(0), log: row.get(1) })
+    Ok(Timing { version, io: row.read(0)?, log: row.read(1)? })
 }
 
 /// Samples of what is counted as well would count its time twice.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::answer::{Columns as _, pairs};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
@@ -136,7 +137,7 @@ fn settings(client: &mut Client) -> Result<BTreeMap<String, String>> {
     let sql = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
                WHERE name = ANY($1) OR name = ANY($2)";
     let rows = client.ask("asking for its settings", sql, &[&names, &own])?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    pairs(&rows)
 }
 
 fn listed(
@@ -196,8 +197,9 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
                WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
     let rows = client.ask("asking for its tablespaces", sql, &[])?;
-    let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
-    folders.extend(tablespaces.filter(|folder| folder.is_dir()));
+    let tablespaces = rows.iter().map(|row| row.read::<String>(0).map(PathBuf::from));
+    let tablespaces: Vec<PathBuf> = tablespaces.collect::<Result<_>>()?;
+    folders.extend(tablespaces.into_iter().filter(|folder| folder.is_dir()));
     Ok(folders)
 }
 

@@ -247,7 +247,8 @@ impl<'a> IndexWatch<'a> {
             building.client = None;
             return;
         };
-        let done = row.get::<_, i64>(0).cast_unsigned() * self.block_bytes;
+        let blocks = row.try_get::<_, i64>(0).unwrap_or_default().cast_unsigned();
+        let done = blocks.saturating_mul(self.block_bytes);
         self.load_progress.read(done.saturating_sub(building.shown_bytes));
         building.shown_bytes = done.max(building.shown_bytes);
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::answer::{Columns as _, pairs};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
@@ -73,10 +74,10 @@ fn refusal(client: &mut Client) -> EngineError {
 /// Each in words, and whether it holds the lock alone.
 fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
     let rows = client.ask(doing, HOLDERS, &[])?;
-    let holders = rows.iter().map(|row| {
-        let (process, name): (i32, String) = (row.get(0), row.get(1));
-        let (address, since): (String, String) = (row.get(2), row.get(3));
-        let is_alone = row.get(4);
+    let holders = rows.iter().map(|row| -> Result<(String, bool)> {
+        let (process, name): (i32, String) = (row.read(0)?, row.read(1)?);
+        let (address, since): (String, String) = (row.read(2)?, row.read(3)?);
+        let is_alone = row.read(4)?;
         let what = if is_alone { "another petal setup or drop" } else { "another petal run" };
         let mut words = format!("{what} (server process {process}");
         for (before, more) in [(", ", name), (" from ", address), (" since ", since)] {
@@ -85,9 +86,9 @@ fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
                 words.push_str(&more);
             }
         }
-        (words + ")", is_alone)
+        Ok((words + ")", is_alone))
     });
-    Ok(holders.collect())
+    holders.collect()
 }
 
 /// One run's hold on the data.
@@ -139,5 +140,5 @@ fn tables(
     schemas: &Vec<String>,
 ) -> Result<BTreeMap<String, i64>> {
     let rows = client.ask(doing, TABLES, &[schemas])?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    pairs(&rows)
 }

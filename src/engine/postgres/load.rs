@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::answer::{Columns as _, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, OpenedConnection};
 use super::filling::{Filling, IndexWatch, LoadProgress};
@@ -202,7 +203,7 @@ pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
 /// Schemas by names of petal's, and whether they carry the mark.
 pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>> {
     let rows = client.ask("looking for petal's schemas", &schema::schemas(), &[])?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    pairs(&rows)
 }
 
 pub fn block_bytes(client: &mut Client) -> Result<u32> {
@@ -242,16 +243,16 @@ impl Loader<'_> {
                    current_user::pg_catalog.text, \
                    pg_catalog.current_database()::pg_catalog.text";
         let row = client.ask_row("looking", sql, &[])?;
-        let (role, database): (&str, &str) = (row.get(3), row.get(4));
-        if row.get(0) {
+        let (role, database): (&str, &str) = (row.read(3)?, row.read(4)?);
+        if row.read(0)? {
             return Err(self.refused("is a standby, which only reads; name its primary"));
         }
-        if row.get(1) {
+        if row.read(1)? {
             return Err(self.refused(&format!(
                 "role {role} only reads (default_transaction_read_only); load with another role"
             )));
         }
-        if !row.get::<_, bool>(2) {
+        if !row.read::<bool>(2)? {
             return Err(self.refused(&format!(
                 "role {role} may not create schemas in database {database}; GRANT CREATE ON \
                  DATABASE {database} TO {role}"
@@ -286,8 +287,8 @@ impl Loader<'_> {
                 there.unwrap_or_default()
             )));
         };
-        match row.get(1) {
-            true => Ok(row.get(0)),
+        match row.read(1)? {
+            true => row.read(0),
             false => Err(self.refused(&format!(
                 "the role may not use tablespace {}; GRANT CREATE ON TABLESPACE to it",
                 self.tablespace.unwrap_or_default()
@@ -302,11 +303,14 @@ impl Loader<'_> {
                 pg_catalog.pg_get_userbyid(nspowner)::pg_catalog.text \
                        FROM pg_catalog.pg_namespace WHERE nspname = $1";
             let rows = client.ask(&format!("asking who owns {name}"), sql, &[&name])?;
-            let Some(row) = rows.first().filter(|row| !row.get::<_, bool>(0)) else { continue };
+            let Some(row) = rows.first() else { continue };
+            if row.read::<bool>(0)? {
+                continue;
+            }
             return Err(self.refused(&format!(
                 "schema {name} is in the way and belongs to role {}, who alone may drop it; load \
                  with that role",
-                row.get::<_, &str>(1)
+                row.read::<&str>(1)?
             )));
         }
         Ok(())
@@ -361,8 +365,8 @@ impl Loader<'_> {
             client.run(&doing, "ROLLBACK")?;
         }
         let row = client.ask_row("asking for room for locks", LOCK_ROOM, &[])?;
-        let (each, backends, held): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-        if locks + held <= each * backends {
+        let (each, backends, held): (i64, i64, i64) = (row.read(0)?, row.read(1)?, row.read(2)?);
+        if locks + held <= each.saturating_mul(backends) {
             return Ok(());
         }
         Err(self.refused(&format!(
@@ -371,8 +375,8 @@ impl Loader<'_> {
              max_locks_per_transaction to {} or more, or drop the data first (petal drop) and load \
              without --replace",
             names.len(),
-            each * backends,
-            (locks + held) / backends + 1
+            each.saturating_mul(backends),
+            (locks + held) / backends.max(1) + 1
         )))
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tokio_postgres::Row;
 
+use super::super::Result;
+use super::answer::Columns as _;
 use crate::engine::server::wait_monitor::LockWait;
 
 /// The SQLSTATE of a statement that waited for a lock for too long.
@@ -43,16 +45,20 @@ struct Blocker {
 /// For which lock a connection waits; None when it waits for none.
 pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
     // Such as `AccessShareLock on petal1.cf1`.
-    let what: Option<&str> = rows.first()?.get(0);
-    let blockers = rows.iter().map(|row| Blocker {
-        process: row.get::<_, Option<i32>>(1).unwrap_or_default(),
-        role: row.get(2),
-        application: row.get(3),
-        state: row.get(4),
-        since: row.get(5),
-        seconds: row.get(6),
-        query: row.get(7),
-    });
+    let what: Option<&str> = rows.first()?.read(0).ok()?;
+    // Who cannot be named is not named.
+    let blocker = |row: &Row| -> Result<Blocker> {
+        Ok(Blocker {
+            process: row.read::<Option<i32>>(1)?.unwrap_or_default(),
+            role: row.read(2)?,
+            application: row.read(3)?,
+            state: row.read(4)?,
+            since: row.read(5)?,
+            seconds: row.read(6)?,
+            query: row.read(7)?,
+        })
+    };
+    let blockers = rows.iter().filter_map(|row| blocker(row).ok());
     Some(behind(what, &blockers.collect::<Vec<_>>()))
 }
 

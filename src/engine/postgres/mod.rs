@@ -18,6 +18,7 @@
 //! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
 
 mod advice;
+mod answer;
 mod client;
 mod connect;
 mod counters;

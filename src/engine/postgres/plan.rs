@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
+use super::answer::Columns as _;
 use super::client::Client;
 
 use super::schema;
@@ -74,8 +75,11 @@ fn check_one(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanChec
     client.run(doing, &format!("PREPARE petal_plan (bigint, bigint) AS {select}"))?;
     let lines = client.ask(doing, "EXPLAIN (COSTS OFF) EXECUTE petal_plan (1, 2)", &[])?;
     client.run(doing, "DEALLOCATE petal_plan")?;
-    let text = |row: &Row| row.get::<_, &str>(0).trim().trim_start_matches("->").trim().to_owned();
-    let lines: Vec<String> = lines.iter().map(text).collect();
+    let text = |row: &Row| {
+        let line = row.read::<&str>(0)?;
+        Ok(line.trim().trim_start_matches("->").trim().to_owned())
+    };
+    let lines: Vec<String> = lines.iter().map(text).collect::<Result<_>>()?;
     let as_meant = is_as_meant(&lines, prefetch);
     Ok(PlanCheck { text: format!("{}: {}", schema::name(number), lines.join("; ")), as_meant })
 }

@@ -3,6 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::answer::Columns as _;
 use super::client::Client;
 use super::{schema, trust};
 use crate::engine::Result;
@@ -23,9 +24,9 @@ pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
             continue;
         }
         let row = client.ask_row("asking for publications", PUBLICATIONS, &[&table])?;
-        let names: Option<String> = row.get(0);
+        let names: Option<String> = row.read(0)?;
         let names = names.map_or_else(String::new, |names| format!(" by {names}"));
-        let identity = match row.get(1) {
+        let identity = match row.read(1)? {
             // Nothing more is logged: an UPDATE does not change the key.
             true => "ALTER custid SET NOT NULL, REPLICA IDENTITY USING INDEX cf1_custid",
             false => "REPLICA IDENTITY FULL (each UPDATE then logs the old row, too)",

@@ -2,6 +2,7 @@
 
 use tokio_postgres::Statement;
 
+use super::answer::Columns as _;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
@@ -35,11 +36,11 @@ impl RowReader for PostgresRows {
         let rows = self.client.query(&self.statement, &[&keys[0], &keys[1]]);
         let rows = rows.map_err(|error| self.client.error("reading rows", &error))?;
         let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
-        found.extend(rows.iter().map(|row| {
-            let text = |at| row.get::<_, Option<&str>>(at).map(str::as_bytes);
-            let key = row.get::<_, i64>(0).cast_unsigned();
-            found_row(key, (1..=COLUMNS).map(text), width, filler)
-        }));
+        for row in &rows {
+            let text = |at| row.read::<Option<&str>>(at).ok().flatten().map(str::as_bytes);
+            let key = row.read::<i64>(0)?.cast_unsigned();
+            found.push(found_row(key, (1..=COLUMNS).map(text), width, filler));
+        }
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::answer::{Columns as _, pairs};
 use super::client::Client;
 use super::trust;
 use crate::engine::server::failure::not_loaded;
@@ -71,7 +72,8 @@ pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
                WHERE n.nspname = $1 AND p.proname = 'petal_run' AND p.prokind = 'p'";
     let doing = format!("looking for {schema}.petal_run");
     let rows = client.ask(&doing, sql, &[&schema])?;
-    Ok(drop_with(schema, rows.iter().map(|row| row.get(0))))
+    let routines = rows.iter().map(|row| row.read(0)).collect::<Result<Vec<&str>>>()?;
+    Ok(drop_with(schema, routines.into_iter()))
 }
 
 /// The procedures are named with their parameters, as the server has them.
@@ -170,7 +172,7 @@ pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
             _ => client.error(&format!("reading {name}.petal_meta"), &error),
         },
     )?;
-    let values = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let values = pairs(&rows)?;
     let of = format!("{name}.petal_meta");
     SchemaMeta::read(schema, &MetaValues { values, place: &client.server, of })
 }

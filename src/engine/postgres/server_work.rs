@@ -1,6 +1,7 @@
 //! The work of a whole server for all its users, for a profile: read from its statistics views on a
 //! connection that looks and changes nothing.
 
+use super::answer::Columns as _;
 use super::connect::{Endpoint, server_version};
 use crate::engine::Result;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
@@ -53,14 +54,14 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
     let mut client = endpoint.connect_to_look("petal profile")?;
     let version = server_version(&mut client)?;
     let row = client.ask_row(doing, LOOK, &[])?;
-    let product: String = row.get(1);
-    let (is_timed, is_standby): (bool, bool) = (row.get(3), row.get(4));
-    let block_bytes = row.get::<_, i32>(0).cast_unsigned();
+    let product: String = row.read(1)?;
+    let (is_timed, is_standby): (bool, bool) = (row.read(3)?, row.read(4)?);
+    let block_bytes = row.read::<i32>(0)?.cast_unsigned();
     let mut work = ServerWork {
         endpoint: endpoint.name.clone(),
         product: product.split(" on ").next().unwrap_or(&product).to_owned(),
         block_bytes: Some(block_bytes),
-        counted_since: row.get(2),
+        counted_since: row.read(2)?,
         ..ServerWork::default()
     };
     for (_, view) in RESETS.into_iter().filter(|(from, _)| version >= *from) {
@@ -75,14 +76,14 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
         work.gap(WorkCount::Commits, why);
         work.gap(WorkCount::RedoBytes, why);
     } else {
-        work.count(WorkCount::Commits, unsigned(row.get(5)), COMMITS);
+        work.count(WorkCount::Commits, unsigned(row.read(5)?), COMMITS);
         work.gap(WorkCount::Commits, COMMITS_GAP);
-        work.count(WorkCount::RedoBytes, unsigned(row.get(6)), "pg_current_wal_insert_lsn");
+        work.count(WorkCount::RedoBytes, unsigned(row.read(6)?), "pg_current_wal_insert_lsn");
     }
     if version < BULK_VERSION_MIN {
-        before_16(&mut work, unsigned(row.get(7)), unsigned(row.get(8)).filter(|_| is_timed));
+        before_16(&mut work, unsigned(row.read(7)?), unsigned(row.read(8)?).filter(|_| is_timed));
         let row = client.ask_row(doing, WRITTEN, &[])?;
-        work.count(WorkCount::BlockWrites, unsigned(row.get(0)), "pg_stat_bgwriter.buffers_*");
+        work.count(WorkCount::BlockWrites, unsigned(row.read(0)?), "pg_stat_bgwriter.buffers_*");
     } else {
         let is_18 = version >= IO_BYTES_VERSION_MIN;
         let (bulk, written) = if is_18 {
@@ -92,10 +93,10 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
         };
         let sql = IO.replace("{bulk_bytes}", bulk).replace("{write_bytes}", &written);
         let row = client.ask_row(doing, sql.as_str(), &[])?;
-        let get = |at: usize| unsigned(row.get(at));
-        from_16(&mut work, (get(0), get(1).filter(|_| is_18), get(2)), block_bytes);
-        work.count(WorkCount::BlockWrites, get(3), "pg_stat_io, relation: writes and extends");
-        let time = get(0).zip(get(4).filter(|_| is_timed)).map(in_nanoseconds);
+        let get = |at: usize| row.read(at).map(unsigned);
+        from_16(&mut work, (get(0)?, get(1)?.filter(|_| is_18), get(2)?), block_bytes);
+        work.count(WorkCount::BlockWrites, get(3)?, "pg_stat_io, relation: writes and extends");
+        let time = get(0)?.zip(get(4)?.filter(|_| is_timed)).map(in_nanoseconds);
         work.time(WorkTime::SingleBlockRead, time, "pg_stat_io.read_time over reads");
     }
     if !is_timed {
@@ -105,8 +106,8 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
     if version >= 140_000 {
         let sql = if version >= IO_BYTES_VERSION_MIN { LOG_18 } else { LOG };
         let row = client.ask_row(doing, sql, &[])?;
-        let is_log_timed: bool = row.get(2);
-        let time = unsigned(row.get(0)).zip(unsigned(row.get(1)).filter(|_| is_log_timed));
+        let is_log_timed: bool = row.read(2)?;
+        let time = unsigned(row.read(0)?).zip(unsigned(row.read(1)?).filter(|_| is_log_timed));
         work.time(WorkTime::LogWrite, time.map(in_nanoseconds), "time over count of WAL syncs");
         if !is_log_timed {
             let why = "track_wal_io_timing is off on the server: it times no syncs of the log";

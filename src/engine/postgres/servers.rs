@@ -9,6 +9,7 @@ use std::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
+use super::answer::Columns as _;
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
@@ -58,8 +59,8 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
         &[],
     )?;
     // This connection is counted, and goes.
-    let taken: i64 = row.get::<_, i64>(1) - 1;
-    let limits = [Some(row.get::<_, i64>(0) - taken), limit(row.get(2)), limit(row.get(3))];
+    let taken: i64 = row.read::<i64>(1)? - 1;
+    let limits = [Some(row.read::<i64>(0)? - taken), limit(row.read(2)?), limit(row.read(3)?)];
     Ok(limits.into_iter().flatten().min().unwrap_or(0))
 }
 
@@ -113,15 +114,15 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
         pg_catalog.current_setting('transaction_read_only')::boolean, \
                current_user::pg_catalog.text";
     let row = client.ask_row(doing, sql, &[])?;
-    let role: &str = row.get(2);
-    if row.get(0) {
+    let role: &str = row.read(2)?;
+    if row.read(0)? {
         return refused(
             "is a standby, which only reads: name the primary beside it (postgres://standby,\
              primary/db), or run with UPDATE_PCT=0"
                 .to_owned(),
         );
     }
-    if row.get(1) {
+    if row.read(1)? {
         return refused(format!(
             "role {role} only reads (default_transaction_read_only): run with another role, or \
              with UPDATE_PCT=0"
@@ -150,10 +151,10 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
         let sql = "SELECT pg_catalog.pg_is_in_recovery(), system_identifier FROM \
             pg_catalog.pg_control_system()";
         let row = endpoint.connect("petal")?.ask_row("asking which cluster it is", sql, &[])?;
-        if row.get(0) {
+        if row.read(0)? {
             continue;
         }
-        if let Some(other) = primaries.insert(row.get(1), &endpoint.name)
+        if let Some(other) = primaries.insert(row.read(1)?, &endpoint.name)
             && other != endpoint.name
         {
             return Err(EngineError::Environment(format!(

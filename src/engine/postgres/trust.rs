@@ -4,6 +4,7 @@
 //! rights of the role that touches a table. So before petal reads a schema it looks at what is on the
 //! tables; a mighty role also needs an owner that it may trust, who else could add it a moment later.
 
+use super::answer::Columns as _;
 use super::client::Client;
 use crate::engine::{EngineError, Result};
 
@@ -14,9 +15,9 @@ pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
     let sql = include_str!("sql/trust.sql").replace("{me}", ME.trim_end());
     let rows = client.ask(&format!("asking what is on the tables of {name}"), &sql, &[&name])?;
     let Some(row) = rows.first() else { return Ok(()) };
-    let (kind, what): (&str, &str) = (row.get(0), row.get(1));
+    let (kind, what): (&str, &str) = (row.read(0)?, row.read(1)?);
     let server = &client.server;
-    let why = match (kind, row.get::<_, Option<&str>>(2)) {
+    let why = match (kind, row.read::<Option<&str>>(2)?) {
         ("owner", Some(owner)) => format!(
             "{what} belongs to role {owner}, whose code would run with the rights of your role, \
              which administers the server; connect as {owner}, or load the data again with your \
@@ -43,9 +44,9 @@ pub fn routines(client: &mut Client, name: &str, routine: &str) -> Result<Vec<Fo
     // What the server keeps of it: the text between its quotes.
     let source = routine.split("$petal$").nth(1).unwrap_or_default();
     let rows = client.ask("looking for petal's routine", &sql, &[&name, &source])?;
-    let found = rows.iter().map(|row| FoundRoutine {
-        comment: row.get(0),
-        is_petals: row.get::<_, Option<bool>>(1).unwrap_or(false),
-    });
-    Ok(found.collect())
+    let found = |row: &tokio_postgres::Row| {
+        let is_petals = row.read::<Option<bool>>(1)?.unwrap_or(false);
+        Ok(FoundRoutine { comment: row.read(0)?, is_petals })
+    };
+    rows.iter().map(found).collect()
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
+use super::answer::Columns as _;
 use super::client::Client;
 use super::connect::Endpoint;
 use crate::engine::Result;
@@ -169,9 +170,14 @@ fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
                         continue;
                     }
                     for row in rows {
-                        let sessions: i64 = row.get(2);
+                        // One that is odd is left out.
+                        let (Ok(kind), Ok(event), Ok(sessions)) =
+                            (row.read(0), row.read(1), row.read::<i64>(2))
+                        else {
+                            continue;
+                        };
                         let time_ns = span.as_nanos() as u64 * sessions.cast_unsigned();
-                        *watched.totals.entry((row.get(0), row.get(1))).or_default() += time_ns;
+                        *watched.totals.entry((kind, event)).or_default() += time_ns;
                     }
                 }
                 Err(_) => *client = Err(Instant::now()),

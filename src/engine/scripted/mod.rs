@@ -46,6 +46,8 @@ pub struct Script {
     pub refused: Option<u32>,
     pub sessions_max: Option<u32>,
     pub snapshot_fails: bool,
+    /// Sampling the counters panics after the opening snapshot.
+    pub snapshot_panics: bool,
     /// Where every session's operations are kept, in their order.
     pub trace: Option<OperationTrace>,
 }
@@ -251,6 +253,7 @@ impl Engine for Scripted {
 
     fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.script.snapshot_panics || earlier == 0, "scripted: snapshot panicked");
         if self.script.snapshot_fails && earlier > 0 {
             return Err(EngineError::Database("scripted: snapshot failed".into()));
         }

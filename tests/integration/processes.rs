@@ -1,0 +1,61 @@
+//! petal's two processes: one that works, and one that the shell waits for, which ends as the first does.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Running, Workplace, until};
+
+fn at_work(work: &Workplace) -> Running {
+    let mut run = work.petal(["run", "--run-time", "100"]).start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    run
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
+}
+
+fn is_there(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+#[test]
+fn the_shell_hears_how_the_working_process_ended_and_neither_outlives_the_other() {
+    let work = Workplace::loaded(1, "8M");
+    let run = at_work(&work);
+    assert_ne!(run.id(), run.supervisor());
+    signal(run.id(), Signal::KILL);
+    let ended = run.ends();
+    assert_eq!(ended.code, None, "{}", ended.stderr);
+    ended.telling(&["its process was killed (SIGKILL)"]);
+
+    let work = Workplace::loaded(1, "8M");
+    let run = at_work(&work);
+    let worker = run.id();
+    signal(run.supervisor(), Signal::KILL);
+    until("the end of its process", || !is_there(worker));
+    run.ends();
+
+    // A signal to both, as a terminal sends it, is one.
+    let work = Workplace::loaded(1, "8M");
+    let run = at_work(&work);
+    signal(run.id(), Signal::INT);
+    signal(run.supervisor(), Signal::INT);
+    run.ends().exited(130);
+    let record = crate::support::record(&work.run_folder());
+    assert_eq!(record["status"], "interrupted");
+}
+
+#[test]
+fn one_process_does_everything_if_it_is_told_to() {
+    let work = Workplace::loaded(1, "8M");
+    let mut run = work.petal(["run", "--run-time", "100"]).env("PETAL_SUPERVISOR", "off").start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    assert_eq!(run.id(), run.supervisor());
+    let name = fs::read_to_string(format!("/proc/{}/comm", run.id())).unwrap();
+    assert_eq!(name, "petal\n");
+    run.signal(Signal::INT);
+    run.ends().exited(130);
+}
