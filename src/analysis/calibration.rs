@@ -14,7 +14,8 @@ use crate::record::calibration::{
 use crate::settings::objective::micros;
 use crate::stats::histogram::LatencySummary;
 
-use super::judgement::{Judgement, info, unknown, warning};
+use super::io_limits;
+use super::judgement::{Judgement, advised, info, unknown, warning};
 
 /// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
 const MIX_DISTANCE_MAX: f64 = 15.0;
@@ -250,17 +251,26 @@ pub(super) fn under_device(run: &Run) -> Judgement {
     if of_depth >= OF_DEPTH_MIN {
         return Judgement::Clear;
     }
+    let limit = io_limits::reached(run);
+    let why = match &limit {
+        Some(limit) => format!("it was held to {}", limit.words()),
+        None => "its requests took longer".to_owned(),
+    };
+    let advice = limit.map(|limit| limit.advice());
     warning(
         ID,
         format!(
             "the device gave {:.0} % of what it gave in calibration with as many requests in \
-             flight ({:.0} of {iops:.0} a second at {:.1}): its requests took longer",
+             flight ({:.0} of {iops:.0} a second at {:.1}): {why}",
             of_depth * 100.0,
             share.device_iops,
             share.device_depth,
         ),
-        "Look for other load on the device, heat, burst credit used up, a drive that collects \
+        advised(
+            &advice,
+            "Look for other load on the device, heat, burst credit used up, a drive that collects \
          garbage; calibrate again to see whether the device itself has changed.",
+        ),
     )
     .with(json!({
         "of_depth": of_depth, "device_iops": share.device_iops, "curve_iops": iops,

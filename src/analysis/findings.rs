@@ -5,8 +5,8 @@
 use super::judgement::{Judgement, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::{
-    calibration, driver_hosts, fresh, limits, others, physical, server_report, settings, trust,
-    writes,
+    calibration, driver_hosts, fresh, io_limits, limits, others, physical, server_report, settings,
+    trust, writes,
 };
 use crate::record::{Finding, Run};
 
@@ -67,6 +67,7 @@ const RULES: &[(PartOfRun, Rule)] = &[
     (Whole, limits::processor_bound),
     (Whole, limits::steal),
     (Whole, limits::generator_bound),
+    (Counted, io_limits::judge),
     (Whole, calibration::under_device),
     (Counted, others::other_runs),
     (Counted, others::in_the_database),

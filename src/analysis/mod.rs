@@ -23,6 +23,7 @@ pub mod estimate;
 pub mod findings;
 mod fresh;
 pub mod host;
+mod io_limits;
 mod judgement;
 mod level;
 mod limits;

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::judgement::{Judgement, advised, error, info, unknown, unseen, warning};
 use super::served::{self, ReadsServed};
 use crate::record::Run;
+use crate::settings::table::support::{self, Support};
 use crate::stats::counters::CommonCounter;
 use crate::stats::units::bytes as size;
 
@@ -15,6 +16,9 @@ const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
+/// Under this the database's cache served some rows, under that most of them.
+const READS_PER_ROW_MIN: f64 = 0.90;
+const MOSTLY_CACHED_MAX: f64 = 0.50;
 /// Each row needs one logical read; counters and rows are not of exactly the same moments.
 const LOGICAL_READS_PER_ROW_MIN: f64 = 0.95;
 /// Fewer rows than this say nothing about the reads of a row.
@@ -71,25 +75,44 @@ pub(super) fn reached_the_device(run: &Run) -> Judgement {
     if served.page_cache >= served.unseen {
         return by_page_cache(run, served);
     }
-    not_from(
-        run,
-        served,
-        "device-unseen",
-        "came from storage that is not counted: memory, a network, or a device that petal did not \
-         find",
-        "Put the data on a local disk, or read the device's own statistics.",
-    )
+    let what = match &served.layer {
+        Some(layer) => format!("came from below the data's device: {layer}"),
+        None => "came from storage that is not counted: memory, a network, or a device that petal \
+                 did not find"
+            .to_owned(),
+    };
+    let advice = "Put the data on a local disk, or read the device's own statistics.";
+    not_from(run, &served, "device-unseen", &what, advice)
 }
 
 fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
+    if let Some(layer) = &served.layer {
+        return not_from(
+            run,
+            &served,
+            "cached-by-os",
+            &format!("were served by the operating system's page cache: {layer}"),
+            match served::is_direct(run) && served::cached_all_the_same(run).is_some() {
+                true => "Load the data where neither compression nor data=journal is on.",
+                false => {
+                    "Put the data on the disk itself, or give the loop device direct I/O (losetup \
+                     --direct-io=on)."
+                }
+            },
+        );
+    }
     let hint = match run.details.target.direct_io {
         Some(_) => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
-        None => "Use PAGE_CACHE_LIMIT, or a data set several times the memory.",
+        // petal limits no other host's page cache.
+        None if run.details.target.local => {
+            "Use PAGE_CACHE_LIMIT, or a data set several times the memory."
+        }
+        None => "Use a data set several times the memory.",
     };
-    not_from(run, served, "cached-by-os", "were served by the operating system's page cache", hint)
+    not_from(run, &served, "cached-by-os", "were served by the operating system's page cache", hint)
 }
 
-fn not_from(run: &Run, served: ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {
+fn not_from(run: &Run, served: &ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {
     let missing = served.asked - served.device;
     let share = served.share(missing);
     warning(
@@ -130,9 +153,48 @@ pub(super) fn storage_cache(run: &Run) -> Judgement {
     }
 }
 
+/// Blocks that were read for each row visited, in the window that is quoted. None if the database does
+/// not report them, of scans, whose rows are not blocks, and of few rows.
+fn reads_per_row(run: &Run) -> Option<f64> {
+    let shown = run.headline().run;
+    let fetched = shown.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
+    let rows = shown.summary.rows.total().max(fetched);
+    let io = &shown.details.io;
+    let read = io.physical_read_blocks? + io.log_read_blocks.unwrap_or(0);
+    (rows >= ROWS_MIN && shown.summary.ops.scan == 0).then(|| read as f64 / rows as f64)
+}
+
+/// The share of the rows that the database found in its cache, if it were most of them.
+pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
+    let each = reads_per_row(run).filter(|_| !run.is_bare_device())?;
+    (each < MOSTLY_CACHED_MAX).then(|| 1.0 - each)
+}
+
+/// A run of data that its cache cannot hold, and found many of its rows there all the same.
+fn partly_cached(run: &Run) -> Judgement {
+    let Some(each) = reads_per_row(run).filter(|&each| each < READS_PER_ROW_MIN) else {
+        return Judgement::Clear;
+    };
+    let judged = if each < MOSTLY_CACHED_MAX { warning } else { info };
+    judged(
+        "cached-by-database",
+        format!(
+            "{each:.3} block reads for each row visited: the database's cache served {:.0} % of the \
+             rows",
+            (1.0 - each) * 100.0
+        ),
+        "For physical reads make the cache much smaller than the data, or load more; for logical \
+         reads make it hold all of them.",
+    )
+    .with(json!({
+        "reads_per_row": each, "active_bytes": run.summary.active_bytes,
+        "cache_bytes": run.summary.target.cache_bytes,
+    }))
+}
+
 pub(super) fn database_cache(run: &Run) -> Judgement {
     let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
-        return Judgement::Clear;
+        return if run.is_bare_device() { Judgement::Clear } else { partly_cached(run) };
     };
     let (whose, what) = match is_per_session {
         true => ("each session's own cache", "the active data of its schema"),
@@ -217,9 +279,30 @@ pub(super) fn single_block(run: &Run) -> Judgement {
     warning(
         ID,
         format!("{each:.2} blocks per read request, though PREFETCH is 0"),
-        "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+        prefetch_advice(run),
     )
     .with(json!({ "physical_read_blocks": blocks, "physical_read_requests": requests }))
+}
+
+/// Advice that the run's engine can follow: PREFETCH is not every engine's.
+fn prefetch_advice(run: &Run) -> &str {
+    let general = match accepts(run, "PREFETCH") {
+        true => "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+        false => {
+            "Turn the read-ahead off: the database's own, and the device's (blockdev --setra)."
+        }
+    };
+    advised(&run.details.target.advice.stop_prefetch, general)
+}
+
+/// Whether the run's engine takes a parameter.
+fn accepts(run: &Run, key: &str) -> bool {
+    support::of(&run.summary.engine).is_none_or(|engine| {
+        let mut exceptions = engine.exceptions.iter().copied().flatten();
+        !exceptions.any(|(known, support)| {
+            *known == key && matches!(support, Support::Refused { .. } | Support::NoEffect { .. })
+        })
+    })
 }
 
 /// A database that reads several blocks at once by as many requests tells it only where it counts
@@ -235,10 +318,7 @@ fn prefetched(run: &Run) -> Option<Judgement> {
                 "{:.1} % of the blocks read into the cache were prefetched, though PREFETCH is 0",
                 share * 100.0
             ),
-            advised(
-                &run.details.target.advice.stop_prefetch,
-                "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
-            ),
+            prefetch_advice(run),
         )
         .with(json!({ "prefetched_blocks": prefetched, "blocks_read_into_cache": read }))
     })

@@ -74,7 +74,11 @@ pub fn data(
     };
     let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
                reads needs several times as much as the memory that may hold them.";
-    let advice = "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G";
+    // A page cache can be limited for a server on this host that uses it.
+    let advice = match details.local && !details.in_process && !passes_page_cache {
+        true => "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G",
+        false => "petal setup --replace -s N --scale SIZE",
+    };
     judged("data", why, (value, verdict, advice))
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::judgement::Judgement;
 use super::served::{self, ReadsServed};
-use super::{findings, limits, physical};
+use super::{findings, io_limits, limits, physical};
 use crate::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use crate::record::{Headline, Run};
 use crate::stats::counters::WaitClass;
@@ -94,10 +94,28 @@ fn served_by(run: &Run) -> ServedBy {
     let served = served::reads(run);
     let known = served::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
     match served {
-        Ok(served) if known && run.details.device.is_some() => by_bytes(&served),
+        Ok(served) if known && run.details.device.is_some() => {
+            below_the_database(run, by_bytes(&served))
+        }
         Ok(_) => unknown("not seen", "no device of the data was counted".to_owned()),
         Err(why) if !known || run.details.device.is_none() => unknown("not seen", why),
         Err(why) => unknown("unknown", why),
+    }
+}
+
+/// The database's own cache named first, if it served most of the rows.
+fn below_the_database(run: &Run, below: ServedBy) -> ServedBy {
+    match physical::mostly_cached(run) {
+        Some(share) => ServedBy {
+            by: ReadSource::DatabaseCache,
+            words: format!(
+                "database cache {:.0} % of the rows; the others: {}",
+                share * 100.0,
+                below.words
+            ),
+            ..below
+        },
+        None => below,
     }
 }
 
@@ -112,10 +130,11 @@ fn by_bytes(served: &ReadsServed) -> ServedBy {
             parts.push(format!("page cache {}", percent(served.page_cache)));
         }
         parts.push(format!("device {}", percent(served.device)));
-        if served.unseen > 0 {
+        if served.unseen > 0 && served.layer.is_none() {
             parts.push("the rest not seen".to_owned());
         }
     }
+    let layer = served.layer.as_ref().map_or_else(String::new, |layer| format!(" ({layer})"));
     let by = match served.share(served.page_cache) > 0.5 {
         _ if served.is_by_device() => ReadSource::Device,
         true => ReadSource::PageCache,
@@ -123,7 +142,7 @@ fn by_bytes(served: &ReadsServed) -> ServedBy {
     };
     ServedBy {
         by,
-        words: parts.join(", "),
+        words: parts.join(", ") + &layer,
         why_unknown: None,
         asked_bytes: Some(served.asked),
         device_bytes: Some(served.device),
@@ -135,11 +154,18 @@ fn by_bytes(served: &ReadsServed) -> ServedBy {
 /// What limited a run whose rate was asked, beside that rate.
 pub fn limited_beside_rate(run: &Run) -> String {
     let run = &run.headline().run;
-    whole_host(run).unwrap_or_else(|| waited_for(run)).words
+    held(run).or_else(|| whole_host(run)).unwrap_or_else(|| waited_for(run)).words
 }
 
 fn limited_by(run: &Run) -> LimitedBy {
-    whole_host(run).or_else(|| paced(run)).unwrap_or_else(|| waited_for(run))
+    let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
+    found.unwrap_or_else(|| waited_for(run))
+}
+
+/// By a control group's limit on the device.
+fn held(run: &Run) -> Option<LimitedBy> {
+    let reached = io_limits::reached(run)?;
+    Some(limit(Limiter::IoLimit, reached.words(), reached.evidence()))
 }
 
 fn limit(by: Limiter, words: impl Into<String>, evidence: Value) -> LimitedBy {

@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         Some(_) => Vec::new(),
         None => to_be(&settings.db),
     };
-    let host = HostFacts::collect(Some(&devices::find(&files)));
+    let host = HostFacts::collect_with(Some(&devices::find(&files)), &engine.server_processes());
     let mut checks = host::check(&host);
     match &described {
         Some((about, details)) => {

@@ -28,7 +28,8 @@ pub enum ReadSource {
     Device,
     /// The larger part came from the operating system's page cache.
     PageCache,
-    /// The database's own cache holds all of the data, and next to nothing was read.
+    /// The database's own cache holds all of the data, and next to nothing was read, or it served most
+    /// of the rows.
     DatabaseCache,
     /// The device, with a page cache or storage that is not counted.
     Several,
@@ -57,6 +58,8 @@ pub enum Limiter {
     OthersWork,
     /// Processor time of the sessions themselves, on a host that has more processors.
     SessionProcessorTime,
+    /// A control group's limit on the I/O of a device under the data.
+    IoLimit,
     /// Think time that was asked for.
     ThinkTime,
     /// RATE, and it was kept.

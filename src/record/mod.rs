@@ -32,7 +32,7 @@ pub mod profile;
 mod rebuild;
 pub mod replay;
 pub mod server_report;
-mod serving;
+pub mod serving;
 pub mod sweep;
 mod until;
 pub mod verification;

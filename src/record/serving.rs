@@ -3,7 +3,8 @@
 
 use super::Run;
 use super::os::{HostSeen, SecondSeen, covers};
-use crate::stats::os::{Counts, Whole};
+use crate::stats::devices::{Bottom, StorageLayer};
+use crate::stats::os::{Counts, DeviceCounts, Whole};
 
 /// Bytes of the database server's processes; of petal's own, where the database is within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,70 @@ impl Run {
     /// Who they are, in words.
     pub fn serving_processes(&self) -> &'static str {
         if self.details.target.in_process { "petal's process" } else { "the server's processes" }
+    }
+}
+
+/// The reads of the data's devices, by what served them below.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BelowDevices {
+    /// Read requests of the data's own devices, and of the drives at the bottom.
+    pub data: DeviceCounts,
+    pub drives: DeviceCounts,
+    /// A layer that reads a file through the page cache, in words.
+    pub page_cache: Option<String>,
+    /// What is at the bottom and is no drive, in words.
+    pub no_drive: Option<String>,
+    /// The drives, by name.
+    pub names: String,
+}
+
+impl BelowDevices {
+    /// The share of the bytes that came from drives, at most all.
+    pub fn drive_share(&self) -> f64 {
+        (self.drives.read_bytes as f64 / self.data.read_bytes.max(1) as f64).min(1.0)
+    }
+}
+
+impl Run {
+    /// What the layers below the data's devices read. None if the devices are drives themselves, and
+    /// in records that do not keep the stack. An error says why it is not known.
+    pub fn below_devices(&self) -> Option<Result<BelowDevices, String>> {
+        // The stack is of petal's own host.
+        let own = self.details.server_os.is_none();
+        let layers = &self.details.host.as_ref().filter(|_| own)?.storage;
+        let sum = self.database_host_sums()?;
+        let devices = sum.devices.as_ref()?;
+        let is_drive = |layer: &&StorageLayer| layer.bottom == Some(Bottom::Hardware);
+        let data = |name: &str| devices.iter().any(|device| device.data && device.name == name);
+        let mut deeper = layers.iter().filter(|layer| !(data(&layer.name) && is_drive(layer)));
+        deeper.next()?;
+        let drives: Vec<&str> =
+            layers.iter().filter(is_drive).map(|layer| layer.name.as_str()).collect();
+        let counted = drives.iter().map(|name| {
+            let device = devices.iter().find(|device| device.name == *name);
+            device.map(|device| device.counts).ok_or_else(|| {
+                format!("what {name} read, which is below the data's device, is not counted")
+            })
+        });
+        let counted = counted.collect::<Result<Vec<_>, _>>();
+        let no_drive = layers.iter().find_map(|layer| match &layer.bottom {
+            Some(Bottom::Memory(words) | Bottom::Elsewhere(words)) => Some(words.clone()),
+            _ => None,
+        });
+        let page_cache = layers.iter().find_map(|layer| {
+            let file = layer.cached_file.as_ref()?;
+            Some(format!("{} reads its file {file} through the page cache", layer.name))
+        });
+        Some(counted.and_then(|counted| {
+            let sum_of = |all: Vec<DeviceCounts>| all.into_iter().reduce(|sum, one| sum.plus(&one));
+            Ok(BelowDevices {
+                data: sum.device().ok_or("what the data's devices read is not counted")?,
+                drives: sum_of(counted).unwrap_or_default(),
+                page_cache,
+                no_drive,
+                names: drives.join(", "),
+            })
+        }))
     }
 }
 

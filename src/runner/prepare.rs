@@ -51,7 +51,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
-    let host = watched.then(|| HostFacts::collect(devices.as_ref()));
+    let host =
+        watched.then(|| HostFacts::collect_with(devices.as_ref(), &job.engine.server_processes()));
     let locked = limit_page_cache(job, &details)?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
     let clock = if details.local || !watched { None } else { ClockState::ask() };

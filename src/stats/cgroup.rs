@@ -2,10 +2,13 @@
 //! made their processes wait. Sources in the kernel's Documentation: admin-guide/cgroup-v2.rst,
 //! admin-guide/cgroup-v1/cpuacct.rst, scheduler/sched-bwc.rst.
 
+mod io_limits;
+
 use std::path::{Path, PathBuf};
 
 use super::devices::Roots;
 use super::tree::{number, number_after, read};
+pub use io_limits::{IoLimit, IoLimitKind};
 
 /// The first hierarchy writes "no limit" as the largest number of whole pages.
 pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;
@@ -18,6 +21,7 @@ pub struct Groups {
     accounting: Vec<ControlGroup>,
     memory: Vec<ControlGroup>,
     pids: Vec<ControlGroup>,
+    io: Vec<ControlGroup>,
 }
 
 #[derive(Debug)]
@@ -61,10 +65,12 @@ impl Groups {
         let (_, accounting) = hierarchy(roots, &lines, "cpuacct").unwrap_or_default();
         let (path, memory) = hierarchy(roots, &lines, "memory").unwrap_or_default();
         let (_, pids) = hierarchy(roots, &lines, "pids").unwrap_or_default();
+        // The first hierarchy's name; the second one has no name of a controller.
+        let (_, io) = hierarchy(roots, &lines, "blkio").unwrap_or_default();
         let readable = !cpu.is_empty() && !memory.is_empty();
         // Where the two differ, the one that is not the top says more.
         let path = if path == "/" { cpu_path } else { path };
-        Self { name: readable.then_some(path), cpu, accounting, memory, pids }
+        Self { name: readable.then_some(path), cpu, accounting, memory, pids, io }
     }
 
     /// None where its limits cannot be read.

@@ -5,6 +5,7 @@
 //! hardware, and not added up, because a request would then count twice. What has no device, or
 //! one that the kernel does not count, is reported with its reason.
 
+mod layers;
 mod mounts;
 #[cfg(test)]
 pub mod recorded;
@@ -17,6 +18,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::target::Durability;
+pub use layers::{Bottom, StorageLayer};
 pub use mounts::unescaped;
 use mounts::{Mount, Mounts};
 use stack::{Node, Stack};
@@ -42,6 +44,8 @@ pub struct DataDevices {
     pub counted: Vec<BlockDevice>,
     /// The disks that those lie on, at the bottom: watched too, and not added up.
     pub below: Vec<BlockDevice>,
+    /// The whole stack, from the counted devices down.
+    pub layers: Vec<StorageLayer>,
     /// Files whose device cannot be seen, and why.
     pub unseen: Vec<String>,
 }
@@ -79,7 +83,8 @@ impl DataDevices {
     fn drives_by(&self, device_of: impl Fn(&Path) -> Option<u64>) -> Option<Vec<String>> {
         let [device] = self.counted.as_slice() else { return None };
         let device_of = |path: &Path| device_of(path).map(split);
-        let stack = Stack { roots: &self.roots, device_of: &device_of };
+        let mounts = Mounts::read(&self.roots);
+        let stack = Stack { roots: &self.roots, device_of: &device_of, mounts: &mounts };
         let node = stack.node((device.major, device.minor))?;
         let drives: BTreeSet<String> = stack.drives(&node).iter().map(Node::identity).collect();
         (!drives.is_empty()).then(|| drives.into_iter().collect())
@@ -127,7 +132,7 @@ pub fn find_under(
 ) -> DataDevices {
     let device_of = |path: &Path| device_of(path).map(split);
     let mounts = Mounts::read(&roots);
-    let stack = Stack { roots: &roots, device_of: &device_of };
+    let stack = Stack { roots: &roots, device_of: &device_of, mounts: &mounts };
     let mut found: Vec<(Node, BlockDevice)> = Vec::new();
     let (mut unseen, mut seen) = (Vec::new(), BTreeSet::new());
     for file in files {
@@ -153,19 +158,21 @@ pub fn find_under(
     }
     let counted = apart(&stack, found);
     let below = disks_below(&stack, &counted);
-    let counted = counted.into_iter().map(|(_, device)| device).collect();
-    DataDevices { roots, counted, below, unseen }
+    let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
+    let layers = layers::layers(&stack, &nodes);
+    DataDevices { roots, counted, below, layers, unseen }
 }
 
 /// The disks that are there, whatever lies on them: those with hardware, real or virtual, behind.
 pub fn all_disks(roots: Roots) -> DataDevices {
-    let stack = Stack { roots: &roots, device_of: &|_| None };
+    let mounts = Mounts::default();
+    let stack = Stack { roots: &roots, device_of: &|_| None, mounts: &mounts };
     let (disks, off): (Vec<Node>, Vec<Node>) =
         stack.disks().into_iter().partition(|node| stack.is_counted(node));
     let counted = disks.iter().map(|node| stack.describe(node, None)).collect();
     let unseen = off.iter().map(|node| format!("{0}: {1}", node.name, not_counted(node)));
     let unseen = unseen.collect();
-    DataDevices { roots, counted, below: Vec::new(), unseen }
+    DataDevices { roots, counted, unseen, ..DataDevices::default() }
 }
 
 /// The lowest devices under those, each once.
@@ -210,11 +217,7 @@ fn nodes(
     number: (u32, u32),
     mount: Option<&Mount>,
 ) -> Result<Vec<Node>, String> {
-    let nodes = match (stack.node(number), mount) {
-        (Some(node), _) => vec![node],
-        (None, Some(mount)) if mount.kind == "btrfs" => stack.btrfs_members(mount),
-        (None, _) => Vec::new(),
-    };
+    let nodes = stack.nodes(number, mount);
     if nodes.is_empty() {
         return Err(mounts::why_unseen(mount));
     }

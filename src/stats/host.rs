@@ -12,9 +12,9 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::Groups;
-use super::devices::{DataDevices, Roots};
-use super::os::meminfo_bytes;
+use super::cgroup::{Groups, IoLimit};
+use super::devices::{DataDevices, Roots, StorageLayer};
+use super::os::{ServerProcesses, meminfo_bytes};
 use super::tree::{in_brackets, number, read};
 
 pub use device::HostDevice;
@@ -35,6 +35,8 @@ pub struct HostFacts {
     pub memory_bytes: Option<u64>,
     /// Those that hold the data, each followed by what it lies on where that is another's member.
     pub devices: Vec<HostDevice>,
+    /// The whole stack under the data, from their own devices down.
+    pub storage: Vec<StorageLayer>,
     /// petal's own control group, where its limits can be read: a limit of None is then none.
     pub cgroup: Option<String>,
     /// Processors' worth of time that the control groups grant.
@@ -43,6 +45,8 @@ pub struct HostFacts {
     pub cpu_quota_file: Option<String>,
     pub memory_limit_bytes: Option<u64>,
     pub memory_limit_file: Option<String>,
+    /// Limits of control groups on the devices of the stack: petal's own, and a server's.
+    pub io_limits: Vec<IoLimit>,
     /// The governor of the processors' clocks; several where processors differ.
     pub governor: Option<String>,
     pub deepest_idle: Option<IdleState>,
@@ -102,6 +106,17 @@ impl HostFacts {
         (self.cpus > 0).then_some(cpus)
     }
 
+    /// The facts of this machine, with the limits of a server's control group.
+    pub fn collect_with(devices: Option<&DataDevices>, servers: &[ServerProcesses]) -> Self {
+        let mut host = Self::collect(devices);
+        let roots = devices.map_or_else(Roots::default, |devices| devices.roots.clone());
+        for server in servers {
+            let groups = Groups::of(&roots, &server.parent.to_string());
+            host.io_limits.extend(groups.io_limits(&host.storage, true));
+        }
+        host
+    }
+
     /// The facts of given trees; name, kernel release and processors are always this machine's.
     pub fn collect_under(roots: &Roots, devices: Option<&DataDevices>) -> Self {
         let system = rustix::system::uname();
@@ -111,6 +126,7 @@ impl HostFacts {
         let groups = Groups::of(roots, "self");
         let cpu_quota = groups.cpu_quota();
         let memory_limit = groups.memory_limit();
+        let layers = devices.map_or(&[][..], |found| &found.layers);
         let swap = memory("SwapTotal").zip(memory("SwapFree"));
         Self {
             name: own_name(),
@@ -119,11 +135,13 @@ impl HostFacts {
             cpu_model: cpuinfo.as_deref().and_then(|text| cpuinfo_value(text, "model name")),
             memory_bytes: memory("MemTotal"),
             devices: devices.map(|found| described(roots, &found.counted)).unwrap_or_default(),
+            storage: layers.to_vec(),
             cgroup: groups.name().map(str::to_owned),
             cpu_quota: cpu_quota.as_ref().map(|limit| limit.0),
             cpu_quota_file: cpu_quota.map(|limit| limit.1),
             memory_limit_bytes: memory_limit.as_ref().map(|limit| limit.0),
             memory_limit_file: memory_limit.map(|limit| limit.1),
+            io_limits: groups.io_limits(layers, false),
             governor: governor(roots),
             deepest_idle: deepest_idle(roots),
             swap_total_bytes: memory("SwapTotal"),

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{ALONE, Mount, Workplace, findings, number, skip, until};
+use crate::support::{ALONE, Mount, Workplace, findings, number, record, skip, until};
 use crate::{server_mysql, server_postgres};
 
 /// A run with direct I/O on a disk of its own.
@@ -27,7 +27,7 @@ fn ratio(run: &Value, over: &str, under: &str) -> f64 {
 
 #[test]
 fn a_row_is_one_block_read_from_the_device() {
-    let Some(disk) = Mount::ext4(200) else { return };
+    let Some(disk) = Mount::ext4_on_disk(200) else { return };
     assert!(disk.is_on_loop());
     let run = run_on(&disk, &["--update-pct", "0", "--run-time", "4"]);
     let per_row = number(&run, "/per_second/physical_read_blocks") / rows(&run);
@@ -41,12 +41,81 @@ fn a_row_is_one_block_read_from_the_device() {
     assert_eq!(number(&run, "/per_second/physical_write_blocks"), 0.0);
 }
 
+/// A control group of the first hierarchy, removed when dropped.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn with(limit: &str, text: &str) -> Option<Self> {
+        let name = format!("petal-test-{}", std::process::id());
+        let group = Self(std::path::Path::new("/sys/fs/cgroup/blkio").join(name));
+        let made = fs::create_dir(&group.0).and_then(|()| fs::write(group.0.join(limit), text));
+        if let Err(why) = made {
+            skip(&format!("no control group limits I/O here: {why}"));
+            return None;
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_control_groups_limit_on_the_device_is_what_limits_the_run() {
+    const FILE: &str = "blkio.throttle.read_iops_device";
+    let Some(disk) = Mount::ext4_on_disk(120) else { return };
+    let name = disk.device().trim_start_matches("/dev/").to_owned();
+    let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
+    let number = number.trim();
+    let Some(group) = Group::with(FILE, &format!("{number} 500")) else { return };
+    let join = format!("echo $$ > {}/cgroup.procs", group.0.display());
+    let work = Workplace::new();
+    let url = disk.url("data");
+    work.petal(["setup", "-s", "1", "--scale", "32M", "--db", &url]).exits(0);
+    let check = work.petal(["check", "--db", &url]).after(&join).exits(1);
+    let words = ["cgroup I/O limit", "500 reads a second", FILE];
+    words.iter().for_each(|word| assert!(check.stdout.contains(word), "{}", check.stdout));
+    let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "4", "--db", &url];
+    let report = work.petal(args).after(&join).exits(0);
+    let run = record(&work.run_folder());
+    assert!(findings(&run).contains(&"io-limit"), "{run}");
+    let limited = report.stdout.split("limited by: ").nth(1).unwrap();
+    assert!(limited.starts_with("the control group's limit of 500 reads a second"), "{limited}");
+}
+
+/// The file of a loop device is in the page cache, or is itself in memory: no drive reads anything.
+#[test]
+fn a_loop_device_over_memory_is_not_served_by_a_device() {
+    let Some(memory) = Mount::tmpfs("size=150m") else { return };
+    let Some(disk) = Mount::ext4(150) else { return };
+    let Some(in_memory) = Mount::ext4_in(&memory, 120) else { return };
+    for (disk, id, words) in
+        [(disk, "cached-by-os", "through the page cache"), (in_memory, "device-unseen", "(tmpfs)")]
+    {
+        let work = Workplace::new();
+        let url = disk.url("data");
+        work.petal(["setup", "-s", "1", "--scale", "64M", "--db", &url]).exits(0);
+        let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "2", "--db", &url];
+        let report = work.petal(args).watching().exits(0);
+        let served =
+            report.stdout.split("served by: ").nth(1).unwrap().split(" | ").next().unwrap();
+        // Others' reads of the same disk may be a few per cent of the loop device's.
+        assert!(!served.starts_with("device\n") && !served.starts_with("device 9"), "{served}");
+        assert!(served.contains(words), "{served}");
+        let run = record(&work.run_folder());
+        assert!(findings(&run).contains(&id), "{}", run["findings"]);
+    }
+}
+
 #[test]
 fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
     if !server_mysql::is_there() {
         return;
     }
-    let Some(disk) = Mount::ext4(700) else { return };
+    let Some(disk) = Mount::ext4_on_disk(700) else { return };
     // Data that are many times its cache.
     let small = ["innodb-buffer-pool-size=16M", "innodb-log-file-size=64M"];
     let server = server_mysql::Server::start_below(&disk.path(""), &small);
@@ -64,7 +133,7 @@ fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
 
 #[test]
 fn updates_reach_the_device_as_log_and_as_checkpoints() {
-    let Some(disk) = Mount::ext4(300) else { return };
+    let Some(disk) = Mount::ext4_on_disk(300) else { return };
     let run = run_on(&disk, &["--update-pct", "50", "--work-loop", "100"]);
     // Log and checkpointed blocks are written; ext4's own journal comes on top.
     let written =
@@ -79,7 +148,7 @@ fn updates_reach_the_device_as_log_and_as_checkpoints() {
 
 #[test]
 fn reads_that_the_page_cache_served_are_reported() {
-    let Some(disk) = Mount::ext4(200) else { return };
+    let Some(disk) = Mount::ext4_on_disk(200) else { return };
     let work = Workplace::new();
     let url = disk.url("data");
     work.petal(["setup", "-s", "2", "--scale", "64M", "--db", &url]).exits(0);

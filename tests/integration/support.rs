@@ -396,7 +396,16 @@ impl Mount {
 
     /// An ext4 of so many MiB on a loop device that nobody else uses.
     pub fn ext4(mebibytes: u64) -> Option<Self> {
-        let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::ext4_below(Path::new(env!("CARGO_TARGET_TMPDIR")), mebibytes)
+    }
+
+    /// The same with its image in another mount, which must outlive it.
+    pub fn ext4_in(mount: &Self, mebibytes: u64) -> Option<Self> {
+        Self::ext4_below(mount.folder.path(), mebibytes)
+    }
+
+    fn ext4_below(folder: &Path, mebibytes: u64) -> Option<Self> {
+        let base = tempfile::tempdir_in(folder).unwrap();
         let image = base.path().join("image");
         File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
         let path = image.to_str().unwrap().to_owned();
@@ -407,6 +416,25 @@ impl Mount {
             return None;
         }
         Self::new(&path, &["-t", "ext4", "-o", "loop,noatime"], Some(base))
+    }
+
+    /// The same, and its loop device passes the page cache of its file by, as a disk does.
+    pub fn ext4_on_disk(mebibytes: u64) -> Option<Self> {
+        let disk = Self::ext4(mebibytes)?;
+        match run("losetup", &["--direct-io=on", &disk.device()]) {
+            Ok(()) => Some(disk),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    /// The device that is mounted.
+    pub fn device(&self) -> String {
+        let path = self.text("");
+        let said = say("findmnt", &["-n", "-o", "SOURCE", "-T", &path]).unwrap();
+        said.trim().to_owned()
     }
 
     fn new(source: &str, options: &[&str], image: Option<TempDir>) -> Option<Self> {

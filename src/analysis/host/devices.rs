@@ -2,6 +2,7 @@
 //! at work.
 
 use super::{Check, CheckResult, good, judged, judged_if_known};
+use crate::stats::cgroup::{IoLimit, IoLimitKind};
 use crate::stats::host::{HostDevice, HostFacts, RaidResync};
 use crate::stats::units::bytes;
 
@@ -31,6 +32,29 @@ pub(super) fn raid(host: &HostFacts) -> Check {
          test.",
         seen,
     )
+}
+
+pub(super) fn io_limit(limit: &IoLimit) -> Check {
+    let advice = format!("echo \"{}\" | sudo tee {}", limit.lifted, limit.file);
+    let seen = (limit_words(limit), CheckResult::Warn, advice);
+    let whose = if limit.of_server { "server" } else { "petal" };
+    judged(
+        format!("{}: cgroup I/O limit ({whose})", limit.device),
+        "A control group holds requests above its limit back: a test then measures the limit, and not \
+         the device.",
+        seen,
+    )
+}
+
+/// A limit with its figure: `800 reads a second`.
+pub fn limit_words(limit: &IoLimit) -> String {
+    let per_second = limit.per_second;
+    match limit.kind {
+        IoLimitKind::ReadRequests => format!("{per_second} reads a second"),
+        IoLimitKind::WriteRequests => format!("{per_second} writes a second"),
+        IoLimitKind::ReadBytes => format!("{} read a second", bytes(per_second)),
+        IoLimitKind::WriteBytes => format!("{} written a second", bytes(per_second)),
+    }
 }
 
 /// What a command calls the device whose queue it changes.
@@ -133,7 +157,8 @@ pub(super) fn mount_options(device: &HostDevice) -> Check {
     judged_if_known(
         format!("{}: mount options", device.name),
         "Without barriers a commit is acknowledged from a volatile cache, while sync, data=journal \
-         and compression make each write more work than the database asked for.",
+         and compression make each write more work than the database asked for. With the last two \
+         the page cache may serve reads past it (O_DIRECT), too.",
         seen,
     )
 }

@@ -13,7 +13,10 @@ mod tests;
 use serde::Serialize;
 
 use crate::stats::host::HostFacts;
-use devices::{free_space, mount_options, raid, read_ahead, scheduler, unseen, write_cache};
+pub use devices::limit_words;
+use devices::{
+    free_space, io_limit, mount_options, raid, read_ahead, scheduler, unseen, write_cache,
+};
 use memory::{dirty_pages, huge_pages, memory_limit, swap};
 use processors::{clock_source, cpu_quota, governor, idle_states, other_load, virtual_machine};
 
@@ -59,6 +62,7 @@ pub fn check(host: &HostFacts) -> Vec<Check> {
             checks.extend([free_space(device), mount_options(device)]);
         }
     }
+    checks.extend(host.io_limits.iter().map(io_limit));
     checks.extend(host.unseen.iter().map(|file| unseen(file)));
     checks
 }

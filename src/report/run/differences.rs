@@ -1,7 +1,7 @@
 //! Why the layers differ: each step down from petal to the device, in bytes, with what explains it.
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
-use crate::analysis::served;
+use crate::analysis::served::{self, ReadsServed};
 use crate::record::Run;
 use crate::stats::counters::CommonCounter;
 
@@ -50,7 +50,9 @@ fn read(run: &Run) -> Option<String> {
     if asked == 0 && device == 0 {
         return None;
     }
-    let Some(own) = run.serving_bytes() else { return Some(read_unseen(run, asked, device)) };
+    let Some(own) = run.serving_bytes() else {
+        return Some(read_unseen(run, asked, device) + &below(run));
+    };
     let who = run.serving_processes();
     let stored = differ(asked, own.read);
     let storage = match &stored {
@@ -77,7 +79,20 @@ fn read(run: &Run) -> Option<String> {
             format!("the device read {extra} more for somebody else")
         }
     };
-    Some(format!("{storage}; {device}"))
+    Some(format!("{storage}; {device}{}", below(run)))
+}
+
+/// The drives under the data's device, if they did not serve what it served.
+fn below(run: &Run) -> String {
+    match served::reads(run) {
+        Ok(ReadsServed { layer: Some(layer), device, .. }) => {
+            format!("; the drives below it read {} of that: {layer}", megabytes(device))
+        }
+        Err(why) if run.below_devices().is_some() && run.serving_bytes().is_some() => {
+            format!("; which drives served it is unknown: {why}")
+        }
+        _ => String::new(),
+    }
 }
 
 /// What was not asked of storage stayed there.

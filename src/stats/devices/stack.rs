@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mounts::Mount;
+use super::layers::Bottom;
+use super::mounts::{self, Mount, Mounts};
 use super::{BlockDevice, Roots};
 use crate::stats::tree::{entries, number, read};
 
@@ -15,13 +16,20 @@ pub(super) struct Stack<'a> {
     pub roots: &'a Roots,
     /// The device of a path, by major and minor.
     pub device_of: &'a dyn Fn(&Path) -> Option<(u32, u32)>,
+    pub mounts: &'a Mounts,
+}
+
+/// What a device lies on.
+pub(super) enum Foundation {
+    Devices(Vec<Node>),
+    Bottom(Bottom),
 }
 
 /// One block device.
 #[derive(Clone)]
 pub(super) struct Node {
     pub name: String,
-    number: Option<(u32, u32)>,
+    pub number: Option<(u32, u32)>,
     folder: PathBuf,
 }
 
@@ -72,9 +80,33 @@ impl Node {
     }
 
     /// The file behind a loop device.
-    fn backing_file(&self) -> Option<String> {
+    pub fn backing_file(&self) -> Option<String> {
         let file = fs::read_to_string(self.folder.join("loop/backing_file")).ok()?;
         Some(file.trim_end_matches('\n').to_owned())
+    }
+
+    /// True for a loop device that passes the page cache of its file by.
+    pub fn is_direct_loop(&self) -> bool {
+        number(&self.folder.join("loop/dio")) == Some(1)
+    }
+
+    /// A device that lies on no other one.
+    fn bottom(&self) -> Bottom {
+        const VIRTUAL: &str = "/devices/virtual/block/";
+        const MEMORY: [&str; 3] = ["zram", "ram", "nullb"];
+        let is_one_of = |names: &[&str]| names.iter().any(|name| self.name.starts_with(name));
+        let is_fake = read(&self.folder.join("device/model")).is_some_and(|it| it == "scsi_debug");
+        let is_virtual = self.folder.to_string_lossy().contains(VIRTUAL);
+        if is_fake || is_virtual && is_one_of(&MEMORY) {
+            return Bottom::Memory(format!("{} is this host's memory", self.name));
+        }
+        if is_virtual || is_one_of(&["rbd"]) {
+            return Bottom::Elsewhere(format!(
+                "{} is served over a network or by a program, whose drives are not seen here",
+                self.name
+            ));
+        }
+        Bottom::Hardware
     }
 }
 
@@ -157,12 +189,49 @@ impl Stack<'_> {
     }
 
     fn below(&self, node: &Node) -> Vec<Node> {
-        if let Some(disk) = node.disk() {
-            return vec![disk];
+        match self.foundation(node) {
+            Foundation::Devices(nodes) => nodes,
+            Foundation::Bottom(_) => Vec::new(),
         }
-        let backing = node.backing_file();
-        let backing = backing.and_then(|file| self.node((self.device_of)(Path::new(&file))?));
-        backing.map_or_else(|| node.members(), |backing| vec![backing])
+    }
+
+    pub fn foundation(&self, node: &Node) -> Foundation {
+        if let Some(disk) = node.disk() {
+            return Foundation::Devices(vec![disk]);
+        }
+        if let Some(file) = node.backing_file() {
+            return self.under_file(node, &file);
+        }
+        match node.members() {
+            none if none.is_empty() => Foundation::Bottom(node.bottom()),
+            members => Foundation::Devices(members),
+        }
+    }
+
+    /// The file of a loop device, which may be a block device.
+    fn under_file(&self, node: &Node, file: &str) -> Foundation {
+        let words = |why: &str| format!("{} is the file {file}: {why}", node.name);
+        let path = Path::new(file);
+        let Some(number) = (self.device_of)(path) else {
+            return Foundation::Bottom(Bottom::Elsewhere(words("it is not there")));
+        };
+        let mount = self.mounts.of(path, number);
+        match self.nodes(number, mount) {
+            nodes if !nodes.is_empty() => Foundation::Devices(nodes),
+            _ if mount.is_some_and(Mount::is_memory) => {
+                Foundation::Bottom(Bottom::Memory(words(&mounts::why_unseen(mount))))
+            }
+            _ => Foundation::Bottom(Bottom::Elsewhere(words(&mounts::why_unseen(mount)))),
+        }
+    }
+
+    /// The devices of one file system: several if it spans them, none if it has none.
+    pub fn nodes(&self, number: (u32, u32), mount: Option<&Mount>) -> Vec<Node> {
+        match (self.node(number), mount) {
+            (Some(node), _) => vec![node],
+            (None, Some(mount)) if mount.kind == "btrfs" => self.btrfs_members(mount),
+            (None, _) => Vec::new(),
+        }
     }
 
     /// A loop device counts its own flushes, as a disk does.
@@ -183,7 +252,7 @@ impl Stack<'_> {
 
     /// The devices that a btrfs spans: /sys/fs/btrfs/UUID/devices lists them by name. It gives
     /// files numbers of its own, so only what it was mounted from leads there.
-    pub fn btrfs_members(&self, mount: &Mount) -> Vec<Node> {
+    fn btrfs_members(&self, mount: &Mount) -> Vec<Node> {
         let Some(source) = (self.device_of)(&mount.source) else { return Vec::new() };
         entries(&self.roots.sys.join("fs/btrfs"))
             .map(|span| Node::linked_in(&span.path().join("devices")))

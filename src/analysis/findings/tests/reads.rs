@@ -91,6 +91,22 @@ fn caches_that_hold_the_data_are_reported() {
 }
 
 #[test]
+fn a_mostly_cached_run_is_known_by_its_reads_per_row() {
+    let reads_each = |run: &mut Run, each: f64| {
+        let rows = run.summary.rows.total() as f64;
+        run.details.io.physical_read_blocks = Some((rows * each) as u64);
+        run.details.io.log_read_blocks = None;
+    };
+    let run = gains(&["cached-by-database"], |run| reads_each(run, 0.068));
+    assert!(message(&run, "cached-by-database").starts_with("0.068 block reads for each row"));
+    assert!(
+        crate::analysis::verdict(&run).served_by.starts_with("database cache 93 % of the rows")
+    );
+    gains(&["cached-by-database"], |run| reads_each(run, 0.8));
+    gains(&[], |run| reads_each(run, 0.95));
+}
+
+#[test]
 fn misses_of_the_warm_up_are_no_cache_misses() {
     let cached = |in_window: u64| {
         let mut run = fixture::windowed_run();
@@ -224,7 +240,7 @@ fn layers_are_compared_until_the_database_stopped_telling() {
         });
     };
     gains(&[], half);
-    let run = gains(&["other-load", "group-commit"], |run| {
+    let run = gains(&["other-load", "cached-by-database", "group-commit"], |run| {
         half(run);
         run.summary.counted_until = None;
         seen(run).whole.sum.counts.petal_read_bytes = None;
