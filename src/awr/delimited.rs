@@ -93,6 +93,11 @@ impl DelimitedReader {
             self.titles.clear();
         }
         self.page.is_ended |= shown.starts_with("End of Report");
+        if shown.starts_with("Back to ") {
+            // A link at a section's end: lists of sections stand above it, and no title.
+            self.titles.clear();
+            return;
+        }
         if self.titles.len() == TITLES_MAX {
             self.titles.remove(0);
         }

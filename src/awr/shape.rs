@@ -134,11 +134,13 @@ fn find_ignoring_case(text: &str, what: &str) -> Option<usize> {
 
 /// Text with its entities as characters and without tags.
 fn without_markup(markup: &str) -> String {
-    const ENTITIES: [(&str, &str); 7] = [
+    const ENTITIES: [(&str, &str); 9] = [
         ("&lt;", "<"),
         ("&gt;", ">"),
         ("&quot;", "\""),
         ("&#39;", "'"),
+        ("&#x27;", "'"),
+        ("&apos;", "'"),
         ("&nbsp;", " "),
         ("&#160;", " "),
         ("&amp;", "&"),

@@ -22,6 +22,8 @@ pub struct Statistic {
 pub struct ReportStatistics {
     tables: Vec<StatisticsTable>,
     entries: Vec<StatisticRow>,
+    /// The same by their names, then by their places: reports are asked for many that they lack.
+    by_name: Vec<StatisticRow>,
 }
 
 /// A table with the places of its columns.
@@ -45,7 +47,7 @@ struct StatisticRow {
 impl ReportStatistics {
     pub fn of(tables: Vec<PageTable>) -> Self {
         let tables: Vec<StatisticsTable> = tables.into_iter().filter_map(columns).collect();
-        let mut all = Self { tables, entries: Vec::new() };
+        let mut all = Self { tables, ..Self::default() };
         let mut entries = Vec::new();
         for (at, columns) in all.tables.iter().enumerate() {
             let is_statistic = |row: TableRow<'_>| {
@@ -56,13 +58,14 @@ impl ReportStatistics {
             let entry = |row| StatisticRow { table: at as u32, row: row as u32, occurrence: 0 };
             entries.extend(rows.map(|(row, _)| entry(row)));
         }
-        all.count(&mut entries);
+        all.by_name = all.count(&mut entries);
         all.entries = entries;
         all
     }
 
-    /// Leaves out what stands there twice alike, and numbers what shares a name.
-    fn count(&self, entries: &mut Vec<StatisticRow>) {
+    /// Leaves out what stands there twice alike, and numbers what shares a name; gives the rest by
+    /// their names.
+    fn count(&self, entries: &mut Vec<StatisticRow>) -> Vec<StatisticRow> {
         let key = |entry: &StatisticRow| {
             let columns = self.tables.get(entry.table as usize);
             let row = columns.and_then(|it| Some((it, it.table.rows.get(entry.row as usize)?)));
@@ -79,13 +82,24 @@ impl ReportStatistics {
             before = (name, if name == before.0 { before.1 + 1 } else { 1 });
             entry.occurrence = before.1;
         }
+        let by_name = entries.clone();
         entries.sort_by_key(place);
+        by_name
+    }
+
+    fn row(&self, entry: &StatisticRow) -> Option<(&StatisticsTable, TableRow<'_>)> {
+        let columns = self.tables.get(entry.table as usize)?;
+        Some((columns, columns.table.rows.get(entry.row as usize)?))
+    }
+
+    fn name(&self, entry: &StatisticRow) -> Option<&str> {
+        self.row(entry).map(|(columns, row)| columns.name(row))
     }
 
     fn rows(&self) -> impl Iterator<Item = (&StatisticsTable, TableRow<'_>, u32)> {
         self.entries.iter().filter_map(|entry| {
-            let columns = self.tables.get(entry.table as usize)?;
-            Some((columns, columns.table.rows.get(entry.row as usize)?, entry.occurrence))
+            let (columns, row) = self.row(entry)?;
+            Some((columns, row, entry.occurrence))
         })
     }
 
@@ -104,11 +118,14 @@ impl ReportStatistics {
     /// A statistic by its full name; one that the report cut is found by its beginning, if only
     /// one fits.
     pub fn get(&self, name: &str) -> Option<Statistic> {
-        let mut rows = self.rows();
-        if let Some((columns, row, _)) =
-            rows.find(|(columns, row, occurrence)| *occurrence == 1 && columns.name(*row) == name)
-        {
+        let found = self.by_name.partition_point(|entry| self.name(entry) < Some(name));
+        if let Some(entry) = self.by_name.get(found).filter(|it| self.name(it) == Some(name)) {
+            let (columns, row) = self.row(entry)?;
             return Some(columns.statistic(row));
+        }
+        if self.tables.iter().all(|columns| columns.table.widths.is_empty()) {
+            // Only text cuts names.
+            return None;
         }
         let mut fitting = self.rows().filter(|(columns, row, _)| {
             let printed = columns.name(*row);

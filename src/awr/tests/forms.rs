@@ -261,6 +261,21 @@ fn copies_with_tabs_and_markdown_tables_give_the_same_values() {
 }
 
 #[test]
+fn a_list_of_sections_above_a_table_is_no_title_of_it() {
+    let rows = "I#\tLogical Reads/s\tTxns/s\nSum\t7.5\t2.5\n";
+    let of = |above: &str| {
+        let text = format!(
+            "WORKLOAD REPOSITORY REPORT (RAC)\n\n{above}\n{rows}\nLoad Profile\n\n\t\tPer Second\n\
+             User calls:\t\t1.0\n"
+        );
+        of_text(&text).unwrap().load_profile.transactions.per_second
+    };
+    let contents = "System Statistics\nSystem Statistics - Per Second\nBack to Top\n\n";
+    assert_eq!(number(&of("System Statistics - Per Second\n")), Some(2.5));
+    assert_eq!(of(&format!("{contents}System Statistics\n")), None);
+}
+
+#[test]
 fn copies_of_a_cluster_lose_headings_and_shift_nothing() {
     let name = "awrg_19c.html";
     let text = sample_text(name);

@@ -27,9 +27,14 @@ pub fn moment(found: &OverTime, at: usize) -> String {
 fn text(of: &ReportsOverTime) -> String {
     let found = &of.found;
     let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
-    let mut out = line(&format!("{}: {} reports, {first} to {last}", of.name, found.moments.len()));
-    out.push_str(&figures(found).render());
-    out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));
+    let mut out = match found.moments.len() {
+        0 => line(&format!("{}: no report is left", of.name)),
+        reports => line(&format!("{}: {reports} reports, {first} to {last}", of.name)),
+    };
+    if !found.figures.is_empty() {
+        out.push_str(&figures(found).render());
+        out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));
+    }
     for it in found.together.iter().take(SHOWN) {
         let how = if it.rho > 0.0 { "with" } else { "against" };
         let moved = format!("{} {how} {}: rank correlation {:+.2}", it.one, it.other, it.rho);
