@@ -21,7 +21,7 @@ const RECORD: &str = "tests/data/oracle-wire/reference-client.tsv";
 /// into a tenth of a second.
 const VARY: [&str; 4] = ["cursor", "length of the SQL", "bytes of a bind", "characters of a bind"];
 
-/// Fields in which the driver differs from the reference client. docs/engines/oracle.md explains them.
+/// Fields in which the driver differs from the reference client. docs/engines/oracle-driver-report.md explains them.
 const DIFFERENT: [&str; 1] = ["prefetched rows"];
 
 /// A session of petal's: its name, and what it executed.
@@ -50,13 +50,15 @@ fn petals() -> (StandIn, Sessions) {
     (stand_in, sessions)
 }
 
-/// A message as the record names it: statement, rows, and how much of it is sent. Equal ones count once.
-fn name(execute: &Execute) -> String {
+/// A message as the record names it: statement, rows, how much of it is sent, and whether the session
+/// sent its statement before. Equal ones count once.
+fn name(execute: &Execute, is_repeated: bool) -> String {
     let sql = one_line(execute.sql.as_deref().unwrap_or_default());
     let words: String = sql.chars().take(48).collect();
-    let how = match execute.fields[..] {
-        [_, ("cursor", 0), ..] => "first",
-        [_, ("cursor", _), ..] => "again, binds described anew",
+    let how = match (&execute.fields[..], is_repeated) {
+        ([_, ("cursor", 0), ..], false) => "first",
+        ([_, ("cursor", 0), ..], true) => "again, parsed again",
+        ([_, ("cursor", _), ..], _) => "again, binds described again",
         _ => "again",
     };
     format!("{}; {} rows; {how}", words.trim(), execute.rows.len())
@@ -125,10 +127,11 @@ fn the_reference_client_is_recorded() {
         let calls = stand_in.calls();
         let answers = calls[calls_before..].iter().map(|call| json!([call.ended, call.errors]));
         assert_eq!(said["answers"], Json::Array(answers.collect()), "what blocks gave back");
+        let mut sent = BTreeSet::new();
         for (petals, theirs) in messages.iter().zip(&theirs) {
             let sql = petals.sql.as_deref().unwrap_or_default();
             assert!(petals.rows == theirs.rows, "values differ byte by byte: {sql:.60}");
-            let name = name(petals);
+            let name = name(petals, !sent.insert(sql));
             if petals.function == COMMIT || !seen.insert(name.clone()) {
                 continue;
             }
@@ -169,8 +172,9 @@ fn petal_sends_what_was_compared_with_the_reference_client() {
     assert!(different.iter().eq(DIFFERENT), "{different:?}");
     let mut compared = BTreeSet::new();
     for (_, messages) in petals().1 {
+        let mut sent = BTreeSet::new();
         for execute in messages.iter().filter(|execute| execute.function != COMMIT) {
-            let name = name(execute);
+            let name = name(execute, !sent.insert(execute.sql.as_deref()));
             let Some(recorded) = recorded.get(&name) else {
                 panic!("not on record: {name}; record the reference client anew (CONTRIBUTING.md)");
             };

@@ -1,4 +1,4 @@
-//! Oracle Database, 12.2 and later, for which the SLOB method was made.
+//! Oracle Database, 19c and later (12.2 and 18c are unproven), for which the SLOB method was made.
 //!
 //! - `options`, `tns`, `errors`: how petal connects, and what errors mean
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests

@@ -1,5 +1,5 @@
-//! Every statement for Oracle, checked by a grammar of SQL and PL/SQL: ANTLR's own, as
-//! `@griffithswaite/ts-plsql-parser` packs it. It takes Node.js minutes, so what it accepted is on
+//! Every statement for Oracle, checked by two grammars of SQL and PL/SQL: ANTLR's own, as
+//! `@griffithswaite/ts-plsql-parser` packs it, and that of `qivo-parseora`, by release. The first takes Node.js minutes, so what it accepted is on
 //! record by its hash, and only a text that is not is parsed. `make grammar` parses them all.
 
 use std::collections::BTreeSet;
@@ -33,8 +33,8 @@ fn ended(text: &str) -> String {
     if is_block { format!("{text}\n/\n") } else { format!("{text};\n") }
 }
 
-/// What the grammar says against each of these texts, by name; none where all is well.
-fn complaints(folder: &Path, texts: &[(String, String)]) -> String {
+/// Writes each text to a file, and returns what `parser` prints against them; nothing if all is well.
+fn complaints(parser: &mut Command, texts: &[(String, String)]) -> String {
     let work = tempfile::tempdir().unwrap();
     let files: Vec<PathBuf> = texts
         .iter()
@@ -45,11 +45,7 @@ fn complaints(folder: &Path, texts: &[(String, String)]) -> String {
             file
         })
         .collect();
-    let output = Command::new("node")
-        .arg(folder.join("check.mjs"))
-        .args(&files)
-        .output()
-        .expect("Node.js is installed with the grammar");
+    let output = parser.args(&files).output().expect("`make grammar` installs the parsers");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.success(), said.is_empty(), "{output:?}");
     said
@@ -96,7 +92,18 @@ fn the_grammar_accepts_every_statement_and_refuses_what_is_wrong() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("target/sql-grammar");
     let texts = statements();
-    assert_eq!(complaints(&folder, &texts), "");
+    let antlr = || {
+        let mut node = Command::new("node");
+        node.arg(folder.join("check.mjs"));
+        node
+    };
+    let parseora = || {
+        let mut python = Command::new(folder.join("python/bin/python"));
+        python.arg(folder.join("check.py"));
+        python
+    };
+    assert_eq!(complaints(&mut parseora(), &texts), "");
+    assert_eq!(complaints(&mut antlr(), &texts), "");
     // A check that accepts everything would prove nothing.
     let wrong: Vec<(String, String)> = [
         "SELECT COUNT(c2 FROM petal1_cf1;",
@@ -109,9 +116,11 @@ fn the_grammar_accepts_every_statement_and_refuses_what_is_wrong() {
     .enumerate()
     .map(|(at, text)| (format!("wrong{at}"), (*text).to_owned()))
     .collect();
-    let said = complaints(&folder, &wrong);
-    for (name, text) in &wrong {
-        assert!(said.contains(&format!("{name}.sql:")), "accepted: {text}");
+    for parser in [&mut antlr(), &mut parseora()] {
+        let said = complaints(parser, &wrong);
+        for (name, text) in &wrong {
+            assert!(said.contains(&format!("{name}.sql:")), "accepted: {text}");
+        }
     }
     let accepted: BTreeSet<String> = texts.iter().map(|(_, text)| hash(text)).collect();
     let lines: String = accepted.iter().map(|hash| format!("{hash}\n")).collect();

@@ -1,0 +1,11 @@
+#!/bin/bash
+# Grants the user petal what docs/engines/oracle-grants.sql grants, in the pluggable database. Runs in the
+# container, once, after the database was made; the user is there already.
+set -euo pipefail
+{
+    echo "WHENEVER SQLERROR EXIT FAILURE"
+    echo "ALTER SESSION SET CONTAINER = $PETAL_PDB;"
+    echo "ALTER USER petal QUOTA UNLIMITED ON users;"
+    # Also what the script leaves to the DBA: settling and ending operations.
+    sed 's/^-- GRANT ALTER SYSTEM/GRANT ALTER SYSTEM/' /grants.sql | grep '^GRANT '
+} | sqlplus -s / as sysdba
