@@ -246,3 +246,21 @@ fn the_pages_name_and_count_every_file_with_unsafe() {
         assert!(contributing.contains(&file), "{file} is not in CONTRIBUTING.md");
     }
 }
+
+/// Every row of the threat model names a test, in backquotes at its end, that is there.
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let named = rows.filter_map(|row| row.trim_end_matches("` |").rsplit('`').next());
+    let missing: Vec<&str> = named
+        .filter(|name| {
+            let test = format!("fn {name}(");
+            files_with(&root.join("src"), &test).is_empty()
+                && files_with(&root.join("tests"), &test).is_empty()
+        })
+        .collect();
+    assert_eq!(missing, [""; 0]);
+    assert!(page.matches("` |\n").count() > 30);
+}
