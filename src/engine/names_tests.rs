@@ -209,7 +209,11 @@ fn no_column_of_an_answer_is_read_by_a_call_that_panics() {
 
 /// Every file with `unsafe` in it, also in tests.
 fn files_with_unsafe(folder: &str) -> BTreeSet<String> {
-    let word = ["unsafe", " {"].concat();
+    files_with(folder, &["unsafe", " {"].concat())
+}
+
+/// Every file below a folder of the project that holds a text.
+fn files_with(folder: &str, text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join(folder)];
@@ -219,7 +223,7 @@ fn files_with_unsafe(folder: &str) -> BTreeSet<String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "rs")
-                && fs::read_to_string(&path).unwrap().contains(&word)
+                && fs::read_to_string(&path).unwrap().contains(text)
             {
                 found.insert(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
             }
@@ -257,8 +261,7 @@ fn every_test_that_the_threat_model_names_is_there() {
     let missing: Vec<&str> = named
         .filter(|name| {
             let test = format!("fn {name}(");
-            files_with(&root.join("src"), &test).is_empty()
-                && files_with(&root.join("tests"), &test).is_empty()
+            files_with("src", &test).is_empty() && files_with("tests", &test).is_empty()
         })
         .collect();
     assert_eq!(missing, [""; 0]);
