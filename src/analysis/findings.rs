@@ -28,6 +28,7 @@ const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
 const RULES: &[(PartOfRun, Rule)] = &[
+const RULES: [(PartOfRun, Rule); 62] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
@@ -45,6 +46,7 @@ const RULES: &[(PartOfRun, Rule)] = &[
     (Whole, steady::stalled),
     (Whole, trust::single_run),
     (Whole, trust::uneven_endpoints),
+    (Whole, trust::replay),
     (Whole, driver_hosts::uneven),
     (Whole, driver_hosts::start),
     (Whole, driver_hosts::one_share),
@@ -78,6 +80,8 @@ const RULES: &[(PartOfRun, Rule)] = &[
     (Updates, writes::not_durable),
     (Updates, writes::more_commits_than_syncs),
     (Updates, writes::deferred_writes),
+    (Updates, writes::block_images),
+    (Updates, writes::log_untimed),
     (Updates, writes::moved_rows),
     (Updates, writes::small_log_waits),
     (Updates, writes::small_log_cadence),

@@ -300,6 +300,8 @@ mod tests {
             endpoint: name.into(),
             sessions: 4,
             is_beside: false,
+            is_standby: false,
+            replayed_blocks: None,
             read_us: None,
             io: IoCounts::default(),
         };

@@ -166,6 +166,33 @@ impl<'a> Survival<'a> {
         next.map_or(u64::MAX, |commit| commit.end_ns)
     }
 
+    /// The commit that was acknowledged last.
+    pub fn last_commit(&self) -> Option<&'a Acknowledged> {
+        self.ledger.commits.iter().max_by_key(|commit| (commit.end_ns, commit.version))
+    }
+
+    /// Whether the rows that were found hold the ledger's last commit, or what came after it.
+    pub fn holds_last_commit(&self) -> bool {
+        let Some(last) = self.last_commit() else { return true };
+        let rows = self.held.get(&last.schema);
+        let held = |key: u64| rows.and_then(|rows| rows.get(key as usize - 1));
+        last.keys().all(|key| {
+            held(key).is_some_and(|held| *held != RowContent::Unknown && !self.is_older(held, last))
+        })
+    }
+
+    /// When that commit was acknowledged, UTC.
+    pub fn last_acknowledged(&self) -> Option<String> {
+        self.utc(self.last_commit()?.end_ns)
+    }
+
+    fn utc(&self, since_trigger_ns: u64) -> Option<String> {
+        let us = i128::from(self.ledger.trigger_utc_us?);
+        let trigger = OffsetDateTime::from_unix_timestamp_nanos(us * 1000).ok()?;
+        let since = Duration::nanoseconds(since_trigger_ns.cast_signed());
+        trigger.checked_add(since).map(moment::stamp)
+    }
+
     /// Judges what was found. `in_log`: stamps of whole records in the log of a device without
     /// recovery, which keep a commit whose blocks are old.
     pub fn judge(self, url: &str, in_log: Option<&HashSet<u64>>) -> Verification {
@@ -217,6 +244,8 @@ impl<'a> Survival<'a> {
             acknowledged_rows: ledger.commits.iter().map(|commit| u64::from(commit.rows)).sum(),
             survived_commits: acknowledged_commits - lost_commits - unknown_commits,
             lost_commits,
+            recovery: None,
+            not_replayed_commits: 0,
             unknown_commits,
             lost_rows: lost_rows.len() as u64,
             in_log_commits: in_log.map(|_| in_log_commits),
@@ -237,19 +266,13 @@ impl<'a> Survival<'a> {
     }
 
     fn lost_row(&self, (schema, key): (u32, u64), commit: &Acknowledged, last_ns: u64) -> LostRow {
-        let trigger = self
-            .ledger
-            .trigger_utc_us
-            .and_then(|us| OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok());
-        let since = Duration::nanoseconds(commit.end_ns.cast_signed());
-        let at = trigger.and_then(|trigger| trigger.checked_add(since));
         let held = self.held.get(&schema).and_then(|rows| rows.get(key as usize - 1));
         LostRow {
             schema,
             key,
             session: commit.version.session,
             sequence: commit.version.sequence,
-            acknowledged_at: at.map(moment::stamp),
+            acknowledged_at: self.utc(commit.end_ns),
             before_last_ms: last_ns.saturating_sub(commit.end_ns) as f64 / 1e6,
             found: match held {
                 Some(RowContent::Own { version, .. }) => named(*version),

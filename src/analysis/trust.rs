@@ -4,8 +4,10 @@
 use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
-use crate::record::{RebuiltBecause, Run};
-use crate::stats::counters::CommonCounter::{BadBlocks, CheckpointErrors, IoErrors};
+use crate::record::{EndpointShare, RebuiltBecause, Run};
+use crate::stats::counters::CommonCounter::{
+    BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
+};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
@@ -267,7 +269,21 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
         )
         .with(json!({ "idle_endpoints": idle }));
     }
-    let endpoints: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.sessions > 0).collect();
+    // A primary also does the UPDATEs of sessions on its standbys: only like is compared.
+    let [primaries, standbys] = [false, true].map(|is_standby| {
+        let is_like =
+            |endpoint: &&EndpointShare| endpoint.sessions > 0 && endpoint.is_standby == is_standby;
+        endpoints.iter().filter(is_like).collect::<Vec<_>>()
+    });
+    let mut judged = [primaries, standbys].into_iter().map(|like| uneven(ID, &like));
+    judged.find(|judged| !matches!(judged, Judgement::Clear)).unwrap_or(Judgement::Clear)
+}
+
+/// Judges endpoints of one role.
+fn uneven(id: &'static str, endpoints: &[&EndpointShare]) -> Judgement {
+    if endpoints.len() < 2 {
+        return Judgement::Clear;
+    }
     let shares: Option<Vec<f64>> = endpoints
         .iter()
         .map(|endpoint| {
@@ -277,25 +293,44 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
         })
         .collect();
     let Some(shares) = shares else {
-        return unknown(ID, "not every endpoint tells its physical requests");
+        return unknown(id, "not every endpoint tells its physical requests");
     };
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     let off = |share: f64| if mean > 0.0 { (share / mean - 1.0).abs() } else { 0.0 };
     let worst = endpoints.iter().zip(&shares).max_by(|a, b| off(*a.1).total_cmp(&off(*b.1)));
     match worst {
         Some((endpoint, &share)) if off(share) > ENDPOINT_SHARE_MAX => warning(
-            ID,
+            id,
             format!(
-                "{}: requests per session are {:.1} % {} the mean of all endpoints",
+                "{}: requests per session are {:.1} % {} the mean of all {}",
                 endpoint.endpoint,
                 off(share) * 100.0,
                 if share > mean { "above" } else { "below" },
+                if endpoint.is_standby { "standbys" } else { "endpoints" },
             ),
             "Compare the nodes: paths, caches, other load.",
         )
         .with(json!({ "requests_per_session": shares })),
         _ => Judgement::Clear,
     }
+}
+
+/// Standbys write what their primary changes, besides what the run asks of them.
+pub(super) fn replay(run: &Run) -> Judgement {
+    let standbys: Vec<&EndpointShare> =
+        run.summary.endpoints.iter().filter(|endpoint| endpoint.is_standby).collect();
+    let Some(blocks @ 1..) = run.summary.counter(ReplayedBlocks) else { return Judgement::Clear };
+    let names: Vec<&str> = standbys.iter().map(|standby| standby.endpoint.as_str()).collect();
+    info(
+        "standby-replay",
+        format!(
+            "standbys ({}) wrote {blocks} blocks to replay the changes of the primary: these are \
+             in no physical write, and not in PIOPS",
+            names.join(", ")
+        ),
+        "Compare reads of standbys with reads of standbys: their storage replays as well.",
+    )
+    .with(json!({ (ReplayedBlocks.name()): blocks, "standbys": names }))
 }
 
 /// An operation that came due while a session's last one was in flight is no queue: one for each

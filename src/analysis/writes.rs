@@ -8,7 +8,7 @@
 use serde_json::json;
 
 use super::judgement::{Judgement, advised, info, unknown, warning};
-use crate::record::Run;
+use crate::record::{Run, Second};
 use crate::stats::counters::{CommonCounter, WaitClass};
 use crate::stats::units::bytes as size;
 
@@ -128,6 +128,60 @@ pub(super) fn deferred_writes(run: &Run) -> Judgement {
         "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s,
         "physical_write_bytes": run.details.io.physical_write_bytes,
     }))
+}
+
+/// Images of whole blocks in the log: many after a checkpoint, few before the next one.
+pub(super) fn block_images(run: &Run) -> Judgement {
+    const ID: &str = "block-images";
+    let images = run.summary.counter(CommonCounter::BlockImages);
+    let (Some(images @ 1..), Some(0)) = (images, checkpoints(run)) else {
+        return Judgement::Clear; // Whole cycles have their mean of them, and not all engines log any.
+    };
+    let rows = run.summary.rows.update;
+    let share = |images: u64, rows: u64| images as f64 * 100.0 / rows.max(1) as f64;
+    let timeline = &run.details.timeline;
+    let part = timeline.len().div_ceil(10);
+    let of = |seconds: &[Second]| {
+        let images: Option<u64> = seconds.iter().map(|second| second.block_images).sum();
+        Some(share(images?, seconds.iter().map(|second| second.rows.update).sum()))
+    };
+    // The last, short second has no figures of its own.
+    let known = timeline.iter().rposition(|second| second.block_images.is_some());
+    let known = known.map_or(0, |last| last + 1);
+    let first = timeline.get(..part).and_then(of);
+    let last = timeline.get(known.saturating_sub(part)..known).and_then(of);
+    let fell = first.zip(last).map_or_else(String::new, |(first, last)| {
+        format!(": {first:.1} in the first {part} s, {last:.1} in the last {part} s")
+    });
+    warning(
+        ID,
+        format!(
+            "the run lies within one checkpoint cycle, which begins with a checkpoint before it: \
+             the log holds {images} images of whole blocks, {:.1} for each 100 updated rows{fell}",
+            share(images, rows)
+        ),
+        "Log volume and log latency are those of a cycle's begin. Run for a whole checkpoint cycle.",
+    )
+    .with(json!({
+        (CommonCounter::BlockImages.name()): images, "rows_updated": rows,
+        "per_100_rows_first": first, "per_100_rows_last": last,
+    }))
+}
+
+/// A database that does not time its waits for the log.
+pub(super) fn log_untimed(run: &Run) -> Judgement {
+    if !run.is_log_untimed() {
+        return Judgement::Clear;
+    }
+    let syncs = run.details.io.log_syncs;
+    info(
+        "untimed-log",
+        "the database does not time its waits for the log, though it synced it: how long commits \
+         waited is unknown, and stands in what DB time leaves, with CPU"
+            .to_owned(),
+        "Judge commits by the latency of UPDATEs, and the log's device by the device's own figures.",
+    )
+    .with(json!({ "log_syncs": syncs }))
 }
 
 pub(super) fn moved_rows(run: &Run) -> Judgement {

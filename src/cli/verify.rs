@@ -25,7 +25,8 @@ Examples:
 
 Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn
 or wrong; 2 wrong usage, or ledgers that are not of one run; 3 the ledger is damaged or of another
-load, or the target cannot be read: no verdict.";
+load, the target cannot be read, or is in recovery and has not replayed the ledger's last
+commit: no verdict.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")
@@ -54,6 +55,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
     } else {
         console.report(|| report::verification::text(&found));
+    }
+    if found.is_kept() && found.not_replayed_commits > 0 {
+        return Ok(Exit::Environment);
     }
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }

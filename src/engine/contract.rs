@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::in_use::{DataUse, Unshared};
 use super::server::row_layout;
+use crate::record::verification::Recovery;
 use crate::settings::table::EngineSupport;
 use crate::stats::counters::Counters;
 use crate::stats::database_interval::DatabaseInterval;
@@ -172,6 +173,11 @@ pub trait Engine: Send + Sync {
             "{}: its rows cannot be verified; keep no ledger of it",
             self.support().product
         )))
+    }
+
+    /// How far the server has come if it is in recovery, such as a standby; None if it is not.
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        Ok(None)
     }
 
     /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.

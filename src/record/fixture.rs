@@ -247,6 +247,7 @@ fn second(index: u64) -> Second {
         checkpoints: Some(u64::from(is_checkpoint(index))),
         vacuums: None,
         log_switches: None,
+        block_images: None,
         device: Some(device),
         cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
     }
@@ -442,6 +443,8 @@ fn fill_summary(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
         endpoint: "petal-data".into(),
         sessions: 8,
         is_beside: false,
+        is_standby: false,
+        replayed_blocks: None,
         io: totals.io,
         read_us: Some(84.3),
     }];

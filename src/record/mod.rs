@@ -264,6 +264,12 @@ pub struct EndpointShare {
     /// instance of the cluster that serves none.
     #[serde(default)]
     pub is_beside: bool,
+    /// A server that only replays what the primary changes: its sessions read.
+    #[serde(default)]
+    pub is_standby: bool,
+    /// Blocks that a standby wrote for that, which are in no figure of `io`.
+    #[serde(default)]
+    pub replayed_blocks: Option<u64>,
     pub io: IoCounts,
     /// Mean of one block read, as it timed it; null where nobody did.
     #[serde(default)]
@@ -458,6 +464,9 @@ pub struct Second {
     /// How often the log went on to another of its files; null where nobody counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_switches: Option<u64>,
+    /// Whole blocks that were put into the log; null where nobody counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_images: Option<u64>,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
 }
@@ -520,6 +529,15 @@ impl Run {
     /// here is unknown, not zero.
     pub fn is_counted(&self) -> bool {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
+    }
+
+    /// True if the database synced its log for UPDATEs and did not time its waits for that: they
+    /// stand in what DB time leaves.
+    pub fn is_log_untimed(&self) -> bool {
+        let timed = self.summary.wait(&self.details.target.io_events.log);
+        let is_timed = timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0);
+        let syncs = self.details.io.log_syncs.unwrap_or(0);
+        self.summary.ops.update > 0 && syncs > 0 && !is_timed
     }
 
     /// Whether every operation visited exactly the rows asked of it; None in records made before

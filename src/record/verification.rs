@@ -24,6 +24,10 @@ pub struct Verification {
     pub survived_commits: u64,
     /// At least one of their rows holds an older version.
     pub lost_commits: u64,
+    /// The server was in recovery; null of one that was not.
+    pub recovery: Option<Recovery>,
+    /// Commits that a server in recovery had not replayed yet: lost or not, nobody knows.
+    pub not_replayed_commits: u64,
     /// None of their rows is known to hold an older version, and one is torn or wrong: they may have
     /// survived or not.
     pub unknown_commits: u64,
@@ -48,7 +52,39 @@ pub struct Verification {
     pub other_run_rows: u64,
 }
 
+/// How far a server in recovery, such as a standby, had come when the verification began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Recovery {
+    pub server: String,
+    /// Positions in the log that it had replayed, and that it had received.
+    pub replayed: Option<String>,
+    pub received: Option<String>,
+    /// When the last transaction that it had replayed was committed, by its primary's clock.
+    pub replayed_until: Option<String>,
+    /// When the ledger's last commit was acknowledged, by the clock of petal's host.
+    pub ledger_until: Option<String>,
+    /// The ledger's last commit was replayed, so that whatever is missing is lost.
+    pub has_last_commit: bool,
+}
+
 impl Verification {
+    /// The same of a server in recovery: before it has replayed the ledger's last commit, what is
+    /// missing may still come.
+    pub fn in_recovery(self, recovery: Recovery) -> Self {
+        if recovery.has_last_commit {
+            return Self { recovery: Some(recovery), ..self };
+        }
+        Self {
+            recovery: Some(recovery),
+            not_replayed_commits: self.lost_commits,
+            lost_commits: 0,
+            lost_rows: 0,
+            lost_span_ms: None,
+            lost: Vec::new(),
+            ..self
+        }
+    }
+
     /// Nothing that was acknowledged is lost, and every row is whole.
     pub fn is_kept(&self) -> bool {
         self.lost_commits == 0 && self.bad_rows == 0

@@ -22,7 +22,13 @@ pub fn text(found: &Verification) -> String {
 /// The answer in one line.
 pub fn answer(found: &Verification) -> String {
     let (lost, all) = (whole(found.lost_commits), whole(found.acknowledged_commits));
-    let mut answer = format!("{lost} of {all} acknowledged commits lost");
+    let mut answer = match found.not_replayed_commits {
+        0 => format!("{lost} of {all} acknowledged commits lost"),
+        missing => format!(
+            "no verdict: {} of {all} acknowledged commits are not replayed yet",
+            whole(missing)
+        ),
+    };
     if found.bad_rows > 0 {
         answer += &format!("; torn or wrong rows: {}", whole(found.bad_rows));
     }
@@ -38,6 +44,9 @@ fn figures(found: &Verification) -> Vec<(&'static str, String)> {
         figures.push(("    of them in the log alone", whole(in_log)));
     }
     figures.push(("  lost", whole(found.lost_commits)));
+    if found.not_replayed_commits > 0 {
+        figures.push(("  not replayed yet", whole(found.not_replayed_commits)));
+    }
     if let Some(span) = found.lost_span_ms {
         figures.push(("  lost over the last", format!("{} ms", decimal(span, 1))));
     }
@@ -92,6 +101,26 @@ fn listed(heading: &str, rows: impl Iterator<Item = String>, all: u64) -> Vec<St
 /// What the answer depends on.
 fn caveats(found: &Verification) -> Vec<String> {
     let mut caveats = Vec::new();
+    if let Some(recovery) = &found.recovery {
+        let or_unknown = |text: &Option<String>| text.clone().unwrap_or("unknown".to_owned());
+        let outcome = match (recovery.has_last_commit, found.not_replayed_commits) {
+            (true, _) => "It has replayed the ledger's last commit: what is missing is lost.",
+            (false, 0) => "No commit of the ledger is missing.",
+            (false, _) => {
+                "The ledger's last commit is not among it: no loss is claimed. Wait until it has \
+                 replayed all that it can get, or promote it, then verify again."
+            }
+        };
+        caveats.push(format!(
+            "{} is in recovery (a standby): it has replayed its log to {} of {} received, with \
+             transactions until {} by its primary's clock; the ledger's last commit is of {}. {outcome}",
+            recovery.server,
+            or_unknown(&recovery.replayed),
+            or_unknown(&recovery.received),
+            or_unknown(&recovery.replayed_until),
+            or_unknown(&recovery.ledger_until),
+        ));
+    }
     if !found.missing_shares.is_empty() {
         caveats.push(format!(
             "No ledger of share {} was given: losses under versions of that host are not seen. \
@@ -137,7 +166,7 @@ fn notes(found: &Verification) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::verification::{BadRow, FORMAT, LostRow};
+    use crate::record::verification::{BadRow, FORMAT, LostRow, Recovery};
 
     fn kept() -> Verification {
         Verification {
@@ -150,6 +179,8 @@ mod tests {
             acknowledged_rows: 98_760,
             survived_commits: 12_345,
             lost_commits: 0,
+            recovery: None,
+            not_replayed_commits: 0,
             unknown_commits: 0,
             lost_rows: 0,
             in_log_commits: None,
@@ -178,6 +209,23 @@ mod tests {
           torn, missing or wrong                   0
           never acknowledged                       8
         ");
+    }
+
+    #[test]
+    fn a_server_that_has_not_replayed_the_last_commit_gets_no_verdict() {
+        let lost = Verification { survived_commits: 345, lost_commits: 12_000, ..kept() };
+        let recovery = Recovery {
+            server: "standby:5432".to_owned(),
+            replayed: Some("0/5000".to_owned()),
+            ..Recovery::default()
+        };
+        let found = lost.clone().in_recovery(recovery.clone());
+        assert_eq!((found.lost_commits, found.not_replayed_commits), (0, 12_000));
+        let said = text(&found);
+        assert!(said.starts_with("no verdict: 12,000 of 12,345 acknowledged commits"), "{said}");
+        assert!(said.contains("standby:5432 is in recovery") && said.contains("0/5000"), "{said}");
+        let found = lost.in_recovery(Recovery { has_last_commit: true, ..recovery });
+        assert_eq!((found.lost_commits, found.not_replayed_commits), (12_000, 0));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::record::{
     CountedUntil, Details, EndpointShare, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
     SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram, WindowTotals,
 };
-use crate::stats::counters::Counters;
+use crate::stats::counters::{CommonCounter, Counters};
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::host;
 use crate::stats::os::{GaugeRanges, OsInterval, Whole};
@@ -376,6 +376,8 @@ fn endpoints(
             endpoint: counters.endpoint.clone(),
             sessions: sessions(at) as u32,
             is_beside: at >= endpoints as usize,
+            is_standby: counters.is_standby,
+            replayed_blocks: counters.raw.get(CommonCounter::ReplayedBlocks.name()).copied(),
             io: counters.io,
             read_us: read_us(counters, read_event),
         })

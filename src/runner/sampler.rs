@@ -32,8 +32,12 @@ const NEAR_S: f64 = 0.1;
 const MARKS_MAX: usize = 16;
 
 /// Events of the database that are counted second by second, in the order of a second's fields.
-const ENDED: [CommonCounter; 3] =
-    [CommonCounter::Checkpoints, CommonCounter::Vacuums, CommonCounter::LogSwitches];
+const ENDED: [CommonCounter; 4] = [
+    CommonCounter::Checkpoints,
+    CommonCounter::Vacuums,
+    CommonCounter::LogSwitches,
+    CommonCounter::BlockImages,
+];
 
 /// The step that the sampler does next within a second.
 #[derive(Clone, Copy)]
@@ -302,7 +306,7 @@ impl<'a> Sampler<'a> {
         let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
         row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
-        [row.checkpoints, row.vacuums, row.log_switches] =
+        [row.checkpoints, row.vacuums, row.log_switches, row.block_images] =
             array::from_fn(|at| delta(from.ended[at]?, to.ended[at]?));
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);

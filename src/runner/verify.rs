@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::analysis::survival::Survival;
 use crate::engine::{Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader};
 use crate::record::ledger::{Acknowledged, Ledger};
-use crate::record::verification::Verification;
+use crate::record::verification::{Recovery, Verification};
 use crate::settings::Settings;
 use crate::workload::version::RunStamps;
 
@@ -24,6 +24,10 @@ pub fn verify(
     let url = settings.db.redacted();
     let header = &ledger.header;
     refuse_other_runs(engine.as_ref(), header.schemas.len() as u32, &url)?;
+    let recovery = match engine.recovery()? {
+        Some(recovery) => Some(beside_ledger(recovery, engine.as_ref(), ledger)?),
+        None => None,
+    };
     let mut survival = Survival::new(ledger);
     let mut logged: Option<HashSet<u64>> = None;
     let all = header.rows * header.schemas.len() as u64;
@@ -47,7 +51,29 @@ pub fn verify(
             logged.get_or_insert_default().extend(stamps);
         }
     }
-    Ok(survival.judge(&url, logged.as_ref()))
+    let found = survival.judge(&url, logged.as_ref());
+    Ok(match recovery {
+        Some(recovery) => found.in_recovery(recovery),
+        None => found,
+    })
+}
+
+/// Looks for the ledger's last commit at a server in recovery, before any other row is read: one
+/// that is replayed meanwhile is not taken for replayed before.
+fn beside_ledger(
+    recovery: Recovery,
+    engine: &dyn Engine,
+    ledger: &Ledger,
+) -> std::result::Result<Recovery, RunError> {
+    let mut survival = Survival::new(ledger);
+    if let Some(last) = survival.last_commit() {
+        let mut found = Vec::new();
+        let keys = last.keys();
+        engine.row_reader(last.schema)?.read(keys.start, keys.end - 1, &mut found)?;
+        found.into_iter().for_each(|row| survival.found(last.schema, row.key, row.stamps));
+    }
+    let has_last_commit = survival.holds_last_commit();
+    Ok(Recovery { has_last_commit, ledger_until: survival.last_acknowledged(), ..recovery })
 }
 
 /// Rows that somebody changes meanwhile prove nothing.

@@ -24,6 +24,9 @@ pub struct Counters {
     pub resets: Vec<String>,
     /// The reason why all of its counters began again, such as a restart.
     pub restarted: Option<String>,
+    /// True of a server that only replays what another one changes. Its writes are of that, and
+    /// are no writes of `io`.
+    pub is_standby: bool,
 }
 
 impl Counters {
@@ -46,6 +49,7 @@ impl Counters {
             raw: raw_since(&self.raw, &earlier.raw),
             resets: self.resets.clone(),
             restarted: self.restarted.clone(),
+            is_standby: self.is_standby,
         }
     }
 
@@ -218,6 +222,10 @@ common_counters! {
     FreeBlockWaits => "free_block_waits",
     /// Transactions whose old row versions are kept: by how many these became more.
     UnpurgedTransactions => "transactions_not_purged",
+    /// Blocks that standbys wrote to replay the changes of their primary.
+    ReplayedBlocks => "blocks_written_by_replay",
+    /// Whole blocks that were put into the log, as at a block's first change after a checkpoint.
+    BlockImages => "block_images_logged",
     /// Rows that an UPDATE put into another block.
     RowsMoved => "rows_moved",
     /// Rows that were looked for in one block and went on, or lay, in another.

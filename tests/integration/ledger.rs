@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Ended, Workplace, count};
+use crate::support::{Ended, Workplace, count, until};
 use crate::{server_mysql, server_postgres};
 
 /// UPDATEs of eight rows each on two schemas of 1,024 rows.
@@ -40,7 +40,7 @@ fn verified(work: &Workplace, more: &[&str], code: i32) -> Value {
     let errors: Vec<String> = schema.iter_errors(&found).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}");
     let of = |name: &str| count(&found, name);
-    let parts = ["/survived_commits", "/lost_commits", "/unknown_commits"];
+    let parts = ["/survived_commits", "/lost_commits", "/unknown_commits", "/not_replayed_commits"];
     assert_eq!(of("/acknowledged_commits"), parts.iter().map(|part| of(part)).sum::<u64>());
     found
 }
@@ -280,6 +280,34 @@ fn a_failover_loses_what_was_not_yet_copied_and_nothing_of_what_was() {
         assert_eq!(lost.is_empty(), is_copied);
         assert_eq!(found["lost_span_ms"].is_null(), is_copied);
     }
+}
+
+#[test]
+fn a_standby_that_lags_has_lost_nothing_yet() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let primary = server_postgres::Server::start(&["shared_buffers=16MB"]);
+    let url = primary.url("lags");
+    let work = loaded(&url);
+    let standby = primary.standby();
+    let mut client = standby.client("lags");
+    client.batch_execute("SELECT pg_wal_replay_pause()").unwrap();
+    work.petal(run(&url, "1", &["--work-loop", "200"])).exits(0);
+    let db = format!("postgres://petal@127.0.0.1:{}/lags", standby.port);
+    let found = verified(&work, &["--db", &db], 3);
+    let all = count(&found, "/acknowledged_commits");
+    assert_eq!((count(&found, "/lost_commits"), count(&found, "/not_replayed_commits")), (0, all));
+    assert_eq!(found["recovery"]["has_last_commit"], false);
+    assert!(found["recovery"]["ledger_until"].is_string(), "{}", found["recovery"]);
+    client.batch_execute("SELECT pg_wal_replay_resume()").unwrap();
+    let sql = "SELECT pg_current_wal_lsn()::text";
+    let end: String = primary.client("lags").query_one(sql, &[]).unwrap().get(0);
+    let sql = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    until("replay", || client.query_one(&sql, &[]).unwrap().get(0));
+    let found = verified(&work, &["--db", &db], 0);
+    assert_kept(&found);
+    assert_eq!(found["recovery"]["has_last_commit"], true);
 }
 
 fn reconfigure(client: &mut postgres::Client, sql: &str) {

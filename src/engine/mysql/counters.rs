@@ -55,6 +55,7 @@ impl CounterReader {
             raw: counted.raw,
             resets: resets.resets().iter().map(|why| format!("{server}: {why}")).collect(),
             restarted: resets.restarted(),
+            is_standby: false,
         })
     }
 

@@ -120,14 +120,30 @@ impl CounterReader {
                 .map(i64::cast_unsigned),
             ..facts.io()
         };
+        let (io, replayed) = match was_standby {
+            true => (of_standby(io), io.physical_write_blocks),
+            false => (io, None),
+        };
         let mut all = facts.waits();
         let seen = waits.seen(&self.endpoint.name);
         all.extend(without(seen.waits, &all));
+        raw.extend(
+            replayed.map(|blocks| (CommonCounter::ReplayedBlocks.name().to_owned(), blocks)),
+        );
         raw.insert("petal_wait_samples".to_owned(), seen.samples);
         raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
         let endpoint = self.endpoint.name.clone();
         let resets = resets.into_iter().map(|why| format!("{endpoint}: {why}")).collect();
-        Ok(Counters { endpoint, io, waits: all, raw, resets, restarted, ..Counters::default() })
+        Ok(Counters {
+            endpoint,
+            io,
+            waits: all,
+            raw,
+            resets,
+            restarted,
+            is_standby: was_standby,
+            ..Counters::default()
+        })
     }
 
     /// Forgets resets of the server's statistics until now: a run begins.
@@ -184,6 +200,16 @@ impl CounterReader {
     }
 }
 
+/// Figures of a standby: its sessions only read, and what it writes is replay's.
+fn of_standby(io: IoCounts) -> IoCounts {
+    IoCounts {
+        physical_write_blocks: Some(0),
+        physical_write_requests: Some(0),
+        physical_write_bytes: Some(0),
+        ..io
+    }
+}
+
 /// What the database counted of petal's own tables: blocks found in its cache, and read.
 fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
     let sum = |what: &str| -> Option<u64> {
@@ -221,6 +247,7 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
         (CommonCounter::OtherRowsChanged, rest(changed, get("tables.n_tup_upd"))),
         (CommonCounter::RowsFetched, get("tables.idx_tup_fetch")),
         (CommonCounter::RowBlocksVisited, row_blocks),
+        (CommonCounter::BlockImages, get("pg_stat_wal.wal_fpi")),
     ];
     named
         .into_iter()

@@ -58,6 +58,7 @@ use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
 };
+use crate::record::verification::Recovery;
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
@@ -337,6 +338,10 @@ impl Engine for Postgres {
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
         Ok(Box::new(rows::PostgresRows::open(self.first()?, schema)?))
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        servers::recovery(self.first()?)
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

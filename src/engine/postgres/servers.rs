@@ -18,6 +18,7 @@ use crate::engine::server::clock;
 use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
+use crate::record::verification::Recovery;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{Privilege, Settled};
@@ -35,6 +36,25 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
 pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
     let doing = "asking whether it is a standby";
     endpoint.connect("petal")?.ask_value(doing, "SELECT pg_catalog.pg_is_in_recovery()", &[])
+}
+
+/// How far a standby has replayed the log of its primary; None of a server that is none.
+pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
+    let row = endpoint.connect("petal verify")?.ask_row(
+        "asking how far it has replayed",
+        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, \
+                pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text, \
+                pg_catalog.to_char(pg_catalog.timezone('UTC', \
+                    pg_catalog.pg_last_xact_replay_timestamp()), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')",
+        &[],
+    )?;
+    Ok(row.get::<_, bool>(0).then(|| Recovery {
+        server: endpoint.name.clone(),
+        replayed: row.get(1),
+        received: row.get(2),
+        replayed_until: row.get(3),
+        ..Recovery::default()
+    }))
 }
 
 /// Connections free for this role: without those reserved for others or held by them.

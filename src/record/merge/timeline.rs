@@ -49,6 +49,7 @@ impl MergedSeconds {
             row.checkpoints = row.checkpoints.or(second.checkpoints);
             row.vacuums = row.vacuums.or(second.vacuums);
             row.log_switches = row.log_switches.or(second.log_switches);
+            row.block_images = row.block_images.or(second.block_images);
             for (kind, latency) in second.latency_us {
                 let sum = row.latency_us.entry(kind).or_default();
                 *sum = sum.plus_without_percentiles(&latency);

@@ -157,8 +157,18 @@ fn logged(run: &Run) -> Option<String> {
     let redo = run.details.io.redo_bytes?;
     let each = ratio(Some(redo), Some(run.summary.rows.update))?;
     let block = run.summary.target.block_size as f64;
+    let images = run.summary.counter(CommonCounter::BlockImages);
     let how = if run.is_bare_device() {
         "records of a stated size, filled up to whole blocks of the log"
+    } else if let Some(images) = images {
+        let most = ratio(Some((images as f64 * block) as u64), Some(redo)).unwrap_or(0.0);
+        &*format!(
+            "it holds {} images of whole blocks (full-page images), {} for each 100 rows and at \
+             most {} % of the log; the rest are changes",
+            whole(images),
+            decimal(images as f64 * 100.0 / run.summary.rows.update.max(1) as f64, 1),
+            percent(most.min(1.0))
+        )
     } else if each >= block {
         "whole blocks are logged"
     } else if each >= block / 4.0 {

@@ -37,7 +37,11 @@ pub(in crate::report) fn top_events(run: &Run) -> Table {
     let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
     let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
     table.row([
-        "CPU + other".into(),
+        match run.is_log_untimed() {
+            true => "CPU, log waits + other",
+            false => "CPU + other",
+        }
+        .into(),
         "-".into(),
         or_dash(rest_us, |us| decimal(us / 1e6, 2)).into(),
         "-".into(),

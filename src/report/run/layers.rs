@@ -93,7 +93,10 @@ pub(in crate::report) fn endpoints(run: &Run) -> Table {
     for endpoint in &run.summary.endpoints {
         let io = &endpoint.io;
         table.row([
-            endpoint.endpoint.clone(),
+            match endpoint.is_standby {
+                true => format!("{} (standby)", endpoint.endpoint),
+                false => endpoint.endpoint.clone(),
+            },
             endpoint.sessions.to_string(),
             or_dash(io.physical_read_requests, whole),
             or_dash(io.physical_read_bytes, megabytes),
@@ -103,5 +106,12 @@ pub(in crate::report) fn endpoints(run: &Run) -> Table {
             or_dash(io.redo_bytes, megabytes),
         ]);
     }
-    table
+    let replayed = run.summary.counter(CommonCounter::ReplayedBlocks);
+    let note = replayed.map(|blocks| {
+        format!(
+            "Replay wrote {} blocks at the standbys, which are in none of these.",
+            whole(blocks)
+        )
+    });
+    table.with_note(note.unwrap_or_default())
 }

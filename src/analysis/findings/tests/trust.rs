@@ -181,6 +181,8 @@ fn uneven_endpoints_and_a_backlog() {
         endpoint: name.into(),
         sessions: 4,
         is_beside: false,
+        is_standby: false,
+        replayed_blocks: None,
         read_us: None,
         io: IoCounts {
             physical_read_requests: Some(requests),
@@ -213,5 +215,25 @@ fn uneven_endpoints_and_a_backlog() {
         message(&run, "uneven-endpoints"),
         "node2: requests per session are 29.9 % below the mean of all endpoints"
     );
+    // A primary does the UPDATEs of the sessions on its standbys.
+    let roles = |second: u64| {
+        move |run: &mut Run| {
+            let standby = |name, requests| EndpointShare {
+                is_standby: true,
+                replayed_blocks: Some(7),
+                ..endpoint(name, requests)
+            };
+            run.summary.endpoints =
+                vec![endpoint("primary", 9000), standby("one", 1000), standby("two", second)];
+        }
+    };
+    gains(&[], roles(1010));
+    let run = gains(&["uneven-endpoints"], roles(1500));
+    assert!(message(&run, "uneven-endpoints").ends_with("the mean of all standbys"));
+    let run = gains(&["standby-replay"], |run| {
+        roles(1010)(run);
+        run.summary.counters.insert("blocks_written_by_replay".into(), 14);
+    });
+    assert!(message(&run, "standby-replay").starts_with("standbys (one, two) wrote 14 blocks"));
     gains(&["backlog"], |run| run.details.backlog = Some(17));
 }
