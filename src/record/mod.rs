@@ -537,7 +537,8 @@ impl Run {
         let timed = self.summary.wait(&self.details.target.io_events.log);
         let is_timed = timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0);
         let syncs = self.details.io.log_syncs.unwrap_or(0);
-        self.summary.ops.update > 0 && syncs > 0 && !is_timed
+        let is_counted = !self.summary.waits.is_empty();
+        is_counted && self.summary.ops.update > 0 && syncs > 0 && !is_timed
     }
 
     /// Whether every operation visited exactly the rows asked of it; None in records made before
