@@ -28,7 +28,6 @@ const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
 const RULES: &[(PartOfRun, Rule)] = &[
-const RULES: [(PartOfRun, Rule); 62] = [
     (Whole, driver_hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
