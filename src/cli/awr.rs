@@ -12,6 +12,7 @@ use crate::awr::figure::Figure;
 use crate::awr::report::Report;
 use crate::awr::{self, AwrError, columns};
 use crate::engine::{Progress as _, ProgressUnit};
+use crate::record::file_names::natural;
 use crate::record::observation::Observation;
 use crate::report;
 use crate::report::petals::PIOPS;
@@ -237,7 +238,7 @@ impl ReportFiles<'_> {
             if path.is_dir() {
                 let mut found = Vec::new();
                 self.folder(path, DEPTH_MAX, &mut found);
-                found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
+                found.sort_by_cached_key(|path| natural(path));
                 files.extend(found.into_iter().map(|path| (path, true)));
             } else {
                 files.push(((*path).clone(), false));
@@ -331,19 +332,4 @@ impl ReportFiles<'_> {
             }
         }
     }
-}
-
-/// Sorts `awr.txt.8` before `awr.txt.16`.
-fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let text_to = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (text, after) = rest.split_at(text_to);
-        let digits_to = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-        let (digits, after) = after.split_at(digits_to);
-        parts.push((text.to_owned(), digits.parse().unwrap_or(0)));
-        rest = after;
-    }
-    parts
 }

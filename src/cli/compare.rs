@@ -10,6 +10,7 @@ use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::limits::{self, LimitResult};
 use crate::analysis::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
 use crate::analysis::petals::Petals;
+use crate::record::file_names::natural;
 use crate::record::observation::Observation;
 use crate::record::{self, RecordError, plain_csv, sweep};
 use crate::report;
@@ -264,7 +265,7 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
             Err(_) => Observation::of_damaged(&folder),
         });
     }
-    runs.sort_by(|a, b| a.started().cmp(&b.started()).then_with(|| a.source.cmp(&b.source)));
+    runs.sort_by_cached_key(|run| (run.started(), natural(Path::new(&run.source))));
     Ok(runs)
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
+use crate::record::file_names::natural;
 use crate::record::{self, Run, sweep};
 use crate::report;
 use crate::report::records::{Shown, of_runs};
@@ -96,7 +97,7 @@ impl FoundRecords {
                         .flatten()
                         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
                     let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-                    below.sort();
+                    below.sort_by_cached_key(|path| natural(path));
                     below.iter().for_each(|path| self.look(path, depth - 1, objective, console));
                 }
                 Ok(_) => {}

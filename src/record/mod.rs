@@ -7,6 +7,7 @@ mod counted;
 pub mod driver_hosts;
 mod error;
 pub mod figures;
+pub mod file_names;
 mod finding_ids;
 #[cfg(test)]
 pub mod fixture;

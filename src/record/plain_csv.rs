@@ -2,16 +2,19 @@
 //! Factor columns stand first, figures after them; docs/numbers.md tells how columns are known.
 
 mod column;
+mod layout;
+mod printed;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::StringRecord;
 
 use super::observation::{Observation, metric};
-use super::{RecordError, Status, input};
+use super::{RecordError, Status, file_names, input};
 use column::CsvColumn;
+use layout::{Comma, TableParts, is_grouped};
 
 /// Reads a file. `factors` names the factor columns; None leaves it to the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
@@ -32,25 +35,14 @@ pub fn parse(
     name: &str,
     factors: Option<&[String]>,
 ) -> Result<Vec<Observation>, String> {
-    let separator = separator(text);
-    let mut reader = ReaderBuilder::new()
-        .delimiter(separator)
-        .comment(Some(b'#'))
-        .trim(Trim::All)
-        .from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|error| unreadable(&error))?.clone();
-    let rows: Vec<StringRecord> =
-        reader.records().collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
-    if rows.is_empty() {
-        return Err("it holds no rows; a header and a row per run are needed".to_owned());
-    }
-    let is_number = |field: &str| number(field, separator).is_ok();
+    let TableParts { header, rows, comma } = layout::lay_out(text)?;
+    let is_number = |field: &str| number(field, comma).is_ok();
     let columns = column::recognise(&header, &rows, factors, is_number)?;
     rows.iter()
         .enumerate()
         .map(|(at, row)| {
             let number = at + 1;
-            observation(&columns, row, separator)
+            observation(&columns, row, comma)
                 .map(|seen| match seen.source.is_empty() {
                     true => Observation { source: format!("{name} row {number}"), ..seen },
                     false => seen,
@@ -60,26 +52,14 @@ pub fn parse(
         .collect()
 }
 
-fn unreadable(error: &csv::Error) -> String {
-    format!("{error}; every row needs as many fields as the header")
-}
-
-/// Comma, semicolon or tab: what the first line has most of.
-fn separator(text: &str) -> u8 {
-    let header = text.lines().find(|line| !line.starts_with('#')).unwrap_or("");
-    let count = |separator: &u8| header.bytes().filter(|byte| byte == separator).count();
-    // The last of equal ones wins: commas.
-    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
-}
-
 fn observation(
     columns: &[CsvColumn],
     row: &StringRecord,
-    separator: u8,
+    comma: Comma,
 ) -> Result<Observation, String> {
     let mut seen = Observation::default();
     for (column, field) in columns.iter().zip(row) {
-        let figure = || number(field, separator).map_err(|why| format!("{}: {why}", column.name()));
+        let figure = || number(field, comma).map_err(|why| format!("{}: {why}", column.name()));
         match column {
             CsvColumn::Factor(name) => seen.factors.push((name.clone(), field.to_owned())),
             CsvColumn::Repeat => seen.repeat = whole("repeat", figure()?)?.map(|n| n as u32),
@@ -90,6 +70,11 @@ fn observation(
             CsvColumn::Cell | CsvColumn::Words(_) => {}
             CsvColumn::Findings => {
                 seen.warnings = field.split_whitespace().map(str::to_owned).collect();
+            }
+            CsvColumn::ReportFile => seen.source = field.to_owned(),
+            CsvColumn::Latency(name) => {
+                let timed = figure()?.filter(|us| *us > 0.0);
+                seen.metrics.extend(timed.map(|us| (name.clone(), us)));
             }
             CsvColumn::Started => {
                 seen.started_at = Some(field.to_owned()).filter(|s| !s.is_empty())
@@ -106,6 +91,9 @@ fn observation(
             }
         }
     }
+    if columns.contains(&CsvColumn::ReportFile) {
+        name_sessions(&mut seen);
+    }
     sum_endpoints(&mut seen, columns);
     derive(&mut seen);
     Ok(seen)
@@ -121,15 +109,37 @@ fn status(field: &str) -> Result<Option<Status>, String> {
     status.ok_or_else(why).map(Some)
 }
 
+/// Sessions that a report does not say stand at the end of its file's name.
+fn name_sessions(seen: &mut Observation) {
+    seen.factors.retain(|(name, value)| name != "sessions" || !value.is_empty());
+    if seen.factor("sessions").is_none() {
+        let named = file_names::number_at_end(&seen.source);
+        seen.factors.extend(named.map(|number| ("sessions".to_owned(), number.to_string())));
+    }
+}
+
 /// `308185`, `308,185`, `1.5e3`; empty, `-`, `NA` and `null` are unknown.
-fn number(field: &str, separator: u8) -> Result<Option<f64>, String> {
+fn number(field: &str, comma: Comma) -> Result<Option<f64>, String> {
     if ["", "-", "na", "n/a", "null", "nan"].contains(&field.to_ascii_lowercase().as_str()) {
         return Ok(None);
     }
-    let plain = if is_grouped(field) && separator != b';' {
-        field.replace(',', "")
-    } else {
-        field.to_owned()
+    let plain = match comma {
+        Comma::Unclear if field.contains(',') => {
+            return Err(format!(
+                "{field:?} may have thousands or decimals behind its comma; write it as 1234 or \
+                 1.234"
+            ));
+        }
+        Comma::Thousands if is_grouped(field, ',', '.') => field.replace(',', ""),
+        Comma::Decimal if !field.contains('.') => field.replace(',', "."),
+        Comma::Decimal if is_grouped(field, '.', ',') => field.replace('.', "").replace(',', "."),
+        Comma::Decimal => {
+            return Err(format!(
+                "{field:?} has a point, and other numbers of the table have a comma before their \
+                 decimals; write all alike"
+            ));
+        }
+        _ => field.to_owned(),
     };
     match plain.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(value)),
@@ -138,18 +148,6 @@ fn number(field: &str, separator: u8) -> Result<Option<f64>, String> {
              name the factor columns with --factors"
         )),
     }
-}
-
-/// Thousands apart by commas, as in `1,308,185.5`.
-fn is_grouped(field: &str) -> bool {
-    let whole = field.split('.').next().unwrap_or("");
-    let groups: Vec<&str> = whole.split(',').collect();
-    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let [first, rest @ ..] = groups.as_slice() else { return false };
-    is_digits(first)
-        && first.len() <= 3
-        && !rest.is_empty()
-        && rest.iter().all(|group| group.len() == 3 && is_digits(group))
 }
 
 fn whole(what: &str, value: Option<f64>) -> Result<Option<u64>, String> {
@@ -279,6 +277,75 @@ mod tests {
         assert!(rows.iter().all(|row| row.factors.len() == 1));
     }
 
+    fn points(text: &str) -> Vec<(Option<String>, Option<f64>, Option<f64>)> {
+        let rows = parse(text, "t", None).unwrap();
+        let point = |row: &Observation| {
+            let sessions = row.factor("sessions").map(str::to_owned);
+            (sessions, row.metric(metric::READS), row.metric(metric::READ_US))
+        };
+        rows.iter().map(point).collect()
+    }
+
+    #[test]
+    fn one_table_in_every_layout_is_the_same_figures() {
+        let expected = [("1", 1000.5, 100.2), ("8", 70_001.25, 1120.9)];
+        let expected: Vec<_> =
+            expected.map(|(n, reads, us)| (Some(n.to_owned()), Some(reads), Some(us))).into();
+        for text in [
+            "sessions,reads_s,read_us\n1,1000.5,100.2\n8,70001.25,1120.9\n",
+            "\u{feff}sessions,reads_s,read_us\r\n1,1000.5,100.2\r\n8,\"70,001.25\",1120.9\r\n",
+            "sep=;\r\nsessions;reads_s;read_us\r\n1;1000.5;100.2\r\n8;70001.25;1120.9\r\n",
+            "sessions;reads_s;read_us\n1;1000,5;100,2\n8;70.001,25;1.120,9\n",
+            "sessions\treads_s\tread_us\n1\t1000.5\t100.2\n8\t70,001.25\t1,120.9\n",
+            "sessions|reads_s|read_us\n1|1000.5|100.2\n8|70001.25|1120.9\n",
+            "| sessions | reads/s | read us |\n|---:|--:|--:|\n| 1 | 1000.5 | 100.2 |\n\
+             | 8 | 70,001.25 | 1,120.9 |\n",
+            "+----+-----+----+\n| sessions | reads_s | read_us |\n+----+----+----+\n\
+             | 1 | 1000.5 | 100.2 |\n| 8 | 70001.25 | 1120.9 |\n+----+----+----+\n",
+            " sessions | reads_s  | read_us\n----------+----------+---------\n        1 |   1000.5 \
+             |   100.2\n        8 | 70001.25 |  1120.9\n",
+            "sessions    reads/s   read us\n--------  ---------  -------\n       1     1000.5    \
+             100.2\n       8  70,001.25  1,120.9\n",
+            "sessions reads_s read_us\n\n1 1000.5 100.2\n8 70001.25 1120.9\n",
+        ] {
+            assert_eq!(points(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_awr_info_prints_is_read_with_its_units() {
+        let text = "FILE|SESSIONS|ELAPSED|DB CPU|DB Tm|EXECUTES|LIO|PREADS|READ_MBS|PWRITES|\
+                    WRITE_MBS|REDO_MBS|DFSR_LAT|DPR_LAT|DFPR_LAT|DFPW_LAT|LFPW_LAT|TOP WAIT|\n\
+                    awr.txt.1|1|300|0.1|1.0|100|8000|7000|55|10|1|0.1|130|0|0|0|500|\
+                    db file sequential read 1,402 12.9K 75.77us 84.0 User I/O|\n\
+                    awr.txt.16||300|0.1|1.0|100|8000|90000|100||1|0.1||0|0|0|500|log \"sync|\n";
+        let sessions = |text: &str| Some(text.to_owned());
+        let expected =
+            [(sessions("1"), Some(7000.0), Some(130.0)), (sessions("16"), Some(90_000.0), None)];
+        assert_eq!(points(text), expected);
+        let rows = parse(text, "t", None).unwrap();
+        assert_eq!((rows[0].source.as_str(), rows[0].elapsed_s), ("awr.txt.1", Some(300.0)));
+        // Mebibytes; a latency of 0 is none; the top wait parts no cells.
+        assert!((rows[1].metric(metric::READ_MB).unwrap() - 104.8576).abs() < 1e-9);
+        assert_eq!(rows[0].metric(metric::PIOPS), Some(7010.0));
+        assert_eq!((rows[0].metric(metric::WRITE_US), rows[1].metric(metric::PIOPS)), (None, None));
+        assert_eq!(rows[0].factors.len(), 1);
+    }
+
+    #[test]
+    fn the_table_of_events_is_read_with_its_units() {
+        let text = "\
+Filename    Event                          Waits  Time(s)  Latency       IOPS
+----------  -----------------------  -----------  -------  -------  ---------
+awr.txt.8   db file sequential read  170,402,113   12,912     75.8  710,000.1
+awr.txt.16  db file sequential read       80,000      240    3,000          -
+";
+        let sessions = |text: &str| Some(text.to_owned());
+        let expected =
+            [(sessions("8"), Some(710_000.1), Some(75.8)), (sessions("16"), None, Some(3000.0))];
+        assert_eq!(points(text), expected);
+    }
+
     #[test]
     fn a_sweeps_own_table_is_read() {
         let text = "sessions,update_pct,repeat,cell,status,started_at,elapsed_s,active_bytes,\
@@ -311,12 +378,14 @@ mod tests {
     fn what_cannot_be_read_says_why_and_the_hint() {
         let why = |text: &str| parse(text, "s", None).unwrap_err();
         insta::assert_snapshot!(why("a,b\n"), @"it holds no rows; a header and a row per run are needed");
-        insta::assert_snapshot!(why("a,b\nx,1\n"), @"no column is known as a figure: name the factor columns with --factors, or let the unit end a figure's name (reads_s, read_us, mb_s)");
+        insta::assert_snapshot!(why("a,b\nx,1\n"), @"no column is known as a figure: name the factor columns with --factors, or let the unit end a figure's name (reads_s, read_us, mb_s); the columns are a, b");
         insta::assert_snapshot!(why("a,reads_s\nx,many\n"), @r#"row 1: reads_s: "many" is no number; write it as 1234.5, leave it empty where it is unknown, or name the factor columns with --factors"#);
         insta::assert_snapshot!(why("a,reads_s\nx,1\ny\n"), @"CSV error: record 2 (line: 3, byte: 14): found record with 1 fields, but the previous record has 2 fields; every row needs as many fields as the header");
         insta::assert_snapshot!(why("a,reads_s,reads_s\nx,1,2\n"), @"two columns are called reads_s; a figure of several nodes ends in _node1, _node2");
         insta::assert_snapshot!(why("repeat,reads_s\n1.5,2\n"), @"row 1: repeat: 1.5 is no whole number from 0 on");
-        assert!(why("a;reads_s\nx;1,5\n").contains("no number"));
+        insta::assert_snapshot!(why("a;reads_s\nx;1,234\n"), @r#"row 1: reads_s: "1,234" may have thousands or decimals behind its comma; write it as 1234 or 1.234"#);
+        insta::assert_snapshot!(why("a;reads_s\nx;1,5\ny;12.5\n"), @r#"row 2: reads_s: "12.5" has a point, and other numbers of the table have a comma before their decimals; write all alike"#);
+        insta::assert_snapshot!(why("sessions reads_s\n1 2 3\n"), @"row 1 has 3 fields, and the header 2, taken apart at blanks; put commas between the fields");
     }
 
     proptest! {

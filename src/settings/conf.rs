@@ -95,8 +95,12 @@ impl<'a> ConfReader<'a> {
             Some(_) => {}
         }
         let name = self.name();
-        if name == "export" && !self.rest.starts_with(['=', '+']) {
-            return self.export();
+        if !self.rest.starts_with(['=', '+']) {
+            match name {
+                "export" | "declare" | "typeset" | "readonly" => return self.export(),
+                "set" => return self.set(),
+                _ => {}
+            }
         }
         self.blanks();
         if name.is_empty() || self.peek() != Some('=') {
@@ -105,10 +109,30 @@ impl<'a> ConfReader<'a> {
         self.assignment(name, false)
     }
 
-    /// After `export`: names, which petal needs no telling, and assignments.
+    /// `set -a` exports what follows; all else would change how a shell reads.
+    fn set(&mut self) -> Result<(), Refusal> {
+        match self.until(&['\n', ';', '#']).trim() {
+            "-a" | "+a" | "-o allexport" | "+o allexport" => Ok(()),
+            _ => fault(OTHER_SHELL, SET_IT_OUT),
+        }
+    }
+
+    /// After `export` or `declare`: names, which petal needs no telling, and assignments. Options may
+    /// only export (`-x`) or protect (`-r`): others change what a value means.
     fn export(&mut self) -> Result<(), Refusal> {
         loop {
             self.blanks();
+            if let Some(option) = self.rest.strip_prefix('-') {
+                let length = option.find(|sign: char| !"gprx".contains(sign));
+                self.rest = &option[length.unwrap_or(option.len())..];
+                if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '\n', ';']) {
+                    return fault(
+                        "has an option that changes what values mean",
+                        "Write KEY=VALUE.",
+                    );
+                }
+                continue;
+            }
             if self.ends_statement() {
                 return Ok(());
             }
@@ -155,6 +179,10 @@ impl<'a> ConfReader<'a> {
                 '"' => self.double_quoted(key, &mut value)?,
                 '\\' => self.backslash(&mut value),
                 '$' | '`' => self.expansion(key, &mut value, "'\"")?,
+                ':' => {
+                    value.extend(self.next());
+                    self.tilde(&mut value);
+                }
                 '&' | '|' | '<' | '>' | '(' | ')' => {
                     return fault(
                         format!("has {next} outside quotes, which a shell takes for itself"),
@@ -167,10 +195,10 @@ impl<'a> ConfReader<'a> {
         Ok(value)
     }
 
-    /// `~` and `~/...` at the start of a value are the home folder.
+    /// `~` and `~/...` at the start of a value, or behind a colon, are the home folder.
     fn tilde(&mut self, value: &mut String) {
         let Some(after) = self.rest.strip_prefix('~') else { return };
-        let alone = after.is_empty() || after.starts_with(['/', ' ', '\t', '\n', ';']);
+        let alone = after.is_empty() || after.starts_with(['/', ':', ' ', '\t', '\n', ';']);
         if let (true, Some(home)) = (alone, (self.environment)("HOME")) {
             self.rest = after;
             value.push_str(&home);
@@ -231,7 +259,7 @@ impl<'a> ConfReader<'a> {
             Some('{') => {
                 self.next();
                 let name = self.name();
-                let otherwise = self.otherwise()?;
+                let otherwise = self.otherwise(name)?;
                 self.variable(key, name, otherwise, value)
             }
             Some(next) if next == '_' || next.is_ascii_alphabetic() => {
@@ -249,18 +277,23 @@ impl<'a> ConfReader<'a> {
         }
     }
 
-    /// What stands between the name and the brace: nothing, or `:-` and a text for when the
-    /// variable is unset.
-    fn otherwise(&mut self) -> Result<Option<&'a str>, Refusal> {
+    /// What stands between the name and the brace: nothing, or `:-` or `:=` and a text for when the
+    /// variable is unset. `:=` also sets it.
+    fn otherwise(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let inside = self.until(&['}', '\n', '$', '`', '\'', '"', '\\', '{']);
-        let otherwise = inside.strip_prefix(":-");
+        let set = inside.strip_prefix(":=");
+        if let Some(text) = set.filter(|_| self.found(name).is_none()) {
+            let (key, value) = (name.to_owned(), text.to_owned());
+            self.conf.entries.push(Assignment { key, value, line: self.line });
+        }
+        let otherwise = set.or_else(|| inside.strip_prefix(":-"));
         match self.rest.strip_prefix('}') {
             Some(rest) if inside.is_empty() || otherwise.is_some() => {
                 self.rest = rest;
                 Ok(otherwise)
             }
             _ => fault(
-                "has a ${...} that is more than ${NAME} or ${NAME:-text}",
+                "has a ${...} that is more than ${NAME}, ${NAME:-text} or ${NAME:=text}",
                 "Write the value out.",
             ),
         }
@@ -273,12 +306,8 @@ impl<'a> ConfReader<'a> {
         otherwise: Option<&str>,
         value: &mut String,
     ) -> Result<(), Refusal> {
-        let found = match self.conf.last(name) {
-            Some(entry) => Some(entry.value.clone()),
-            None => (self.environment)(name),
-        };
+        let found = self.found(name);
         self.conf.referred.insert(name.to_owned());
-        let found = found.filter(|text| !text.is_empty());
         if let Some(text) = found.as_deref().or(otherwise) {
             value.push_str(text);
             return Ok(());
@@ -291,6 +320,15 @@ impl<'a> ConfReader<'a> {
             format!("refers to {what}, which neither the file above nor the environment sets"),
             "Set it before this line, or put the value in single quotes if the $ is meant.",
         )
+    }
+
+    /// A variable's text, if it is set and not empty.
+    fn found(&self, name: &str) -> Option<String> {
+        let found = match self.conf.last(name) {
+            Some(entry) => Some(entry.value.clone()),
+            None => (self.environment)(name),
+        };
+        found.filter(|text| !text.is_empty())
     }
 
     /// True where `NAME=` comes next.

@@ -1,12 +1,14 @@
 //! Chooses each value: flag over environment over file over default, then makes one validated
 //! [`Settings`]. The rules between parameters are in [`super::rules`].
 
+mod other_keys;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::conf::{self, Conf};
+use super::conf::{self, Assignment, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
 use super::{Given, Origin, Settings, rules, trust};
@@ -60,7 +62,7 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
         }
     }
     let mut settings = build(&values);
-    settings.schemas = sources.schemas;
+    settings.schemas = sources.schemas.or_else(|| file.schemas(&mut errors));
     settings.calibrations =
         settings.calibrations.or_else(|| calibrations_default(sources.environment));
     settings.endpoints.is_before_slob_2_4 = file.is_before_slob_2_4();
@@ -105,7 +107,7 @@ fn choose(
             Err(_) => Err(not_text(parameter, &origin)),
         };
     }
-    let (Some(entry), Some(path)) = (file.conf.last(parameter.key), &file.path) else {
+    let (Some(entry), Some(path)) = (file.entry(parameter.key), &file.path) else {
         return Ok(default());
     };
     if entry.value.is_empty() {
@@ -114,7 +116,7 @@ fn choose(
     let origin = Origin::File(path.clone(), entry.line);
     match entry.value.contains(char::REPLACEMENT_CHARACTER) {
         true => Err(not_text(parameter, &origin)),
-        false => Ok((entry.value.clone(), origin)),
+        false => Ok((entry.value, origin)),
     }
 }
 
@@ -180,6 +182,23 @@ impl File {
         Self { path: Some(path), conf }
     }
 
+    /// The assignment of a parameter in force: by its own key, or by the key of a pgio.conf.
+    fn entry(&self, key: &str) -> Option<Assignment> {
+        self.conf.last(key).cloned().or_else(|| other_keys::entry(&self.conf, key))
+    }
+
+    /// The number of schemas of a pgio.conf.
+    fn schemas(&self, errors: &mut Vec<SettingError>) -> Option<u32> {
+        let (entry, path) = other_keys::entry(&self.conf, "-s").zip(self.path.as_ref())?;
+        let schemas = entry.value.parse().ok().filter(|schemas| *schemas > 0);
+        if schemas.is_none() {
+            let place = format!("{}:{}", path.display(), entry.line);
+            let rule = format!("{} is no number of schemas", other_keys::SCHEMAS);
+            errors.push(SettingError::elsewhere(place, rule, "Write 1 or more, or use -s."));
+        }
+        schemas
+    }
+
     /// A line for each key that petal does not know.
     fn notes(&self) -> Vec<String> {
         let Some(path) = &self.path else { return Vec::new() };
@@ -191,19 +210,8 @@ impl File {
         });
         unknown
             .map(|entry| {
-                let advice = match entry.key.as_str() {
-                    "SHARED_DATA_MODULUS" => "it is HOT_SCHEMA_FREQUENCY now".to_owned(),
-                    key => table::nearest(key).map_or_else(
-                        || "petal help parameters lists all".to_owned(),
-                        |near| format!("did you mean {near}?"),
-                    ),
-                };
-                format!(
-                    "{}:{}: {} is no parameter of petal and has no effect; {advice}",
-                    path.display(),
-                    entry.line,
-                    entry.key
-                )
+                let advice = other_keys::advice(&self.conf, &entry.key);
+                format!("{}:{}: {} {advice}", path.display(), entry.line, entry.key)
             })
             .collect()
     }

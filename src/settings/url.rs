@@ -33,7 +33,7 @@ impl Secret {
         match text.strip_prefix('@') {
             None => Ok(Self::new(text.to_owned())),
             Some(rest) if rest.starts_with('@') => Ok(Self::new(rest.to_owned())),
-            Some(path) => first_line(path).map(Self::new),
+            Some(path) => first_line(&in_home(path)).map(Self::new),
         }
     }
 }
@@ -271,7 +271,16 @@ fn path_of(scheme: &str, body: &str) -> Result<String, Refusal> {
     let path = body.strip_prefix("//").unwrap_or(body);
     match path.is_empty() {
         true => Err(Refusal::new("names no path", format!("Write {scheme}:PATH."))),
-        false => Ok(path.to_owned()),
+        false => Ok(in_home(path)),
+    }
+}
+
+/// A path, with `~/` as the home folder: behind a colon or an equals sign no shell sees to it.
+pub fn in_home(path: &str) -> String {
+    let home = || std::env::var("HOME").ok().filter(|home| !home.is_empty());
+    match path.strip_prefix("~/").zip(home()) {
+        Some((rest, home)) => format!("{home}/{rest}"),
+        None => path.to_owned(),
     }
 }
 

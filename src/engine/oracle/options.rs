@@ -10,7 +10,7 @@ use crate::engine::server::endpoint::host_and_port;
 use crate::engine::url_option::{Environment, UrlOptions, process_environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::printable::printable_line;
-use crate::settings::url::{Secret, Server, UrlHost};
+use crate::settings::url::{Secret, Server, TargetUrl, UrlHost};
 use crate::settings::{Endpoints, Settings};
 
 const PORT_DEFAULT: u16 = 1521;
@@ -277,6 +277,9 @@ impl Way<'_> {
 
     /// A service at the URL's hosts, where the URL is one of hosts; else an alias.
     fn service(&self, service: &str) -> OracleService {
+        if let Some(place) = self.easy_connect(service) {
+            return place;
+        }
         let names_hosts = !self.server.name.is_empty()
             || self.server.hosts.len() > 1
             || self.server.hosts.iter().any(|host| host.port.is_some());
@@ -286,6 +289,14 @@ impl Way<'_> {
         let addresses: Vec<String> =
             self.server.hosts.iter().map(|host| self.address(host)).collect();
         self.at(&addresses.join(","), service)
+    }
+
+    /// `//host:1521/service`, as SQL*Plus takes it too, with or without the slashes before it.
+    fn easy_connect(&self, text: &str) -> Option<OracleService> {
+        let (address, service) = text.strip_prefix("//").unwrap_or(text).split_once('/')?;
+        let server = TargetUrl::parse(&format!("oracle://{address}/{service}")).ok()?.server()?;
+        let addresses: Vec<String> = server.hosts.iter().map(|host| self.address(host)).collect();
+        (!addresses.is_empty()).then(|| self.at(&addresses.join(","), service))
     }
 
     fn address(&self, host: &UrlHost) -> String {
@@ -382,6 +393,13 @@ pub mod tests {
         );
         assert_eq!(places("oracle://u@prod", services("slob", Some(2))), ["slob1", "slob2"]);
         assert_eq!(places("oracle://u@prod", services("slob", None)), ["slob"]);
+        // Easy Connect strings; numbers go behind their services.
+        for url in ["oracle://u@scan/any", "oracle://u@prod"] {
+            assert_eq!(places(url, services("//h1:9/svc", None)), ["tcp://h1:9/svc"]);
+            assert_eq!(places(url, services("h1/svc", None)), ["tcp://h1:1521/svc"]);
+            let two = places(url, services("h1:9/svc", Some(2)));
+            assert_eq!(two, ["tcp://h1:9/svc1", "tcp://h1:9/svc2"]);
+        }
     }
 
     #[test]

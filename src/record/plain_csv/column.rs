@@ -3,6 +3,7 @@
 
 use csv::StringRecord;
 
+use super::printed;
 use crate::record::observation::metric;
 use crate::settings::table;
 
@@ -23,6 +24,10 @@ pub(super) enum CsvColumn {
     Findings,
     /// A sentence about a run: the time that its figures are of, who served its reads, what limited it.
     Words(&'static str),
+    /// The file of a report: its name may end in the number of sessions.
+    ReportFile,
+    /// Microseconds; 0 if nothing was timed.
+    Latency(String),
     Figure {
         name: String,
         /// To the unit of the name.
@@ -55,7 +60,7 @@ const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 impl CsvColumn {
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Factor(name) | Self::Figure { name, .. } => name,
+            Self::Factor(name) | Self::Latency(name) | Self::Figure { name, .. } => name,
             Self::Repeat => "repeat",
             Self::Elapsed => "elapsed_s",
             Self::Started => "started_at",
@@ -65,6 +70,7 @@ impl CsvColumn {
             Self::Cell => "cell",
             Self::Findings => "findings",
             Self::Words(name) => name,
+            Self::ReportFile => "file",
         }
     }
 
@@ -85,14 +91,19 @@ pub(super) fn recognise(
     if let Some(nameless) = names.iter().position(String::is_empty) {
         return Err(format!("column {} has no name; give it one", nameless + 1));
     }
+    if let Some(columns) = printed::columns(&names).filter(|_| factors.is_none()) {
+        return Ok(columns);
+    }
     let columns = match factors {
         Some(factors) => by_factors(&names, factors)?,
         None => by_name(&names, |at| rows.iter().filter_map(|row| row.get(at)).all(&is_number)),
     };
     if !columns.iter().any(|column| matches!(column, CsvColumn::Figure { .. })) {
-        return Err("no column is known as a figure: name the factor columns with --factors, or \
-                    let the unit end a figure's name (reads_s, read_us, mb_s)"
-            .to_owned());
+        return Err(format!(
+            "no column is known as a figure: name the factor columns with --factors, or let the \
+             unit end a figure's name (reads_s, read_us, mb_s); the columns are {}",
+            names.join(", ")
+        ));
     }
     let twice = columns.iter().enumerate().find(|(at, column)| columns[..*at].contains(column));
     match twice {

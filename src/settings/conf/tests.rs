@@ -132,7 +132,7 @@ fn variables_come_from_the_file_above_and_then_the_environment() {
         _ => None,
     };
     let text = "EARLY=$BASE\nBASE=file\nA=$BASE/x\nB=\"${BASE}s\"\nC=$HOME\nD=~/x\n\
-                E=${NONE:-25}\nF=${BASE:-no}";
+                E=${NONE:-25}\nF=${BASE:-no}\nG=${G:=25}\nH=${BASE:=no}\nI=${J:=26}\nK=sqlite:~/x";
     let conf = parse(text, &environment, &|_| true);
     assert_eq!(conf.errors, []);
     for (key, expected) in [
@@ -143,10 +143,33 @@ fn variables_come_from_the_file_above_and_then_the_environment() {
         ("D", "/home/dba/x"),
         ("E", "25"),
         ("F", "file"),
+        ("G", "25"),
+        ("H", "file"),
+        ("I", "26"),
+        ("J", "26"),
+        ("K", "sqlite:/home/dba/x"),
     ] {
         assert_eq!(conf.last(key).unwrap().value, expected, "{key}");
     }
     assert!(conf.referred.contains("BASE") && !conf.referred.contains("A"));
+}
+
+#[test]
+fn words_that_only_export_are_read_as_a_shell_reads_them() {
+    let conf = read(
+        "set -a\nexport A=1; export B=2\ndeclare -x C=3\ntypeset D=4\nreadonly E=5 F=6\n\
+         declare -x\nset +a # done\nset=7",
+    );
+    assert_eq!(conf.errors, []);
+    let values: Vec<&str> = conf.entries.iter().map(|entry| entry.value.as_str()).collect();
+    assert_eq!(values, ["1", "2", "3", "4", "5", "6", "7"]);
+    let conf = read("declare -i A=2*3\ntypeset -u B=x\nset -e\nset -- 1 2\nC=3");
+    assert_snapshot!(faults(&conf), @r"
+    1: has an option that changes what values mean. Write KEY=VALUE.
+    2: has an option that changes what values mean. Write KEY=VALUE.
+    3: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
+    4: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
+    ");
 }
 
 #[test]
@@ -166,7 +189,7 @@ fn what_is_other_shell_is_refused_by_line_and_reading_goes_on() {
     8: has more after the value than a comment. Put the value in single quotes.
     9: has a ' that is not closed on its line. Close it, or write \' for the character itself.
     10: has & outside quotes, which a shell takes for itself. Put the value in single quotes.
-    11: has a ${...} that is more than ${NAME} or ${NAME:-text}. Write the value out.
+    11: has a ${...} that is more than ${NAME}, ${NAME:-text} or ${NAME:=text}. Write the value out.
     12: has a $ that a shell would expand, but only $NAME and ${NAME} are read. Write \$ for a dollar sign, or put the value in single quotes.
     13: has something after export that is neither a name nor KEY=VALUE. Write export KEY=VALUE, or export with names only.
     14: has == where = is meant. Write KEY=VALUE.

@@ -338,6 +338,39 @@ fn unknown_keys_are_noted_once_with_the_nearest() {
 }
 
 #[test]
+fn keys_of_older_releases_name_their_successors() {
+    let text = "DO_UPDATE_HOTSPOT=TRUE\nHOTSPOT_PCT=10\nTHINK_TM_MODULUS=20\nTHINK_TM_MIN=.1";
+    assert_snapshot!(settings(&Case::file(text)).notes.join("\n"), @r"
+    ./slob.conf:1: DO_UPDATE_HOTSPOT is no parameter of petal and has no effect; it is DO_HOTSPOT now
+    ./slob.conf:2: HOTSPOT_PCT is no parameter of petal and has no effect; HOTSPOT_MB is the size of the hot spot now
+    ./slob.conf:3: THINK_TM_MODULUS is no parameter of petal and has no effect; it is THINK_TM_FREQUENCY now
+    ");
+}
+
+#[test]
+fn a_pgio_conf_is_understood() {
+    let text = "UPDATE_PCT=10\nNUM_SCHEMAS=4\nNUM_THREADS=8\nSCALE=1G\nDBNAME=pg10\n\
+                CONNECT_STRING=pg10\nCREATE_BASE_TABLE=TRUE";
+    let read = settings(&Case::file(text));
+    assert_eq!((read.schemas, read.threads_per_schema), (Some(4), 8));
+    assert_eq!(read.db.redacted(), "postgres:///pg10");
+    assert_snapshot!(read.notes.join("\n"), @r"
+    ./slob.conf:2: NUM_SCHEMAS is read as -s
+    ./slob.conf:3: NUM_THREADS is read as THREADS_PER_SCHEMA
+    ./slob.conf:5: DBNAME is read as DB
+    ./slob.conf:6: CONNECT_STRING is read as DB
+    ./slob.conf:7: CREATE_BASE_TABLE is no parameter of petal and has no effect; petal setup needs no base table
+    ");
+    // What petal's own keys say goes before.
+    let own = settings(&Case::file(&format!("{text}\nTHREADS_PER_SCHEMA=2\nDB=sqlite:d")));
+    assert_eq!((own.threads_per_schema, own.db.redacted().as_str()), (2, "sqlite:d"));
+    assert!(own.notes[1].contains("THREADS_PER_SCHEMA is set"), "{:?}", own.notes);
+    // A file that is no pgio.conf may have a DBNAME of its own.
+    let other = settings(&Case::file("DBNAME=x\nUPDATE_PCT=10"));
+    assert_eq!(other.db.scheme, "sqlite");
+}
+
+#[test]
 fn a_file_that_is_named_must_be_there() {
     let sources = |conf: &str| Sources {
         command: CommandKind::Run,

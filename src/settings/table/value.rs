@@ -13,7 +13,7 @@ use crate::settings::WarmUp;
 use crate::settings::error::Refusal;
 use crate::settings::rates::{RateOverTime, number};
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
-use crate::settings::url::{Secret, TargetUrl, redact_refused};
+use crate::settings::url::{Secret, TargetUrl, in_home, redact_refused};
 
 /// A value of a kind.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ impl ValueKind {
                 )));
             }
             Self::Text | Self::User => Some(Value::Text(text.to_owned())),
-            Self::Path => Some(Value::Path(PathBuf::from(text))),
+            Self::Path => Some(Value::Path(PathBuf::from(in_home(text)))),
             Self::Secret => Some(Value::Secret(Secret::given(text)?)),
             Self::Url => Some(Value::Url(TargetUrl::parse(text)?)),
             Self::WarmUp if text.eq_ignore_ascii_case("cache") => {

@@ -31,6 +31,9 @@ fn slashes_before_a_path_are_forgiven() {
     assert_eq!(url("sqlite://data").rest, "data");
     assert_eq!(url("SQLite:data").scheme, "sqlite");
     assert_eq!(url("device:/dev/sd@1:2").rest, "/dev/sd@1:2");
+    let home = std::env::var("HOME").unwrap();
+    assert_eq!(url("sqlite:~/data").rest, format!("{home}/data"));
+    assert_eq!(url("sqlite:~data").rest, "~data");
 }
 
 #[test]

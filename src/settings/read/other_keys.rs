@@ -1,0 +1,65 @@
+//! Keys of other programs' and older settings files: those of a pgio.conf are understood, those of
+//! older releases and forks of SLOB name what came after them.
+
+use crate::settings::conf::{Assignment, Conf};
+use crate::settings::table::{self, support};
+
+/// The number of schemas, which petal takes as a flag.
+pub(super) const SCHEMAS: &str = "NUM_SCHEMAS";
+
+/// Parameters, each with the keys of a pgio.conf that say the same.
+const OF_PGIO: [(&str, &[&str]); 3] =
+    [("-s", &[SCHEMAS]), ("THREADS_PER_SCHEMA", &["NUM_THREADS"]), ("DB", &DATABASES)];
+
+const DATABASES: [&str; 2] = ["DBNAME", "CONNECT_STRING"];
+
+const SUCCESSORS: [(&str, &str); 9] = [
+    ("SHARED_DATA_MODULUS", "it is HOT_SCHEMA_FREQUENCY now"),
+    ("THINK_TM_MODULUS", "it is THINK_TM_FREQUENCY now"),
+    ("DO_UPDATE_HOTSPOT", "it is DO_HOTSPOT now"),
+    ("HOTSPOT_PCT", "HOTSPOT_MB is the size of the hot spot now"),
+    (SCHEMAS, "it is -s here"),
+    ("NUM_THREADS", "it is THREADS_PER_SCHEMA here"),
+    ("DBNAME", "write the database's URL as DB"),
+    ("CONNECT_STRING", "write the database's URL as DB"),
+    ("CREATE_BASE_TABLE", "petal setup needs no base table"),
+];
+
+/// The assignment that says the same as a parameter's own key, or as `-s`.
+pub(super) fn entry(conf: &Conf, parameter: &str) -> Option<Assignment> {
+    let (_, keys) = OF_PGIO.iter().find(|(own, _)| *own == parameter)?;
+    keys.iter().find_map(|key| of_pgio(conf, key))
+}
+
+/// An assignment of a pgio.conf, which the number of schemas or of threads shows it to be.
+fn of_pgio(conf: &Conf, key: &str) -> Option<Assignment> {
+    let is_one = [SCHEMAS, "NUM_THREADS"].iter().any(|key| conf.last(key).is_some());
+    let entry = conf.last(key).filter(|entry| is_one && !entry.value.is_empty())?;
+    if !DATABASES.contains(&key) {
+        return Some(entry.clone());
+    }
+    // What needs quotes in a URL may hold more than a name.
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-".contains(sign);
+    let value = format!("{}:///{}", support::CONNECTION_TEXT.scheme, entry.value);
+    entry.value.chars().all(is_plain).then(|| Assignment { value, ..entry.clone() })
+}
+
+/// What becomes of a key that is no parameter of petal.
+pub(super) fn advice(conf: &Conf, key: &str) -> String {
+    let read_as = OF_PGIO.iter().find(|(_, keys)| keys.contains(&key)).map(|(own, _)| *own);
+    if let Some(own) = read_as.filter(|_| of_pgio(conf, key).is_some()) {
+        return match conf.last(own).is_some() {
+            true => format!("is no parameter of petal and has no effect; {own} is set"),
+            false => format!("is read as {own}"),
+        };
+    }
+    let successor = SUCCESSORS.iter().find(|(old, _)| *old == key);
+    let advice = successor.map_or_else(
+        || match table::nearest(key) {
+            None => "petal help parameters lists all".to_owned(),
+            Some(near) => format!("did you mean {near}?"),
+        },
+        |(_, words)| (*words).to_owned(),
+    );
+    format!("is no parameter of petal and has no effect; {advice}")
+}
