@@ -104,6 +104,18 @@ pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     Some(judged("sessions", why, (value, good_if(most >= schemas.max(1)), advice)))
 }
 
+/// Whether a run with UPDATEs has room for its log, or why it has not; None where that is not seen.
+pub fn room(found: Result<bool, String>) -> Option<Check> {
+    let why = "A server whose log finds no room stops for everybody and may not start again.";
+    let (verdict, value) = match found {
+        Ok(false) => return None,
+        Ok(true) => (CheckResult::Good, "free, with a reserve".to_owned()),
+        Err(refused) => (CheckResult::Warn, refused),
+    };
+    let advice = "make room there, or run with UPDATE_PCT=0";
+    Some(judged("room for the log", why, (value, verdict, advice)))
+}
+
 /// Shows which privileges the role has.
 pub fn privilege(privilege: &Privilege) -> Check {
     let seen = match privilege.is_granted {

@@ -65,6 +65,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
     checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
+    checks.extend(target::room(engine.check_room().map_err(|error| error.to_string())));
     checks.extend(engine.privileges()?.iter().map(target::privilege));
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
     console.report(|| report::checks::render(&checks));

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 
 use crate::engine::{self, Caller, Engine};
 use crate::runner::WorkContext;
-use crate::settings::error::SettingError;
+use crate::settings::printable::printable_line;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
@@ -29,34 +29,34 @@ pub fn read(
     read_sources(matches, &sources, console)
 }
 
-/// Sources of a command that has its target from a file, unless `--db` names another.
-pub fn read_for(
+/// Settings of a command on a file that names its target. Others may have written the file: it decides
+/// neither where petal connects nor what it reads there. Without `--db` the caller's own target is
+/// taken, if it is the same.
+pub fn read_confirmed(
     matches: &ArgMatches,
     recorded_url: &str,
     console: &Console,
 ) -> Result<Settings, CommandError> {
     let command = CommandKind::Target;
-    let mut sources = sources(matches, command, flags::given(matches, command), None);
-    for error in take_recorded(&mut sources, recorded_url) {
-        console.warn(&format!("the recorded target is taken: {error}"));
+    let sources = sources(matches, command, flags::given(matches, command), None);
+    let settings = read_sources(matches, &sources, console)?;
+    match is_confirmed(&sources, &settings, recorded_url) {
+        true => Ok(settings),
+        false => Err(CommandError::usage(format!(
+            "the file names the target {}, and yours is {}: a file does not decide where petal \
+             connects; name the target by --db, and its password by DB, by --db URL?password=@FILE or \
+             in the database's own password file",
+            printable_line(recorded_url),
+            settings.db.redacted()
+        ))),
     }
-    read_sources(matches, &sources, console)
 }
 
-/// Takes a recorded target, which is without its password, unless a flag names another. Where
-/// environment or file name the same target, it is taken from there, with its password. Returned is
-/// what is wrong with the target that they name.
-fn take_recorded(sources: &mut Sources<'_>, recorded_url: &str) -> Vec<SettingError> {
-    if sources.flags.contains_key("DB") {
-        return Vec::new();
-    }
-    let errors = match read::read(sources) {
-        Ok(settings) if settings.db.redacted() == recorded_url => return Vec::new(),
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.0,
-    };
-    sources.flags.insert("DB", recorded_url.to_owned());
-    errors.into_iter().filter(|error| error.key == "DB").collect()
+fn is_confirmed(sources: &Sources<'_>, settings: &Settings, recorded_url: &str) -> bool {
+    let is_same = |url: String| url == recorded_url;
+    sources.flags.contains_key("DB")
+        || is_same(settings.db.redacted())
+        || is_same(settings.db.anywhere().redacted())
 }
 
 fn read_sources(
@@ -116,14 +116,10 @@ pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> WorkContext
 mod tests {
     use super::*;
 
-    /// The target's password, the target, and what was told, where DB of the environment is this.
-    fn target(
-        of_environment: &'static str,
-        flag: Option<&str>,
-    ) -> (Option<String>, String, String) {
+    fn confirmed(of_environment: &'static str, flag: Option<&str>, recorded: &str) -> bool {
         let environment =
             move |name: &str| (name == "DB").then(|| std::ffi::OsString::from(of_environment));
-        let mut sources = Sources {
+        let sources = Sources {
             command: CommandKind::Target,
             flags: flag.map(|url| ("DB", url.to_owned())).into_iter().collect(),
             environment: &environment,
@@ -131,27 +127,22 @@ mod tests {
             directory: None,
             schemas: None,
         };
-        let errors = take_recorded(&mut sources, "postgres://petal@one/d");
-        let told = errors.iter().map(ToString::to_string).collect();
-        let db = read::read(&sources).unwrap().db;
-        (db.password.as_ref().map(|password| password.expose().to_owned()), db.redacted(), told)
+        is_confirmed(&sources, &read::read(&sources).unwrap(), recorded)
     }
 
     #[test]
-    fn a_recorded_target_takes_its_password_from_where_the_same_target_is_named() {
-        let one = "postgres://petal@one/d".to_owned();
-        let (word, nothing) = (Some("word".to_owned()), String::new());
-        let same = target("postgres://petal:word@one/d", None);
-        assert_eq!(same, (word, one.clone(), nothing.clone()));
-        for other in ["postgres://petal:word@two/d", "postgres://petal@one/d"] {
-            assert_eq!(target(other, None), (None, one.clone(), nothing.clone()), "{other}");
+    fn a_recorded_target_is_taken_only_if_the_caller_names_it() {
+        let one = "postgres://petal@one/d";
+        assert!(confirmed("postgres://petal:word@one/d", None, one));
+        assert!(confirmed("postgres://petal:word@two/d", Some(one), one));
+        // A standby that was promoted.
+        assert!(confirmed(one, Some("postgres://petal@two/d"), one));
+        for other in ["postgres://petal:word@two/d", "sqlite:petal-data", "device:x"] {
+            assert!(!confirmed(other, None, one), "{other}");
         }
-        for unread in ["postgres://petal@one/d?password=@/nowhere/mine", "nonsense"] {
-            let (password, db, told) = target(unread, None);
-            assert_eq!((password, db), (None, one.clone()), "{unread}");
-            assert!(told.contains("DB") && !told.contains("mine"), "{told}");
-        }
-        let two = target("postgres://petal:word@one/d", Some("postgres://petal@two/d"));
-        assert_eq!(two, (None, "postgres://petal@two/d".to_owned(), nothing));
+        let here = std::path::absolute("petal-data").unwrap().display().to_string();
+        assert!(confirmed("", None, &format!("sqlite:{here}")));
+        assert!(!confirmed("", None, "sqlite:/elsewhere/petal-data"));
+        assert!(!confirmed("", None, &format!("{one}?password=@/etc/shadow")));
     }
 }

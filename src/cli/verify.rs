@@ -18,7 +18,7 @@ use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal verify run1.ledger                                the target that the run was on
+  petal verify run1.ledger                                the target of DB, if the run was on it
   petal verify run1.ledger --db postgres://petal@standby/petal   a standby, promoted
   petal verify host1.ledger host2.ledger                  of a run with --share: all hosts'
   petal verify run1.ledger --json | jq .lost_commits
@@ -46,7 +46,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let paths = matches.get_many::<PathBuf>("file").unwrap_or_default().cloned();
     let ledgers = paths.map(|path| ledger::read(&path).map(|ledger| (path, ledger)));
     let ledger = ledger::merge(ledgers.collect::<Result<_, _>>()?)?;
-    let mut settings = source::read_for(matches, &ledger.header.url, console)?;
+    let mut settings = source::read_confirmed(matches, &ledger.header.url, console)?;
     as_the_run_was(&mut settings, &ledger.header);
     let found = verify::verify(&ledger, &settings, &source::context(&signals, console));
     let found = found.map_err(|error| unverified(error, &settings))?;

@@ -60,6 +60,11 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// Refuses UPDATEs where the target's log has no room for them; false where petal cannot see it.
+    fn check_room(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
     fn privileges(&self) -> Result<Vec<Privilege>> {
         Ok(Vec::new())

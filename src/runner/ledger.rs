@@ -1,6 +1,6 @@
 //! The ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
 
-use std::path::{Path, absolute};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::time::Instant;
@@ -13,7 +13,6 @@ use crate::record::ledger::{
     Acknowledged, FORMAT, LedgerFile, LedgerHeader, LedgerKept, LedgerSchema, SessionFrame,
 };
 use crate::record::moment::exact;
-use crate::settings::url::TargetUrl;
 use crate::settings::{RedoStress, Settings};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::plan::Workload;
@@ -39,7 +38,7 @@ pub fn begin(
     let header = LedgerHeader {
         format: FORMAT.to_owned(),
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
-        url: anywhere(&settings.db)?.redacted(),
+        url: settings.db.anywhere().redacted(),
         opened_at: exact(OffsetDateTime::now_utc()),
         stamp_mask: RunStamps::of(workload).mask(),
         sessions,
@@ -49,16 +48,6 @@ pub fn begin(
         schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
     };
     Ok(LedgerFile::create(path, &header, signals)?)
-}
-
-/// The target, as it is named in whatever folder the ledger is verified.
-fn anywhere(db: &TargetUrl) -> Result<TargetUrl, RunError> {
-    let mut url = db.clone();
-    if let Some(path) = db.path() {
-        let path = absolute(path).map_err(|why| RunError::Environment(format!("DB: {why}")))?;
-        url.rest = path.to_string_lossy().into_owned();
-    }
-    Ok(url)
 }
 
 /// Ends the ledger of a run, which its record names. An error is that of the first write that

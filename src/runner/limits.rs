@@ -16,6 +16,10 @@ use crate::stats::units::bytes;
 const FILES_OF_A_RUN: u64 = 64;
 /// Stack and bookkeeping of a session, at least.
 const BYTES_PER_SESSION: u64 = 64 << 10;
+/// Rows under way of a loader, at least.
+const BYTES_PER_LOADER: u64 = 4 << 20;
+/// Address space of a thread's stack.
+const STACK_BYTES: u64 = 2 << 20;
 
 /// Threads of the process beside its sessions' or loaders'.
 const THREADS_OF_A_RUN: u64 = 8;
@@ -36,6 +40,8 @@ struct Allowed {
     threads: Option<(u64, String)>,
     /// None: unknown.
     memory_bytes: Option<u64>,
+    /// Address space that is left; None: no limit, or unknown.
+    address_bytes: Option<u64>,
 }
 
 /// Asks the server how many sessions it admits, before any is opened.
@@ -66,7 +72,9 @@ pub fn check(job: &Job<'_>) -> Result<(), RunError> {
 pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<()> {
     let loaders = plan.loaders() as u64;
     let who = Workers { count: loaders, name: "loaders", fewer: "a lower LOAD_PARALLEL_DEGREE" };
-    refuse(&who, engine.load_needs(plan))
+    let mut needs = engine.load_needs(plan);
+    needs.memory_bytes = needs.memory_bytes.saturating_add(loaders * BYTES_PER_LOADER);
+    refuse(&who, needs)
 }
 
 /// Refuses what they are sure not to get.
@@ -80,6 +88,7 @@ fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
         files: raise_file_limit(),
         threads: thread_limits().chain(groups.thread_room()).min(),
         memory_bytes: host_bytes.into_iter().chain(groups.memory_room()).min(),
+        address_bytes: address_room(),
     };
     refusal(who, needs, &allowed).map_or(Ok(()), |text| Err(EngineError::Environment(text)))
 }
@@ -98,6 +107,15 @@ fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
         return Some(format!(
             "{name} allows {limit} threads, and {who} need about {threads}: raise it, use fewer \
              sessions or a lower IO_DEPTH, or leave io=pread, which takes a thread for each request"
+        ));
+    }
+    let address_bytes = memory_bytes.saturating_add(threads * STACK_BYTES);
+    if let Some(left) = allowed.address_bytes.filter(|left| address_bytes > *left) {
+        return Some(format!(
+            "the limit of address space (ulimit -v) leaves {}, and {who} need about {}: raise it, or \
+             use {fewer}",
+            bytes(left),
+            bytes(address_bytes)
         ));
     }
     let available = allowed.memory_bytes.filter(|available| memory_bytes > *available)?;
@@ -123,6 +141,14 @@ fn thread_limits() -> impl Iterator<Item = (u64, String)> {
     user.into_iter().chain(kernel)
 }
 
+/// How much more address space the process may take; a map that fails ends it.
+fn address_room() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
+}
+
 /// The limit that a shell sets is often 1024, the allowed one higher.
 fn raise_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
@@ -137,7 +163,12 @@ mod tests {
     #[test]
     fn what_is_short_is_named_with_how_much_is_needed() {
         let needs = Needs { files: 464, memory_bytes: 3 << 30, threads: 200 };
-        let allowed = |files, memory_bytes| Allowed { files, memory_bytes, threads: None };
+        let allowed = |files, memory_bytes| Allowed {
+            files,
+            memory_bytes,
+            threads: None,
+            address_bytes: None,
+        };
         let who = Workers { count: 200, name: "sessions", fewer: "fewer sessions" };
         let refusal = |allowed| refusal(&who, needs, &allowed);
         assert_eq!(refusal(allowed(Some(464), Some(3 << 30))), None);
@@ -149,6 +180,11 @@ mod tests {
         insta::assert_snapshot!(
             refusal(allowed(None, Some(1 << 30))).unwrap(),
             @"200 sessions need at least 3.00 GiB of memory for their caches and buffers, and 1.00 GiB is available: use fewer sessions, a smaller cache or a lower IO_DEPTH"
+        );
+        let left = Allowed { address_bytes: Some(3 << 30), ..allowed(None, None) };
+        insta::assert_snapshot!(
+            refusal(left).unwrap(),
+            @"the limit of address space (ulimit -v) leaves 3.00 GiB, and 200 sessions need about 3.39 GiB: raise it, or use fewer sessions"
         );
         let threads = |limit| Some((limit, "the limit of processes (ulimit -u)".to_owned()));
         assert_eq!(refusal(Allowed { threads: threads(200), ..allowed(None, None) }), None);

@@ -26,6 +26,7 @@ pub mod replay;
 pub mod rows;
 pub mod run;
 mod sampler;
+mod secrets;
 pub mod series;
 mod server_report;
 mod session;

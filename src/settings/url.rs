@@ -136,6 +136,15 @@ impl TargetUrl {
         format!("{}:{}{mark}{}", self.scheme, self.rest, options.join("&"))
     }
 
+    /// The target as it is named in whatever folder a file is read that names it.
+    pub fn anywhere(&self) -> Self {
+        let mut url = self.clone();
+        if let Some(path) = self.path().and_then(|path| std::path::absolute(path).ok()) {
+            url.rest = path.to_string_lossy().into_owned();
+        }
+        url
+    }
+
     /// The folder or file of a `sqlite:` or `device:` target.
     pub fn path(&self) -> Option<&std::path::Path> {
         self.is_at(UrlForm::Path).then(|| std::path::Path::new(&self.rest))

@@ -30,9 +30,20 @@ fn length(work: &Workplace) -> u64 {
     fs::metadata(work.path("kept.ledger")).map_or(0, |ledger| ledger.len())
 }
 
+/// The URL in the ledger's header.
+fn target_of(work: &Workplace) -> String {
+    let bytes = fs::read(work.path("kept.ledger")).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let (_, url) = text.split_once("\"url\":\"").unwrap();
+    url.split_once('"').unwrap().0.to_owned()
+}
+
 #[track_caller]
 fn verified(work: &Workplace, more: &[&str], code: i32) -> Value {
-    let verify = [&["verify", "kept.ledger", "--json"][..], more].concat();
+    // Whoever names the target has looked at the one that the ledger names.
+    let named = target_of(work);
+    let own = if more.contains(&"--db") { &[][..] } else { &["--db", &named] };
+    let verify = [&["verify", "kept.ledger", "--json"][..], own, more].concat();
     let found = work.petal(verify).exits(code).json();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-verify.schema.json");
     let schema = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
@@ -406,5 +417,9 @@ fn a_ledger_names_a_relative_target_so_that_it_is_found_from_elsewhere() {
     work.petal(run("sqlite:petal-data", "2", &["--work-loop", "50"])).exits(0);
     let elsewhere = Workplace::new();
     let ledger = work.path("kept.ledger");
-    elsewhere.petal(["verify".as_ref(), ledger.as_os_str()]).exits(0);
+    let named = target_of(&work);
+    let alone = elsewhere.petal(["verify".as_ref(), ledger.as_os_str()]);
+    alone.exits(2).telling(&[&named, "a file does not decide where petal connects", "--db"]);
+    let confirmed = ["verify".as_ref(), ledger.as_os_str(), "--db".as_ref(), named.as_ref()];
+    elsewhere.petal(confirmed).exits(0);
 }

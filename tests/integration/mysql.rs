@@ -341,7 +341,7 @@ fn who_may_not_enter_is_reported_why_and_no_password_is_shown() {
          GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX ON entered.* TO walk@'%'",
     );
     let at = |password: &str| {
-        format!("mysql://walk:{password}@127.0.0.1:{}/entered?ssl_mode=DISABLED", server.port)
+        format!("mysql://walk:{password}@127.0.0.1:{}/entered?get_server_public_key=1", server.port)
     };
     let work = Workplace::new();
     let check = |url: &str| work.petal(["check", "--db", url]).ends();
@@ -353,7 +353,7 @@ fn who_may_not_enter_is_reported_why_and_no_password_is_shown() {
     // From an option file and from the environment.
     let file = work.write("client.cnf", "[client]\nuser=walk\npassword='s3cret'\n");
     let by_file = format!(
-        "mysql://127.0.0.1:{}/entered?ssl_mode=DISABLED&defaults_file={}",
+        "mysql://127.0.0.1:{}/entered?get_server_public_key=1&defaults_file={}",
         server.port,
         file.display()
     );
@@ -384,7 +384,7 @@ fn a_server_without_tls_or_with_too_few_connections_is_refused_in_words() {
     let work = Workplace::new();
     let url = format!("mysql://petal@127.0.0.1:{}/few", server.port);
     let required = format!("{url}?ssl_mode=REQUIRED");
-    work.petal(["check", "--db", &required]).exits(3).telling(&["SSL", "check ssl_mode"]);
+    work.petal(["check", "--db", &required]).exits(3).telling(&["the server has no TLS"]);
     // Preferred, it is reached without.
     load(&url, 1);
     let many = ["run", "--db", &url, "-t", "50", "--work-loop", "1"];

@@ -140,14 +140,14 @@ fn a_full_disk_ends_the_load_in_words_and_leaves_nothing() {
     if !is_there() {
         return;
     }
-    let Some(disk) = Mount::tmpfs("size=400m,mode=777") else { return };
+    let Some(disk) = Mount::tmpfs("size=700m,mode=777") else { return };
     let small = ["innodb-log-file-size=32M", "innodb-flush-method=fsync"];
     let server = Server::start_below(&disk.path(""), &small);
     let url = server.url("full");
     load(&url, 1);
     let work = Workplace::new();
     // It fits at first; somebody else fills the disk meanwhile, at once, because the load is quick.
-    let others = vec![1; 400 << 20];
+    let others = vec![1; 700 << 20];
     let args = ["setup", "--db", &url, "-s", "2", "--scale", "64M", "--replace"];
     let mut setup = work.petal(args).start();
     let loads = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'INSERT%'";

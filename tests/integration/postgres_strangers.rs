@@ -1,5 +1,5 @@
-//! Other roles' code in PostgreSQL, which petal's statements must not enter: functions, operators and
-//! types that hide the system's own, another body of petal's routine, code on petal's tables.
+//! Other roles' code in PostgreSQL, which petal's statements must not enter: functions, operators
+//! and types that hide the system's own, another body of petal's routine, code on petal's tables.
 
 use std::collections::BTreeSet;
 
@@ -242,8 +242,11 @@ fn another_body_of_the_routine_is_never_run() {
 /// What others can put on tables, how petal names it, and how it goes away.
 const CONTENTS: [(&str, &str, &str); 9] = [
     (
-        "CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; \
-         CREATE TRIGGER evil BEFORE UPDATE ON petal1.cf1 FOR EACH ROW EXECUTE FUNCTION evil()",
+        "CREATE ROLE laden_app; CREATE SCHEMA laden_app AUTHORIZATION laden_app; \
+         GRANT USAGE ON SCHEMA petal1 TO laden_app; GRANT TRIGGER ON petal1.cf1 TO laden_app; \
+         SET ROLE laden_app; CREATE FUNCTION laden_app.evil() RETURNS trigger LANGUAGE plpgsql \
+         AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER evil BEFORE UPDATE ON petal1.cf1 FOR EACH ROW \
+         EXECUTE FUNCTION laden_app.evil(); RESET ROLE",
         "petal1.cf1 has trigger evil",
         "DROP TRIGGER evil ON petal1.cf1",
     ),

@@ -103,7 +103,11 @@ pub fn free_port() -> u16 {
 impl Server {
     /// With `name=value` settings beside a few that make it quick to start.
     pub fn start(settings: &[&str]) -> Self {
-        let folder = Self::folder();
+        Self::start_below(Path::new("/var/tmp"), settings)
+    }
+
+    pub fn start_below(parent: &Path, settings: &[&str]) -> Self {
+        let folder = Self::folder(parent);
         let data = folder.path().join("data");
         let initdb = programs().expect("PostgreSQL is installed").join("initdb");
         let made = as_ordinary_user(&initdb)
@@ -118,7 +122,7 @@ impl Server {
     /// A streaming standby of this server, copied by hand: packages of the server alone come
     /// without pg_basebackup.
     pub fn standby(&self) -> Self {
-        let folder = Self::folder();
+        let folder = Self::folder(Path::new("/var/tmp"));
         let mut client = self.client("postgres");
         let (start, stop) = match self.version() {
             150_000.. => ("pg_backup_start('standby', true)", "pg_backup_stop(false)"),
@@ -146,9 +150,9 @@ impl Server {
         Self::run(folder, self.settings.clone())
     }
 
-    fn folder() -> TempDir {
+    fn folder(parent: &Path) -> TempDir {
         // Outside of what only root may enter; short, for the socket's name.
-        let folder = tempfile::Builder::new().prefix("petal-pg-").tempdir_in("/var/tmp").unwrap();
+        let folder = tempfile::Builder::new().prefix("petal-pg-").tempdir_in(parent).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         if let Some((user, group)) = ordinary_user() {
             chown(folder.path(), Some(user), Some(group)).unwrap();

@@ -82,7 +82,7 @@ pub fn settle(
     stop: &Stop,
 ) -> Result<Settled> {
     let begin = Instant::now();
-    let mut client = endpoint.connect()?;
+    let mut client = endpoint.connect_for_long()?;
     let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
     let kill_query = |id| endpoint.kill_query(id);

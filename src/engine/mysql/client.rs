@@ -7,11 +7,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mysql_async::prelude::{FromRow, Queryable as _, StatementLike};
-use mysql_async::{Conn, DriverError, Opts, Params, Row, ServerError, Statement};
+use mysql_async::prelude::{FromRow, Protocol, Queryable as _, StatementLike};
+use mysql_async::{
+    Conn, DriverError, Opts, Params, QueryResult, Row, ServerError, Statement, Value,
+};
 use tokio::time::timeout;
 
 use super::answer_wait::AnswerWait;
+use crate::engine::server::answer::{AnswerSize, TOO_LONG};
 use crate::engine::server::endpoint::CLOSE_LIMIT;
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
@@ -78,7 +81,7 @@ impl Error {
     }
 
     /// The server has no TLS.
-    fn is_without_tls(&self) -> bool {
+    pub fn is_without_tls(&self) -> bool {
         use mysql_async::Error::Driver;
         matches!(self, Self::Failed(Driver(DriverError::NoClientSslFlagFromServer)))
     }
@@ -184,7 +187,8 @@ impl Client {
 
     /// The rows of a statement without parameters.
     pub fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, Error> {
-        self.ask(async |conn| conn.query(sql).await).and_then(converted)
+        let rows = self.ask(async |conn| collected(conn.query_iter(sql).await?).await)?;
+        rows.ok_or_else(|| self.end_too_long()).and_then(converted)
     }
 
     /// The first row, which there must be.
@@ -209,7 +213,16 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<Vec<T>, Error> {
-        self.ask(async |conn| conn.exec(statement, parameters.into()).await).and_then(converted)
+        let rows = self.ask(async |conn| {
+            collected(conn.exec_iter(statement, parameters.into()).await?).await
+        })?;
+        rows.ok_or_else(|| self.end_too_long()).and_then(converted)
+    }
+
+    /// Gives up a connection whose answer does not end.
+    fn end_too_long(&mut self) -> Error {
+        self.is_over = true;
+        io::Error::other(TOO_LONG).into()
     }
 
     pub fn first<T: FromRow + Send + 'static>(
@@ -268,6 +281,25 @@ fn converted_row<T: FromRow>(row: Row) -> Result<T, Error> {
         let why = format!("the server's answer is not what petal asked for: {error}");
         io::Error::other(why).into()
     })
+}
+
+/// The rows of an answer's first result; None where they are more than any answer may have.
+async fn collected<P: Protocol>(
+    mut answer: QueryResult<'_, '_, P>,
+) -> Result<Option<Vec<Row>>, mysql_async::Error> {
+    let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+    while let Some(row) = answer.next().await? {
+        let bytes = (0..row.len()).map(|at| match row.as_ref(at) {
+            Some(Value::Bytes(bytes)) => bytes.len(),
+            _ => size_of::<Value>(),
+        });
+        if !size.add(bytes.sum()) {
+            return Ok(None);
+        }
+        found.push(row);
+    }
+    answer.drop_result().await?;
+    Ok(Some(found))
 }
 
 /// The error of a statement whose wait a monitor looked after.

@@ -19,7 +19,7 @@ use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
 
 /// The longest answer that petal takes.
-const PACKET_BYTES_MAX: usize = 1 << 30;
+const PACKET_BYTES_MAX: usize = 64 << 20;
 
 /// The longest that a server lets a connection be idle: a year.
 const IDLE_LIMIT_S: u32 = 31_536_000;
@@ -80,6 +80,14 @@ impl Endpoint {
             limit: LOCK_LIMIT,
             state: Default::default(),
         });
+        Ok(client)
+    }
+
+    /// Connects for work of the load's or drop's length, which no limit of the user's ends.
+    pub fn connect_for_long(&self) -> Result<Client> {
+        let mut client = self.connect()?;
+        // MySQL has no such limit but for SELECTs.
+        let _ = client.run("SET SESSION max_statement_time = 0");
         Ok(client)
     }
 
@@ -201,7 +209,8 @@ fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
-         SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION wait_timeout = {IDLE_LIMIT_S}, \
+         SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+         SESSION wait_timeout = {IDLE_LIMIT_S}, \
          SESSION lock_wait_timeout = {} \
          /*M!100300 , SESSION idle_transaction_timeout = 0, \
          SESSION idle_readonly_transaction_timeout = 0, \
@@ -231,7 +240,10 @@ fn ways(options: &Options, address: &Address) -> Vec<Opts> {
     };
     let plain = || Opts::from(builder.clone());
     let secured = || Opts::from(builder.clone().ssl_opts(ssl_opts(&options.tls)));
+    // The driver sends the password to each server that has no TLS and hands out a key for it.
+    let is_given = options.password.as_ref().is_some_and(|password| !password.expose().is_empty());
     match options.tls.mode {
+        _ if is_given && !options.tls.gives_password => vec![secured()],
         SslMode::Disabled => vec![plain()],
         SslMode::Preferred => vec![secured(), plain()],
         _ => vec![secured()],

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use super::client::{Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
+use crate::engine::server::answer::bounded;
 use crate::engine::server::failure::StatementErrorKind;
 use crate::engine::{EngineError, Result};
 
@@ -68,7 +69,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
 /// The words of the server or the system.
 pub fn words(error: &Error) -> String {
     if let Some(server) = error.server_error() {
-        let said = format!("{} ({})", server.message, server.code);
+        let said = format!("{} ({})", bounded(&server.message), server.code);
         return match error {
             Error::Blocked(_) => format!("{said} after {error}"),
             _ => said,
@@ -103,6 +104,9 @@ pub fn hint(error: &Error) -> &'static str {
         } else if text.contains("CaUsedAsEndEntity") {
             "the server's certificate is itself an authority, which the driver does not take: sign a \
              certificate for the server by it, or use ssl_mode=REQUIRED, which verifies nothing"
+        } else if error.is_without_tls() {
+            "the server has no TLS, which ssl_mode, ssl_ca or a password ask for: use TLS or the \
+             server's socket; get_server_public_key=1 gives the password without"
         } else if text.contains("ertificate") || text.contains("TLS") || text.contains("SSL") {
             "check ssl_mode and ssl_ca, or the server's certificate"
         } else if text.contains("closed") || text.contains("reset") || text.contains("eof") {
@@ -111,6 +115,10 @@ pub fn hint(error: &Error) -> &'static str {
             "check host, port or socket, and that the server runs and listens there"
         };
     };
+    if error.server_error().is_some_and(|said| said.message.contains("NO_ENGINE_SUBSTITUTION")) {
+        return "the server makes tables of one storage engine alone: let it make those of the load's \
+                (SET GLOBAL enforce_storage_engine = NULL)";
+    }
     hint_of(code)
 }
 

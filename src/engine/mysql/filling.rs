@@ -25,6 +25,12 @@ const COMMIT_BYTES: u64 = 64 << 20;
 /// take it as long as all the rest of an INSERT.
 const FILLER_PIECE_BYTES: usize = 64;
 
+/// The most that one statement of a load sends: an INSERT of rows that fill half of a block each, with
+/// the text that makes fillers.
+pub fn statement_bytes(block_bytes: u32) -> u64 {
+    STATEMENT_ROWS * u64::from(block_bytes) * 3 / 4
+}
+
 pub struct Filling<'a> {
     pub endpoint: &'a Endpoint,
     pub load: &'a Load<'a>,

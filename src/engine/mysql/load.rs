@@ -7,16 +7,17 @@ use std::time::Instant;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
-use super::filling::Filling;
+use super::filling::{self, Filling};
 use super::session_server::make_routine;
-use super::{in_use, schema};
+use super::{in_use, schema, servers};
 use crate::engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use crate::engine::server::liveness;
 use crate::engine::server::loader::{
     self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{LoadSummary, LoadedSchemaSummary, Result};
+use crate::engine::server::room;
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Result};
 
 /// One load under way.
 pub struct Loader<'a> {
@@ -26,9 +27,10 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
-        let mut client = self.endpoint.connect()?;
+        let mut client = self.endpoint.connect_for_long()?;
         in_use::hold_alone(&mut client, &self.endpoint.name)?;
         self.check_names(&mut client)?;
+        self.check(&mut client)?;
         self.load.show_loading();
         let loaded = self.load.run(
             &|schema, state| self.load_schema(schema, state),
@@ -71,9 +73,31 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Refuses a load that is sure to fail, before its first row.
+    fn check(&self, client: &mut Client) -> Result<()> {
+        let (server, plan) = (&self.endpoint.name, self.load.plan);
+        let view = self.endpoint.storage.texts().proof_view;
+        let doing = format!("reading {view}, by which a load is proved");
+        client.query::<i64>(&format!("SELECT 1 FROM {view} LIMIT 1")).at(server, &doing)?;
+        let packet_bytes: u64 = client
+            .query_one("SELECT @@SESSION.max_allowed_packet")
+            .at(server, "asking for max_allowed_packet")?;
+        let needed_bytes = filling::statement_bytes(plan.block_size);
+        if packet_bytes < needed_bytes {
+            return Err(EngineError::Environment(format!(
+                "{server}: max_allowed_packet={packet_bytes}: a load into blocks of {} bytes sends up \
+                 to {needed_bytes} at once; set it to 16M or more (SET GLOBAL max_allowed_packet = \
+                 16777216)",
+                plan.block_size
+            )));
+        }
+        let data = vec![("data", room::data_bytes(plan))];
+        servers::check_room(self.endpoint, "the load", data).map(|_| ())
+    }
+
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect()?;
+        let mut client = self.endpoint.connect_for_long()?;
         let filling = Filling { endpoint: self.endpoint, load: &self.load, schema, state };
         // Making an index takes its time, and ends only when cancelled.
         let (id, connection) = (client.id(), client.abort_handle());

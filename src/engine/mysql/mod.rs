@@ -8,7 +8,7 @@
 //! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
 //!   `rocksdb`: each of them; `storage_engines`: which there are
 //! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
-//! - `before_run`, `plan`: what is asked and paid before a run
+//! - `before_run`, `plan`: what is asked and paid before a run; `trust`: whose code would run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
 //!   these share
 //! - `counters`, `describe`: what the server reports
@@ -42,6 +42,7 @@ mod session_server;
 mod settling;
 mod storage;
 mod storage_engines;
+mod trust;
 mod work;
 
 use std::sync::{Arc, OnceLock};
@@ -209,7 +210,16 @@ impl Engine for Mysql {
             return Ok(());
         }
         let mut sessions = self.servers.of_sessions().iter();
-        sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))
+        sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))?;
+        self.check_room().map(|_| ())
+    }
+
+    fn check_room(&self) -> Result<bool> {
+        let mut seen = true;
+        for endpoint in self.servers.of_sessions() {
+            seen &= servers::check_room(endpoint, "a run with UPDATEs", Vec::new())?;
+        }
+        Ok(seen)
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>> {
@@ -281,7 +291,7 @@ impl Engine for Mysql {
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
-        let (mut client, server) = self.connect_first()?;
+        let (mut client, server) = (self.first().connect_for_long()?, &self.first().name);
         in_use::hold_alone(&mut client, server)?;
         load::drop_marked(&mut client, server)
     }

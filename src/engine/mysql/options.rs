@@ -71,6 +71,8 @@ pub struct TlsOptions {
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
+    /// A server without TLS may have the password, encrypted with a key of its own.
+    pub gives_password: bool,
 }
 
 /// All that is needed to connect.
@@ -86,9 +88,13 @@ pub struct Options {
     pub storage: Storage,
 }
 
-const NAMES: [&str; 11] = [
+/// Options of option files by which others trust less than petal would.
+const UNKNOWN_TRUST: [&str; 5] = ["ssl_capath", "ssl_crl", "ssl_crlpath", "ssl_fp", "ssl_fplist"];
+
+const NAMES: [&str; 13] = [
     "connect_timeout",
     "defaults_file",
+    "get_server_public_key",
     "host",
     "port",
     "socket",
@@ -96,9 +102,16 @@ const NAMES: [&str; 11] = [
     "ssl_cert",
     "ssl_key",
     "ssl_mode",
+    "ssl_verify_server_cert",
     "storage_engine",
     "user",
 ];
+
+const NO_TLS_RULE: &str = "lets whoever is between, or answers there, have the password: a server \
+    without TLS may ask for it under a key of its own";
+/// What to do about a password and a server without TLS.
+pub const NO_TLS_HINT: &str =
+    "use TLS or the server's socket, or allow it: get_server_public_key=1";
 
 impl Options {
     /// The servers that a URL names, or `service` in their place.
@@ -136,15 +149,23 @@ impl Options {
             let found = files.get("password").cloned().filter(|text| !text.is_empty());
             found.or_else(|| environment("MYSQL_PWD")).map(Secret::new)
         });
+        let tls = given.tls()?;
+        let addresses = given.addresses(&hosts)?;
+        let is_tcp = addresses.iter().any(|address| matches!(address, Address::Tcp { .. }));
+        let is_given =
+            password.as_ref().is_some_and(|password: &Secret| !password.expose().is_empty());
+        if is_tcp && is_given && tls.mode == SslMode::Disabled && !tls.gives_password {
+            return Err(OPTIONS.refused("ssl_mode", "DISABLED", NO_TLS_RULE, NO_TLS_HINT));
+        }
         Ok(Self {
-            addresses: given.addresses(&hosts)?,
+            addresses,
             user: user
                 .or_else(|| given.get("user", ""))
                 .or_else(|| environment("USER"))
                 .unwrap_or_else(|| "root".to_owned()),
             password,
             database,
-            tls: given.tls()?,
+            tls,
             storage: storage_asked(&named)?,
             connect_timeout: OPTIONS.connect_timeout(
                 given.get("connect_timeout", "").as_deref(),
@@ -195,11 +216,57 @@ impl OptionSources<'_> {
         Ok(hosts.iter().map(address).collect())
     }
 
+    /// A switch, as option files write it: alone it is on, and `skip-` or `disable-` before it off.
+    fn switch(&self, option: &str) -> Result<Option<bool>> {
+        let off = ["skip", "disable"].map(|before| format!("{before}_{option}"));
+        if off.iter().any(|name| self.get(name, "").is_some()) {
+            return Ok(Some(false));
+        }
+        let Some(text) = self.get(option, "") else { return Ok(None) };
+        const KNOWN: [(&str, bool); 7] = [
+            ("1", true),
+            ("", true),
+            ("ON", true),
+            ("TRUE", true),
+            ("0", false),
+            ("OFF", false),
+            ("FALSE", false),
+        ];
+        OPTIONS.one_of(option, Some(&text.to_ascii_uppercase()), &KNOWN).map(Some)
+    }
+
+    /// What is asked of the connection: never less than the server's own programs would for the same
+    /// options, and an authority that is named is verified by.
+    fn ssl_mode(&self, has_authority: bool) -> Result<SslMode> {
+        let of = |text: Option<&String>| {
+            let text = text.map(|text| text.to_ascii_uppercase());
+            text.map(|text| OPTIONS.one_of("ssl_mode", Some(&text), &SslMode::ALL)).transpose()
+        };
+        if let Some(mode) = of(self.url.get("ssl_mode"))? {
+            return Ok(mode);
+        }
+        let of_file = of(self.files.get("ssl-mode"))?;
+        Ok(match (self.switch("ssl_verify_server_cert")?, of_file, self.switch("ssl")?) {
+            (Some(true), ..) => SslMode::VerifyIdentity,
+            (_, Some(mode), _) => mode,
+            (.., Some(false)) => SslMode::Disabled,
+            _ if has_authority => SslMode::VerifyCa,
+            _ => SslMode::Preferred,
+        })
+    }
+
     fn tls(&self) -> Result<TlsOptions> {
-        let mode = self.get("ssl_mode", "").map(|text| text.to_ascii_uppercase());
-        let mode = OPTIONS.one_of("ssl_mode", mode.as_deref(), &SslMode::ALL)?;
+        for option in UNKNOWN_TRUST {
+            if let Some(value) = self.get(option, "") {
+                let rule = "narrows whom to trust, which petal cannot do by it";
+                let hint = "leave it out of petal's option file, and name the authority's file with \
+                            ssl_ca";
+                return Err(OPTIONS.refused(option, &value, rule, hint));
+            }
+        }
         let file = |option: &str| self.get(option, "").map(PathBuf::from);
         let (ca, certificate, key) = (file("ssl_ca"), file("ssl_cert"), file("ssl_key"));
+        let mode = self.ssl_mode(ca.is_some())?;
         if certificate.is_some() != key.is_some() {
             return Err(EngineError::Setting(
                 "DB=mysql:...: ssl_cert and ssl_key belong together; give both".to_owned(),
@@ -209,7 +276,8 @@ impl OptionSources<'_> {
             let rule = "has no authority to verify by";
             return Err(OPTIONS.refused("ssl_mode", "...", rule, "name its file with ssl_ca"));
         }
-        Ok(TlsOptions { mode, ca, certificate, key })
+        let gives_password = self.switch("get_server_public_key")?.unwrap_or(false);
+        Ok(TlsOptions { mode, ca, certificate, key, gives_password })
     }
 }
 
@@ -268,6 +336,42 @@ mod tests {
     }
 
     #[test]
+    fn an_authority_or_a_wish_to_verify_is_never_less_than_verification() {
+        let mode = |file: &str, url: &str| {
+            let cnf = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(cnf.path(), format!("[client]\n{file}\n")).unwrap();
+            let url = format!("mysql://u@h/d?defaults_file={}{url}", cnf.path().display());
+            let options = Options::new(&TargetUrl::parse(&url).unwrap(), None, &|_| None);
+            options.map(|options| options.tls.mode).map_err(|error| error.to_string())
+        };
+        for (file, url, expected) in [
+            ("", "", SslMode::Preferred),
+            ("ssl-ca=/a\nssl-verify-server-cert", "", SslMode::VerifyIdentity),
+            (
+                "ssl_ca=/a\nssl_verify_server_cert=ON\nssl-mode=PREFERRED",
+                "",
+                SslMode::VerifyIdentity,
+            ),
+            ("ssl-ca=/a", "", SslMode::VerifyCa),
+            ("", "&ssl_ca=/a", SslMode::VerifyCa),
+            ("ssl-ca=/a\nskip-ssl-verify-server-cert", "", SslMode::VerifyCa),
+            ("ssl-mode=REQUIRED", "&ssl_ca=/a", SslMode::Required),
+            ("ssl-ca=/a\nssl-verify-server-cert", "&ssl_mode=DISABLED", SslMode::Disabled),
+            ("skip-ssl", "", SslMode::Disabled),
+        ] {
+            assert_eq!(mode(file, url), Ok(expected), "{file} {url}");
+        }
+        for (file, words) in [
+            ("ssl-verify-server-cert", "no authority to verify by"),
+            ("ssl-crl=/c", "ssl_crl narrows whom to trust"),
+            ("ssl_verify_server_cert=perhaps", "is not known"),
+        ] {
+            let refusal = mode(file, "").unwrap_err();
+            assert!(refusal.contains(words), "{refusal}");
+        }
+    }
+
+    #[test]
     fn localhost_without_a_port_is_the_socket() {
         let of = |url: &str| names(&options(url, &[]).unwrap());
         assert_eq!(of("mysql://localhost/d?socket=/a/s"), ["/a/s"]);
@@ -293,6 +397,7 @@ mod tests {
                 "is none that petal can load; give one of innodb, rocksdb",
             ),
             ("mysql://u@h/d?port=0", "?port=0: port is no port; give 1 to 65535"),
+            ("mysql://u:s3cret@h/d?ssl_mode=disabled", "?ssl_mode=DISABLED: ssl_mode lets whoever"),
         ] {
             let refusal = options(url, &[]).unwrap_err().to_string();
             assert!(refusal.contains(words) && !refusal.contains("s3cret"), "{refusal}");

@@ -7,6 +7,7 @@ use super::client::{Client, Error};
 use super::errors::{AtServer as _, NO_SUCH_TABLE, engine_error};
 use super::row_group::RowGroup;
 use super::storage::Storage;
+use super::trust;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
@@ -173,6 +174,7 @@ pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(
 }
 
 pub fn read_meta(client: &mut Client, server: &str, schema: u32) -> Result<SchemaMeta> {
+    trust::check_tables(client, server, &name(schema))?;
     let table = format!("{}_meta", name(schema));
     let rows: Vec<(String, String)> = client
         .query(&format!("SELECT name, value FROM {table}"))

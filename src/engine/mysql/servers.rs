@@ -8,6 +8,7 @@ use super::errors::AtServer as _;
 use super::options::Options;
 use crate::engine::Result;
 use crate::engine::server::clock;
+use crate::engine::server::room::{self, Need, RESERVE_BYTES};
 use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
@@ -47,6 +48,43 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
     let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
     is_server.then_some(ServerProcesses { parent, log_writer: None })
+}
+
+/// Refuses work whose data, or the log of the server on this host, have no room; false for a server
+/// elsewhere. `data` is what the work writes, without a folder that is named.
+pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Result<bool> {
+    if !endpoint.address.is_on_this_host() {
+        return Ok(false);
+    }
+    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('datadir', 'innodb_data_home_dir', \
+               'innodb_log_group_home_dir', 'innodb_redo_log_capacity', 'log_bin_basename')";
+    let settings: Vec<(String, String)> = client.query(sql).at(server, "asking for its folders")?;
+    let get = |name: &str| {
+        let found = settings.iter().find(|(key, value)| key == name && !value.is_empty());
+        found.map_or("", |(_, value)| value.as_str())
+    };
+    let folder = Path::new(get("datadir"));
+    if !folder.is_dir() {
+        return Ok(false);
+    }
+    let log_folder = folder.join(get("innodb_log_group_home_dir"));
+    // Where the log's files are of a fixed size, they are there already.
+    let capacity: u64 = get("innodb_redo_log_capacity").parse().unwrap_or(0);
+    let files = std::fs::read_dir(log_folder.join("#innodb_redo")).into_iter().flatten().flatten();
+    let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    let mut needs = Vec::new();
+    for (what, bytes) in data {
+        let basename = Some(get("log_bin_basename")).filter(|name| !name.is_empty());
+        let binlog = basename.and_then(|name| Path::new(name).parent());
+        needs.push(Need::new(folder.join(get("innodb_data_home_dir")), what, bytes));
+        needs
+            .extend(binlog.map(|folder| Need::new(folder, format!("the binlog of {what}"), bytes)));
+    }
+    let redo = capacity.saturating_sub(there);
+    needs.push(Need::new(&log_folder, "the log (innodb_redo_log_capacity)", redo));
+    needs.push(Need::new(folder, "undo, doublewrite and others, in reserve", RESERVE_BYTES));
+    room::check(server, work, &needs).map(|()| true)
 }
 
 /// How many seconds the server's clock is ahead of this host's.

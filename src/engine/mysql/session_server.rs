@@ -9,8 +9,8 @@ use mysql_async::Statement;
 
 use super::client::{Client, Error, QUERY_INTERRUPTED};
 use super::errors::AtServer as _;
-use super::schema::{self, ROUTINE_COMMENT};
 use super::work::{CLUSTER_CONFLICT, Work};
+use super::{schema, trust};
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns, timed,
 };
@@ -25,6 +25,9 @@ use crate::workload::op::{Kind, Operation};
 const HOT: u32 = 10;
 /// The most operations of one call: the routine's texts stay short.
 const OPERATIONS_MAX: usize = 1000;
+/// Bytes of a call aside from texts of rows: of each operation, and of all.
+const OPERATION_BYTES: usize = 26 + 12;
+const CALL_BYTES: usize = 1024;
 /// The remains of a call that did not return.
 const REMAINS: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
 
@@ -33,6 +36,7 @@ pub struct ServerLoop {
     /// For UPDATEs, where those of a call would not wait for their log.
     single: Option<SingleStatements<Work>>,
     arguments: Arguments,
+    operations_max: usize,
 }
 
 /// The routine's texts, reused from batch to batch.
@@ -53,13 +57,16 @@ impl Routine<Work> for ServerLoop {
             work.prepare(&format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
         })?;
         let single = work.commits_late.then(|| PerSchema::new(work, Work::prepare_operations));
-        Ok(Self { calls, single: single.transpose()?, arguments: Arguments::default() })
+        let operations_max = operations_max(work)?;
+        let arguments = Arguments::default();
+        Ok(Self { calls, single: single.transpose()?, arguments, operations_max })
     }
 
     fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let (by_schema, commits_late) = (by_schema(work.schemas.home), work.commits_late);
+        let operations_max = self.operations_max;
         let split = |rest: &[Operation]| {
-            let (home, length) = by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
+            let (home, length) = by_schema(&rest[..rest.len().min(operations_max)]);
             (home, if commits_late { update_alone(&rest[..length]) } else { length })
         };
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match (
@@ -92,6 +99,18 @@ impl ServerLoop {
             Err(error) => remains(work, &error, part.operations),
         }
     }
+}
+
+/// As many operations as the server takes in one call with the texts of their rows.
+fn operations_max(work: &mut Work) -> Result<usize> {
+    let packet_bytes: u64 = work
+        .client
+        .query_one("SELECT @@SESSION.max_allowed_packet")
+        .at(&work.server, "asking for max_allowed_packet")?;
+    let (width, is_constant) = work.column_shape(work.schemas.home)?;
+    let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
+    let texts_bytes = (packet_bytes as usize).saturating_sub(CALL_BYTES);
+    Ok((texts_bytes / (OPERATION_BYTES + width * columns)).clamp(1, OPERATIONS_MAX))
 }
 
 /// The operations up to the next UPDATE, or that alone.
@@ -220,33 +239,24 @@ pub fn check_clock(work: &mut Work) -> Result<()> {
     }
 }
 
-/// Makes sure that a schema has this petal's routine; asked once per server, schema and petal.
+/// Makes sure that a schema has this petal's routine. Each session looks before it calls.
 fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
-    let mut known = shared.routines.lock();
-    let key = (work.server.clone(), number);
-    if known.contains(&key) {
-        return Ok(());
-    }
+    let _one_makes_it = shared.routines.lock();
     check_clock(work)?;
-    make_routine(&mut work.client, &work.server, number)?;
-    known.insert(key);
-    Ok(())
+    make_routine(&mut work.client, &work.server, number)
 }
 
-/// Makes the routine of a schema where it is missing or not this petal's.
+/// Makes the routine of a schema unless this petal's is there, by its text: another's would run with
+/// this user's rights.
 pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
     let name = schema::name(number);
-    let doing = format!("making {name}_run (LOOP=client needs none)");
-    let sql = format!(
-        "SELECT routine_comment FROM information_schema.routines \
-         WHERE routine_schema = DATABASE() AND routine_name = '{name}_run'"
-    );
-    let there: Vec<String> = client.query(&sql).at(server, &doing)?;
-    if there.iter().any(|comment| comment == ROUTINE_COMMENT) {
+    let routine = schema::routine(&name);
+    if trust::is_petals(client, server, &name, &routine)? {
         return Ok(());
     }
+    let doing = format!("making {name}_run from its text (LOOP=client needs none)");
     client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).at(server, &doing)?;
-    client.run(&schema::routine(&name)).at(server, &doing)
+    client.run(&routine).at(server, &doing)
 }

@@ -1,7 +1,6 @@
 //! State that every side of a session's loop works with: the connection, facts about the schemas, and
 //! what an error means to the session.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mysql_async::Statement;
@@ -10,6 +9,7 @@ use parking_lot::Mutex;
 use super::client::{Client, Error, LOCK_TIMEOUT};
 use super::errors::{COMMIT_REFUSED, engine_error, hint, hint_of, kind_of, number_of, words};
 use super::schema;
+use crate::engine::server::answer::bounded;
 use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
@@ -29,8 +29,8 @@ pub struct Shared {
     pub url: String,
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
-    /// Servers and schemas whose routine was seen to be this petal's.
-    pub routines: Mutex<BTreeSet<(String, u32)>>,
+    /// Held by the session that looks for a schema's routine, or makes it.
+    pub routines: Mutex<()>,
 }
 
 /// State that every side of the loop works with.
@@ -76,8 +76,13 @@ impl Work {
     /// The meaning of a failure that the routine noted.
     pub fn noted(&self, noted: &Noted<'_>) -> Failure {
         let number = noted.code.parse().unwrap_or_default();
-        let message =
-            format!("{}: {} ({}); {}", self.server, noted.message, noted.code, hint_of(number));
+        let message = format!(
+            "{}: {} ({}); {}",
+            self.server,
+            bounded(noted.message),
+            noted.code,
+            hint_of(number)
+        );
         self.judged(Some(number_of(number, noted.message)), noted.code.to_owned(), message)
     }
 

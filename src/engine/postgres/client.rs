@@ -26,6 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::locks::LOCK_TIMEOUT;
 use super::pooler;
+use crate::engine::server::answer::{AnswerSize, TOO_LONG};
 use crate::engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
@@ -59,6 +60,8 @@ pub enum Error {
     Unwanted(String),
     #[error("no runtime for a connection: {0}")]
     Runtime(io::Error),
+    #[error("{TOO_LONG}")]
+    TooLong,
     /// A signal ended the waiting.
     #[error("interrupted")]
     Interrupted,
@@ -204,7 +207,19 @@ impl Client {
         statement: &T,
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Error> {
-        self.wire.wait(self.asker.query(statement, parameters))
+        let parameters = parameters.iter().map(|&parameter| parameter as &dyn ToSql);
+        let rows = self.wire.wait(async {
+            let mut rows = pin!(self.asker.query_raw(statement, parameters).await?);
+            let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+            while let Some(row) = rows.next().await.transpose()? {
+                if !size.add(row.raw_size_bytes()) {
+                    return Ok(None);
+                }
+                found.push(row);
+            }
+            Ok(Some(found))
+        })?;
+        rows.ok_or_else(|| self.wire.end_too_long())
     }
 
     pub fn query_one<T: ?Sized + ToStatement>(
@@ -234,7 +249,25 @@ impl Client {
 
     /// Statements without parameters, and the rows and messages that they return, as text.
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
-        self.wire.wait(self.asker.simple_query(sql))
+        let answer = self.wire.wait(async {
+            let mut messages = pin!(self.asker.simple_query_raw(sql).await?);
+            let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+            while let Some(message) = messages.next().await.transpose()? {
+                let bytes = match &message {
+                    SimpleQueryMessage::Row(row) => (0..row.len())
+                        .filter_map(|column| row.try_get(column).ok().flatten())
+                        .map(str::len)
+                        .sum(),
+                    _ => 0,
+                };
+                if !size.add(bytes) {
+                    return Ok(None);
+                }
+                found.push(message);
+            }
+            Ok(Some(found))
+        })?;
+        answer.ok_or_else(|| self.wire.end_too_long())
     }
 
     /// COPY ... FROM STDIN. Without [`CopyIn::finish`] the server forgets all of it.
@@ -251,6 +284,12 @@ impl Client {
 }
 
 impl Wire {
+    /// Gives up a connection whose answer does not end.
+    fn end_too_long(&mut self) -> Error {
+        self.is_over = true;
+        Error::TooLong
+    }
+
     /// Drives the connection until the answer is there, or will not come.
     fn wait<T>(
         &mut self,

@@ -14,6 +14,7 @@ use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
 use super::options::{Options, SslMode};
 use super::{locks, tls};
+use crate::engine::server::answer::bounded;
 use crate::engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
 };
@@ -39,7 +40,8 @@ const FIRST_QUESTION: &str = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_
 /// long load and sessions before a run are idle for longer than a role's limits may allow.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
-        "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error; \
+        "SET search_path = pg_catalog, pg_temp; SET quote_all_identifiers = off; \
+         SET client_min_messages = error; \
          SELECT limit_ms, pg_catalog.set_config('lock_timeout', limit_ms::pg_catalog.text, false) \
          FROM (SELECT least(nullif(extract(epoch FROM \
          pg_catalog.current_setting('lock_timeout')::interval) * 1000, 0), {}) \
@@ -355,12 +357,12 @@ pub fn words(error: &Error) -> String {
 }
 
 fn database_words(error: &DbError) -> String {
-    let mut text = format!("{} ({})", error.message(), error.code().code());
+    let mut text = format!("{} ({})", bounded(error.message()), error.code().code());
     // It would name CASCADE, which takes what is somebody else's.
     let is_unwanted = *error.code() == SqlState::DEPENDENT_OBJECTS_STILL_EXIST;
     for more in [error.detail(), error.hint().filter(|_| !is_unwanted)].into_iter().flatten() {
         text.push_str(", ");
-        text.push_str(&more.trim_end_matches('.').replace('\n', ", "));
+        text.push_str(&bounded(more).trim_end_matches('.').replace('\n', ", "));
     }
     text
 }

@@ -5,7 +5,7 @@
 //! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
 //! space, and the locks on what is replaced.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::answer::{Columns as _, pairs};
@@ -20,10 +20,8 @@ use crate::engine::server::loader::{
     self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, ProgressUnit, Result,
-};
-use crate::stats::units::bytes;
+use crate::engine::server::room::{self, Need};
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, ProgressUnit, Result};
 
 /// One load under way.
 pub struct Loader<'a> {
@@ -211,9 +209,6 @@ pub fn block_bytes(client: &mut Client) -> Result<u32> {
     client.ask_value("asking for its block size", sql, &[]).map(i32::cast_unsigned)
 }
 
-/// The index has about so much of its table's bytes, at the smallest block size that servers have.
-const INDEX_SHARE: f64 = 0.01;
-
 /// Locks of this connection in the server's shared table.
 const OWN_LOCKS: &str = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks \
      WHERE pid = pg_catalog.pg_backend_pid() AND NOT fastpath";
@@ -334,22 +329,13 @@ impl Loader<'_> {
         let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
             return Ok(());
         };
+        let mut needs = servers::log_needs(client, &data_directory)?;
         let folder = match tablespace {
             "" => data_directory,
             folder => PathBuf::from(folder),
         };
-        let Some(free_bytes) = free_bytes(&folder) else { return Ok(()) };
-        let needed_bytes = needed_bytes(self.load.plan);
-        if free_bytes >= needed_bytes {
-            return Ok(());
-        }
-        Err(self.refused(&format!(
-            "the load needs {}, and {} are free in {}; use fewer or smaller schemas, make room, or \
-             name another tablespace",
-            bytes(needed_bytes),
-            bytes(free_bytes),
-            folder.display()
-        )))
+        needs.insert(0, Need::new(folder, "data", room::data_bytes(self.load.plan)));
+        room::check(&self.endpoint.name, "the load", &needs)
     }
 
     /// Finds who holds a lock on what is to be replaced, and what others built on it, before
@@ -383,19 +369,4 @@ impl Loader<'_> {
     fn refused(&self, why: &str) -> EngineError {
         EngineError::Environment(format!("{}: {why}", self.endpoint.name))
     }
-}
-
-fn free_bytes(folder: &Path) -> Option<u64> {
-    let room = rustix::fs::statvfs(folder).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
-}
-
-/// Tables and index of all schemas; the log comes on top.
-fn needed_bytes(plan: &LoadPlan) -> u64 {
-    let block_bytes = u64::from(plan.block_size);
-    let main_bytes = plan.rows.saturating_mul(block_bytes);
-    let index_bytes = (main_bytes as f64 * INDEX_SHARE) as u64;
-    let scan_bytes = plan.scan_rows.saturating_mul(block_bytes);
-    let schema_bytes = main_bytes.saturating_add(index_bytes).saturating_add(scan_bytes);
-    schema_bytes.saturating_mul(plan.schemas.len() as u64)
 }

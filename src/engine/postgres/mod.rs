@@ -250,7 +250,12 @@ impl Engine for Postgres {
             return Ok(());
         }
         let schemas: Vec<u32> = (1..=schemas).collect();
-        servers::check_updates(&self.servers.all[self.primary()?], &schemas)
+        servers::check_updates(&self.servers.all[self.primary()?], &schemas)?;
+        self.check_room().map(|_| ())
+    }
+
+    fn check_room(&self) -> Result<bool> {
+        servers::check_log_room(&self.servers.all[self.primary()?])
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>> {

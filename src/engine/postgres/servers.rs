@@ -3,7 +3,7 @@
 //! differs. Then petal pays the debts of the run before: dead rows, hint bits, dirty pages.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
@@ -15,6 +15,7 @@ use super::connect::{Endpoint, server_version};
 use super::options::Options;
 use super::{describe, long_work, plan, publications, schema};
 use crate::engine::server::clock;
+use crate::engine::server::room::{self, Need, RESERVE_BYTES};
 use crate::engine::server::servers::Servers;
 use crate::engine::url_option::process_environment;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
@@ -115,6 +116,31 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
     let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
     let folder = PathBuf::from(folder.or_else(|| describe::data_directory(client))?);
     folder.is_dir().then_some(folder)
+}
+
+/// Space that the log of a server on this host may still take, and what is left to others: its limit
+/// is a soft one.
+pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>> {
+    let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
+               + coalesce(pg_catalog.pg_size_bytes( \
+                   pg_catalog.current_setting('wal_keep_size', true)), 0)";
+    let most: i64 = client.ask_value("asking how long its log may get", sql, &[])?;
+    let folder = data_directory.join("pg_wal");
+    // Files of the log that are there are used again.
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    Ok(vec![
+        Need::new(&folder, "the log (max_wal_size)", most.cast_unsigned().saturating_sub(there)),
+        Need::new(&folder, "others, in reserve", RESERVE_BYTES),
+    ])
+}
+
+/// Refuses UPDATEs at a server on this host whose log has no room; false for one elsewhere.
+pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
+    let mut client = endpoint.connect("petal")?;
+    let Some(folder) = local_data_directory(endpoint, &mut client) else { return Ok(false) };
+    let needs = log_needs(&mut client, &folder)?;
+    room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
 }
 
 /// How many seconds the server's clock is ahead of this host's.

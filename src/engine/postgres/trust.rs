@@ -1,8 +1,9 @@
 //! Whose code a role's statements would enter: a schema of petal's may hold what others put there.
 //!
 //! PostgreSQL runs triggers, rules, policies, constraints, generated columns and routines with the
-//! rights of the role that touches a table. So before petal reads a schema it looks at what is on the
-//! tables; a mighty role also needs an owner that it may trust, who else could add it a moment later.
+//! rights of the role that touches a table. So before petal reads a schema it looks at what is on
+//! the tables; a mighty role also needs an owner that it may trust, who else could add it a moment
+//! later.
 
 use super::answer::Columns as _;
 use super::client::Client;

@@ -10,6 +10,7 @@ use super::connect::{hint, hint_of, words};
 use super::locks::LOCK_TIMEOUT;
 use super::schema;
 use super::waits::Waits;
+use crate::engine::server::answer::bounded;
 use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
@@ -60,7 +61,8 @@ impl Work {
 
     /// The meaning of a failure that the routine noted.
     pub fn noted(&self, noted: &Noted<'_>) -> Failure {
-        let message = format!("{}: {}; {}", self.client.server, noted.message, hint_of(noted.code));
+        let message = bounded(noted.message);
+        let message = format!("{}: {message}; {}", self.client.server, hint_of(noted.code));
         let (kind, code) = (kind_of(noted.code), noted.code.to_owned());
         self.control.failure(StatementError { kind, code, message })
     }

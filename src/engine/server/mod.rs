@@ -5,19 +5,22 @@
 //! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client; `sides`: a session's
 //!   loop on any side, where the driver prepares statements
 //! - `session`: how another thread cancels or aborts a session
+//! - `answer`: what one answer may take
 //! - `failure`: what errors mean to a session and to a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
 //!   what then
 //! - `endpoint`: what connections to one server share, and how long they wait; `servers`: which
 //!   there are
 //! - `per_schema`: what a session prepared for each schema
-//! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run
+//! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
+//!   whether its file systems have room for the work
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
 //!   the shape of a row
 //!
 //! Nothing here knows an engine, and no SQL stands here. SQLite and the device, which have no
 //! server, use the loader, the failures and the row's layout.
 
+pub mod answer;
 pub mod batch_loop;
 pub mod clock;
 pub mod detached_worker;
@@ -30,6 +33,7 @@ pub mod loader;
 pub mod meta_table;
 pub mod per_schema;
 pub mod reset_watch;
+pub mod room;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;

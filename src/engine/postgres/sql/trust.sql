@@ -18,7 +18,9 @@ SELECT 'content', relname || what, NULL FROM held CROSS JOIN LATERAL (
     UNION ALL SELECT ' is a partition or a typed table' WHERE relispartition OR reloftype <> 0
     UNION ALL SELECT ' has row security' WHERE relrowsecurity
     UNION ALL SELECT ' has trigger ' || tgname FROM pg_catalog.pg_trigger
+    JOIN pg_catalog.pg_proc p ON p.oid = tgfoid
     WHERE tgrelid = held.oid AND NOT tgisinternal
+    AND p.proowner NOT IN (SELECT oid FROM trusted)
     UNION ALL SELECT ' has rule ' || rulename FROM pg_catalog.pg_rewrite WHERE ev_class = held.oid
     UNION ALL SELECT ' has check constraint ' || conname FROM pg_catalog.pg_constraint
     WHERE conrelid = held.oid AND contype IN ('c', 'x')

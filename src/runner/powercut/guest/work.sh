@@ -16,7 +16,7 @@ run)
     ;;
 verify)
     dd if=/dev/vdb bs=16k skip=1 2>/dev/null | head -c "$ledger_bytes" >ledger
-    petal verify ledger --json >said 2>&1
+    petal verify ledger --db "$url" --json >said 2>&1
     ;;
 esac
 status=$?

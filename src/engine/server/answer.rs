@@ -1,0 +1,56 @@
+//! Bounds of what one answer of a server may take: a server that is not what it seems may send rows
+//! without an end, or an error text of megabytes.
+
+use std::borrow::Cow;
+
+/// No question of petal's has as many rows, or as many bytes.
+const ROWS_MAX: usize = 1 << 20;
+const BYTES_MAX: usize = 256 << 20;
+/// A longer error text is cut: it is kept by each session, shown and recorded.
+const TEXT_BYTES_MAX: usize = 2000;
+
+pub const TOO_LONG: &str = "the answer has more rows or bytes than any of petal's questions asks for: \
+    this is no server of its kind, or what lies between changes what it sends";
+
+/// The size of an answer so far.
+#[derive(Default)]
+pub struct AnswerSize {
+    rows: usize,
+    bytes: usize,
+}
+
+impl AnswerSize {
+    /// Counts one more row; false where the answer is longer than any may be.
+    pub fn add(&mut self, row_bytes: usize) -> bool {
+        self.rows += 1;
+        self.bytes = self.bytes.saturating_add(row_bytes);
+        self.rows <= ROWS_MAX && self.bytes <= BYTES_MAX
+    }
+}
+
+/// A server's error text, cut where it is longer than a person reads.
+pub fn bounded(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_bytes_and_texts_have_a_bound() {
+        let mut many = AnswerSize::default();
+        assert!((0..ROWS_MAX).all(|_| many.add(1)) && !many.add(1));
+        let mut large = AnswerSize::default();
+        assert!(large.add(BYTES_MAX) && !large.add(1));
+        assert!(!AnswerSize::default().add(usize::MAX));
+        assert_eq!(bounded("short"), "short");
+        let long = "\u{fc}".repeat(1 << 20);
+        let shown = bounded(&long);
+        assert!(shown.len() < 2100 && shown.ends_with("... (2097152 bytes)"), "{shown}");
+    }
+}
