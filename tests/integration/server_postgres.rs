@@ -239,7 +239,7 @@ impl Server {
 
     /// PgBouncer before this server, with one connection for all its clients, in a pool mode.
     pub fn pooler(&self, pool_mode: &str) -> Pooler {
-        let (folder, port) = (Self::folder(), free_port());
+        let (folder, port) = (Self::folder(Path::new("/var/tmp")), free_port());
         let at = folder.path().display();
         let settings = format!(
             "[databases]\n* = user=petal host={} port={}\n[pgbouncer]\nlisten_addr=127.0.0.1\n\

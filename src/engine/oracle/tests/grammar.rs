@@ -3,7 +3,7 @@
 //! record by its hash, and only a text that is not is parsed. `make grammar` parses them all.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
