@@ -167,7 +167,7 @@ fn reads_per_row(run: &Run) -> Option<f64> {
 /// The share of the rows that the database found in its cache, if it were most of them.
 pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
     let each = reads_per_row(run).filter(|_| !run.is_bare_device())?;
-    (each < MOSTLY_CACHED_MAX).then(|| 1.0 - each)
+    (each < MOSTLY_CACHED_MAX).then_some(1.0 - each)
 }
 
 /// A run of data that its cache cannot hold, and found many of its rows there all the same.

@@ -13,7 +13,7 @@ const ROOM_MIB: u64 = 64 + 256;
 
 fn free_mib(folder: &Path) -> u64 {
     let room = rustix::fs::statvfs(folder).unwrap();
-    room.f_bavail * room.f_frsize >> 20
+    (room.f_bavail * room.f_frsize) >> 20
 }
 
 #[test]

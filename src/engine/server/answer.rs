@@ -33,7 +33,8 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    let is_boundary = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=TEXT_BYTES_MAX).rev().find(is_boundary).unwrap_or(0);
     Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len()))
 }
 

@@ -68,11 +68,10 @@ impl ControlGroup {
         let device = format!("{major}:{minor}");
         let line = |file: &str| {
             let text = read(&self.folder.join(file))?;
-            let line = text.lines().find_map(|line| {
+            text.lines().find_map(|line| {
                 let (named, rest) = line.split_once(' ')?;
                 (named == device).then(|| rest.trim().to_owned())
-            });
-            line
+            })
         };
         if let Some(limits) = line("io.max") {
             let mut pairs = limits.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
