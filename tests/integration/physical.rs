@@ -79,7 +79,7 @@ fn a_control_groups_limit_on_the_device_is_what_limits_the_run() {
     let words = ["cgroup I/O limit", "500 reads a second", FILE];
     words.iter().for_each(|word| assert!(check.stdout.contains(word), "{}", check.stdout));
     let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "4", "--db", &url];
-    let report = work.petal(args).after(&join).exits(0);
+    let report = work.petal(args).watching().after(&join).exits(0);
     let run = record(&work.run_folder());
     assert!(findings(&run).contains(&"io-limit"), "{run}");
     let limited = report.stdout.split("limited by: ").nth(1).unwrap();
