@@ -23,7 +23,7 @@ const TOGETHER_RHO: f64 = 0.8;
 
 /// An interval of which figures are known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moment {
+pub struct ReportMoment {
     pub begin: Option<PrimitiveDateTime>,
     /// Where the figures come from.
     pub source: String,
@@ -68,7 +68,7 @@ pub struct MovedTogether {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OverTime {
-    pub moments: Vec<Moment>,
+    pub moments: Vec<ReportMoment>,
     pub figures: Vec<FigureOverTime>,
     /// The closest first.
     pub together: Vec<MovedTogether>,
@@ -80,7 +80,7 @@ pub struct OverTime {
 pub type Series = (&'static str, &'static str, Vec<Option<f64>>);
 
 impl OverTime {
-    pub fn of(moments: Vec<Moment>, series: Vec<Series>) -> Self {
+    pub fn of(moments: Vec<ReportMoment>, series: Vec<Series>) -> Self {
         let known = series.into_iter().filter(|(_, _, values)| values.iter().any(Option::is_some));
         let figures: Vec<FigureOverTime> = known
             .map(|(name, unit, values)| {
@@ -107,16 +107,17 @@ fn standing_out(figure: &FigureOverTime, at: usize) -> Option<(f64, Judged)> {
 }
 
 /// None where there are too few others to compare with.
-fn judge(moments: &[Moment], values: &[Option<f64>], at: usize) -> Option<Judged> {
+fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<Judged> {
     let value = values.get(at).copied().flatten()?;
     let here = moments.get(at)?.begin;
-    let others = |is_taken: &dyn Fn(&Moment) -> bool| -> Vec<f64> {
+    let others = |is_taken: &dyn Fn(&ReportMoment) -> bool| -> Vec<f64> {
         let all = moments.iter().zip(values).enumerate();
         let taken = all.filter(|(other, (moment, _))| *other != at && is_taken(moment));
         taken.filter_map(|(_, (_, value))| *value).collect()
     };
-    let is_same =
-        |other: &Moment| here.zip(other.begin).is_some_and(|(one, two)| is_same_hour(one, two));
+    let is_same = |other: &ReportMoment| {
+        here.zip(other.begin).is_some_and(|(one, two)| is_same_hour(one, two))
+    };
     let same = others(&is_same);
     let is_same_hour = same.len() >= SAME_HOURS_MIN;
     let others = if is_same_hour { same } else { others(&|_| true) };
@@ -209,8 +210,8 @@ mod tests {
     /// Ten days of hours: a backup every night at two, and a figure that follows it.
     fn days(change: impl Fn(usize, &mut f64)) -> OverTime {
         let first = datetime!(2026-11-01 00:00);
-        let moments: Vec<Moment> = (0..240)
-            .map(|at| Moment {
+        let moments: Vec<ReportMoment> = (0..240)
+            .map(|at| ReportMoment {
                 begin: Some(first + time::Duration::hours(at)),
                 source: String::new(),
             })
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn too_few_others_judge_nothing() {
-        let moment = |_| Moment { begin: None, source: String::new() };
+        let moment = |_| ReportMoment { begin: None, source: String::new() };
         let few = |values: &[f64]| {
             let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
             OverTime::of((0..values.len()).map(moment).collect(), vec![("x", "", values)])

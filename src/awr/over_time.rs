@@ -6,7 +6,7 @@ use super::columns;
 use super::derived::begin_iso;
 use super::figure::{number, shown};
 use super::report::Report;
-use crate::analysis::over_time::{Moment, OverTime, Series, median};
+use crate::analysis::over_time::{OverTime, ReportMoment, Series, median};
 use crate::record::profile::parse_time;
 
 /// Columns that are followed.
@@ -99,7 +99,7 @@ fn one(name: String, reports: Vec<&Report>) -> ReportsOverTime {
     }
     let moments = kept
         .iter()
-        .map(|report| Moment { begin: begin(report), source: report.file.clone() })
+        .map(|report| ReportMoment { begin: begin(report), source: report.file.clone() })
         .collect();
     let series = |name: &&str| -> Option<Series> {
         let column = columns::column(name)?;
