@@ -72,7 +72,7 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "APIKEY",
             "SSH_KEY",
-            "DB_PASSES",
+            "DB_KEYS",
             "db_pw",
             "SENTRY_DSN",
             "NPM_AUTH",
