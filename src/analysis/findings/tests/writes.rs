@@ -157,3 +157,50 @@ fn a_finding_advises_in_the_terms_of_the_runs_own_engine() {
     run.details.target.advice.enlarge_log = Some("Set log_size to more.".into());
     assert_eq!(advice_of(&run), "Set log_size to more.");
 }
+
+/// The log of a run that began with a checkpoint holds whole blocks first, and fewer later.
+#[test]
+fn whole_blocks_in_the_log_of_a_run_within_one_checkpoint_cycle_are_named_with_their_fall() {
+    let run = |checkpoints: u64| {
+        let mut run = fixture::mixed_run();
+        run.summary.counters.insert("checkpoints".into(), checkpoints);
+        run.summary.counters.insert("block_images_logged".into(), 500);
+        let seconds = run.details.timeline.len() as u64;
+        for (at, second) in run.details.timeline.iter_mut().enumerate() {
+            second.rows.update = 100;
+            second.block_images = Some(seconds - at as u64);
+        }
+        run
+    };
+    let found = message(&run(0), "block-images");
+    assert!(found.contains("500 images of whole blocks"), "{found}");
+    let figure = |after: &str| -> f64 {
+        let text = found
+            .split_once(after)
+            .unwrap()
+            .0
+            .rsplit([' ', ':'])
+            .find(|word| word.parse::<f64>().is_ok());
+        text.unwrap().parse().unwrap()
+    };
+    assert!(figure(" in the first") > figure(" in the last"), "{found}");
+    // A run with whole cycles has their mean, which is no begin of a cycle.
+    assert!(!ids(&run(2)).iter().any(|id| id == "block-images"));
+}
+
+#[test]
+fn a_database_that_does_not_time_its_log_waits_is_named() {
+    let log = fixture::mixed_run().details.target.io_events.log;
+    let without = |run: &mut Run| run.summary.waits.retain(|wait| wait.name != log);
+    assert!(fixture::mixed_run().summary.wait(&log).is_some(), "the fixture times its log");
+    gains(&["untimed-log"], |run| {
+        without(run);
+        run.details.io.log_syncs = Some(100);
+    });
+    // A database that synced nothing waited for nothing.
+    gains(&[], |run| {
+        without(run);
+        run.details.io.log_syncs = Some(0);
+        run.summary.ops.update = 0;
+    });
+}
