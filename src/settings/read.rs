@@ -65,7 +65,7 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
     settings.schemas = sources.schemas.or_else(|| file.schemas(&mut errors));
     settings.calibrations =
         settings.calibrations.or_else(|| calibrations_default(sources.environment));
-    settings.endpoints.is_before_slob_2_4 = file.is_before_slob_2_4();
+    settings.endpoints.is_before_slob_2_4 = other_keys::is_before_slob_2_4(&file.conf);
     settings.notes = file.notes();
     settings.conf_file = file.path;
     let verdict = rules::judge(&settings, sources.command, &failed);
@@ -138,18 +138,10 @@ struct File {
     conf: Conf,
 }
 
-/// Keys that SLOB renamed before its version 2.4.
-const KEYS_BEFORE_SLOB_2_4: [&str; 4] =
-    ["SHARED_DATA_MODULUS", "THINK_TM_MODULUS", "DO_UPDATE_HOTSPOT", "HOTSPOT_PCT"];
-
 /// Longest file that is taken for settings, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl File {
-    fn is_before_slob_2_4(&self) -> bool {
-        KEYS_BEFORE_SLOB_2_4.iter().any(|key| self.conf.last(key).is_some())
-    }
-
     fn of(sources: &Sources, errors: &mut Vec<SettingError>) -> Self {
         let beside = || {
             let path = sources.directory.as_ref()?.join("slob.conf");

@@ -13,17 +13,27 @@ const OF_PGIO: [(&str, &[&str]); 3] =
 
 const DATABASES: [&str; 2] = ["DBNAME", "CONNECT_STRING"];
 
-const SUCCESSORS: [(&str, &str); 9] = [
+/// Keys that SLOB renamed before its version 2.4.
+const BEFORE_SLOB_2_4: [(&str, &str); 4] = [
     ("SHARED_DATA_MODULUS", "it is HOT_SCHEMA_FREQUENCY now"),
     ("THINK_TM_MODULUS", "it is THINK_TM_FREQUENCY now"),
     ("DO_UPDATE_HOTSPOT", "it is DO_HOTSPOT now"),
     ("HOTSPOT_PCT", "HOTSPOT_MB is the size of the hot spot now"),
+];
+
+/// Keys of a pgio.conf whose values petal cannot take, or does not need.
+const NOT_TAKEN: [(&str, &str); 5] = [
     (SCHEMAS, "it is -s here"),
     ("NUM_THREADS", "it is THREADS_PER_SCHEMA here"),
     ("DBNAME", "write the database's URL as DB"),
     ("CONNECT_STRING", "write the database's URL as DB"),
     ("CREATE_BASE_TABLE", "petal setup needs no base table"),
 ];
+
+/// True of a settings file with keys that SLOB renamed before its version 2.4.
+pub(super) fn is_before_slob_2_4(conf: &Conf) -> bool {
+    BEFORE_SLOB_2_4.iter().any(|(key, _)| conf.last(key).is_some())
+}
 
 /// The assignment that says the same as a parameter's own key, or as `-s`.
 pub(super) fn entry(conf: &Conf, parameter: &str) -> Option<Assignment> {
@@ -53,7 +63,7 @@ pub(super) fn advice(conf: &Conf, key: &str) -> String {
             false => format!("is read as {own}"),
         };
     }
-    let successor = SUCCESSORS.iter().find(|(old, _)| *old == key);
+    let successor = BEFORE_SLOB_2_4.iter().chain(&NOT_TAKEN).find(|(old, _)| *old == key);
     let advice = successor.map_or_else(
         || match table::nearest(key) {
             None => "petal help parameters lists all".to_owned(),
