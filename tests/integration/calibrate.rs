@@ -247,6 +247,8 @@ fn where_io_uring_is_forbidden_calls_do_and_it_is_reported() {
 fn a_later_run_tells_its_share_of_the_device() {
     let _alone = ALONE.lock();
     let Some(disk) = Loop::new(256) else { return };
+    // Otherwise the page cache would serve, and the calibration be that of memory.
+    run("losetup", &["--direct-io=on", disk.device()]).unwrap();
     let work = Workplace::new();
     let data_home = work.path("data-home");
     let more = ["--size", "128M", "--seconds", "8", "--depths", "1,4,16,64", "--json"];
