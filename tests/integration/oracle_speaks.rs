@@ -386,3 +386,13 @@ fn a_row_that_the_driver_misreads_is_an_error_and_no_figure() {
     let ended = petal(&work, &stand_in, &["run", "--work-loop", "1"]).ends();
     assert_ne!(ended.code, Some(0), "{}", ended.stdout);
 }
+
+#[test]
+fn an_account_without_a_12c_verifier_is_named_with_what_makes_one() {
+    for release in [Release::Xe18, Release::Free23] {
+        let (stand_in, work) = (StandIn::start(release), Workplace::new());
+        stand_in.fails_at("log-on 1", 0, Fault::Fails(0, "a verifier of 11G"));
+        let said = ["no 12C password verifier", "DBA_USERS.PASSWORD_VERSIONS", "IDENTIFIED BY"];
+        petal(&work, &stand_in, &["check"]).exits(3).telling(&said);
+    }
+}

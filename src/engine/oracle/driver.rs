@@ -32,6 +32,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(4);
 /// The words of Rust's `todo!()`. Of what a server may ask for as it accepts a connection, the driver
 /// lacks native encryption alone.
 const NOT_IMPLEMENTED: &str = "not yet implemented";
+/// The driver's part that answers a server's challenge; it fails if that is not of a 12C verifier.
+const LOG_ON: &str = "messages/auth.rs";
 
 pub struct Driver {
     options: Options,
@@ -157,11 +159,14 @@ impl Connector for Driver {
 
 /// Why connecting ended in a panic of the driver.
 fn failed(words: &str) -> String {
-    match words.contains(NOT_IMPLEMENTED) {
-        true => "the server asks for what the driver does not have: it requires native network \
-                 encryption or checksums"
-            .to_owned(),
-        false => format!("what answers there does not speak Oracle's protocol ({words})"),
+    if words.contains(NOT_IMPLEMENTED) {
+        "the server asks for what the driver does not have: it requires native network \
+         encryption or checksums"
+            .to_owned()
+    } else if words.contains(LOG_ON) {
+        format!("the account has no 12C password verifier, which the driver needs ({words})")
+    } else {
+        format!("what answers there does not speak Oracle's protocol ({words})")
     }
 }
 

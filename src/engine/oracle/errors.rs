@@ -96,6 +96,9 @@ fn of_connection(message: &str) -> &'static str {
     } else if has(&["native network encryption"]) {
         "use TCPS: a port with TLS, ?protocol=tcps and ?wallet=DIR; or let the server accept \
          connections without it (SQLNET.ENCRYPTION_SERVER, SQLNET.CRYPTO_CHECKSUM_SERVER)"
+    } else if has(&["password verifier"]) {
+        "see DBA_USERS.PASSWORD_VERSIONS; ALTER USER ... IDENTIFIED BY ... makes one, if \
+         SQLNET.ALLOWED_LOGON_VERSION_SERVER admits 12"
     } else if has(&["driver failed"]) {
         "the answer is none that the driver understands: docs/engines/oracle.md says what to report"
     } else if has(&["no credentials"]) {

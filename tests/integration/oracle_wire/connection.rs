@@ -132,17 +132,17 @@ impl<'a> Connection<'a> {
                 let Request::LogOn { phase: 1, .. } = self.requests.read()? else {
                     return unexpected();
                 };
-                self.step("log-on 1")?;
-                self.answer_log_on(Vec::new(), &keys.challenge(), &[])?;
+                let challenge = self.challenge(&keys)?;
+                self.answer_log_on(Vec::new(), &challenge, &[])?;
             }
             Release::Free23 => {
                 let Request::FastLogOn = self.requests.read()? else { return unexpected() };
                 self.step("protocol")?;
-                self.step("log-on 1")?;
+                let challenge = self.challenge(&keys)?;
                 // What stands before the log-on's own answer.
                 let captured = capture("free23-fast-log-on");
                 let log_on = captured.windows(4).rposition(|four| four == [8, 1, 6, 1]).unwrap();
-                self.answer_log_on(captured[..log_on].to_vec(), &keys.challenge(), &[])?;
+                self.answer_log_on(captured[..log_on].to_vec(), &challenge, &[])?;
             }
         }
         let Request::LogOn { phase: 2, sent } = self.requests.read()? else { return unexpected() };
@@ -152,6 +152,14 @@ impl<'a> Connection<'a> {
             return Err(Broken::Ended);
         }
         self.welcome(&keys, &sent)
+    }
+
+    /// The answer to the first phase: of a 12C verifier, or of 11G's if that step is to fail.
+    fn challenge(&mut self, keys: &Keys) -> Result<Vec<logon::Pair>, Broken> {
+        Ok(match self.step("log-on 1")? {
+            Some(Fault::Fails(..)) => keys.challenge_of_11g(),
+            _ => keys.challenge(),
+        })
     }
 
     /// The answer to the second phase, as a server sent it, with the session's own numbers.

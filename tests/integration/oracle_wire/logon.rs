@@ -13,6 +13,7 @@ use super::buffer::{Broken, Reader, Source, Writer};
 const VERIFIER_ROUNDS: u32 = 64;
 const SESSION_ROUNDS: u32 = 3;
 /// PBKDF2 with SHA-512, of 12c.
+const VERIFIER_11G: u64 = 0x1b25;
 const VERIFIER_12C: u64 = 0x4815;
 
 /// What the client sends in either phase.
@@ -87,6 +88,15 @@ impl Keys {
             pair("AUTH_PBKDF2_SDER_COUNT", SESSION_ROUNDS.to_string(), 0),
             pair("AUTH_GLOBALLY_UNIQUE_DBID\0", hex(&[0x5a; 16]), 0),
         ]
+    }
+
+    /// The answer to the first phase for an account that has only a verifier of 11G.
+    pub fn challenge_of_11g(&self) -> Vec<Pair> {
+        let mut pairs = self.challenge();
+        pairs.retain(|(key, ..)| !key.starts_with("AUTH_PBKDF2"));
+        let verifier = pairs.iter_mut().find(|(key, ..)| key == "AUTH_VFR_DATA").unwrap();
+        verifier.2 = VERIFIER_11G;
+        pairs
     }
 
     /// The key of the session, if what the client sent in the second phase proves the password.
