@@ -49,11 +49,14 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
                     pg_catalog.pg_last_xact_replay_timestamp()), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')",
         &[],
     )?;
-    Ok(row.get::<_, bool>(0).then(|| Recovery {
+    if !row.read::<bool>(0)? {
+        return Ok(None);
+    }
+    Ok(Some(Recovery {
         server: endpoint.name.clone(),
-        replayed: row.get(1),
-        received: row.get(2),
-        replayed_until: row.get(3),
+        replayed: row.read(1)?,
+        received: row.read(2)?,
+        replayed_until: row.read(3)?,
         ..Recovery::default()
     }))
 }
