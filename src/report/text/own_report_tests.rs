@@ -60,6 +60,8 @@ fn both_layers_stand_side_by_side() {
     cores                               8.00  count     report header
     cpu_idle_pct                        84.8  percent   OS Statistics: a share of BUSY_TIME and IDLE_TIM
     cpu_iowait_pct                      70.1  percent   OS Statistics: a share of BUSY_TIME and IDLE_TIM
+    cpu_system_pct                      4.20  percent   Host CPU
+    cpu_user_pct                        11.0  percent   Host CPU
     cpus                                16.0  count     report header
     db_cpu_per_s                        2.00  s/s       Load Profile
     db_time_min                          160  minutes   report header
@@ -67,19 +69,26 @@ fn both_layers_stand_side_by_side() {
     elapsed_min                         5.00  minutes   report header
     executes_per_s                     1,480  1/s       Load Profile
     log_buffer_bytes              31,989,760  bytes     Cache Sizes
+    log_switches_per_h                  24.0  1/h       Instance Activity Stats: log switches, total ove
     log_sync_us                        3,673  us        Foreground Wait Events: time over waits
     log_write_us                       1,329  us        Background Wait Events: time over waits
+    log_write_waits                    6,020  count     Background Wait Events
     logical_reads_per_s               92,100  blocks/s  Load Profile
     memory_gb                           63.9  GiB       report header
     physical_read_blocks_per_s        90,220  blocks/s  Load Profile
     physical_write_blocks_per_s        1,210  blocks/s  Load Profile
     piops                             90,802  1/s       Instance Activity Stats + Instance Activity Stat
     read_bytes_per_s             734,565,035  bytes/s   Instance Activity Stats
+    read_p50_us                        1,000  us        Wait Event Histogram: upper bound of <1ms
+    read_p95_us                        1,000  us        Wait Event Histogram: upper bound of <1ms
+    read_p99_us                        2,000  us        Wait Event Histogram: upper bound of <2ms
     read_requests_per_s               89,668  1/s       Instance Activity Stats
     read_us                              331  us        Foreground Wait Events: time over waits
     read_waits                    26,899,900  count     Foreground Wait Events
     redo_bytes_per_s                 512,346  bytes/s   Load Profile
     redo_synch_writes                   97.0  count     Instance Activity Stats
+    total_bytes_per_s            745,231,701  bytes/s   Instance Activity Stats + Instance Activity Stat
+    total_read_requests_per_s         89,678  1/s       Instance Activity Stats
     transactions_per_s                  20.0  1/s       Load Profile
     user_calls_per_s                    3.50  1/s       Load Profile
     user_commits                       6,000  count     Instance Activity Stats
