@@ -278,7 +278,9 @@ fn run_that_hangs(stand_in: &StandIn, work: &Workplace, side: &str, at: &str) ->
 
 #[test]
 fn what_hangs_at_the_end_is_cancelled() {
-    for (side, at) in [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")] {
+    for (side, at) in
+        [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1")]
+    {
         let (stand_in, work) = loaded(Release::Free23, "1");
         let run = run_that_hangs(&stand_in, &work, side, at);
         assert!(stand_in.statements().iter().any(|sql| sql.starts_with("ALTER SYSTEM CANCEL SQL")));
@@ -308,7 +310,8 @@ fn where_nobody_may_cancel_or_kill_the_driver_breaks_the_call_off() {
 #[test]
 fn an_answer_that_never_comes_in_a_run_costs_the_operations_of_its_call() {
     let faults = [Fault::Silence, Fault::Sends(cut_short())];
-    let sides = [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")];
+    let sides =
+        [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1")];
     let start = |(fault, (side, at)): (&Fault, (&str, &str))| {
         let (stand_in, work) = loaded(Release::Free23, "1");
         stand_in.fails_at(at, 6, fault.clone());
@@ -342,7 +345,9 @@ fn a_panic_of_the_driver_costs_the_session_and_no_figure() {
     // The header of a packet that is shorter than a header: the driver indexes past its end, and a
     // destructor of its own panics again.
     let short = Fault::Sends(vec![0, 0, 0, 5, 6]);
-    for (side, at) in [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")] {
+    for (side, at) in
+        [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1")]
+    {
         let (stand_in, work) = loaded(Release::Free23, "1");
         stand_in.fails_at(at, 3, short.clone());
         let args = ["run", "--run-time", "2", "--loop", side, "--json"];

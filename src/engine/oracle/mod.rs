@@ -81,8 +81,10 @@ pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql")
 pub struct Oracle {
     /// For sessions of a run, which the runner aborts.
     connector: Arc<dyn Connector>,
-    /// For all else: it gives a silent database up.
+    /// For work around a run: it gives a silent database up.
     timed: Arc<dyn Connector>,
+    /// For looks, which are answered soon or given up.
+    looking: Arc<dyn Connector>,
     endpoints: Vec<OracleService>,
     admin_place: OracleService,
     storage: TableStorage,
@@ -121,6 +123,7 @@ impl Oracle {
         Self {
             counters: CounterReader::new(&looking, &admin_place.name),
             timed,
+            looking,
             connector,
             endpoints,
             admin_place,
@@ -229,7 +232,10 @@ impl Engine for Oracle {
     fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
-        Ok(describe::plan(&mut self.connect_first()?, &metas, self.config))
+        // A look: a database that falls silent over it must not keep a run from its end.
+        let link = self.looking.connect(Destination::Endpoint(0), "petal plans");
+        let mut database = Database::connected(link, self.place(), "connecting")?;
+        Ok(describe::plan(&mut database, &metas, self.config))
     }
 
     /// A loading connection has three threads: the loader, the driver's and the one that cancels.
