@@ -217,7 +217,9 @@ fn the_calibrated_device_is_drawn_with_the_runs_upon_its_curve() {
     // The run's own point, by keyboard: the last row, with its share of the curve.
     browser.open(&ran.join("report.html"));
     let line = browser.text("document.querySelector('#device .notes').textContent");
-    assert!(line.contains("% of the device at this depth"), "{line}");
+    // With others at work while it was calibrated, the curve is lower than the run.
+    let is_share = line.contains("% of the device at this depth");
+    assert!(is_share || line.contains("the calibration is too low"), "{line}");
     assert_eq!(cell(&mut browser, "device-iops", 4, 0), "this run");
     let share = cell(&mut browser, "device-iops", 4, 5);
     assert!(share.ends_with('%') && line.contains(&share), "{share}: {line}");

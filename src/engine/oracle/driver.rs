@@ -160,8 +160,8 @@ impl Connector for Driver {
 /// Why connecting ended in a panic of the driver.
 fn failed(words: &str) -> String {
     if words.contains(NOT_IMPLEMENTED) {
-        "the server asks for what the driver does not have: it requires native network \
-         encryption or checksums"
+        "the server requires native network encryption or checksums, which the driver does not \
+         have, or does not speak Oracle's protocol"
             .to_owned()
     } else if words.contains(LOG_ON) {
         format!("the account has no 12C password verifier, which the driver needs ({words})")
