@@ -25,7 +25,7 @@ const TOGETHER_RHO: f64 = 0.8;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportMoment {
     pub begin: Option<PrimitiveDateTime>,
-    /// Where the figures come from.
+    /// The file that the figures come from.
     pub source: String,
 }
 
@@ -52,7 +52,7 @@ impl Judged {
 pub struct FigureOverTime {
     pub name: &'static str,
     pub unit: &'static str,
-    /// One for each moment.
+    /// A value for each moment, in their order.
     pub values: Vec<Option<f64>>,
     pub judged: Vec<Option<Judged>>,
 }
@@ -131,7 +131,7 @@ fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<
     Some(Judged { median, mad, sigmas, is_same_hour, others: others.len() })
 }
 
-/// The same time of the day within half an hour, on another day.
+/// Whether two times lie within half an hour of the day of each other, on different days.
 fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
     const DAY: i32 = 24 * 60;
     let minutes = |time: PrimitiveDateTime| i32::from(time.hour()) * 60 + i32::from(time.minute());

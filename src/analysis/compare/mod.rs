@@ -66,7 +66,7 @@ pub struct Comparison {
     pub format: String,
     /// The first one is the baseline.
     pub sides: Vec<SideSummary>,
-    /// What findings of the sides do to the answer. Each begins with the id of its finding.
+    /// The effects of the sides' findings on the answer. Each begins with the id of its finding.
     pub effects: Vec<String>,
     pub metrics: Vec<String>,
     pub cells: Vec<ComparedCell>,

@@ -16,7 +16,7 @@ pub struct SideFinding {
     pub severity: Option<Severity>,
     /// How many of the side's runs have it.
     pub runs: usize,
-    /// Of the first of these; None where the source has its id alone.
+    /// The first one's message; None if the source has its id alone.
     pub message: Option<String>,
 }
 

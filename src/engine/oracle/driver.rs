@@ -29,8 +29,8 @@ const LOG_ONS_AT_ONCE: usize = 16;
 const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(4);
-/// The words of Rust's `todo!()`. Of what a server may ask for as it accepts a connection, the driver
-/// lacks native encryption alone.
+/// Words of a driver's panic where it lacks code: for a server that requires native encryption, and for
+/// packets of an unknown type.
 const NOT_IMPLEMENTED: &str = "not yet implemented";
 /// The driver's part that answers a server's challenge; it fails if that is not of a 12C verifier.
 const LOG_ON: &str = "messages/auth.rs";
