@@ -43,6 +43,8 @@ pub trait StorageCounters: Send {
 const UPTIME: &str = "Uptime";
 /// Seconds since somebody flushed the status.
 const SINCE_FLUSH: &str = "Uptime_since_flush_status";
+/// The group of the counters that a FLUSH STATUS sets back.
+const STATUS: &str = "the server's status";
 /// Counts by kind of file stand under such names for a [`ResetWatch`].
 pub const FILE_COUNTS: &str = "performance_schema";
 
@@ -56,7 +58,7 @@ fn group_of(name: &str) -> &str {
         _ if begin("Innodb_") => "InnoDB's status",
         _ if begin("Rocksdb_") => "RocksDB's statistics",
         _ if begin(FILE_COUNTS) => FILE_COUNTS,
-        _ => "the server's status",
+        _ => STATUS,
     }
 }
 
@@ -72,7 +74,10 @@ pub fn without_resets(
     let since_flush = counts.remove(SINCE_FLUSH);
     // Both are by one clock, read once: their difference changes only with a FLUSH STATUS.
     let flushed = counts.get(UPTIME).zip(since_flush).map(|(uptime, since)| uptime.abs_diff(since));
-    let stamp = |at| (group_of("").to_owned(), format!("second {at} of its uptime"));
+    let stamp = |at| (STATUS.to_owned(), format!("second {at} of its uptime"));
+    // A server adds up these counters over its sessions. A session that ends at the same moment may
+    // be missing from the sum, or be in it twice, so a fall alone does not prove a reset.
+    counts.retain(|name, _| flushed.is_none() || group_of(name) != STATUS);
     resets.look(&counts, flushed.map(stamp).into_iter().collect(), group_of);
     raw.retain(|name, _| ![UPTIME, SINCE_FLUSH].contains(&name.as_str()));
     raw.retain(|name, _| !resets.is_lost(group_of(name)));
@@ -157,4 +162,40 @@ pub trait StorageEngine: Sync {
 
     /// True where the server times its reads, and petal may see it.
     fn is_timed(&self, client: &mut Client) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_of_the_servers_status_is_a_reset_only_if_the_server_dates_one() {
+        let mut resets = ResetWatch::default();
+        let mut look = |uptime: u64, since_flush: Option<u64>, commits: u64| {
+            let mut raw = BTreeMap::from([
+                (UPTIME.to_owned(), uptime),
+                ("Handler_commit".to_owned(), commits),
+                ("Innodb_data_reads".to_owned(), uptime),
+            ]);
+            raw.extend(since_flush.map(|since| (SINCE_FLUSH.to_owned(), since)));
+            without_resets(&mut raw, [], &mut resets);
+            raw.contains_key("Handler_commit")
+        };
+        assert!(look(10, Some(10), 100));
+        // A session that ended is not in the sum.
+        assert!(look(11, Some(11), 60));
+        assert!(look(12, Some(12), 110));
+        assert!(!look(13, Some(1), 120));
+        // A server that does not date its resets.
+        let mut resets = ResetWatch::default();
+        let mut look = |commits: u64| {
+            let mut raw = BTreeMap::from([
+                ("Handler_commit".to_owned(), commits),
+                ("Innodb_data_reads".to_owned(), 1),
+            ]);
+            without_resets(&mut raw, [], &mut resets);
+            raw.contains_key("Handler_commit")
+        };
+        assert!(look(100) && !look(60));
+    }
 }
