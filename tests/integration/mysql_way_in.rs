@@ -19,7 +19,7 @@ fn a_server_that_ends_idle_connections_soon_keeps_those_of_petal() {
     // The coordinator of the load is idle for longer than that, and so is a profile between looks.
     let work = Workplace::new();
     let began = std::time::Instant::now();
-    work.petal(["setup", "--db", &url, "-s", "1", "--scale", "192M"]).exits(0);
+    work.petal(["setup", "--db", &url, "-s", "1", "--scale", "448M"]).exits(0);
     assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
     let args = ["profile", "--db", &url, "--every", "2", "--for", "4", "-o", "p.json"];
     work.petal(args).exits(0);

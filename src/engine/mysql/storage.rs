@@ -77,7 +77,8 @@ pub fn without_resets(
     let stamp = |at| (STATUS.to_owned(), format!("second {at} of its uptime"));
     // A server adds up these counters over its sessions. A session that ends at the same moment may
     // be missing from the sum, or be in it twice, so a fall alone does not prove a reset.
-    counts.retain(|name, _| flushed.is_none() || group_of(name) != STATUS);
+    let summed = counts.iter_mut().filter(|(name, _)| group_of(name) == STATUS);
+    summed.filter(|_| flushed.is_some()).for_each(|(_, count)| *count = 0);
     resets.look(&counts, flushed.map(stamp).into_iter().collect(), group_of);
     raw.retain(|name, _| ![UPTIME, SINCE_FLUSH].contains(&name.as_str()));
     raw.retain(|name, _| !resets.is_lost(group_of(name)));
