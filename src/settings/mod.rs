@@ -271,7 +271,6 @@ impl Endpoints {
 pub enum LoopSide {
     Server,
     Client,
-    Set,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

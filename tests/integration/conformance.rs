@@ -463,10 +463,8 @@ targets! {
     scripted: super::targets::SCRIPTED;
     postgres_server: super::targets::POSTGRES;
     postgres_client: super::targets::POSTGRES_CLIENT;
-    postgres_set: super::targets::POSTGRES_SET;
     mysql_server: super::targets::MYSQL;
     mysql_client: super::targets::MYSQL_CLIENT;
-    mysql_set: super::targets::MYSQL_SET;
     mysql_rocksdb: super::targets::MYSQL_ROCKSDB;
     #[ignore = "each node is tested alone; of a cluster what reads and writes: mysql_cluster_work"]
     mysql_cluster: super::targets::MYSQL_CLUSTER;

@@ -109,7 +109,7 @@ fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
     let url = shared().url("counted");
     load(&url, 2);
     let work = Workplace::new();
-    for side in ["server", "client", "set"] {
+    for side in ["server", "client"] {
         let args = ["run", "--db", &url, "--update-pct", "20", "--run-time", "2", "--json"];
         let run = work.petal([&args[..], &["--loop", side]].concat()).exits(0).json();
         let found = findings(&run);
@@ -202,7 +202,7 @@ fn an_error_costs_one_operation_and_not_the_batch() {
     let server = Server::start(&["innodb-lock-wait-timeout=1"]);
     let url = server.url("locks");
     load(&url, 1);
-    for side in [LoopSide::Server, LoopSide::Client, LoopSide::Set] {
+    for side in [LoopSide::Server, LoopSide::Client] {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
         let lock = "BEGIN; SELECT custid FROM petal1_cf1 WHERE custid = 500 FOR UPDATE";
@@ -222,34 +222,6 @@ fn an_error_costs_one_operation_and_not_the_batch() {
         let good = (8, None);
         assert_eq!(ended, [good, good, (0, Some("1205")), good, good], "{side:?}");
         drop(holder);
-    }
-}
-
-#[test]
-fn a_set_counts_the_rows_of_each_select_where_some_are_missing() {
-    if !is_there() {
-        return;
-    }
-    let url = shared().url("holes");
-    load(&url, 1);
-    let side = Some(LoopSide::Set);
-    let engine = open_with(&url, Settings { loop_side: side, ..Settings::default() });
-    let mut session = engine.connect(SEAT).unwrap();
-    let batch: Vec<Operation> = [900, 1, 20, 40].map(|first| select(first, 8)).to_vec();
-    let mut visited = || {
-        let mut done = Outcomes::default();
-        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
-        done.ended.iter().map(|outcome| outcome.rows).collect::<Vec<_>>()
-    };
-    assert_eq!(visited(), [8; 4]);
-    // One in the middle; the last and the first of ranges; the last ones of all.
-    for (missing, rows) in
-        [("3", [8, 7, 8, 8]), ("27, 41", [8, 7, 7, 7]), ("905, 906, 907", [5, 7, 7, 7])]
-    {
-        let sql = format!("DELETE FROM petal1_cf1 WHERE custid IN ({missing})");
-        shared().sql("holes", &sql);
-        assert_eq!(visited(), rows, "{missing}");
-        assert_eq!(visited(), rows, "{missing}");
     }
 }
 

@@ -151,31 +151,6 @@ fn an_error_costs_one_operation_and_not_the_batch() {
 }
 
 #[test]
-fn a_statement_for_many_operations_fails_as_one() {
-    if !is_there() {
-        return;
-    }
-    let url = shared().url("set_fails");
-    load(&url, 1);
-    let mut client = shared().client("set_fails");
-    client.batch_execute("ALTER ROLE petal IN DATABASE set_fails SET lock_timeout = 100").unwrap();
-    let engine =
-        open_with(&url, Settings { loop_side: Some(LoopSide::Set), ..Settings::default() });
-    let mut session = engine.connect(SEAT).unwrap();
-    client.batch_execute("BEGIN; LOCK TABLE petal1.cf1").unwrap();
-    let mut done = Outcomes::default();
-    session.execute(Batch::new(&[select(1, 8), select(9, 8)], &unlimited(), &mut done)).unwrap();
-    let ended: Vec<_> = done
-        .ended
-        .iter()
-        .map(|outcome| (outcome.operation, outcome.rows, outcome.error.as_deref()))
-        .collect();
-    assert_eq!(ended, [(0, 0, Some("55P03")), (1, 0, Some("55P03"))]);
-    // The second was tried as well, and waited for itself.
-    assert!(done.ended[1].end_ns - done.ended[0].end_ns >= 100_000_000);
-}
-
-#[test]
 fn an_operation_in_flight_is_cut() {
     if !is_there() {
         return;

@@ -83,11 +83,10 @@ fn no_twin_of_the_systems_own_functions_operators_or_types_is_entered() {
     petal(&sized);
     petal(&[&sized[..], &["--replace"]].concat());
     petal(&["check"]);
-    for side in ["server", "client", "set"] {
+    for side in ["server", "client"] {
         let run = ["run", "-s", "2", "--work-loop", "40", "--update-pct", "10", "--scan-pct", "5"];
         let side = ["--loop", side, "--hot-schema-frequency", "5", "--ledger", side];
-        let more = if side[1] == "set" { &[][..] } else { &["--redo-stress", "heavy"] };
-        petal(&[&run[..], &side, more].concat());
+        petal(&[&run[..], &side, &["--redo-stress", "heavy"]].concat());
         petal(&["verify", side[1]]);
     }
     petal(&["profile", "--for", "2", "--every", "1"]);
@@ -218,7 +217,7 @@ fn another_body_of_the_routine_is_never_run() {
     run(&of_lender, "server").exits(0);
     let evil = with_another_body(&routine(&mut client), "lender");
     client.batch_execute(&format!("SET ROLE lender; {evil}; RESET ROLE")).unwrap();
-    for side in ["server", "client", "set"] {
+    for side in ["server", "client"] {
         run(&url, side).exits(3).telling(&["belongs to role lender", "connect as lender"]);
         work.petal(["check", "--db", &url]).ends().telling(&["belongs to role lender"]);
     }

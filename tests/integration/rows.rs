@@ -30,7 +30,7 @@ fn a_table_that_is_truncated_in_a_run_is_an_error() {
     if !is_there() {
         return;
     }
-    for side in ["server", "client", "set"] {
+    for side in ["server", "client"] {
         let database = format!("truncated_{side}");
         let url = shared().url(&database);
         load(&url, 1);
@@ -311,7 +311,7 @@ fn rows_are_conserved_on_postgres() {
     let url = shared().url("conserving");
     load(&url, 2);
     let work = Workplace::new();
-    for side in ["server", "client", "set"] {
+    for side in ["server", "client"] {
         draws().for_each(|draw| rows_are_conserved(&url, &work, &["--loop", side], draw));
     }
 }

@@ -13,7 +13,6 @@ use mysql_async::{
 };
 use tokio::time::timeout;
 
-use super::answer_wait::AnswerWait;
 use crate::engine::server::answer::{AnswerSize, TOO_LONG};
 use crate::engine::server::endpoint::CLOSE_LIMIT;
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
@@ -91,7 +90,6 @@ impl Error {
 pub struct Client {
     conn: Option<Conn>,
     wait: FutureWait,
-    answer: Arc<AnswerWait>,
     /// An answer may still be under way, which the next statement must not get: nothing more is sent.
     is_over: bool,
 }
@@ -119,9 +117,7 @@ impl Client {
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
-        let answer = Arc::<AnswerWait>::default();
-        let asleep = Arc::clone(&answer);
-        let runtime = runtime().on_thread_park(move || asleep.sleep()).build()?;
+        let runtime = runtime().build()?;
         let connecting = async {
             let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
             loop {
@@ -138,7 +134,7 @@ impl Client {
         match opened {
             Some(Ok(Ok(conn))) => {
                 let wait = FutureWait::new(runtime);
-                Ok(Self { conn: Some(conn), wait, answer, is_over: false })
+                Ok(Self { conn: Some(conn), wait, is_over: false })
             }
             Some(Ok(Err(error))) => Err(error.into()),
             other => {
@@ -155,11 +151,6 @@ impl Client {
     /// The server's number of the connection.
     pub fn id(&self) -> u32 {
         self.conn.as_ref().map_or(0, Conn::id)
-    }
-
-    /// From now on each statement and its answer are small, by a unix socket.
-    pub fn await_answers(&self) {
-        self.answer.begin(&self.wait.runtime);
     }
 
     /// Sets how long an answer is waited for from now on.

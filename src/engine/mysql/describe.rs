@@ -89,7 +89,7 @@ pub fn describe(
         settings: listed(shared, first, &settings, storage, more),
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
-        plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.loop_side)
+        plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema))
             .at(server, "explaining the SELECT")?,
         compression_ratio: first.compression_ratio(match group.padding {
             0 => first.column_bytes(),
@@ -147,7 +147,6 @@ fn listed(
         }
         LoopSide::Server => "server: a stored procedure, one execution per operation",
         LoopSide::Client => "client: one prepared statement per operation",
-        LoopSide::Set => "set: one statement with a range for each of many SELECTs",
     };
     listed.push(("loop".to_owned(), side.to_owned()));
     listed.push(("filler".to_owned(), meta.filler.name()));

@@ -2,8 +2,7 @@
 //! one database.
 //!
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
-//!   mean; `client`: questions and answers on one connection; `answer_wait`: how it sleeps until an
-//!   answer comes
+//!   mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
 //!   `rocksdb`: each of them; `storage_engines`: which there are
@@ -16,7 +15,6 @@
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
 //! the table itself. All counters are the whole server's.
 
-mod answer_wait;
 mod before_run;
 mod client;
 mod connect;
@@ -183,7 +181,7 @@ impl Engine for Mysql {
         let server = &self.first().name;
         let mut client = self.first().connect_to_look()?;
         client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
-        let checked = plan::check_again(&mut client, 1..=schemas, self.shared.loop_side);
+        let checked = plan::check_again(&mut client, 1..=schemas);
         checked.at(server, "explaining the SELECT")
     }
 

@@ -5,8 +5,7 @@ use mysql_async::Row;
 
 use super::client::{Client, Error};
 use super::errors::words;
-use super::schema::{self, SET_RANGES};
-use crate::settings::LoopSide;
+use super::schema;
 use crate::stats::target::PlanCheck;
 
 /// ER_KEY_DOES_NOT_EXIST: a statement names an index that is not there.
@@ -17,9 +16,8 @@ const NO_SUCH_INDEX: u16 = 1176;
 pub fn check(
     client: &mut Client,
     numbers: impl Iterator<Item = u32>,
-    loop_side: LoopSide,
 ) -> Result<Option<PlanCheck>, Error> {
-    let checks = numbers.map(|number| check_one(client, number, loop_side));
+    let checks = numbers.map(|number| check_one(client, number));
     Ok(PlanCheck::worst(checks.collect::<Result<Vec<_>, _>>()?))
 }
 
@@ -27,9 +25,8 @@ pub fn check(
 pub fn check_again(
     client: &mut Client,
     numbers: impl Iterator<Item = u32>,
-    loop_side: LoopSide,
 ) -> Result<Option<PlanCheck>, Error> {
-    match check(client, numbers, loop_side) {
+    match check(client, numbers) {
         Err(error) if error.code() == Some(NO_SUCH_INDEX) => {
             Ok(Some(PlanCheck { text: words(&error), as_meant: false }))
         }
@@ -37,17 +34,9 @@ pub fn check_again(
     }
 }
 
-fn check_one(client: &mut Client, number: u32, loop_side: LoopSide) -> Result<PlanCheck, Error> {
+fn check_one(client: &mut Client, number: u32) -> Result<PlanCheck, Error> {
     let name = schema::name(number);
-    let ranges: Vec<(i64, i64)> =
-        (0..SET_RANGES as i64).map(|at| (3 * at + 1, 3 * at + 2)).collect();
-    let (mut sql, values) = match loop_side {
-        LoopSide::Set => (schema::select_set(&name), schema::set_parameters(&ranges)),
-        _ => (schema::select(&name), vec![ranges[0].0, ranges[0].1]),
-    };
-    for value in values {
-        sql = sql.replacen('?', &value.to_string(), 1);
-    }
+    let sql = schema::select(&name).replacen('?', "1", 1).replacen('?', "2", 1);
     let rows: Vec<Row> = client.query(&format!("EXPLAIN {sql}"))?;
     let text = |row: &Row, column: &str| {
         row.get_opt::<Option<String>, _>(column).and_then(Result::ok).flatten().unwrap_or_default()

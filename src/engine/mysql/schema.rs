@@ -126,44 +126,6 @@ pub fn update(schema: &str, changed: usize) -> String {
     format!("UPDATE {} SET {} WHERE custid BETWEEN ? AND ?", main_table(schema), set.join(", "))
 }
 
-/// Ranges of the statement for many SELECTs: twice as many saved nothing that could be seen.
-pub const SET_RANGES: usize = 64;
-/// Ranges behind one condition that spans them: the server looks at those of one group for a row.
-const SET_GROUP: usize = 8;
-
-/// Rows visited by statements for many SELECTs, as the session counts them.
-pub const VISITED: &str = "@petal_visited";
-
-/// Many SELECTs in one statement, a range of the index each, visited in the order of the keys. Of each
-/// range only the last row is sent: its key, [`VISITED`] so far, the microseconds since the statement
-/// began, and whether it counts. Its parameters are [`set_parameters`].
-pub fn select_set(schema: &str) -> String {
-    let group = ["custid BETWEEN ? AND ?"; SET_GROUP].join(" OR ");
-    let group = format!("(custid BETWEEN ? AND ? AND ({group}))");
-    let ranges = vec![group; SET_RANGES / SET_GROUP].join(" OR ");
-    let last = ["?"; SET_RANGES].join(", ");
-    format!(
-        "SELECT custid, {VISITED}, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)), \
-         c2 IS NOT NULL AS counts FROM {} WHERE {ranges} \
-         HAVING ({VISITED} := {VISITED} + counts) < 0 OR custid IN ({last}) ORDER BY custid",
-        main_table(schema)
-    )
-}
-
-/// Parameters of [`select_set`] for at most [`SET_RANGES`] ranges in the order of their keys: for each
-/// group its bounds and those of its ranges, and then the last key of each range.
-pub fn set_parameters(ranges: &[(i64, i64)]) -> Vec<i64> {
-    const NO_KEYS: (i64, i64) = (1, 0);
-    let mut ranges = ranges.to_vec();
-    ranges.resize(SET_RANGES, NO_KEYS);
-    let bounds = ranges.chunks(SET_GROUP).flat_map(|group| {
-        let last = group.iter().map(|range| range.1).max().unwrap_or_default();
-        iter::once((group[0].0, last)).chain(group.iter().copied())
-    });
-    let last = ranges.iter().map(|range| range.1);
-    bounds.flat_map(|(first, last)| [first, last]).chain(last).collect()
-}
-
 /// Writes what a load of this plan leaves about itself.
 pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), Error> {
     let sql = format!("INSERT INTO {}_meta VALUES (?, ?)", loading_name(schema));

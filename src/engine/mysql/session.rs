@@ -11,7 +11,6 @@ use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::server::sides::Side;
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
-use crate::settings::LoopSide;
 use crate::workload::seat::Seat;
 
 pub struct MysqlSession {
@@ -57,13 +56,9 @@ impl MysqlSession {
             control,
             is_node,
             commits_late: version.contains("MariaDB"),
-            visited: None,
         };
         work.meta(seat.schema)?;
         let side = Side::new(&mut work, shared.loop_side)?;
-        if shared.loop_side == LoopSide::Client && matches!(endpoint.address, Address::Socket(_)) {
-            work.client.await_answers();
-        }
         // In a run a node answers as it is configured to. Others have no such variable.
         let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {

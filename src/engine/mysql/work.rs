@@ -45,9 +45,6 @@ pub struct Work {
     /// A COMMIT within a routine goes on before its log is durable while another session writes the log;
     /// MariaDB waits for it at the end of the call.
     pub commits_late: bool,
-    /// Rows that statements for many SELECTs have visited, as the server counts them; None where that is
-    /// not known: before the first one, after an error, and after rows were missing.
-    pub visited: Option<u64>,
 }
 
 impl SchemaWork for Work {

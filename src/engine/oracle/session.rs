@@ -79,7 +79,7 @@ impl OracleSession {
         };
         let side = match config.loop_side {
             LoopSide::Client => Side::Client(ClientLoop::new(&work)),
-            _ => Side::Server(ServerLoop::default()),
+            LoopSide::Server => Side::Server(ServerLoop::default()),
         };
         let (name, worker) = (format!("oracle {}", seat.session), Worker { work, side });
         // Nobody waits for the end of connections: hundreds of them, one after the other, take long.

@@ -161,7 +161,6 @@ fn listed(
              for each UPDATE"
         }
         LoopSide::Client => "client: one prepared statement per operation",
-        LoopSide::Set => "set: one statement for many SELECTs",
     };
     listed.push(("loop".to_owned(), side.to_owned()));
     listed.push(("filler".to_owned(), meta.filler.name()));

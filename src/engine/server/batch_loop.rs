@@ -1,5 +1,5 @@
 //! The frame of LOOP=server: a routine inside the server executes a batch, one SQL execution per
-//! operation and no round trip between them. LOOP=set uses it too, with another split.
+//! operation and no round trip between them.
 //!
 //! The server's clock measures how long an operation took; its end is counted back from the return.
 //! That clock may be set meanwhile. Operations that together took longer than the whole call by
@@ -19,7 +19,7 @@ pub const BUDGET_MAX: Duration = Duration::from_secs(3600);
 pub fn clock_resolution_ns(loop_side: LoopSide) -> u64 {
     match loop_side {
         LoopSide::Client => 1,
-        LoopSide::Server | LoopSide::Set => 1000,
+        LoopSide::Server => 1000,
     }
 }
 
@@ -66,15 +66,6 @@ pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
         };
         let schema = rest.first().map_or(home, of);
         (schema, rest.iter().take_while(|operation| of(operation) == schema).count())
-    }
-}
-
-/// Splits into SELECTs that follow each other in one schema, at most so many, or one other operation.
-pub fn selects_or_one(most: usize) -> impl Fn(&[Operation]) -> (u32, usize) {
-    move |rest| {
-        let schema = rest.first().map_or(1, |first| first.schema);
-        let is_like = |next: &&Operation| next.kind == Kind::Select && next.schema == schema;
-        (schema, rest.iter().take(most).take_while(is_like).count().max(1))
     }
 }
 
@@ -252,20 +243,6 @@ mod tests {
         assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
         assert!(Noted::parse("0 40P01 odd").is_none());
         assert!(Noted::parse("odd").is_none());
-    }
-
-    #[test]
-    fn selects_of_one_schema_go_together_and_all_else_alone() {
-        use Kind::{Scan, Select, Update};
-        let of = |kinds: &[(Kind, u32)]| -> (u32, usize) {
-            let all: Vec<Operation> =
-                kinds.iter().map(|&(kind, schema)| operation(kind, schema, 1, 1)).collect();
-            selects_or_one(3)(&all)
-        };
-        assert_eq!(of(&[(Select, 2), (Select, 2), (Select, 1)]), (2, 2));
-        assert_eq!(of(&[(Select, 2); 4]), (2, 3));
-        assert_eq!(of(&[(Update, 3), (Update, 3)]), (3, 1));
-        assert_eq!(of(&[(Scan, 1), (Select, 1)]), (1, 1));
     }
 
     proptest! {

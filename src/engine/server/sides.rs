@@ -1,11 +1,9 @@
 //! A session's loop on the side that LOOP names, for engines whose driver prepares statements.
 //!
-//! LOOP=client sends one prepared statement per operation, as an application would. LOOP=set sends
-//! one statement for SELECTs of a batch that follow each other in one schema; UPDATEs and scans go
-//! one by one, because a single statement cannot give each UPDATE its own commit. LOOP=server is the
+//! LOOP=client sends one prepared statement per operation, as an application would. LOOP=server is the
 //! engine's own routine.
 
-use super::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys, selects_or_one, timed};
+use super::batch_loop::keys;
 use super::failure::Failure;
 use super::liveness::TimeoutPolicy;
 use super::per_schema::{PerSchema, SchemaWork};
@@ -28,21 +26,11 @@ pub trait LoopWork: SchemaWork + Sized {
     type Statement: Clone;
     type Routine: Routine<Self>;
 
-    /// The most SELECTs of one statement of LOOP=set.
-    const SELECTS_MAX: usize;
-
-    /// How many of these SELECTs of one schema, one at least, one statement takes.
-    fn fitting(selects: &[Operation]) -> usize {
-        selects.len()
-    }
-
     fn control(&self) -> &SessionControl;
 
     fn set_policy(&mut self, policy: TimeoutPolicy);
 
     fn prepare_operations(&mut self, schema: u32) -> Result<Statements<Self::Statement>>;
-
-    fn prepare_set(&mut self, schema: u32) -> Result<Self::Statement>;
 
     /// The rows that a SELECT counts, of these bounds where it has any.
     fn count(&mut self, statement: &Self::Statement, bounds: &[i64]) -> Result<u64, Failure>;
@@ -53,13 +41,6 @@ pub trait LoopWork: SchemaWork + Sized {
         statement: &Self::Statement,
         operation: &Operation,
     ) -> Result<u64, Failure>;
-
-    /// SELECTs of one schema by one statement.
-    fn select_all(
-        &mut self,
-        statement: &Self::Statement,
-        part: &BatchPart<'_>,
-    ) -> Result<Vec<Executed>, Failure>;
 }
 
 /// The loop inside the server.
@@ -76,7 +57,6 @@ pub type SingleStatements<W> = PerSchema<W, Statements<<W as LoopWork>::Statemen
 pub enum Side<W: LoopWork> {
     Server(W::Routine),
     Client(SingleStatements<W>),
-    Set(SingleStatements<W>, PerSchema<W, W::Statement>),
 }
 
 impl<W: LoopWork> Side<W> {
@@ -84,37 +64,18 @@ impl<W: LoopWork> Side<W> {
         Ok(match side {
             LoopSide::Server => Self::Server(W::Routine::new(work)?),
             LoopSide::Client => Self::Client(PerSchema::new(work, W::prepare_operations)?),
-            LoopSide::Set => {
-                let selects = PerSchema::new(work, W::prepare_set)?;
-                Self::Set(PerSchema::new(work, W::prepare_operations)?, selects)
-            }
         })
     }
 
     pub fn execute(&mut self, work: &mut W, batch: Batch<'_>) -> Result<(), SessionError> {
         work.control().begin_batch(batch.stop);
         work.set_policy(TimeoutPolicy::of_batch(batch.stop));
-        let (single, selects) = match self {
-            Self::Server(routine) => return routine.execute(work, batch),
-            Self::Client(client) => {
-                return statement_loop::run(batch, &mut |operation| {
-                    run_one(client, work, operation)
-                });
+        match self {
+            Self::Server(routine) => routine.execute(work, batch),
+            Self::Client(single) => {
+                statement_loop::run(batch, &mut |operation| run_one(single, work, operation))
             }
-            Self::Set(single, selects) => (single, selects),
-        };
-        let selects_or_one = selects_or_one(W::SELECTS_MAX);
-        let split = |rest: &[Operation]| {
-            let (schema, length) = selects_or_one(rest);
-            (schema, W::fitting(&rest[..length]))
-        };
-        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match part.operations {
-            [one] if one.kind != Kind::Select => Ok(vec![timed(|| run_one(single, work, one))]),
-            _ => {
-                let statement = selects.get(work, part.home)?;
-                work.select_all(&statement, part)
-            }
-        })
+        }
     }
 }
 

@@ -59,7 +59,7 @@ fn each_contradiction_is_refused_with_its_hint() {
         &[("EXTERNAL_SCRIPT", "/no/such/hook")],
         &[("EXTERNAL_SCRIPT", "/")],
         &[("LOOP", "server")],
-        &[("LOOP", "set"), ("PREFETCH", "8"), ("IO_DEPTH", "2"), ("VERIFY", "none")],
+        &[("LOOP", "server"), ("PREFETCH", "8"), ("IO_DEPTH", "2"), ("VERIFY", "none")],
         &[("PAGE_CACHE_LIMIT", "1G")],
         &[("SYSDBA_PASSWD", "tiger"), ("DATABASE_STATISTICS_TYPE", "awr")],
     ];
@@ -106,7 +106,7 @@ fn each_contradiction_is_refused_with_its_hint() {
     --
     LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
     --
-    LOOP=set (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
+    LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
     PREFETCH=8 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
     IO_DEPTH=2 (--io-depth): must be 1 with SQLite, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
     VERIFY=none (--verify): must be header with SQLite: the other checks are the device engine's. Leave it out.

@@ -210,10 +210,10 @@ pub static PARAMETERS: &[Parameter] = parameters! {
             "longest think time, in seconds",
     }
     Io {
-        LOOP(Run, OneOf["server", "client", "set"],
+        LOOP(Run, OneOf["server", "client"],
             default_words: Some("server where the engine has it")) => [loop_side: one_of?]
             "where the loop runs: server, inside the database; client, one call for each \
-             operation; set, one statement for many operations. petal compare names the difference",
+             operation. petal compare names the difference",
         PREFETCH(Run, Count { min: 0, max: 65_536 }, default: "0") => [prefetch: number]
             "blocks that a session reads ahead; 0: one block at a time",
         DIRECT_IO(SetupAndRun, Boolean, default_words: Some("TRUE where it works"))

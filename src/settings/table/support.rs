@@ -305,12 +305,6 @@ const MYSQL_EXCEPTIONS: Exceptions = &[
 const ORACLE_EXCEPTIONS: Exceptions = &[
     ("BLOCK_SZ", Support::Remark("the tablespace's own: another value is refused")),
     only(
-        "LOOP",
-        &["server", "client"],
-        "must be server or client with Oracle Database: LOOP=set is not there",
-        "Leave it out, or write LOOP=server.",
-    ),
-    only(
         "PREFETCH",
         &["0"],
         "must be 0 with Oracle Database, which decides itself what it reads ahead",

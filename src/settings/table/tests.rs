@@ -302,14 +302,11 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
     assert_snapshot!(&text[begin..end], @r"
     LOOP  --loop
         Where the loop runs: server, inside the database; client, one call
-        for each operation; set, one statement for many operations. petal
-        compare names the difference.
-        One of server, client, set. Default: server where the engine has
-        it. For run, sweep.
+        for each operation. petal compare names the difference.
+        One of server, client. Default: server where the engine has it.
+        For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
         petal's own process: there is no server to loop in.
-        Oracle Database: must be server or client with Oracle Database:
-        LOOP=set is not there.
         Device: must be client with the bare device: there is no server to
         loop in.
     PREFETCH  --prefetch

@@ -92,15 +92,9 @@ pub const POSTGRES: Target = Target {
 };
 
 pub const POSTGRES_CLIENT: Target = Target {
-    flags: &["--loop", "client"],
-    settings: || Settings { loop_side: Some(LoopSide::Client), ..Settings::default() },
-    ..POSTGRES
-};
-
-pub const POSTGRES_SET: Target = Target {
-    flags: &["--loop", "set", "--redo-stress", "HEAVY"],
+    flags: &["--loop", "client", "--redo-stress", "HEAVY"],
     settings: || Settings {
-        loop_side: Some(LoopSide::Set),
+        loop_side: Some(LoopSide::Client),
         redo_stress: RedoStress::Heavy,
         ..Settings::default()
     },
@@ -133,15 +127,9 @@ pub const MYSQL: Target = Target {
 };
 
 pub const MYSQL_CLIENT: Target = Target {
-    flags: &["--loop", "client"],
-    settings: || Settings { loop_side: Some(LoopSide::Client), ..Settings::default() },
-    ..MYSQL
-};
-
-pub const MYSQL_SET: Target = Target {
-    flags: &["--loop", "set", "--redo-stress", "HEAVY"],
+    flags: &["--loop", "client", "--redo-stress", "HEAVY"],
     settings: || Settings {
-        loop_side: Some(LoopSide::Set),
+        loop_side: Some(LoopSide::Client),
         redo_stress: RedoStress::Heavy,
         ..Settings::default()
     },
