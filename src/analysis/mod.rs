@@ -62,4 +62,4 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
-pub use verdict::{HeadlineFigures, conclude, fill_in, verdict};
+pub use verdict::{HeadlineFigures, conclude, verdict};

@@ -169,7 +169,6 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
 pub(super) fn processors(run: &Run) -> Judgement {
     let Some(seen) = run.database_host() else {
         return match run.is_database_host_seen() {
-            // Records of before this was watched have no such figures.
             true => unknown(ID, "what the processors did is not in this record"),
             false => unseen(ID, run, "processors"),
         };

@@ -36,16 +36,6 @@ pub struct HeadlineFigures {
 /// Judges a run: puts its findings, who served its reads and what limited it into its summary.
 pub fn conclude(run: &mut Run) {
     run.summary.findings = findings::judge(run);
-    (run.summary.served_by, run.summary.limited_by) = (None, None);
-    fill_in(run);
-}
-
-/// Puts who served the reads and what limited the run into a summary that lacks them: that of an
-/// older record. Its findings stay.
-pub fn fill_in(run: &mut Run) {
-    if run.summary.served_by.is_some() && run.summary.limited_by.is_some() {
-        return;
-    }
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
@@ -484,14 +474,11 @@ mod tests {
         run.details.device = None;
         run.summary.waits.clear();
         assert_eq!(verdict(&run), line);
-        // Judged again it is made again; an older record has it filled in.
+        // Judged again it is made again.
         conclude(&mut run);
         let (served, limited) =
             (run.summary.served_by.take().unwrap(), run.summary.limited_by.take().unwrap());
         assert_eq!((served.by, limited.by), (ReadSource::Unknown, Limiter::NotDetermined));
         assert!(served.why_unknown.is_some());
-        let findings = run.summary.findings.clone();
-        fill_in(&mut run);
-        assert_eq!((run.summary.served_by, run.summary.findings), (Some(served), findings));
     }
 }

@@ -100,7 +100,7 @@ fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Comma
     let mut found = Vec::new();
     for path in matches.get_many::<String>("side").unwrap_or_default() {
         if sweep::is_one(Path::new(path)) {
-            let swept = report::load_sweep(Path::new(path))?;
+            let swept = record::sweep::load(Path::new(path))?;
             found.extend(break_point::of(&swept, objective).map(|found| (path.clone(), found)));
         }
     }
@@ -229,7 +229,7 @@ pub(super) fn load(
         return Ok(plain_csv::read(path, factors)?);
     }
     if sweep::is_one(path) {
-        let swept = report::load_sweep(path)?;
+        let swept = record::sweep::load(path)?;
         let numbers = swept.sweep.cells.iter().map(|cell| cell.number);
         let mut cells: Vec<(u32, Observation)> = numbers.zip(swept.observations()).collect();
         // In the order of the plan, so that the first target asked for is the baseline.

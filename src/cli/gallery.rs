@@ -80,7 +80,7 @@ impl FoundRecords {
     ) {
         let name = path.display().to_string();
         if sweep::is_one(path) {
-            match report::load_sweep(path) {
+            match record::sweep::load(path) {
                 Ok(swept) => self.sweeps.push(Shown::of_sweep(name, &swept, objective)),
                 Err(error) => console.warn(&format!("skipped: {error}")),
             }

@@ -308,7 +308,7 @@ fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) 
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     refuse(matches, &["os-text"], path)?;
-    let swept = report::load_sweep(path)?;
+    let swept = record::sweep::load(path)?;
     for failure in &swept.sweep.failures {
         let (cell, round) = (failure.number, failure.repeat);
         console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));

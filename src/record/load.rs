@@ -32,8 +32,7 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
         super::os::attach(folder, &mut run);
         super::window::rebuild(folder, &mut run);
     }
-    super::finding_ids::update(&mut run);
-    // Records of before these figures, and those that were killed, have the sums they come from.
+    // Records of runs that were killed have the sums that these figures come from.
     if run.summary.os.is_none() {
         run.summary.os = OsFigures::of(&run);
     }

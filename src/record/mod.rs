@@ -8,7 +8,6 @@ pub mod driver_hosts;
 mod error;
 pub mod figures;
 pub mod file_names;
-mod finding_ids;
 #[cfg(test)]
 pub mod fixture;
 pub mod folder;
@@ -139,7 +138,7 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<driver_hosts::HostRun>,
     pub findings: Vec<Finding>,
-    /// Null of a run that was not judged, and in records of before it was a field.
+    /// Null of a run that was not judged.
     #[serde(default)]
     pub served_by: Option<conclusions::ServedBy>,
     /// As `served_by`.
@@ -304,7 +303,7 @@ pub enum Severity {
     Error,
 }
 
-/// What the reports need beyond the summary. A field that an old record lacks is at its default.
+/// What the reports need beyond the summary. A field that a record lacks is at its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
@@ -377,7 +376,7 @@ pub struct Details {
     pub bad_blocks: Vec<String>,
     /// True when there was no whole run.json and this was rebuilt from the journal.
     pub rebuilt: bool,
-    /// Why it was; null of a run that was not, and in records of before it was reported.
+    /// Why it was; null of a run that was not.
     pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,

@@ -149,21 +149,13 @@ fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed
-/// petal could not; what an older petal did not write is filled in.
+/// petal could not.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = record::load(path)?;
     if run.details.rebuilt {
         analysis::conclude(&mut run);
     }
-    analysis::fill_in(&mut run);
     Ok(run)
-}
-
-/// Reads a sweep for reporting, as [`load`] reads a run.
-pub fn load_sweep(path: &Path) -> Result<Swept, RecordError> {
-    let mut swept = record::sweep::load(path)?;
-    swept.runs.iter_mut().for_each(analysis::fill_in);
-    Ok(swept)
 }
 
 #[cfg(test)]

@@ -54,7 +54,6 @@ pub struct TargetDetails {
     pub sync_per_commit: bool,
     /// Which kind of file holds tables and indexes, as the I/O by kind of file names it; None where
     /// the engine sees no files.
-    #[serde(default = "data_file_kind")]
     pub data_file_kind: Option<String>,
     /// Settings that shape a result and that few would choose for a test.
     pub notable_settings: Vec<NotableSetting>,
@@ -68,12 +67,6 @@ pub struct NotableSetting {
     pub advice: String,
     /// It shapes only runs that update rows.
     pub of_updates: bool,
-}
-
-/// The kind of data files in older records, which do not name it: only one engine counted I/O by
-/// kind of file then.
-fn data_file_kind() -> Option<String> {
-    Some("main".to_owned())
 }
 
 macro_rules! advice {
@@ -173,7 +166,7 @@ pub struct LoadedSchema {
     pub bytes: u64,
     /// Bytes of the index on the key.
     pub index_bytes: u64,
-    /// How its columns are filled, by the filler's name; None in older records, and of data that
+    /// How its columns are filled, by the filler's name; None of data that
     /// petal did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filler: Option<String>,

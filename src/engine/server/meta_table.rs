@@ -126,10 +126,9 @@ impl MetaValues<'_> {
         Filler::parse(self.text("filler")?).ok_or_else(|| self.unknown("filler"))
     }
 
-    /// Which load it is, by the best that an older petal left about it.
+    /// Which load it is.
     pub fn load(&self) -> String {
-        let keys = ["load", "loaded_at", "scatter_seed"];
-        keys.iter().find_map(|key| self.values.get(*key)).cloned().unwrap_or_default()
+        self.values.get("load").cloned().unwrap_or_default()
     }
 
     fn unknown(&self, key: &str) -> EngineError {
