@@ -1,8 +1,6 @@
 //! The data's layout in SQL: names, tables, statements of the method, the routine's text; and what a
 //! load leaves about itself in a schema's `petalN_meta`. All tables are in the URL's database.
 
-use std::iter;
-
 use super::client::{Client, Error};
 use super::errors::{AtServer as _, NO_SUCH_TABLE, engine_error};
 use super::row_group::RowGroup;

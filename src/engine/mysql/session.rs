@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::{AtServer as _, NO_SUCH_VARIABLE};
-use super::options::Address;
 use super::work::{Shared, Work};
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};

@@ -1,7 +1,7 @@
 //! Prepared statements of LOOP=client.
 
-use tokio_postgres::types::ToSql;
 use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
 
 use super::schema;
 use super::session_server::ServerLoop;

@@ -161,8 +161,12 @@ fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
                 Support::Only { values, .. } => *values,
                 _ => &[],
             };
-            let texts = [sample(parameter), Some(parameter.default)];
-            let text = texts.into_iter().flatten().find(|text| !allowed.contains(text)).unwrap();
+            let words = match parameter.kind {
+                ValueKind::OneOf(words) => words,
+                _ => &[],
+            };
+            let texts = words.iter().copied().chain(sample(parameter)).chain([parameter.default]);
+            let text = texts.into_iter().find(|text| !allowed.contains(text)).unwrap();
             let is_of_runs = parameter.taken_by.includes(CommandKind::Run);
             let read = read(&Sources {
                 command: if is_of_runs { CommandKind::Run } else { CommandKind::Setup },
