@@ -21,7 +21,7 @@ test:
 # The quick ones, which need no server. They leave cargo's lock to the integration tests beside them first.
 unit:
 	@sleep 1
-	$(CARGO) test --locked --lib -- --test-threads=6
+	$(CARGO) test --locked --workspace --lib -- --test-threads=6
 
 integration:
 	$(CARGO) test --locked --test integration -- --test-threads=7
@@ -42,12 +42,12 @@ servers:
 # in tests/sql-grammar/accepted.txt what it accepted. Three minutes.
 grammar:
 	sh scripts/install-sql-grammar.sh
-	$(CARGO) test --locked --lib the_grammar_accepts -- --ignored
+	$(CARGO) test --locked -p petal-oracle --lib the_grammar_accepts -- --ignored
 
 # Warnings are errors.
 check:
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 # Features only leave modules out: with one engine alone, what the others need is gone too.
 check-features:
@@ -77,7 +77,7 @@ bench-peers:
 
 # The pages that come from the table of parameters.
 docs:
-	UPDATE_DOCS=1 $(CARGO) test --locked --lib settings
+	UPDATE_DOCS=1 $(CARGO) test --locked -p petal-model --lib settings
 
 clean:
 	$(CARGO) clean

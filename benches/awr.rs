@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
-use petal::awr::{parse, source};
-use petal::report::awr::csv;
+use petal_awr::{parse, source};
+use petal_report::awr::csv;
 
 const ROUNDS: usize = 9;
 const READS: usize = 20;

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petal::engine::scripted::{Script, Scripted};
-use petal::engine::{Caller, Silent};
 use petal::runner::WorkContext;
 use petal::runner::job::Start;
 use petal::runner::merge::merge;
 use petal::runner::series::RunSeries;
-use petal::settings::Settings;
-use petal::workload::share::Share;
+use petal_engine::{Caller, Silent};
+use petal_model::settings::Settings;
+use petal_model::workload::share::Share;
+use petal_scripted::{Script, Scripted};
 use time::OffsetDateTime;
 
 const SESSIONS: u32 = 64;

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use petal::engine::sqlite::Sqlite;
-use petal::engine::sqlite::io::{IoContext, IoSource, Statistics};
-use petal::engine::sqlite::vfs;
-use petal::engine::{Engine as _, LoadPlan, Silent, Stop};
-use petal::settings::Settings;
-use petal::workload::row::Filler;
-use petal::workload::scatter::Permutation;
+use petal_engine::{Engine as _, LoadPlan, Silent, Stop};
+use petal_model::settings::Settings;
+use petal_model::workload::row::Filler;
+use petal_model::workload::scatter::Permutation;
+use petal_sqlite::Sqlite;
+use petal_sqlite::io::{IoContext, IoSource, Statistics};
+use petal_sqlite::vfs;
 use rusqlite::{Connection, OpenFlags};
 
 const ROWS: u64 = 8192;

@@ -8,9 +8,9 @@
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use petal::record::os_log::{OsLog, OsLogHeader};
-use petal::stats::devices::{self, DataDevices};
-use petal::stats::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_model::record::os_log::{OsLog, OsLogHeader};
+use petal_model::stats::devices::{self, DataDevices};
+use petal_model::stats::os::{DatabaseLocation, Probe, ServerProcesses};
 
 const ROUNDS: usize = 7;
 const SAMPLES: u32 = 200;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use petal::awr::{AwrError, parse, source};
+use petal_awr::{AwrError, parse, source};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Err(AwrError::Internal { message, .. }) = parse("fuzzed", source::decode(bytes.to_vec()))

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use crate::settings::SCHEMAS_MAX;
-use crate::settings::flags;
-use crate::settings::limit::ChangeLimit;
-use crate::settings::objective::Objective;
-use crate::settings::table::CommandKind;
+use petal_model::settings::SCHEMAS_MAX;
+use petal_model::settings::flags;
+use petal_model::settings::limit::ChangeLimit;
+use petal_model::settings::objective::Objective;
+use petal_model::settings::table::CommandKind;
 
 /// `--name`, without a value.
 pub fn flag(name: &'static str, help: &'static str) -> Arg {

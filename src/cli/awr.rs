@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, ArgMatches, Command};
 
-use crate::analysis::petals::Petals;
-use crate::awr::factors::{self, Pattern};
-use crate::awr::figure::Figure;
-use crate::awr::report::Report;
-use crate::awr::{self, AwrError, columns};
-use crate::engine::{Progress as _, ProgressUnit};
-use crate::record::file_names::natural;
-use crate::record::observation::Observation;
-use crate::report;
-use crate::report::petals::PIOPS;
-use crate::report::petals::scatter::{self, ScatterPoint};
+use petal_awr::factors::{self, Pattern};
+use petal_awr::figure::Figure;
+use petal_awr::report::Report;
+use petal_awr::{AwrError, columns};
+use petal_engine::{Progress as _, ProgressUnit};
+use petal_judge::awr::observation::observation;
+use petal_judge::petals::Petals;
+use petal_model::record::file_names::natural;
+use petal_model::record::observation::Observation;
+use petal_report::petals::PIOPS;
+use petal_report::petals::scatter::{self, ScatterPoint};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -116,7 +116,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         console.warn(&format!("the petals are in {}", file.display()));
     }
     #[cfg(feature = "xlsx")]
-    super::report::write_workbook(matches, console, || report::workbook::reports(&reports))?;
+    super::report::write_workbook(matches, console, || petal_report::workbook::reports(&reports))?;
     let html = matches.get_one::<PathBuf>("html");
     if matches.get_flag("over-time") || html.is_some() {
         over_time(matches, html, &reports, console)?;
@@ -133,18 +133,18 @@ fn over_time(
     reports: &[Report],
     console: &Console,
 ) -> Result<(), CommandError> {
-    let all = awr::over_time::of(reports);
+    let all = petal_judge::awr::over_time::of(reports);
     let wrong = "the reports cannot be written";
     if let Some(file) = html {
-        let page = report::html::over_time(&all).map_err(CommandError::failed(wrong))?;
+        let page = petal_report::html::over_time(&all).map_err(CommandError::failed(wrong))?;
         output::write("--html", file, page)?;
         console.warn(&format!("the page is in {}", file.display()));
     }
     let is_csv = matches.get_flag("csv")
         || matches.get_one::<String>("format").is_some_and(|format| format == "csv");
     let shown = match is_csv {
-        true => report::awr::over_time::csv(&all).map_err(CommandError::failed(wrong))?,
-        false => console.laid_out(|| report::awr::over_time::render(&all)),
+        true => petal_report::awr::over_time::csv(&all).map_err(CommandError::failed(wrong))?,
+        false => console.laid_out(|| petal_report::awr::over_time::render(&all)),
     };
     console.result(&shown);
     Ok(())
@@ -156,14 +156,15 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Comman
     let failed = |error: &dyn std::fmt::Display| {
         CommandError::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
     };
-    let observations: Vec<Observation> = reports.iter().map(columns::observation).collect();
+    let observations: Vec<Observation> = reports.iter().map(observation).collect();
     let petals = Petals::of(&observations);
     let is_svg = ending == "svg";
-    let drawn = if report::petals::can_draw(&petals, &PIOPS) {
+    let drawn = if petal_report::petals::can_draw(&petals, &PIOPS) {
         if is_svg {
-            report::petals::svg(&petals, &PIOPS)
+            petal_report::petals::svg(&petals, &PIOPS)
         } else {
-            report::html::petals(TITLE, &petals, &observations).map_err(|error| failed(&error))?
+            petal_report::html::petals(TITLE, &petals, &observations)
+                .map_err(|error| failed(&error))?
         }
     } else {
         let spots = spots(reports);
@@ -183,7 +184,8 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Comman
             scatter::svg(&spots)
         } else {
             let figure = scatter::figure(&spots);
-            report::html::reports(TITLE, figure, &observations).map_err(|error| failed(&error))?
+            petal_report::html::reports(TITLE, figure, &observations)
+                .map_err(|error| failed(&error))?
         }
     };
     output::write("--petals", file, drawn)
@@ -207,18 +209,20 @@ fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandErro
     let format = matches.get_one::<String>("format").map(String::as_str);
     let wrong = "the reports cannot be written";
     Ok(match flag.or(format) {
-        Some("json") => report::awr::json(reports).map_err(CommandError::failed(wrong))?,
-        Some("csv") => report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?,
+        Some("json") => petal_report::awr::json(reports).map_err(CommandError::failed(wrong))?,
+        Some("csv") => {
+            petal_report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?
+        }
         Some("tablespaces") => {
-            report::awr::io_rows::tablespaces(reports).map_err(CommandError::failed(wrong))?
+            petal_report::awr::io_rows::tablespaces(reports).map_err(CommandError::failed(wrong))?
         }
         Some("io") => {
-            report::awr::io_rows::functions(reports).map_err(CommandError::failed(wrong))?
+            petal_report::awr::io_rows::functions(reports).map_err(CommandError::failed(wrong))?
         }
-        Some("explain") => report::awr::explain::render(reports),
-        Some("awr_info") => report::awr::info::render(reports),
-        Some("events") => report::awr::events::render(reports),
-        _ => report::awr::table::render(reports, matches.get_flag("quiet")),
+        Some("explain") => petal_report::awr::explain::render(reports),
+        Some("awr_info") => petal_report::awr::info::render(reports),
+        Some("events") => petal_report::awr::events::render(reports),
+        _ => petal_report::awr::table::render(reports, matches.get_flag("quiet")),
     })
 }
 
@@ -260,7 +264,7 @@ impl ReportFiles<'_> {
     }
 
     fn one(&mut self, path: &Path, of_folder: bool) {
-        let read = awr::read(path);
+        let read = petal_awr::read(path);
         let is_among_others = of_folder || read.is_archive;
         let reports = self.reports.len();
         let has_failed =

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::analysis::calibration::LatencyBound;
-use crate::engine::Stop;
-use crate::engine::device::calibration_target::WantedStretch;
-use crate::record::Status;
 use crate::runner::calibrate::{Calibrated, CalibrationPlan, run_once};
 use crate::runner::series::draw_seed;
-use crate::settings::Settings;
-use crate::settings::read;
-use crate::settings::size::parse_bytes;
-use crate::settings::table::CommandKind;
-use crate::settings::url::{TargetUrl, redact_refused};
+use petal_device::calibration_target::WantedStretch;
+use petal_engine::Stop;
+use petal_judge::calibration::LatencyBound;
+use petal_model::record::Status;
+use petal_model::settings::Settings;
+use petal_model::settings::read;
+use petal_model::settings::size::parse_bytes;
+use petal_model::settings::table::CommandKind;
+use petal_model::settings::url::{TargetUrl, redact_refused};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;

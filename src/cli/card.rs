@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
-
-use crate::analysis;
-use crate::report::card::{MARKDOWN_NAME, SVG_NAME, card};
-use crate::settings::printable::printable;
+use petal_model::settings::printable::printable;
+use petal_report::card::{MARKDOWN_NAME, SVG_NAME, card};
 
 use super::args;
 use super::console::Console;
@@ -34,7 +32,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let mut found = FoundRecords::default();
     found.look(path, 0, None, console);
     let verdict = match found.runs.as_slice() {
-        [(_, run)] => Some(analysis::verdict(run).to_string()),
+        [(_, run)] => Some(petal_judge::verdict(run).to_string()),
         _ => None,
     };
     let shown = found.shown(None);

@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::host::{Check, CheckResult};
-use crate::analysis::{host, target};
-use crate::engine::{Engine, EngineError, Result};
-use crate::report;
 use crate::runner::rows;
-use crate::settings::LoopSide;
-use crate::settings::table::CommandKind;
-use crate::settings::url::TargetUrl;
-use crate::stats::devices;
-use crate::stats::host::HostFacts;
-use crate::stats::target::LoadedSchema;
+use petal_engine::{Engine, EngineError, Result};
+use petal_judge::host::{Check, CheckResult};
+use petal_judge::{host, target};
+use petal_model::settings::LoopSide;
+use petal_model::settings::table::CommandKind;
+use petal_model::settings::url::TargetUrl;
+use petal_model::stats::devices;
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::target::LoadedSchema;
 
 use super::args;
 use super::console::Console;
@@ -68,7 +67,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     checks.extend(target::room(engine.check_room().map_err(|error| error.to_string())));
     checks.extend(engine.privileges()?.iter().map(target::privilege));
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
-    console.report(|| report::checks::render(&checks));
+    console.report(|| petal_report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == CheckResult::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::analysis::and_more;
-use crate::analysis::break_point::{self, BreakPoint};
-use crate::analysis::compare::limits::{self, LimitResult};
-use crate::analysis::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
-use crate::analysis::petals::Petals;
-use crate::record::file_names::natural;
-use crate::record::observation::Observation;
-use crate::record::{self, RecordError, plain_csv, sweep};
-use crate::report;
-use crate::settings::limit::ChangeLimit;
-use crate::settings::objective::Objective;
+use petal_judge::and_more;
+use petal_judge::break_point::{self, BreakPoint};
+use petal_judge::compare::limits::{self, LimitResult};
+use petal_judge::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
+use petal_judge::petals::Petals;
+use petal_model::record::file_names::natural;
+use petal_model::record::observation::Observation;
+use petal_model::record::{self, RecordError, plain_csv, sweep};
+use petal_model::settings::limit::ChangeLimit;
+use petal_model::settings::objective::Objective;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -83,7 +82,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let found = break_points(matches)?;
     if found.len() > 1 && !matches.get_flag("json") && !matches.get_flag("csv") {
-        console.result(&console.laid_out(|| report::replay::side_by_side(&found)));
+        console.result(&console.laid_out(|| petal_report::replay::side_by_side(&found)));
     }
     let limits: Vec<&ChangeLimit> = matches.get_many("fail-if").unwrap_or_default().collect();
     let rules = rules(matches, &sides, &limits)?;
@@ -134,11 +133,11 @@ fn shown(
 ) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
     if matches.get_flag("json") {
-        report::json::with_limits(comparison, held).map_err(CommandError::failed(failed))
+        petal_report::json::with_limits(comparison, held).map_err(CommandError::failed(failed))
     } else if matches.get_flag("csv") {
-        report::compare::csv(comparison).map_err(CommandError::failed(failed))
+        petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))
     } else {
-        Ok(report::compare::render(comparison, held))
+        Ok(petal_report::compare::render(comparison, held))
     }
 }
 
@@ -167,10 +166,10 @@ fn alone(
     let objective: Option<&Objective> = matches.get_one("objective");
     let petals = Petals::of(&side.observations).with_objective(objective);
     let text = if matches.get_flag("json") {
-        report::json::petals(&petals)
+        petal_report::json::petals(&petals)
             .map_err(CommandError::failed("the petals cannot be written"))?
     } else {
-        report::petals_text::alone(&side.name, &petals, objective)
+        petal_report::petals_text::alone(&side.name, &petals, objective)
     };
     console.result(&text);
     Ok(Exit::Done)
@@ -240,7 +239,7 @@ pub(super) fn load(
         });
         return Ok(named.collect());
     }
-    match report::load(path) {
+    match petal_report::load(path) {
         Ok(run) => Ok(vec![Observation::of_run(&path.display().to_string(), Vec::new(), &run)]),
         Err(error @ RecordError::NotARecord { .. }) => {
             let runs = runs_within(path)?;
@@ -259,7 +258,7 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, CommandError> {
     folders.retain(|folder| record::is_one(folder));
     let mut runs = Vec::new();
     for folder in folders {
-        runs.push(match report::load(&folder) {
+        runs.push(match petal_report::load(&folder) {
             Ok(run) => Observation::of_run(&folder.display().to_string(), Vec::new(), &run),
             Err(error) if error.is_environment() => return Err(error.into()),
             Err(_) => Observation::of_damaged(&folder),
@@ -278,7 +277,7 @@ impl From<CompareError> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{RecordFolder, fixture};
+    use petal_model::record::{RecordFolder, fixture};
 
     #[test]
     fn a_damaged_run_is_left_out_of_its_folder_and_named() {

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
-use crate::engine::threads::Thread;
-use crate::engine::{Progress, ProgressUnit};
-use crate::record::{Finding, Second};
-use crate::report::numbers::span;
-use crate::report::table;
 use crate::runner::{Subject, Watch};
-use crate::settings::argv;
-use crate::settings::printable::{printable, printable_line};
-use crate::stats::timeline::Tally;
+use petal_engine::threads::Thread;
+use petal_engine::{Progress, ProgressUnit};
+use petal_model::record::{Finding, Second};
+use petal_model::settings::argv;
+use petal_model::settings::printable::{printable, printable_line};
+use petal_model::stats::timeline::Tally;
+use petal_report::numbers::span;
+use petal_report::table;
 
 use super::failure::Exit;
 use super::metrics::Metrics;

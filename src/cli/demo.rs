@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use clap::{ArgMatches, Command};
 use time::OffsetDateTime;
 
-use crate::analysis::petals::Petals;
-use crate::record::RecordFolder;
-use crate::report;
 use crate::runner::sweep::SweepRequest;
-use crate::settings::Settings;
-use crate::settings::axes::SweepArguments;
-use crate::settings::read::Sources;
-use crate::settings::table::CommandKind;
+use petal_judge::petals::Petals;
+use petal_model::record::RecordFolder;
+use petal_model::settings::Settings;
+use petal_model::settings::axes::SweepArguments;
+use petal_model::settings::read::Sources;
+use petal_model::settings::table::CommandKind;
 
 use super::args::{value, whole};
 use super::console::Console;
@@ -78,15 +77,16 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let signals = signals::count()?;
     let swept = sweep_into(&request, &source::context(&signals, console));
     let (swept, exit, _) = swept.inspect_err(|_| folder.remove_if_empty())?;
-    console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
-    let page = folder.path().join(report::HTML_NAME);
+    console
+        .report(|| petal_report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    let page = folder.path().join(petal_report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
     let page = std::path::absolute(&page).unwrap_or(page);
     console.result(&format!(
         "\nopen in a browser: file://{}\nas text: {}\na report of each run stands in the folders \
          beside them\n",
         page.display(),
-        folder.path().join(report::TEXT_NAME).display()
+        folder.path().join(petal_report::TEXT_NAME).display()
     ));
     Ok(exit)
 }

@@ -2,7 +2,7 @@
 
 use clap::{ArgMatches, Command};
 
-use crate::settings::table::CommandKind;
+use petal_model::settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::analysis::compare::limits::{LimitOutcome, LimitResult};
-use crate::engine::EngineError;
-use crate::engine::threads::ThreadError;
-use crate::record::{RecordError, Run, Status};
 use crate::runner::RunError;
-use crate::settings::error::SettingErrors;
+use petal_engine::EngineError;
+use petal_engine::threads::ThreadError;
+use petal_judge::compare::limits::{LimitOutcome, LimitResult};
+use petal_model::record::{RecordError, Run, Status};
+use petal_model::settings::error::SettingErrors;
 
 /// How a command ended: exit codes that scripts can use, worse ones above better ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

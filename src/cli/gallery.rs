@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::record::file_names::natural;
-use crate::record::{self, Run, sweep};
-use crate::report;
-use crate::report::records::{Shown, of_runs};
-use crate::settings::objective::Objective;
-use crate::settings::printable::printable;
+use petal_model::record::file_names::natural;
+use petal_model::record::{self, Run, sweep};
+use petal_model::settings::objective::Objective;
+use petal_model::settings::printable::printable;
+use petal_report::records::{Shown, of_runs};
 
 use super::args;
 use super::console::Console;
@@ -55,7 +54,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ));
     }
     let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
-    let page = report::html::gallery(&shown, objective);
+    let page = petal_report::html::gallery(&shown, objective);
     let page = page.map_err(CommandError::failed("the gallery"))?;
     let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
     console.result(&format!("{}\n", path.display()));
@@ -85,7 +84,7 @@ impl FoundRecords {
                 Err(error) => console.warn(&format!("skipped: {error}")),
             }
         } else if record::is_one(path) {
-            match report::load(path) {
+            match petal_report::load(path) {
                 Ok(run) => self.runs.push((name, run)),
                 Err(error) => console.warn(&format!("skipped: {error}")),
             }

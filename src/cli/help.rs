@@ -1,9 +1,7 @@
 //! `petal help`: of a command, of the parameters, or a slob.conf to begin with.
 
 use clap::{Arg, ArgMatches, Command};
-
-use crate::report;
-use crate::settings::table;
+use petal_model::settings::table;
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
@@ -19,7 +17,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let help = match matches.get_one::<String>("topic").map(String::as_str) {
         None => all.render_long_help().to_string(),
         Some("parameters") => {
-            console.report(|| table::help_text(report::table::columns()));
+            console.report(|| table::help_text(petal_report::table::columns()));
             return Ok(Exit::Done);
         }
         Some("slob.conf") => table::conf_file(),

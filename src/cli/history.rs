@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::compare::history::{DAY, history};
-use crate::analysis::compare::limits::LimitResult;
-use crate::report;
-use crate::settings::limit::ChangeLimit;
+use petal_judge::compare::history::{DAY, history};
+use petal_judge::compare::limits::LimitResult;
+use petal_model::settings::limit::ChangeLimit;
 
 use super::args::{self, flag, value};
 use super::compare::load;
@@ -63,9 +62,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let reported = history(&seen, &by, &metrics)?;
     let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
     let text = match matches.get_flag("json") {
-        true => report::json::with_limits(&reported, &held)
+        true => petal_report::json::with_limits(&reported, &held)
             .map_err(CommandError::failed("the history"))?,
-        false => console.laid_out(|| report::history::render(&reported, &held)),
+        false => console.laid_out(|| petal_report::history::render(&reported, &held)),
     };
     console.result(&text);
     Ok(Exit::of_limits(&held))

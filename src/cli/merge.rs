@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Command};
-
-use crate::report;
 use crate::runner::merge;
+use clap::{ArgMatches, Command};
 
 use super::args::{self, value};
 use super::console::Console;
@@ -41,7 +39,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let argument = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let kept = merge::merge(&folders, &out, &argument("name"))?;
-    show(&kept, matches, console, Some(&report::text::brief))?;
+    show(&kept, matches, console, Some(&petal_report::text::brief))?;
     match kept.failure {
         Some(failure) => Err(failure.into()),
         None => Ok(Exit::of_run(&kept.run)),

@@ -40,8 +40,8 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 
-use crate::settings::argv;
-use crate::settings::printable::printable_line;
+use petal_model::settings::argv;
+use petal_model::settings::printable::printable_line;
 
 use console::Console;
 use failure::{CommandError, Exit};

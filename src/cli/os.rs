@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::{ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
-use crate::record::moment::stamp;
-use crate::record::os_log::{OsLog, OsLogHeader};
 use crate::runner::os;
-use crate::stats::clock::ClockState;
-use crate::stats::devices::{self, DataDevices, Roots};
-use crate::stats::host::HostFacts;
-use crate::stats::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_model::record::moment::stamp;
+use petal_model::record::os_log::{OsLog, OsLogHeader};
+use petal_model::stats::clock::ClockState;
+use petal_model::stats::devices::{self, DataDevices, Roots};
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::os::{DatabaseLocation, Probe, ServerProcesses};
 
 use super::args::{self, value, whole};
 use super::console::Console;

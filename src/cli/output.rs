@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::engine::in_use::FileId;
-use crate::record::{RecordFolder, own_file};
+use petal_engine::in_use::FileId;
+use petal_model::record::{RecordFolder, own_file};
 
 use super::failure::{CommandError, Exit};
 

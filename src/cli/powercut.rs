@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
-
-use crate::report;
 use crate::runner::powercut::{self, Accelerator, DiskKind, GuestEngine, PowerCutRequest};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
@@ -99,13 +97,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         keep: path("keep"),
     };
     let context = source::context(&signals, console);
-    let on_cut = |trial: &_, cut: &_| console.warn(&report::powercut::cut(trial, cut));
+    let on_cut = |trial: &_, cut: &_| console.warn(&petal_report::powercut::cut(trial, cut));
     let (found, error) = powercut::run(&request, &context.caller, context.watch, &on_cut)?;
     if matches.get_flag("json") {
-        let text = report::json::pretty(&found);
+        let text = petal_report::json::pretty(&found);
         console.result(&text.map_err(CommandError::failed("the cuts are no JSON"))?);
     } else {
-        console.report(|| report::powercut::text(&found));
+        console.report(|| petal_report::powercut::text(&found));
     }
     match error {
         Some(error) => Err(error.into()),

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::profile::parts::{self, SourcePart};
-use crate::analysis::profile::{ProfileError, add, of_run, of_work};
-use crate::awr::{self, AwrError, to_profile};
-use crate::record;
-use crate::record::profile::{self as kept, Profile};
-use crate::report;
-use crate::settings::LoopSide;
-use crate::settings::table::CommandKind;
+use petal_awr::AwrError;
+use petal_judge::awr::to_profile;
+use petal_judge::profile::parts::{self, SourcePart};
+use petal_judge::profile::{ProfileError, add, of_run, of_work};
+use petal_model::record;
+use petal_model::record::profile::{self as kept, Profile};
+use petal_model::settings::LoopSide;
+use petal_model::settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;
@@ -154,7 +154,7 @@ fn of_folder(path: &Path, console: &Console) -> Result<Vec<SourcePart>, CommandE
 }
 
 fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart> {
-    let read = awr::read(path);
+    let read = petal_awr::read(path);
     let passes_over = of_folder || read.is_archive;
     let mut parts = Vec::new();
     for report in read.reports {
@@ -185,7 +185,7 @@ fn write(
         None => console.result(&String::from_utf8_lossy(&text)),
         Some(path) => {
             output::write("-o", path, &text)?;
-            console.report(|| report::profile::render(profile));
+            console.report(|| petal_report::profile::render(profile));
             console.warn(&format!("the profile is in {}", path.display()));
         }
     }

@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::break_point;
-use crate::analysis::replay::{Played, ReplayOptions, ReplayPlan};
-use crate::record::Run;
-use crate::record::profile::{self, Profile};
-use crate::record::replay::ReplayOf;
-use crate::report;
 use crate::runner::replay::{self, ReplayRequest};
 use crate::runner::series::RunSeries;
 use crate::runner::sweep::{self, Replayed, SweepRequest};
 use crate::runner::{RunError, WorkContext};
-use crate::settings::axes::SweepArguments;
-use crate::settings::objective::Objective;
-use crate::settings::read::{self, Sources};
-use crate::settings::table::{self, CommandKind};
-use crate::settings::{Settings, flags};
-use crate::stats::server_work::WorkTime;
+use petal_judge::break_point;
+use petal_judge::replay::{Played, ReplayOptions, ReplayPlan};
+use petal_model::record::Run;
+use petal_model::record::profile::{self, Profile};
+use petal_model::record::replay::ReplayOf;
+use petal_model::settings::axes::SweepArguments;
+use petal_model::settings::objective::Objective;
+use petal_model::settings::read::{self, Sources};
+use petal_model::settings::table::{self, CommandKind};
+use petal_model::settings::{Settings, flags};
+use petal_model::stats::server_work::WorkTime;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -218,7 +217,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         }
         None => replay::fit(&request, &ground, &context)?,
     };
-    let shown = report::replay::plan(&plan);
+    let shown = petal_report::replay::plan(&plan);
     match matches.get_flag("json") && !is_dry {
         true => shown.lines().for_each(|line| console.warn(line)),
         false => console.report(|| shown),
@@ -253,7 +252,7 @@ fn given(matches: &ArgMatches) -> Result<ReplayArguments<'_>, CommandError> {
         )));
     }
     let path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
-    let profile = crate::analysis::profile::resummarise(profile::load(&path)?);
+    let profile = petal_judge::profile::resummarise(profile::load(&path)?);
     Ok(ReplayArguments { matches, profile, flags })
 }
 
@@ -291,8 +290,8 @@ fn once(
     series.os_data = given.matches.get_one::<PathBuf>("os-data").cloned();
     series.replay = Some(judged_by(&plan.of, objective.as_ref()));
     let brief = |run: &Run, place: &str| {
-        let imitated = report::replay::imitated(run).unwrap_or_default();
-        format!("{}{imitated}", report::text::brief(run, place))
+        let imitated = petal_report::replay::imitated(run).unwrap_or_default();
+        format!("{}{imitated}", petal_report::text::brief(run, place))
     };
     run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief))
 }
@@ -331,9 +330,9 @@ fn step_by_step(
     let (swept, exit, folder) = sweep_command::sweep_into(&request, &context)?;
     match break_point::of(&swept, objective.as_ref()) {
         Some(found) if !given.matches.get_flag("json") => {
-            let page = folder.join(report::FIT_HTML_NAME);
+            let page = folder.join(petal_report::FIT_HTML_NAME);
             console.warn(&format!("the answer as a page is {}", page.display()));
-            console.report(|| report::replay::break_point(&found));
+            console.report(|| petal_report::replay::break_point(&found));
         }
         _ => console.result(&sweep_command::json(&swept, objective.as_ref())?),
     }

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::petals::Petals;
-use crate::analysis::{self, break_point};
-use crate::awr::to_record;
-use crate::record::calibration::Calibration;
-use crate::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
-use crate::report;
 use crate::runner::os_data;
+use petal_judge::awr::to_record;
+use petal_judge::break_point;
+use petal_judge::petals::Petals;
+use petal_model::record::calibration::Calibration;
+use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -168,7 +167,7 @@ fn of_run(
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<(Run, Exit), CommandError> {
-    let mut run = report::load(path)?;
+    let mut run = petal_report::load(path)?;
     let folder = record::folder_of(path);
     let mut exit = read_server_reports(&mut run, &folder, console);
     if let Some(file) = os_data {
@@ -176,7 +175,7 @@ fn of_run(
         exit = exit.max(kept(seconds, console));
         exit = exit.max(kept(record::save(&folder, &run), console));
     }
-    exit = exit.max(kept(report::write_all(&folder, &run), console));
+    exit = exit.max(kept(petal_report::write_all(&folder, &run), console));
     if matches.get_flag("os-text") {
         exit = exit.max(write_os_text(&folder, &run, console));
     }
@@ -195,20 +194,25 @@ fn of_runs(
     #[cfg(feature = "xlsx")]
     write_workbook(matches, console, || {
         let of_runs: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
-        let rows = report::sweep::table::SweepRows::of_runs(&of_runs).0;
+        let rows = petal_report::sweep::table::SweepRows::of_runs(&of_runs).0;
         let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
-        report::workbook::runs(&report::sweep::csv::runs(&named)?, &named, &observations)
+        petal_report::workbook::runs(
+            &petal_report::sweep::csv::runs(&named)?,
+            &named,
+            &observations,
+        )
     })?;
     if matches.get_flag("csv") {
-        console.result(&report::sweep::csv::runs(&named).map_err(CommandError::failed(NO_CSV))?);
+        console
+            .result(&petal_report::sweep::csv::runs(&named).map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
         }
     } else if let [(_, run)] = runs {
-        console.report(|| report::text::render(run));
+        console.report(|| petal_report::text::render(run));
     } else {
-        console.report(|| report::sweep::of_runs(&named));
+        console.report(|| petal_report::sweep::of_runs(&named));
     }
     Ok(())
 }
@@ -229,7 +233,7 @@ pub(super) fn check_workbook(
 pub(super) fn write_workbook(
     matches: &ArgMatches,
     console: &Console,
-    make: impl FnOnce() -> Result<Vec<u8>, report::workbook::WorkbookError>,
+    make: impl FnOnce() -> Result<Vec<u8>, petal_report::workbook::WorkbookError>,
 ) -> Result<(), CommandError> {
     let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
     let made = make().map_err(CommandError::failed(format!("--xlsx {}", file.display())))?;
@@ -256,7 +260,7 @@ fn folder_name(path: &Path) -> String {
 }
 
 fn write_os_text(folder: &RecordFolder, run: &Run, console: &Console) -> Exit {
-    let written = report::write_os_text(folder, run);
+    let written = petal_report::write_os_text(folder, run);
     if written.as_ref().is_ok_and(Vec::is_empty) {
         console.warn(&format!(
             "{}: no vmstat.out: the operating system of the database's host was not watched \
@@ -277,7 +281,7 @@ fn of_calibration(
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
-        exit = kept(report::write_calibration(&RecordFolder::open(path), &measured), console);
+        exit = kept(petal_report::write_calibration(&RecordFolder::open(path), &measured), console);
     }
     console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
     Ok(exit)
@@ -289,9 +293,10 @@ pub(super) fn of_one_calibration(
     is_json: bool,
 ) -> Result<String, CommandError> {
     if !is_json {
-        return Ok(report::calibration::render(calibration));
+        return Ok(petal_report::calibration::render(calibration));
     }
-    report::json::pretty(calibration).map_err(CommandError::failed("the calibration is no JSON"))
+    petal_report::json::pretty(calibration)
+        .map_err(CommandError::failed("the calibration is no JSON"))
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
@@ -302,7 +307,7 @@ fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) 
         return Exit::Done;
     }
     run.summary.server_reports = seen;
-    analysis::conclude(run);
+    petal_judge::conclude(run);
     kept(record::save(folder, run), console)
 }
 
@@ -314,22 +319,30 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));
     }
     let objective = matches.get_one("objective");
-    let exit = kept(report::write_sweep(&RecordFolder::open(path), &swept, objective), console);
+    let exit =
+        kept(petal_report::write_sweep(&RecordFolder::open(path), &swept, objective), console);
     #[cfg(feature = "xlsx")]
     write_workbook(matches, console, || {
         let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
         let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
-        report::workbook::runs(&report::sweep::csv::sweep(&swept)?, &named, &swept.observations())
+        petal_report::workbook::runs(
+            &petal_report::sweep::csv::sweep(&swept)?,
+            &named,
+            &swept.observations(),
+        )
     })?;
     if matches.get_flag("csv") {
-        console.result(&report::sweep::csv::sweep(&swept).map_err(CommandError::failed(NO_CSV))?);
+        console.result(
+            &petal_report::sweep::csv::sweep(&swept).map_err(CommandError::failed(NO_CSV))?,
+        );
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept, objective)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         let fit = break_point::of(&swept, objective);
-        let fit = fit.map(|found| report::replay::break_point(&found) + "\n").unwrap_or_default();
-        console.report(|| fit + &report::sweep::render(&swept, &petals, objective));
+        let fit =
+            fit.map(|found| petal_report::replay::break_point(&found) + "\n").unwrap_or_default();
+        console.report(|| fit + &petal_report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

@@ -6,20 +6,19 @@ use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::analysis::steady::proof;
-use crate::record::Run;
-use crate::record::moment::exact;
-use crate::report;
 use crate::runner::WorkContext;
 use crate::runner::merge::RunWithFolder;
 use crate::runner::peers::Together;
 use crate::runner::series::RunSeries;
 use crate::runner::start;
-use crate::settings::SCHEMAS_MAX;
-use crate::settings::size::parse_bytes;
-use crate::settings::table::CommandKind;
-use crate::settings::{Settings, UntilSteady};
-use crate::workload::share::Share;
+use petal_judge::steady::proof;
+use petal_model::record::Run;
+use petal_model::record::moment::exact;
+use petal_model::settings::SCHEMAS_MAX;
+use petal_model::settings::size::parse_bytes;
+use petal_model::settings::table::CommandKind;
+use petal_model::settings::{Settings, UntilSteady};
+use petal_model::workload::share::Share;
 
 use super::args::{self, value, whole};
 use super::console::Console;
@@ -135,7 +134,7 @@ fn run_share(
     let name = matches.get_one::<String>("name").map(String::as_str);
     // The first host shows what all of them did.
     let is_shown = hosts.is_none() || share.is_first();
-    let brief: Brief<'_> = &report::text::brief;
+    let brief: Brief<'_> = &petal_report::text::brief;
     run_repeats(&series, name, matches, console, is_shown.then_some(brief))
 }
 
@@ -179,7 +178,7 @@ pub fn show(
         Some(brief) if console.is_read_at_once() && !matches.get_flag("full") => {
             console.report(|| brief(&kept.run, &place));
         }
-        Some(_) => console.report(|| report::text::render(&kept.run)),
+        Some(_) => console.report(|| petal_report::text::render(&kept.run)),
     }
     let what = match kept.is_written() {
         true => "the record is",
@@ -336,5 +335,5 @@ fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
 
 /// The summary for a pipe.
 pub fn json(run: &Run) -> Result<String, CommandError> {
-    report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))
+    petal_report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))
 }

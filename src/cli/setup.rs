@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::engine::{self, LoadSummary, Stop};
 use crate::runner::load;
 use crate::runner::series::draw_seed;
-use crate::settings::SCHEMAS_MAX;
-use crate::settings::printable::printable_line;
-use crate::settings::table::CommandKind;
+use petal_engine::{LoadSummary, Stop};
+use petal_model::settings::SCHEMAS_MAX;
+use petal_model::settings::printable::printable_line;
+use petal_model::settings::table::CommandKind;
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -91,7 +91,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 }
 
 fn print_grants(console: &Console) -> Result<Exit, CommandError> {
-    let Some(grants) = engine::GRANTS else {
+    let Some(grants) = crate::engines::GRANTS else {
         return Err(CommandError::usage("--print-grants: this petal has no engine for oracle:"));
     };
     console.result(grants);

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::engine::threads::{Thread, ThreadError};
+use petal_engine::threads::{Thread, ThreadError};
 
 /// The signals of a worker, which its supervisor hears and hands on.
 static ORDERS: Mutex<Orders> = Mutex::new(Orders { comes: false, level: None });

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicU8;
 
 use clap::ArgMatches;
 
-use crate::engine::{self, Caller, Engine};
 use crate::runner::WorkContext;
-use crate::settings::printable::printable_line;
-use crate::settings::read::{self, Sources};
-use crate::settings::table::CommandKind;
-use crate::settings::{Settings, flags};
+use petal_engine::{Caller, Engine};
+use petal_model::settings::printable::printable_line;
+use petal_model::settings::read::{self, Sources};
+use petal_model::settings::table::CommandKind;
+use petal_model::settings::{Settings, flags};
 
 use super::console::Console;
 use super::failure::CommandError;
@@ -97,7 +97,7 @@ pub fn sources(
 /// Opens the engine for a command that stops for no signal itself: where the engine does, signals
 /// are its own from now on.
 pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, CommandError> {
-    let engine = engine::open(settings)?;
+    let engine = crate::engines::open(settings)?;
     let signals = Arc::default();
     if engine.serve(&context(&signals, console).caller) {
         signals::count_into(&signals)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use indicatif::TermLike;
 use parking_lot::Mutex;
 
-use crate::engine::threads::Thread;
+use petal_engine::threads::Thread;
 
 /// Pieces that wait to be written; more are dropped.
 const PIECES_MAX: usize = 1000;

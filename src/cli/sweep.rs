@@ -6,17 +6,16 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgMatches, Command};
 
-use crate::analysis::petals::Petals;
-use crate::record::sweep::{Sweep, Swept};
-use crate::report;
-use crate::report::numbers::{bytes, span, whole};
-use crate::report::table::line;
 use crate::runner::WorkContext;
 use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
-use crate::settings::axes::SweepArguments;
-use crate::settings::objective::Objective;
-use crate::settings::table::CommandKind;
+use petal_judge::petals::Petals;
+use petal_model::record::sweep::{Sweep, Swept};
+use petal_model::settings::axes::SweepArguments;
+use petal_model::settings::objective::Objective;
+use petal_model::settings::table::CommandKind;
+use petal_report::numbers::{bytes, span, whole};
+use petal_report::table::line;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -61,7 +60,7 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let mut flags = crate::settings::flags::given(matches, CommandKind::Sweep);
+    let mut flags = petal_model::settings::flags::given(matches, CommandKind::Sweep);
     let dir = flags.get("OUT").filter(|out| !out.is_empty()).map(PathBuf::from);
     if dir.is_some() {
         flags.remove("OUT");
@@ -116,7 +115,7 @@ fn run_request(
     } else {
         let objective = request.objective.as_ref();
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.report(|| report::sweep::render(&swept, &petals, objective));
+        console.report(|| petal_report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }
@@ -133,7 +132,8 @@ fn follow(
 
 /// A sweep for a pipe.
 pub fn json(swept: &Swept, objective: Option<&Objective>) -> Result<String, CommandError> {
-    report::json::sweep(swept, objective).map_err(CommandError::failed("the sweep is no JSON"))
+    petal_report::json::sweep(swept, objective)
+        .map_err(CommandError::failed("the sweep is no JSON"))
 }
 
 /// Runs a sweep. Returns what was swept, how it ended, for scripts, and its folder.

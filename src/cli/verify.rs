@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
-use crate::engine::EngineError;
-use crate::record::ledger;
-use crate::report;
 use crate::runner::{RunError, verify};
-use crate::settings::table::CommandKind;
-use crate::settings::{RedoStress, Settings};
+use petal_engine::EngineError;
+use petal_model::record::ledger;
+use petal_model::settings::table::CommandKind;
+use petal_model::settings::{RedoStress, Settings};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -51,10 +50,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let found = verify::verify(&ledger, &settings, &source::context(&signals, console));
     let found = found.map_err(|error| unverified(error, &settings))?;
     if matches.get_flag("json") {
-        let text = report::json::pretty(&found);
+        let text = petal_report::json::pretty(&found);
         console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
     } else {
-        console.report(|| report::verification::text(&found));
+        console.report(|| petal_report::verification::text(&found));
     }
     if found.is_kept() && found.not_replayed_commits > 0 {
         return Ok(Exit::Environment);
@@ -102,7 +101,7 @@ fn as_the_run_was(settings: &mut Settings, header: &ledger::LedgerHeader) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::url::TargetUrl;
+    use petal_model::settings::url::TargetUrl;
 
     #[test]
     fn a_server_that_refuses_is_told_where_its_password_may_stand() {

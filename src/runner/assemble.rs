@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
-use crate::record::driver_hosts::HostShare;
-use crate::record::figures::{self, IntervalTotals};
-use crate::record::journal::JournalWait;
-use crate::record::moment;
-use crate::record::os::{HostSeen, SecondSeen};
-use crate::record::os_figures::OsFigures;
-use crate::record::os_log::OsLogHeader;
-use crate::record::server_report::SeenReport;
-use crate::record::{
+use petal_model::record::driver_hosts::HostShare;
+use petal_model::record::figures::{self, IntervalTotals};
+use petal_model::record::journal::JournalWait;
+use petal_model::record::moment;
+use petal_model::record::os::{HostSeen, SecondSeen};
+use petal_model::record::os_figures::OsFigures;
+use petal_model::record::os_log::OsLogHeader;
+use petal_model::record::server_report::SeenReport;
+use petal_model::record::{
     CountedUntil, Details, EndpointShare, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
     SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram, WindowTotals,
 };
-use crate::stats::counters::{CommonCounter, Counters};
-use crate::stats::histogram::{Bar, Latencies, LatencySummary};
-use crate::stats::host;
-use crate::stats::os::{GaugeRanges, OsInterval, Whole};
-use crate::stats::target::{PlanCheck, Target};
-use crate::stats::timeline::Tally;
-use crate::workload::op::Hot;
-use crate::workload::seat::Seat;
+use petal_model::stats::counters::{CommonCounter, Counters};
+use petal_model::stats::histogram::{Bar, Latencies, LatencySummary};
+use petal_model::stats::host;
+use petal_model::stats::os::{GaugeRanges, OsInterval, Whole};
+use petal_model::stats::target::{PlanCheck, Target};
+use petal_model::stats::timeline::Tally;
+use petal_model::workload::op::Hot;
+use petal_model::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
 use super::steady_window;
@@ -425,7 +425,7 @@ fn saturated(totals: &Tally) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::seat::Role;
+    use petal_model::workload::seat::Role;
 
     #[test]
     fn sessions_stand_with_the_endpoint_that_tells_of_them() {

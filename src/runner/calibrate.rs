@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::RunError;
-use crate::analysis::calibration::{LatencyBound, best, under};
-use crate::engine::device::Device;
-use crate::engine::device::calibration_target::{
+use petal_device::Device;
+use petal_device::calibration_target::{
     CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, WantedStretch,
 };
-use crate::engine::device::measure::{IoMeasurements, IoPattern, LOG_BYTES};
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
-use crate::record::calibration::{
+use petal_device::measure::{IoMeasurements, IoPattern, LOG_BYTES};
+use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
+use petal_judge::calibration::{LatencyBound, best, under};
+use petal_model::record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
-use crate::record::{RecordError, RecordFolder, Status, moment};
-use crate::report;
-use crate::settings::Settings;
-use crate::stats::devices::{self, DataDevices};
-use crate::stats::histogram::{Latencies, LatencySummary};
-use crate::stats::os::{DeviceCounts, Probe};
+use petal_model::record::{RecordError, RecordFolder, Status, moment};
+use petal_model::settings::Settings;
+use petal_model::stats::devices::{self, DataDevices};
+use petal_model::stats::histogram::{Latencies, LatencySummary};
+use petal_model::stats::os::{DeviceCounts, Probe};
 
 /// A point is measured so many times, if each time lasts at least so long.
 const ROUNDS: u32 = 3;
@@ -223,7 +222,7 @@ pub fn run_once(
         .inspect_err(|_| folder.remove_if_empty())?;
     let calibration = &calibrated.calibration;
     let saved = calibration::save(&folder, calibration);
-    let drawn = report::write_calibration(&folder, calibration);
+    let drawn = petal_report::write_calibration(&folder, calibration);
     let kept = match settings.calibrations.as_deref().filter(|_| saved.is_ok()) {
         Some(kept_in) => calibration::keep(&folder, kept_in, calibration),
         None => Ok(None),
@@ -434,7 +433,7 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::target::DirectIo;
+    use petal_model::stats::target::DirectIo;
     use proptest::prelude::*;
 
     fn plan(seconds: u64, depths: Vec<u32>) -> CalibrationPlan {

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::analysis::calibration;
-use crate::record::Run;
-use crate::record::calibration::{CalibratedShare, Calibration, of_drives};
+use petal_judge::calibration;
+use petal_model::record::Run;
+use petal_model::record::calibration::{CalibratedShare, Calibration, of_drives};
 
 /// The newest calibration that fits. None where none of these drives is kept there, or the run's
 /// device was not counted.

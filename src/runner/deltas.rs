@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::Result;
-use crate::stats::counters::{Counters, IoCounts};
+use petal_engine::Result;
+use petal_model::stats::counters::{Counters, IoCounts};
 
 /// Deltas since the opening snapshot.
 pub struct Deltas {

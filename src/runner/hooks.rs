@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::hook_group::HookGroup;
 use super::secrets;
-use crate::record::folder::create_anew;
-use crate::record::{HookCall, HookValue};
-use crate::settings::trust;
+use petal_model::record::folder::create_anew;
+use petal_model::record::{HookCall, HookValue};
+use petal_model::settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
 /// A script that was just written may still be open somewhere.

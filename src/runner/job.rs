@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use time::OffsetDateTime;
 
-use crate::engine::in_use::DataUse;
-use crate::engine::{Engine, EngineError, Result};
-use crate::record::RecordFolder;
-use crate::record::driver_hosts::CommonStart;
-use crate::record::ledger::LedgerFile;
-use crate::settings::Settings;
-use crate::stats::clock::ClockState;
-use crate::stats::counters::Counters;
-use crate::stats::devices::DataDevices;
-use crate::stats::host::HostFacts;
-use crate::stats::os::{OsInterval, Probe};
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
-use crate::workload::plan::Workload;
-use crate::workload::seat::Seat;
-use crate::workload::share::Share;
+use petal_engine::in_use::DataUse;
+use petal_engine::{Engine, EngineError, Result};
+use petal_model::record::RecordFolder;
+use petal_model::record::driver_hosts::CommonStart;
+use petal_model::record::ledger::LedgerFile;
+use petal_model::settings::Settings;
+use petal_model::stats::clock::ClockState;
+use petal_model::stats::counters::Counters;
+use petal_model::stats::devices::DataDevices;
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::os::{OsInterval, Probe};
+use petal_model::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use petal_model::workload::plan::Workload;
+use petal_model::workload::seat::Seat;
+use petal_model::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;

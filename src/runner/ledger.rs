@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use time::OffsetDateTime;
 
-use crate::engine::{Engine, EngineError, Outcome, Stop};
-use crate::record::Run;
-use crate::record::ledger::{
+use petal_engine::{Engine, EngineError, Outcome, Stop};
+use petal_model::record::Run;
+use petal_model::record::ledger::{
     Acknowledged, FORMAT, LedgerFile, LedgerHeader, LedgerKept, LedgerSchema, SessionFrame,
 };
-use crate::record::moment::exact;
-use crate::settings::{RedoStress, Settings};
-use crate::workload::op::{Kind, Operation};
-use crate::workload::plan::Workload;
-use crate::workload::share::Share;
-use crate::workload::version::{RunStamps, Version};
+use petal_model::record::moment::exact;
+use petal_model::settings::{RedoStress, Settings};
+use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::plan::Workload;
+use petal_model::workload::share::Share;
+use petal_model::workload::version::{RunStamps, Version};
 
 use super::RunError;
 

@@ -5,12 +5,12 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::RunError;
 use super::job::Job;
-use crate::engine::{Engine, EngineError, LoadPlan, Needs, Result};
-use crate::settings::Settings;
-use crate::stats::cgroup::Groups;
-use crate::stats::devices::Roots;
-use crate::stats::os;
-use crate::stats::units::bytes;
+use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result};
+use petal_model::settings::Settings;
+use petal_model::stats::cgroup::Groups;
+use petal_model::stats::devices::Roots;
+use petal_model::stats::os;
+use petal_model::stats::units::bytes;
 
 /// Files that every run opens: its record, the host's counters, those of libraries.
 const FILES_OF_A_RUN: u64 = 64;

@@ -1,11 +1,11 @@
 //! Setup: which schemas to load, how large, and with what.
 
-use crate::engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
-use crate::settings::Settings;
-use crate::settings::rules::SETUP_SCALE;
-use crate::stats::compression;
-use crate::stats::target::LoadedSchema;
-use crate::workload::row::Filler;
+use petal_engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
+use petal_model::settings::Settings;
+use petal_model::settings::rules::SETUP_SCALE;
+use petal_model::stats::compression;
+use petal_model::stats::target::LoadedSchema;
+use petal_model::workload::row::Filler;
 
 use super::series::draw_seed;
 use super::{RunError, limits};

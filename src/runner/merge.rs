@@ -2,11 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use petal_model::record::{self, RecordFolder, Run};
 use time::OffsetDateTime;
-
-use crate::analysis;
-use crate::record::{self, RecordFolder, Run};
-use crate::report;
 
 use super::RunError;
 
@@ -37,8 +34,8 @@ pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolde
 /// Merges into a folder that is there.
 pub fn merge_into(folders: &[PathBuf], folder: RecordFolder) -> Result<RunWithFolder, RunError> {
     let mut run = record::merge::merge(folders, &folder)?;
-    analysis::conclude(&mut run);
+    petal_judge::conclude(&mut run);
     record::save(&folder, &run)?;
-    let failure = report::write_all(&folder, &run).err().map(RunError::from);
+    let failure = petal_report::write_all(&folder, &run).err().map(RunError::from);
     Ok(RunWithFolder { run, folder, failure })
 }

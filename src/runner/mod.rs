@@ -43,12 +43,12 @@ mod watching;
 
 use std::sync::Arc;
 
-use crate::engine::threads::ThreadError;
-use crate::engine::{self, Caller, Engine, EngineError, Progress, Result, Silent};
-use crate::record::{Finding, RecordError, Second};
-use crate::settings::Settings;
-use crate::settings::error::SettingErrors;
-use crate::stats::timeline::Tally;
+use petal_engine::threads::ThreadError;
+use petal_engine::{Caller, Engine, EngineError, Progress, Result, Silent};
+use petal_model::record::{Finding, RecordError, Second};
+use petal_model::settings::Settings;
+use petal_model::settings::error::SettingErrors;
+use petal_model::stats::timeline::Tally;
 
 /// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements what it
 /// uses; the rest does nothing.
@@ -98,7 +98,7 @@ pub struct WorkContext<'a> {
 impl WorkContext<'_> {
     /// Opens the engine that the settings name. It obeys the signals where it waits for others.
     pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>> {
-        let engine = engine::open(settings)?;
+        let engine = crate::engines::open(settings)?;
         engine.serve(&self.caller);
         self.watch.begins(&Subject { engine: engine.support().scheme, ..Subject::default() });
         Ok(engine)

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::record::RecordError;
-use crate::record::os_log::OsLog;
-use crate::stats::os::Probe;
+use petal_model::record::RecordError;
+use petal_model::record::os_log::OsLog;
+use petal_model::stats::os::Probe;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A signal is seen so soon.

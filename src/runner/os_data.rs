@@ -1,11 +1,9 @@
 //! `--os-data FILE`: merges what `petal os` recorded on the database's host into a run's record.
 
+use petal_model::record::{RecordError, RecordFolder, Run, os_merge};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use crate::analysis;
-use crate::record::{RecordError, RecordFolder, Run, os_merge};
 
 /// A recorder beside the run may be a second behind its end.
 const LAG_MAX: Duration = Duration::from_secs(3);
@@ -28,6 +26,6 @@ pub fn merge(
 ) -> Result<Result<(), RecordError>, RecordError> {
     let notes = os_merge::merge(run, file)?;
     notes.iter().for_each(|line| note(line));
-    analysis::conclude(run);
+    petal_judge::conclude(run);
     Ok(os_merge::save_seconds(folder, run))
 }

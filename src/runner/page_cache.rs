@@ -8,8 +8,8 @@
 use memmap2::MmapMut;
 
 use super::RunError;
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
-use crate::stats::units::bytes as size;
+use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
+use petal_model::stats::units::bytes as size;
 
 /// Less than this is never left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;
@@ -102,7 +102,7 @@ fn to_lock(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Silent;
+    use petal_engine::Silent;
     use proptest::prelude::*;
 
     proptest! {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn memory_is_really_locked_and_freed() {
-        let available = crate::stats::os::available_bytes().unwrap();
+        let available = petal_model::stats::os::available_bytes().unwrap();
         let (wanted, stop) = (48 << 20, Stop::unlimited(Default::default()));
         let before = locked_kib();
         let locked = limit(available - wanted, Some(available), None, &Silent, &stop).unwrap();

@@ -3,16 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{ProgressUnit, Stop};
-use crate::settings::error::where_from;
-use crate::settings::{WarmUp, trust};
-use crate::stats::cgroup::Groups;
-use crate::stats::clock::ClockState;
-use crate::stats::devices::{self, DataDevices, Roots};
-use crate::stats::host::HostFacts;
-use crate::stats::os::{self, DatabaseLocation, OsInterval, Probe};
-use crate::stats::target::{Settled, Target, TargetDetails};
-use crate::stats::units::bytes;
+use petal_engine::{ProgressUnit, Stop};
+use petal_model::settings::error::where_from;
+use petal_model::settings::{WarmUp, trust};
+use petal_model::stats::cgroup::Groups;
+use petal_model::stats::clock::ClockState;
+use petal_model::stats::devices::{self, DataDevices, Roots};
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::os::{self, DatabaseLocation, OsInterval, Probe};
+use petal_model::stats::target::{Settled, Target, TargetDetails};
+use petal_model::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::WorkContext;
-use crate::analysis::profile::of_work::WorkSnapshot;
-use crate::engine::{Engine, ProgressUnit, Result};
-use crate::stats::server_work::ServerWork;
+use petal_engine::{Engine, ProgressUnit, Result};
+use petal_judge::profile::of_work::WorkSnapshot;
+use petal_model::stats::server_work::ServerWork;
 
 const POLL: Duration = Duration::from_millis(100);
 

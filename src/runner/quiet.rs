@@ -4,9 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::threads::Thread;
-use crate::engine::{Progress, Stop};
-use crate::stats::os::{OsInterval, OsSample, Probe};
+use petal_engine::threads::Thread;
+use petal_engine::{Progress, Stop};
+use petal_model::stats::os::{OsInterval, OsSample, Probe};
 
 /// Dirty pages below this are no load worth waiting for.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
@@ -101,8 +101,8 @@ fn unrest(now: &OsSample, earlier: &OsSample) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Silent;
-    use crate::stats::devices::recorded::Recorded;
+    use petal_engine::Silent;
+    use petal_model::stats::devices::recorded::Recorded;
     use std::cell::Cell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU8;

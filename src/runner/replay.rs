@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::series::{RunSeries, UsedData};
 use super::{RunError, WorkContext};
-use crate::analysis::replay::measured::TrialMeasurements;
-use crate::analysis::replay::{Ground, Played, ReplayOptions, ReplayPlan, plan};
-use crate::engine::EngineError;
-use crate::record::Status;
-use crate::record::profile::Profile;
-use crate::record::replay::ReplayOf;
-use crate::record::sweep::{self, Sweep};
-use crate::settings::objective::Objective;
-use crate::settings::{Settings, WarmUp};
+use petal_engine::EngineError;
+use petal_judge::replay::measured::TrialMeasurements;
+use petal_judge::replay::{Ground, Played, ReplayOptions, ReplayPlan, plan};
+use petal_model::record::Status;
+use petal_model::record::profile::Profile;
+use petal_model::record::replay::ReplayOf;
+use petal_model::record::sweep::{self, Sweep};
+use petal_model::settings::objective::Objective;
+use petal_model::settings::{Settings, WarmUp};
 
 /// What the first trial corrects, the second confirms.
 const TRIALS_MAX: usize = 2;

@@ -3,13 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{
-    Batch, Engine, EngineError, INTERRUPTED, Outcomes, Result, SessionError, Stop,
-};
-use crate::stats::target::{LoadedSchema, RowsFound};
-use crate::workload::op::Operation;
-use crate::workload::scatter::Permutation;
-use crate::workload::seat::{Role, Seat};
+use petal_engine::{Batch, Engine, EngineError, INTERRUPTED, Outcomes, Result, SessionError, Stop};
+use petal_model::stats::target::{LoadedSchema, RowsFound};
+use petal_model::workload::op::Operation;
+use petal_model::workload::scatter::Permutation;
+use petal_model::workload::seat::{Role, Seat};
 
 /// Rows of one SELECT.
 const RANGE_ROWS: u64 = 64;

@@ -10,15 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, Result};
-use crate::record::journal::{Journal, JournalLine, JournalWait};
-use crate::record::latency_log::LatencyLog;
-use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
-use crate::stats::counters::{CommonCounter, Counters, IoCounts};
-use crate::stats::delta;
-use crate::stats::os::OsSample;
-use crate::stats::timeline::{Shards, Tally};
-use crate::workload::op::Hot;
+use petal_engine::{Engine, Result};
+use petal_model::record::journal::{Journal, JournalLine, JournalWait};
+use petal_model::record::latency_log::LatencyLog;
+use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
+use petal_model::stats::counters::{CommonCounter, Counters, IoCounts};
+use petal_model::stats::delta;
+use petal_model::stats::os::OsSample;
+use petal_model::stats::timeline::{Shards, Tally};
+use petal_model::workload::op::Hot;
 
 use super::deltas::Deltas;
 use super::steady_window::{SteadyWindow, WindowBound};
@@ -430,9 +430,9 @@ struct SampledTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::EngineError;
-    use crate::engine::scripted::{Script, Scripted};
-    use crate::record::{RecordFolder, fixture, journal};
+    use petal_engine::EngineError;
+    use petal_model::record::{RecordFolder, fixture, journal};
+    use petal_scripted::{Script, Scripted};
 
     use super::super::deltas::tests::sampled;
 

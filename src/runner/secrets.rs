@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use crate::settings::read::secret_variables;
+use petal_model::settings::read::secret_variables;
 
 /// Parts of names, between other letters too.
 const PARTS: [&str; 8] =

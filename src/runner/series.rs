@@ -3,18 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use petal_engine::Engine;
+use petal_model::record::replay::ReplayOf;
+use petal_model::record::{self, RecordError, RecordFolder, Run, os_merge};
+use petal_model::settings::Settings;
+use petal_model::stats::target::LoadedSchema;
+use petal_model::workload::plan::{self, SESSIONS_MAX, Workload, seats};
+use petal_model::workload::share::Share;
 use rand::TryRng as _;
 use time::OffsetDateTime;
-
-use crate::analysis;
-use crate::engine::Engine;
-use crate::record::replay::ReplayOf;
-use crate::record::{self, RecordError, RecordFolder, Run, os_merge};
-use crate::report;
-use crate::settings::Settings;
-use crate::stats::target::LoadedSchema;
-use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
-use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::job::{Job, Start};
@@ -272,7 +269,7 @@ impl<'a> RunSeries<'a> {
                 failure = failure.or(Some(error));
             }
         }
-        analysis::conclude(&mut run);
+        petal_judge::conclude(&mut run);
         self.context.watch.judged(&run.summary.findings);
         // After the hook, which may have fetched the file.
         failure = failure.or(self.merge_os_data(&mut run, folder).err());
@@ -295,7 +292,7 @@ impl<'a> RunSeries<'a> {
         let written = os_data::merge(run, file, folder, &|line| self.context.watch.note(line));
         let written = written.map_err(|error| {
             run.details.gaps.push(os_merge::gap(&error));
-            analysis::conclude(run);
+            petal_judge::conclude(run);
             let message = format!(
                 "{error}; the run itself is recorded: petal report {} --os-data FILE",
                 folder.path().display()
@@ -336,14 +333,14 @@ fn save_before_post(job: &Job<'_>, folder: &RecordFolder, run: &Run) -> Result<(
         "petal ended before EXTERNAL_SCRIPT had ended at `post`: what it printed is not in here"
             .to_owned(),
     );
-    analysis::conclude(&mut run);
+    petal_judge::conclude(&mut run);
     record::save(folder, &run)?;
     Ok(())
 }
 
 fn write(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     record::save(folder, run)?;
-    report::write_all(folder, run)?;
+    petal_report::write_all(folder, run)?;
     Ok(())
 }
 

@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use super::job::Job;
-use crate::awr::{statspack, to_record};
-use crate::engine::{ReportContent, ServerReport};
-use crate::record::server_report::SeenReport;
+use petal_judge::awr::{statspack, to_record};
+use petal_model::record::server_report::SeenReport;
+use petal_model::record::server_report::{ReportContent, ServerReport};
 
 /// Begins the database's own report, and says why it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {

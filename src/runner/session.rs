@@ -6,12 +6,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
-use crate::stats::timeline::{EndedAs, EndedOperation, Shards, Tally};
-use crate::workload::arrivals::Arrivals;
-use crate::workload::op::{Kind, Operation};
-use crate::workload::picker::{Picker, Step};
-use crate::workload::seat::Seat;
+use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
+use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards, Tally};
+use petal_model::workload::arrivals::Arrivals;
+use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::picker::{Picker, Step};
+use petal_model::workload::seat::Seat;
 
 use super::ledger::SessionLedger;
 
@@ -266,10 +266,10 @@ fn next_batch_size(size: usize, took: Duration, target: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Cancel;
-    use crate::settings::Settings;
-    use crate::settings::rates::RateOverTime;
-    use crate::workload::plan::{Workload, seats};
+    use petal_engine::Cancel;
+    use petal_model::settings::Settings;
+    use petal_model::settings::rates::RateOverTime;
+    use petal_model::workload::plan::{Workload, seats};
     use proptest::prelude::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::gettid;
 
-use crate::engine::threads::Thread;
-use crate::engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
-use crate::settings::WarmUp;
-use crate::stats::timeline::Shards;
-use crate::workload::arrivals::Arrivals;
-use crate::workload::op::Operation;
-use crate::workload::picker::Picker;
-use crate::workload::plan::schemas_of;
-use crate::workload::seat::Seat;
+use petal_engine::threads::Thread;
+use petal_engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
+use petal_model::settings::WarmUp;
+use petal_model::stats::timeline::Shards;
+use petal_model::workload::arrivals::Arrivals;
+use petal_model::workload::op::Operation;
+use petal_model::workload::picker::Picker;
+use petal_model::workload::plan::schemas_of;
+use petal_model::workload::seat::Seat;
 
 use super::RunError;
 use super::job::Job;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::record::driver_hosts::{CommonStart, StartedBy};
-use crate::record::moment;
-use crate::stats::clock::ClockState;
-use crate::stats::target::TargetDetails;
-use crate::workload::scatter::mix;
+use petal_model::record::driver_hosts::{CommonStart, StartedBy};
+use petal_model::record::moment;
+use petal_model::stats::clock::ClockState;
+use petal_model::stats::target::TargetDetails;
+use petal_model::workload::scatter::mix;
 
 use super::RunError;
 use super::job::{Job, Prepared, Start};

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::stats::counters::Counters;
-use crate::stats::os::OsSample;
-use crate::stats::timeline::Tally;
+use petal_model::stats::counters::Counters;
+use petal_model::stats::os::OsSample;
+use petal_model::stats::timeline::Tally;
 
 /// The window may be so much shorter than petal's own for the sake of samples at its bounds.
 const COUNTED_SHARE_MIN: f64 = 0.5;
@@ -103,7 +103,7 @@ impl SteadyStretch {
     }
 
     /// The operating system's counts between the samples.
-    pub fn os(&self) -> Option<crate::stats::os::OsInterval> {
+    pub fn os(&self) -> Option<petal_model::stats::os::OsInterval> {
         let (from, to) = self.bounds.as_ref()?;
         Some(to.os.as_ref()?.since(from.os.as_ref()?))
     }
@@ -112,7 +112,7 @@ impl SteadyStretch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::counters::IoCounts;
+    use petal_model::stats::counters::IoCounts;
 
     fn bound(at_s: f64) -> Option<WindowBound> {
         let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };

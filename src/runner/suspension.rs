@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rustix::time::ClockId;
 
-use crate::engine::threads::Thread;
-use crate::record::Suspended;
-use crate::stats::os::nanoseconds;
+use petal_engine::threads::Thread;
+use petal_model::record::Suspended;
+use petal_model::stats::os::nanoseconds;
 
 /// How long a wait is meant to take.
 const EVERY: Duration = Duration::from_millis(100);

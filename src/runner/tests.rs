@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::scripted::{Fault, OperationTrace, Script, Scripted};
-use crate::engine::{Engine as _, Silent};
-use crate::record::{Run, Status};
-use crate::settings::rates::RateOverTime;
-use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
-use crate::workload::plan::{Workload, seats};
-use crate::workload::share::Share;
+use petal_engine::{Engine as _, Silent};
+use petal_model::record::{Run, Status};
+use petal_model::settings::rates::RateOverTime;
+use petal_model::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
+use petal_model::workload::plan::{Workload, seats};
+use petal_model::workload::share::Share;
+use petal_scripted::{Fault, OperationTrace, Script, Scripted};
 
 use super::RunError;
 use super::hook_group::HookGroup;
@@ -232,7 +232,7 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
 /// that samples fall on seconds.
 #[test]
 fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
-    use crate::record::Window;
+    use petal_model::record::Window;
     let script = Script { latency: [MILLISECOND * 4; 3], ..Script::default() };
     let warm_up = WarmUp::Time(Duration::from_secs(2));
     let settings = Settings {

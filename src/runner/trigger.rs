@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::engine::Stop;
+use petal_engine::Stop;
 
 /// Opens once: with a [`Stop`] to run under, or with nothing when the run is called off.
 #[derive(Default)]

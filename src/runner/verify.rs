@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::analysis::survival::Survival;
-use crate::engine::{Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader};
-use crate::record::ledger::{Acknowledged, Ledger};
-use crate::record::verification::{Recovery, Verification};
-use crate::settings::Settings;
-use crate::workload::version::RunStamps;
+use petal_engine::{Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader};
+use petal_judge::survival::Survival;
+use petal_model::record::ledger::{Acknowledged, Ledger};
+use petal_model::record::verification::{Recovery, Verification};
+use petal_model::settings::Settings;
+use petal_model::workload::version::RunStamps;
 
 use super::{RunError, WorkContext};
 

@@ -1,9 +1,9 @@
 //! Looks at the operating system once a second of a run, and keeps what it saw.
 
-use crate::record::RecordError;
-use crate::record::os::SecondSeen;
-use crate::record::os_log::OsLog;
-use crate::stats::os::{GaugeRanges, OsSample, Probe};
+use petal_model::record::RecordError;
+use petal_model::record::os::SecondSeen;
+use petal_model::record::os_log::OsLog;
+use petal_model::stats::os::{GaugeRanges, OsSample, Probe};
 
 pub struct Watching<'a> {
     probe: &'a Probe,

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use petal::engine::{self, Batch, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
-use petal::settings::Settings;
-use petal::settings::url::TargetUrl;
-use petal::stats::counters::{Counters, IoCounts, Wait};
-use petal::workload::op::{Kind, Operation};
-use petal::workload::picker::Picker;
-use petal::workload::plan::{Spot, Workload};
-use petal::workload::row::Filler;
-use petal::workload::seat::{Role, Seat};
+use petal_engine::{Batch, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
+use petal_model::settings::Settings;
+use petal_model::settings::url::TargetUrl;
+use petal_model::stats::counters::{Counters, IoCounts, Wait};
+use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::picker::Picker;
+use petal_model::workload::plan::{Spot, Workload};
+use petal_model::workload::row::Filler;
+use petal_model::workload::seat::{Role, Seat};
 
 use crate::server_postgres;
 use crate::support::{Workplace, count};
@@ -56,7 +56,7 @@ impl Target {
         let mut settings =
             Settings { update_pct: 100, hot_schema_frequency: 1, ..(self.settings)() };
         settings.db = TargetUrl::parse(url).unwrap();
-        engine::open(&settings)
+        petal::engines::open(&settings)
     }
 
     fn plan(&self, schemas: u32) -> LoadPlan {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use petal::engine::{self, Engine, LoadPlan, Silent, Stop};
-use petal::settings::Settings;
-use petal::settings::url::TargetUrl;
-use petal::workload::op::{Kind, Operation};
-use petal::workload::row::Filler;
-use petal::workload::seat::{Role, Seat};
+use petal_engine::{Engine, LoadPlan, Silent, Stop};
+use petal_model::settings::Settings;
+use petal_model::settings::url::TargetUrl;
+use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::row::Filler;
+use petal_model::workload::seat::{Role, Seat};
 
 pub const ROWS: u64 = 2048;
 
@@ -17,7 +17,7 @@ pub fn open(url: &str) -> Arc<dyn Engine> {
 }
 
 pub fn open_with(url: &str, settings: Settings) -> Arc<dyn Engine> {
-    engine::open(&Settings { db: TargetUrl::parse(url).unwrap(), ..settings }).unwrap()
+    petal::engines::open(&Settings { db: TargetUrl::parse(url).unwrap(), ..settings }).unwrap()
 }
 
 pub fn plan(schemas: u32) -> LoadPlan {

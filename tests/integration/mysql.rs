@@ -4,10 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
-use petal::engine::{Batch, LoadPlan, Outcomes, Silent};
-use petal::settings::{LoopSide, RedoStress, Settings};
-use petal::workload::op::Operation;
-use petal::workload::row::Filler;
+use petal_engine::{Batch, LoadPlan, Outcomes, Silent};
+use petal_model::settings::{LoopSide, RedoStress, Settings};
+use petal_model::workload::op::Operation;
+use petal_model::workload::row::Filler;
 
 use crate::engine_postgres::{ROWS, SEAT, open_with, plan, select, unlimited, update};
 use crate::rows::is_failed_for_its_index;

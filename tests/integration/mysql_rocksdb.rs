@@ -1,8 +1,8 @@
 //! MyRocks in MariaDB: what petal says of blocks and amplification, against the server's own views.
 
-use petal::engine::{Batch, LoadPlan, Outcomes, Silent};
-use petal::settings::Settings;
-use petal::workload::op::Operation;
+use petal_engine::{Batch, LoadPlan, Outcomes, Silent};
+use petal_model::settings::Settings;
+use petal_model::workload::op::Operation;
 
 use crate::engine_postgres::{ROWS, SEAT, open_with, plan, unlimited, update};
 use crate::server_mysql::{has_rocksdb, rocksdb_url, shared_rocksdb};

@@ -1,9 +1,9 @@
 //! A schema that is not loaded is the same error on every engine: one kind where a session is opened,
 //! and one code where a session needs the schema later. Oracle's case runs over its scripted database.
 
-use petal::engine::{Batch, EngineError, Outcomes};
-use petal::workload::op::Operation;
-use petal::workload::seat::Seat;
+use petal_engine::{Batch, EngineError, Outcomes};
+use petal_model::workload::op::Operation;
+use petal_model::workload::seat::Seat;
 
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};
 use crate::server_postgres::{Server, is_there};

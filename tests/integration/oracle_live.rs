@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use petal::settings::url::TargetUrl;
+use petal_model::settings::url::TargetUrl;
 use serde_json::Value;
 
 use crate::oracle_wire::stand_in::{Release, StandIn};

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use petal::stats::devices::{self, DataDevices};
-use petal::stats::os::{DeviceCounts, Probe};
+use petal_model::stats::devices::{self, DataDevices};
+use petal_model::stats::os::{DeviceCounts, Probe};
 
 use crate::support::{Loop, Workplace, run, skip};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 
-use petal::engine::{self, Batch, EngineError, LoadPlan, Outcomes, Silent, Stop};
-use petal::settings::{LoopSide, RedoStress, Settings};
-use petal::workload::op::Operation;
-use petal::workload::row::Filler;
+use petal_engine::{Batch, EngineError, LoadPlan, Outcomes, Silent, Stop};
+use petal_model::settings::{LoopSide, RedoStress, Settings};
+use petal_model::workload::op::Operation;
+use petal_model::workload::row::Filler;
 
 use crate::engine_postgres::{ROWS, SEAT, load, open, open_with, plan, select, unlimited, update};
 use crate::server_postgres::{WAITS_FOR_LOCK, alone, is_there, sessions, shared};
@@ -179,7 +179,7 @@ fn an_operation_in_flight_is_cut() {
             session.execute(Batch::new(&batch, &stop, &mut done)).unwrap();
         });
         let last = done.ended.last().unwrap();
-        assert_eq!(last.error.as_deref(), Some(engine::CUT));
+        assert_eq!(last.error.as_deref(), Some(petal_engine::CUT));
         done.ended.iter().map(|outcome| outcome.error.is_none()).collect::<Vec<_>>()
     });
     let kept: Vec<_> = attempts.take_while(|kept| *kept != [true, false]).collect();

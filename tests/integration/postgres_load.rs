@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use petal::engine::{EngineError, LoadPlan, Silent, Stop};
+use petal_engine::{EngineError, LoadPlan, Silent, Stop};
 use rustix::process::Signal;
 
 use crate::engine_postgres::{ROWS, load, open, plan, unlimited};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use petal::engine::{Batch, Outcomes};
+use petal_engine::{Batch, Outcomes};
 
 use crate::certificates::certificates;
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};

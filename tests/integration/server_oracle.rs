@@ -6,9 +6,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use petal::engine;
-use petal::settings::Settings;
-use petal::settings::url::TargetUrl;
+use petal_model::settings::Settings;
+use petal_model::settings::url::TargetUrl;
 
 const VARIABLE: &str = "PETAL_TEST_ORACLE";
 
@@ -21,7 +20,7 @@ pub fn turn() -> Box<dyn Any> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let db = TargetUrl::parse(&url()).unwrap();
-    engine::open(&Settings { db, ..Settings::default() }).unwrap().drop_data().unwrap();
+    petal::engines::open(&Settings { db, ..Settings::default() }).unwrap().drop_data().unwrap();
     Box::new(turn)
 }
 

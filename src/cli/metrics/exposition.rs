@@ -9,12 +9,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::{Metrics, MetricsState, RunState};
-use crate::engine::ProgressUnit;
-use crate::record::Finding;
 use crate::runner::Subject;
-use crate::stats::counters::IoCounts;
-use crate::stats::histogram::Latencies;
-use crate::workload::op::Kind;
+use petal_engine::ProgressUnit;
+use petal_model::record::Finding;
+use petal_model::stats::counters::IoCounts;
+use petal_model::stats::histogram::Latencies;
+use petal_model::workload::op::Kind;
 
 /// Upper bounds of a histogram's buckets are powers of two from 1 us to 67 s.
 const BUCKETS: usize = 27;
@@ -216,9 +216,9 @@ fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Second, Severity};
     use crate::runner::Watch as _;
-    use crate::stats::timeline::Tally;
+    use petal_model::record::{Second, Severity};
+    use petal_model::stats::timeline::Tally;
 
     #[test]
     fn a_run_is_served_with_its_labels_and_cumulative_buckets() {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches};
 use parking_lot::Mutex;
 
-use crate::engine::{Progress, ProgressUnit};
-use crate::record::{Finding, Second};
 use crate::runner::{Subject, Watch};
-use crate::stats::counters::IoCounts;
-use crate::stats::os::{CpuShare, DeviceCounts};
-use crate::stats::timeline::Tally;
+use petal_engine::{Progress, ProgressUnit};
+use petal_model::record::{Finding, Second};
+use petal_model::stats::counters::IoCounts;
+use petal_model::stats::os::{CpuShare, DeviceCounts};
+use petal_model::stats::timeline::Tally;
 
 use super::args::value;
 use super::failure::{CommandError, Exit};

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Metrics, exposition};
-use crate::engine::threads::Thread;
+use petal_engine::threads::Thread;
 
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8 << 10;

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use clap::ArgMatches;
 
-use crate::settings::argv;
+use petal_model::settings::argv;
 
 use super::launch;
 use super::signals;

@@ -18,8 +18,8 @@ use super::handover::{Handover, VARIABLE};
 use super::this_program;
 use crate::cli::failure::Exit;
 use crate::cli::signals;
-use crate::engine::threads::Thread;
-use crate::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
+use petal_engine::threads::Thread;
+use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
 
 /// How often the worker is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

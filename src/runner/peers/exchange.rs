@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Caller, EngineError};
-use crate::record::{self, RecordError, RecordFolder, Second, journal, latency_log, os};
-use crate::workload::share::Share;
+use petal_engine::{Caller, EngineError};
+use petal_model::record::{self, RecordError, RecordFolder, Second, journal, latency_log, os};
+use petal_model::workload::share::Share;
 
 use super::super::RunError;
 use super::{MessageTag, PeerError, PeerWait, Peers};

@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::workload::share::Share;
+use petal_model::workload::share::Share;
 
 pub use exchange::{ExchangeLimits, SharedPlan, Together};
 pub use progress::{ProgressShare, Summed};

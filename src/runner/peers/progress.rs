@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::engine::{Progress, ProgressUnit};
-use crate::record::{Finding, Second};
-use crate::stats::timeline::Tally;
+use petal_engine::{Progress, ProgressUnit};
+use petal_model::record::{Finding, Second};
+use petal_model::stats::timeline::Tally;
 
 use super::super::{Subject, Watch};
 use super::Together;

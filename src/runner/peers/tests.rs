@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::engine::scripted::{Script, Scripted};
-use crate::engine::{Caller, Silent};
-use crate::record::{Run, Status, load};
 use crate::runner::series::RunSeries;
 use crate::runner::{RunError, WorkContext};
-use crate::settings::Settings;
+use petal_engine::{Caller, Silent};
+use petal_model::record::{Run, Status, load};
+use petal_model::settings::Settings;
+use petal_scripted::{Script, Scripted};
 
 type Mail = BTreeMap<(u32, u32, MessageTag), VecDeque<Vec<u8>>>;
 
@@ -293,7 +293,7 @@ fn a_silent_host_is_given_up_in_time() {
 
 #[test]
 fn seconds_of_all_hosts_are_shown_as_one() {
-    use crate::record::{Ops, Second};
+    use petal_model::record::{Ops, Second};
     let ranks = Threads::ranks(3);
     let hosts: Vec<Together> =
         ranks.iter().map(|rank| Together::new(rank.clone(), caller(Arc::default()))).collect();
@@ -316,7 +316,7 @@ fn seconds_of_all_hosts_are_shown_as_one() {
 
 #[test]
 fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
-    use crate::record::Second;
+    use petal_model::record::Second;
     let signals: Vec<Arc<AtomicU8>> = (0..3).map(|_| Arc::default()).collect();
     let hosts: Vec<Together> = Threads::ranks(3)
         .iter()

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::by_name;
-use crate::workload::scatter::mix;
+use petal_model::workload::scatter::mix;
 
 /// A block is written whole or not at all, as by drives with physical sectors of this size.
 pub const BLOCK_BYTES: usize = 4096;

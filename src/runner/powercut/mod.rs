@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use super::RunError;
 use super::series::draw_seed;
-use crate::engine::{Caller, EngineError, ProgressUnit};
-use crate::record::ledger;
-use crate::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
+use petal_engine::{Caller, EngineError, ProgressUnit};
+use petal_model::record::ledger;
+use petal_model::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
 
 use disk::Disk;
 use guest::{GuestWork, Machine, Programs, write_disk};

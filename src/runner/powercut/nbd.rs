@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::disk::Disk;
-use crate::engine::threads::Thread;
+use petal_engine::threads::Thread;
 
 const NEGOTIATION: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");

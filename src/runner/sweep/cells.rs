@@ -6,15 +6,15 @@ use super::super::merge::RunWithFolder;
 use super::super::series::{RunSeries, UsedData};
 use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
-use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
 use super::together;
-use crate::analysis::break_point::{self, LoadHeld};
-use crate::record::observation::{Observation, metric};
-use crate::record::sweep::{self as kept, CellFailure, SweepCell};
-use crate::record::{RecordError, RecordFolder, Run, Status};
-use crate::report::numbers::{micros, or_dash, rate, span};
-use crate::settings::Settings;
+use petal_judge::break_point::{self, LoadHeld};
+use petal_model::record::observation::{Observation, metric};
+use petal_model::record::sweep::{self as kept, CellFailure, SweepCell};
+use petal_model::record::sweep_order::{CellRun, Pace, left};
+use petal_model::record::{RecordError, RecordFolder, Run, Status};
+use petal_model::settings::Settings;
+use petal_report::numbers::{micros, or_dash, rate, span};
 
 /// Runs what is left, until a signal. Returns what went wrong beside the figures: hooks, reports.
 /// An error means that the sweep cannot go on now; the same command takes it up again.

@@ -8,12 +8,12 @@ use time::OffsetDateTime;
 
 use super::super::RunError;
 use super::SweepRequest;
-use super::order::{left, with_order};
 use super::plan::Planned;
-use crate::engine::file_lock::FileLock;
-use crate::record::folder::open_unlinked;
-use crate::record::sweep::{self as kept, FORMAT, Sweep, SweepPlan};
-use crate::record::{RecordError, RecordFolder, Status, moment};
+use petal_engine::file_lock::FileLock;
+use petal_model::record::folder::open_unlinked;
+use petal_model::record::sweep::{self as kept, FORMAT, Sweep, SweepPlan};
+use petal_model::record::sweep_order::{left, with_order};
+use petal_model::record::{RecordError, RecordFolder, Status, moment};
 
 const LOCK: &str = "sweep.lock";
 

@@ -10,13 +10,13 @@ use super::super::peers::Together;
 use super::super::{RunError, WorkContext};
 use super::SweepRequest;
 use super::cells::drive;
-use super::order::CellRun;
 use super::plan::{Planned, plan};
 use super::together::{SweepMessage, check_hosts, or_call_off};
-use crate::record::RecordFolder;
-use crate::record::sweep::SweepPlan;
-use crate::settings::Settings;
-use crate::workload::share::Share;
+use petal_model::record::RecordFolder;
+use petal_model::record::sweep::SweepPlan;
+use petal_model::record::sweep_order::CellRun;
+use petal_model::settings::Settings;
+use petal_model::workload::share::Share;
 
 /// Before the first cell, or after the last one before it: so long the first host may load, or merge
 /// and write.

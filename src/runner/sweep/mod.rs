@@ -6,24 +6,22 @@
 mod cells;
 mod folder;
 mod follow;
-mod order;
 mod plan;
 mod together;
 
 use std::path::PathBuf;
 
 use super::{RunError, WorkContext};
-use crate::record::profile::{self, Profile};
-use crate::record::replay::ReplayOf;
-use crate::record::sweep::{Swept, load};
-use crate::report;
-use crate::settings::axes::SweepArguments;
-use crate::settings::objective::Objective;
-use crate::settings::read::Sources;
+use petal_model::record::profile::{self, Profile};
+use petal_model::record::replay::ReplayOf;
+use petal_model::record::sweep::{Swept, load};
+use petal_model::settings::axes::SweepArguments;
+use petal_model::settings::objective::Objective;
+use petal_model::settings::read::Sources;
 
 pub use folder::done_before;
 pub use follow::follow;
-pub use order::{Pace, cell_runs, left, with_order};
+pub use petal_model::record::sweep_order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
 /// A request for a sweep, beside its settings.
@@ -100,7 +98,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     together::send_plan(&held.sweep, context)?;
     let ran = cells::run(&planned, &mut held, context);
     let swept = load(held.folder.path())?;
-    let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
+    let written = petal_report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
     if let Some(path) = written.first() {
         watch.note(&format!("the report is {}", path.display()));
     }

@@ -12,18 +12,18 @@ use super::super::limits::check_admission;
 use super::super::series::{UsedData, draw_seed, setup_command};
 use super::super::{RunError, WorkContext, load};
 use super::SweepRequest;
-use crate::analysis::break_point;
-use crate::engine::{self, Engine, Stop};
-use crate::record::replay::ReplayOf;
-use crate::record::sweep::{Axis, SweepPlan};
-use crate::report::numbers::bytes;
-use crate::settings::Settings;
-use crate::settings::axes::{self, Axes};
-use crate::settings::objective::Objective;
-use crate::settings::size::{Extent, format_bytes};
-use crate::settings::table::support;
-use crate::stats::target::LoadedSchema;
-use crate::workload::plan::seats;
+use petal_engine::{Engine, Stop};
+use petal_judge::break_point;
+use petal_model::record::replay::ReplayOf;
+use petal_model::record::sweep::{Axis, SweepPlan};
+use petal_model::settings::Settings;
+use petal_model::settings::axes::{self, Axes};
+use petal_model::settings::objective::Objective;
+use petal_model::settings::size::{Extent, format_bytes};
+use petal_model::settings::table::support;
+use petal_model::stats::target::LoadedSchema;
+use petal_model::workload::plan::seats;
+use petal_report::numbers::bytes;
 
 /// A sweep that may begin.
 pub struct Planned {
@@ -171,7 +171,7 @@ fn data_set_per_block_size(
 ) -> Result<(), RunError> {
     let Some(sizes) = several(axes, "block_sz") else { return Ok(()) };
     for cell in cells {
-        let engine = engine::open(cell)?;
+        let engine = crate::engines::open(cell)?;
         let support = engine.support();
         let url = cell.db.redacted();
         let Some(path) = cell.db.path().filter(|_| !support.block_sizes.is_empty()) else {

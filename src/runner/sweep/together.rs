@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::peers::Together;
 use super::super::{RunError, WorkContext};
-use super::order::{CellRun, left};
-use crate::record::sweep::{Sweep, SweepPlan};
+use petal_model::record::sweep::{Sweep, SweepPlan};
+use petal_model::record::sweep_order::{CellRun, left};
 
 /// A message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]

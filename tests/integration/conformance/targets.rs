@@ -4,11 +4,11 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use petal::engine::device::{
+use petal_device::{
     block,
     layout::{TargetContent, TargetHeader},
 };
-use petal::settings::{LoopSide, RedoStress, Settings, Verify};
+use petal_model::settings::{LoopSide, RedoStress, Settings, Verify};
 
 use crate::oracle_wire;
 use crate::oracle_wire::stand_in::{Release, StandIn};

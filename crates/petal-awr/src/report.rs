@@ -1,0 +1,362 @@
+//! The content of a report: the value that all outputs are made of. No reading, no judging.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::figure::Figure;
+use super::findings::ReportFinding;
+use super::statistics::ReportStatistics;
+
+/// What a report is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportKind {
+    /// One instance.
+    #[default]
+    Awr,
+    /// Several instances of a cluster together.
+    Awrg,
+    /// One of the instances in a report over several.
+    AwrgInstance,
+    /// A pluggable database.
+    Awrpdb,
+    /// Statspack.
+    Sp,
+    /// Sections that somebody copied out of a report.
+    Excerpt,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    #[default]
+    Text,
+    Html,
+}
+
+/// A report. Every figure that it does not have is None.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    pub file: String,
+    pub kind: ReportKind,
+    pub format: Format,
+    /// What the file's name says of the run, such as `sessions`.
+    #[serde(serialize_with = "as_map")]
+    pub factors: Vec<(String, String)>,
+    pub header: ReportHeader,
+    pub load_profile: LoadProfile,
+    pub io_profile: IoProfile,
+    pub time_model: TimeModel,
+    pub wait_classes: Vec<ReportWaitClass>,
+    pub top_events: Vec<WaitEvent>,
+    /// Before 11g: of foreground and background processes together; the section says which.
+    pub foreground_events: Vec<WaitEvent>,
+    pub background_events: Vec<WaitEvent>,
+    pub histograms: Vec<Histogram>,
+    pub statistics: Arc<ReportStatistics>,
+    pub tablespaces: Vec<IoRow>,
+    pub files: Vec<IoRow>,
+    pub io_functions: Vec<IoFunction>,
+    pub io_file_types: Vec<IoFunction>,
+    pub segments_by_reads: Vec<SegmentReads>,
+    pub cpu: Cpu,
+    pub memory: Memory,
+    pub parameters: Vec<ReportParameter>,
+    /// Of a report over several instances: what it says of each of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Report>,
+    pub findings: Vec<ReportFinding>,
+    /// Its snapshots stand on both sides of a restart: differences between them mean nothing.
+    #[serde(skip)]
+    pub spans_restart: bool,
+    /// Its end is there.
+    #[serde(skip)]
+    pub is_whole: bool,
+    /// What was odd about the file, and what could not be read.
+    pub notes: Vec<String>,
+}
+
+fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ReportHeader {
+    pub db: Option<Figure>,
+    pub db_id: Option<Figure>,
+    /// Of a report over several instances: joined by `+`.
+    pub instance: Option<Figure>,
+    pub instance_number: Option<Figure>,
+    pub host: Option<Figure>,
+    pub release: Option<Figure>,
+    pub rac: Option<Figure>,
+    /// Such as `PRIMARY` or `PHYSICAL STANDBY`.
+    pub db_role: Option<Figure>,
+    pub cdb: Option<Figure>,
+    pub pdb: Option<Figure>,
+    pub platform: Option<Figure>,
+    pub cpus: Option<Figure>,
+    pub cores: Option<Figure>,
+    pub sockets: Option<Figure>,
+    pub memory_gb: Option<Figure>,
+    pub startup_time: Option<Figure>,
+    pub begin_snap: Option<Figure>,
+    pub end_snap: Option<Figure>,
+    pub begin_time: Option<Figure>,
+    pub end_time: Option<Figure>,
+    pub elapsed_min: Option<Figure>,
+    /// The elapsed time as printed, where it has a comma and is no number.
+    #[serde(skip)]
+    pub elapsed_unread: Option<String>,
+    pub db_time_min: Option<Figure>,
+}
+
+/// One line of the load profile.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LoadLine {
+    pub per_second: Option<Figure>,
+    pub per_transaction: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LoadProfile {
+    /// Seconds of sessions' time.
+    pub db_time: LoadLine,
+    pub db_cpu: LoadLine,
+    pub background_cpu: LoadLine,
+    pub redo_bytes: LoadLine,
+    /// Blocks.
+    pub logical_reads: LoadLine,
+    pub block_changes: LoadLine,
+    pub physical_reads: LoadLine,
+    pub physical_writes: LoadLine,
+    pub read_requests: LoadLine,
+    pub write_requests: LoadLine,
+    pub read_mb: LoadLine,
+    pub write_mb: LoadLine,
+    pub user_calls: LoadLine,
+    pub parses: LoadLine,
+    pub hard_parses: LoadLine,
+    pub logons: LoadLine,
+    pub executes: LoadLine,
+    pub rollbacks: LoadLine,
+    pub transactions: LoadLine,
+}
+
+/// A line of IO Profile, per second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoProfileLine {
+    pub both: Option<Figure>,
+    pub read: Option<Figure>,
+    pub write: Option<Figure>,
+}
+
+/// Requests and MB per second by what they are for. `total` has redo, control files and backups.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoProfile {
+    pub total_requests: IoProfileLine,
+    pub database_requests: IoProfileLine,
+    /// Served by a flash cache.
+    pub optimized_requests: IoProfileLine,
+    pub redo_requests: IoProfileLine,
+    pub total_mb: IoProfileLine,
+    pub database_mb: IoProfileLine,
+    pub optimized_mb: IoProfileLine,
+    pub redo_mb: IoProfileLine,
+}
+
+/// A segment among those with the most physical reads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SegmentReads {
+    pub owner: String,
+    pub tablespace: String,
+    pub object: String,
+    pub part: String,
+    pub kind: String,
+    pub physical_reads: Option<Figure>,
+    pub pct_total: Option<Figure>,
+}
+
+/// Seconds of sessions' time, not a rate.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TimeModel {
+    pub db_time_s: Option<Figure>,
+    pub db_cpu_s: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ReportWaitClass {
+    pub name: String,
+    pub waits: Option<Figure>,
+    pub time_s: Option<Figure>,
+    pub pct_db_time: Option<Figure>,
+}
+
+/// A wait event, or the processor among the top ones.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct WaitEvent {
+    /// As printed: text reports cut it.
+    pub name: String,
+    /// The report may have cut the name.
+    #[serde(skip)]
+    pub is_cut: bool,
+    /// Of a report over several instances: which; `*` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    pub wait_class: Option<Figure>,
+    pub waits: Option<Figure>,
+    pub time_s: Option<Figure>,
+    /// Time over waits.
+    pub avg_us: Option<Figure>,
+    /// The report's own average.
+    pub reported_avg_us: Option<Figure>,
+    /// The one of the two that has more digits; null where both read 0.
+    pub latency_us: Option<Figure>,
+    pub pct_db_time: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    pub name: String,
+    pub section: String,
+    pub waits: Option<Figure>,
+    /// `percent` of the waits, or `waits` as counts.
+    pub unit: &'static str,
+    /// Ranges that the report leaves blank are not here.
+    pub buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Bucket {
+    /// As the heading has it.
+    pub range: String,
+    /// The upper bound; null for the last, open range.
+    pub below_us: Option<f64>,
+    pub share: Option<Figure>,
+}
+
+/// A tablespace or a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoRow {
+    pub tablespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    pub pdb: Option<Figure>,
+    pub reads: Option<Figure>,
+    pub reads_per_s: Option<Figure>,
+    pub read_ms: Option<Figure>,
+    pub blocks_per_read: Option<Figure>,
+    pub single_block_reads_per_s: Option<Figure>,
+    pub single_block_read_ms: Option<Figure>,
+    pub writes: Option<Figure>,
+    pub writes_per_s: Option<Figure>,
+    pub write_ms: Option<Figure>,
+    pub buffer_waits: Option<Figure>,
+    pub buffer_wait_ms: Option<Figure>,
+    /// The cells under the headings that stand over them, which in some releases are not theirs.
+    pub as_headed: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoFunction {
+    pub name: String,
+    pub read_bytes: Option<Figure>,
+    pub read_requests_per_s: Option<Figure>,
+    pub write_bytes: Option<Figure>,
+    pub write_requests_per_s: Option<Figure>,
+    pub waits: Option<Figure>,
+    pub wait_us: Option<Figure>,
+    /// Of a file type: service times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_read_us: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_read_us: Option<Figure>,
+}
+
+/// Per cent of all processors' time, and what it was computed from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cpu {
+    /// Includes the wait for I/O, as the reports count.
+    pub idle_pct: Option<Figure>,
+    pub user_pct: Option<Figure>,
+    pub system_pct: Option<Figure>,
+    pub iowait_pct: Option<Figure>,
+    /// Seconds; reports count hundredths.
+    pub busy_s: Option<Figure>,
+    pub idle_s: Option<Figure>,
+    pub iowait_s: Option<Figure>,
+}
+
+/// Bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Memory {
+    pub buffer_cache_bytes: Option<Figure>,
+    pub buffer_cache_end_bytes: Option<Figure>,
+    pub shared_pool_bytes: Option<Figure>,
+    pub log_buffer_bytes: Option<Figure>,
+    pub block_bytes: Option<Figure>,
+    pub host_bytes: Option<Figure>,
+    pub sga_bytes: Option<Figure>,
+    pub pga_bytes: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ReportParameter {
+    pub name: String,
+    /// Of a report over several instances: which; `*` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    pub value: Option<Figure>,
+    pub end_value: Option<Figure>,
+}
+
+impl Report {
+    /// Anything was read of the time that the report is of.
+    pub fn has_figures(&self) -> bool {
+        self.header.elapsed_min.is_some() || self.has_work()
+    }
+
+    /// Anything was read of what the database did.
+    pub fn has_work(&self) -> bool {
+        let Self { load_profile, time_model, cpu, .. } = self;
+        *load_profile != LoadProfile::default()
+            || *time_model != TimeModel::default()
+            || *cpu != Cpu::default()
+            || [&self.top_events, &self.foreground_events, &self.background_events]
+                .iter()
+                .any(|events| !events.is_empty())
+            || self.statistics.iter().next().is_some()
+            || !(self.wait_classes.is_empty() && self.histograms.is_empty())
+            || !(self.tablespaces.is_empty() && self.files.is_empty())
+            || !(self.io_functions.is_empty() && self.io_file_types.is_empty())
+            || self.io_profile != IoProfile::default()
+            || !self.segments_by_reads.is_empty()
+    }
+
+    /// This report, and behind it each instance that it tells apart, with its name and factors.
+    pub fn with_instances(&self) -> impl Iterator<Item = Report> + '_ {
+        let named = |instance: &Report| Report {
+            file: self.file.clone(),
+            format: self.format,
+            factors: self.factors.clone(),
+            ..instance.clone()
+        };
+        std::iter::once(self.clone()).chain(self.instances.iter().map(named))
+    }
+
+    pub fn factor(&self, name: &str) -> Option<&str> {
+        self.factors.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// An event by its full name; one that the report cut is found by its beginning, if only one fits.
+pub fn event<'e>(events: &'e [WaitEvent], name: &str) -> Option<&'e WaitEvent> {
+    if let Some(found) = events.iter().find(|event| event.name == name) {
+        return Some(found);
+    }
+    let mut fitting = events.iter().filter(|event| event.is_cut && name.starts_with(&event.name));
+    let found = fitting.next()?;
+    fitting.next().is_none().then_some(found)
+}

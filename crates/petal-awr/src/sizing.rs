@@ -1,0 +1,197 @@
+//! Figures that storage is sized by, computed from a [`Report`] for its columns: total I/O with redo,
+//! percentiles of latency, the interconnect.
+
+use super::derived::{background, rate, single_block, total};
+use super::figure::{Figure, more_precise, number};
+use super::load::per_second;
+use super::report::{Histogram, IoProfileLine, Report, ReportWaitClass};
+
+/// Bytes in the megabytes of reports.
+const MIB: f64 = 1_048_576.0;
+/// Shares of a histogram add up to 100 within rounding.
+const WHOLE_PCT: std::ops::RangeInclusive<f64> = 97.5..=102.5;
+const LOG_WRITE: &str = "log file parallel write";
+
+/// A rate of the statistics, or the one of IO Profile.
+fn rate_or(report: &Report, name: &str, line: &Option<Figure>) -> Option<Figure> {
+    more_precise(rate(report, name), line.clone())
+}
+
+fn mib(line: &Option<Figure>) -> Option<Figure> {
+    line.clone()?.scaled(MIB)
+}
+
+fn sum(one: Figure, other: Figure) -> Option<Figure> {
+    let how = format!("{} + {}", one.section, other.section);
+    Figure::computed(one.number()? + other.number()?, one.step + other.step, how)
+}
+
+pub(super) fn total_read_requests(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical read total IO requests", &report.io_profile.total_requests.read)
+}
+
+pub(super) fn total_write_requests(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical write total IO requests", &report.io_profile.total_requests.write)
+}
+
+/// Requests of all kinds, with redo, control files and backups.
+pub(super) fn total_requests(report: &Report) -> Option<Figure> {
+    let printed = report.io_profile.total_requests.both.clone();
+    let both = || sum(total_read_requests(report)?, total_write_requests(report)?);
+    more_precise(both(), printed)
+}
+
+pub(super) fn total_bytes(report: &Report) -> Option<Figure> {
+    let printed = mib(&report.io_profile.total_mb.both);
+    let rates = || {
+        let written = rate(report, "physical write total bytes")?;
+        sum(rate(report, "physical read total bytes")?, written)
+    };
+    more_precise(rates(), printed)
+}
+
+pub(super) fn redo_writes(report: &Report) -> Option<Figure> {
+    rate_or(report, "redo writes", &report.io_profile.redo_requests.write)
+}
+
+/// One line of IO Profile, reads and writes together.
+pub(super) fn both(line: &IoProfileLine) -> Option<Figure> {
+    line.both.clone()
+}
+
+pub(super) fn both_bytes(line: &IoProfileLine) -> Option<Figure> {
+    mib(&line.both)
+}
+
+pub(super) fn log_switches(report: &Report) -> Option<Figure> {
+    let switches = total(report, "log switches (derived)").filter(|_| !report.spans_restart)?;
+    let per_s = per_second(&switches, report.header.elapsed_min.as_ref()?, "log switches")?;
+    let rate = Figure { as_printed: None, ..per_s.scaled(3600.0)? };
+    // None at all is known exactly.
+    let none = switches.number() == Some(0.0);
+    if none { Some(Figure { step: 0.0, ..rate }) } else { Some(rate) }
+}
+
+/// The histogram of an event that has all of its waits, in the most ranges.
+fn histogram<'r>(report: &'r Report, event: &str) -> Option<&'r Histogram> {
+    let shares = |it: &Histogram| it.buckets.iter().filter_map(|it| number(&it.share)).sum::<f64>();
+    let is_cut = |name: &str| name.len() >= 26 && event.starts_with(name);
+    let whole = report.histograms.iter().filter(|it| {
+        (it.name == event || is_cut(&it.name))
+            && it.unit == "percent"
+            && WHOLE_PCT.contains(&shares(it))
+    });
+    whole.max_by_key(|it| it.buckets.len())
+}
+
+/// The upper bound of the range in which this share of the waits is reached.
+fn percentile(report: &Report, event: &str, share_pct: f64) -> Option<Figure> {
+    let histogram = histogram(report, event)?;
+    let all: f64 = histogram.buckets.iter().filter_map(|it| number(&it.share)).sum();
+    let mut passed = 0.0;
+    let reached = histogram.buckets.iter().find(|bucket| {
+        passed += number(&bucket.share).unwrap_or(0.0);
+        passed >= share_pct / 100.0 * all - 1e-9
+    })?;
+    let how = format!("{}: upper bound of {}", histogram.section, reached.range);
+    Figure::computed(reached.below_us?, 0.0, how)
+}
+
+/// The ranges with their shares of the waits.
+fn ranges(report: &Report, event: &str) -> Option<Figure> {
+    let histogram = histogram(report, event)?;
+    let shown = histogram.buckets.iter().filter_map(|bucket| {
+        let range: String = bucket.range.split_whitespace().collect();
+        Some(format!("{range}:{}", number(&bucket.share)?))
+    });
+    let section = histogram.section.as_str().into();
+    let ranges = Figure::text(&shown.collect::<Vec<_>>().join(" "), &section)?;
+    Some(Figure { as_printed: None, ..ranges })
+}
+
+pub(super) fn read_percentile(report: &Report, share_pct: f64) -> Option<Figure> {
+    percentile(report, &single_block(report)?.name, share_pct)
+}
+
+pub(super) fn read_ranges(report: &Report) -> Option<Figure> {
+    ranges(report, &single_block(report)?.name)
+}
+
+pub(super) fn log_percentile(report: &Report, share_pct: f64) -> Option<Figure> {
+    percentile(report, LOG_WRITE, share_pct)
+}
+
+pub(super) fn log_ranges(report: &Report) -> Option<Figure> {
+    ranges(report, LOG_WRITE)
+}
+
+pub(super) fn log_write_waits(report: &Report) -> Option<Figure> {
+    let list = [&report.background_events, &report.top_events];
+    background(report, LOG_WRITE)?;
+    list.into_iter().find_map(|list| super::report::event(list, LOG_WRITE)?.waits.clone())
+}
+
+fn wait_class<'r>(report: &'r Report, name: &str) -> Option<&'r ReportWaitClass> {
+    report.wait_classes.iter().find(|class| class.name == name)
+}
+
+pub(super) fn class_waits(report: &Report, name: &str) -> Option<Figure> {
+    wait_class(report, name)?.waits.clone()
+}
+
+/// Time over waits of a class.
+pub(super) fn class_us(report: &Report, name: &str) -> Option<Figure> {
+    let class = wait_class(report, name)?;
+    let (time, waits) = (class.time_s.as_ref()?, class.waits.as_ref()?);
+    let mean = time.number()? * 1e6 / waits.number()?;
+    let step = 2.0 * mean * (time.uncertainty() + waits.uncertainty());
+    Figure::computed(mean, step, format!("{}: time over waits", time.section))
+        .filter(|mean| mean.number() > Some(0.0))
+}
+
+/// How long a block from another instance took: hundredths of a second over blocks.
+pub(super) fn receive_us(report: &Report, time: &str, blocks: &str) -> Option<Figure> {
+    let (time, blocks) = (total(report, time)?, total(report, blocks)?);
+    let mean = time.number()? * 1e4 / blocks.number().filter(|blocks| *blocks > 0.0)?;
+    Figure::computed(
+        mean,
+        2.0 * mean * time.uncertainty(),
+        format!("{}: time over blocks", time.section),
+    )
+}
+
+/// Says that the storage is Exadata's, by its own waits; without them nothing is known.
+pub(super) fn exadata(report: &Report) -> Option<Figure> {
+    let lists = [&report.foreground_events, &report.top_events, &report.background_events];
+    let found = lists.into_iter().flatten().find(|event| event.name.starts_with("cell s"))?;
+    let section = &found.waits.as_ref().or(found.time_s.as_ref())?.section;
+    Some(Figure { as_printed: None, ..Figure::text("YES", section)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::columns::value;
+    use super::super::samples::sample;
+
+    #[test]
+    fn percentiles_are_bounds_of_the_ranges_that_reach_them() {
+        let report = sample("awr_11g.html");
+        // 97.1 % below 1 ms, 2.0 % below 2, 0.5 % below 4.
+        assert_eq!(value(&report, "read_p50_us"), Some(1000.0));
+        assert_eq!(value(&report, "read_p95_us"), Some(1000.0));
+        assert_eq!(value(&report, "read_p99_us"), Some(2000.0));
+        let ranges = (super::super::columns::column("read_histogram").unwrap().value)(&report);
+        assert!(ranges.unwrap().shown().starts_with("<1ms:97.1 <2ms:2 "));
+        // A part of the waits has no percentile.
+        let mut part = report;
+        part.histograms[0].buckets.remove(0);
+        assert_eq!(value(&part, "read_p50_us"), None);
+    }
+
+    #[test]
+    fn total_io_has_redo_and_its_own_name() {
+        let report = sample("awr_19c.html");
+        assert!(value(&report, "total_requests_per_s") >= value(&report, "piops"));
+        assert_eq!(value(&report, "exadata"), None);
+    }
+}

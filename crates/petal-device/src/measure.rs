@@ -1,0 +1,274 @@
+//! Requests on the calibrated stretch and what they came to: requests of one size, so many in
+//! flight, and a log's writes. Only what ended within the window of time is counted.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::block;
+use super::calibration_target::CalibrationTarget;
+use super::layout::HEADER_BYTES;
+use super::log::LOG_BLOCK_BYTES;
+use super::request::{Completion, IoRequest};
+use super::target::AlignedBuffer;
+use petal_engine::threads::Thread;
+use petal_engine::{Result, Stop};
+use petal_model::stats::histogram::Latencies;
+use petal_model::workload::deck::Deck;
+
+/// The smallest log record; each is synced before the next.
+pub const LOG_BYTES: u64 = LOG_BLOCK_BYTES;
+/// The ramp at the start that is not counted: this part of the time, and no more than this.
+const RAMP_PART: u32 = 5;
+const RAMP_MAX: Duration = Duration::from_millis(250);
+/// Every sector of a write differs from what was there, so that nothing is spared by comparing.
+const STAMP_EVERY: usize = 512;
+
+/// One kind of work at one depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoPattern {
+    /// Per cent of the requests that are reads.
+    pub read_pct: u8,
+    pub request_bytes: u32,
+    /// One after the other instead of at random.
+    pub in_order: bool,
+    /// In flight over all threads.
+    pub depth: u32,
+    pub threads: u32,
+}
+
+/// The results of one stretch of work. Only requests that ended within `seconds` are in it.
+#[derive(Debug, Default)]
+pub struct IoMeasurements {
+    pub seconds: f64,
+    pub reads: Latencies,
+    pub writes: Latencies,
+    /// The busiest thread's share of a processor.
+    pub thread_cpu_share: f64,
+}
+
+impl IoMeasurements {
+    pub fn requests(&self) -> u64 {
+        self.reads.count() + self.writes.count()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.seconds = self.seconds.max(other.seconds);
+        self.reads.add(&other.reads);
+        self.writes.add(&other.writes);
+        self.thread_cpu_share = self.thread_cpu_share.max(other.thread_cpu_share);
+    }
+}
+
+impl CalibrationTarget {
+    /// Measures for `length`. Cut off by a stop, it returns what was measured until then.
+    pub fn measure(
+        &self,
+        work: &IoPattern,
+        length: Duration,
+        seed: u64,
+        stop: &Stop,
+    ) -> Result<IoMeasurements> {
+        let threads = work.threads.clamp(1, work.depth);
+        let depth_of =
+            |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
+        let ramp = (length / RAMP_PART).min(RAMP_MAX);
+        let window = MeasuredTime::after(ramp, length.saturating_sub(ramp));
+        let short = Arc::<AtomicBool>::default();
+        let stop = &stop.clone().or_when(short.clone());
+        let results: Vec<io::Result<IoMeasurements>> = std::thread::scope(|scope| {
+            let start = |thread: u32| {
+                let seed = seed ^ u64::from(thread) << 32;
+                let depth = depth_of(thread) as usize;
+                let started = Thread::named("measuring")
+                    .start_in(scope, move || self.work(work, depth, seed, window, stop));
+                // Fewer would measure something else.
+                started.inspect_err(|_| short.store(true, Ordering::Relaxed))
+            };
+            let workers: Vec<_> = (0..threads).map(start).collect();
+            let lost = || Err(io::Error::other("a measuring thread panicked"));
+            let end = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|_| lost());
+            workers.into_iter().map(|worker| worker.map_or_else(|e| Err(e.into()), end)).collect()
+        });
+        let mut all = IoMeasurements::default();
+        for result in results {
+            all.add(&result.map_err(|error| self.failed(&error))?);
+        }
+        Ok(all)
+    }
+
+    fn work(
+        &self,
+        work: &IoPattern,
+        depth: usize,
+        seed: u64,
+        window: MeasuredTime,
+        stop: &Stop,
+    ) -> io::Result<IoMeasurements> {
+        let began = (Instant::now(), thread_cpu());
+        let mut stream = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut slots: Vec<_> =
+            (0..depth).map(|_| AlignedBuffer::new(work.request_bytes as usize)).collect();
+        if work.read_pct < 100 {
+            slots.iter_mut().for_each(|slot| stream.fill_bytes(slot.bytes_mut()));
+        }
+        let mut queue = self.queue(slots)?;
+        let mut deck = Deck::new(work.read_pct);
+        let requests = self.bytes() / u64::from(work.request_bytes);
+        let mut in_order = 0..;
+        let mut free: Vec<usize> = (0..depth).rev().collect();
+        let mut begun = vec![(began.0, false); depth];
+        let mut done = Vec::with_capacity(depth);
+        let mut measured = IoMeasurements::default();
+        let mut now = Instant::now();
+        loop {
+            while !window.is_over(now) && !stop.is_requested() {
+                let Some(slot) = free.pop() else { break };
+                let number = match work.in_order {
+                    true => in_order.next().unwrap_or(0) % requests,
+                    false => stream.random_range(0..requests),
+                };
+                let offset = HEADER_BYTES + number * u64::from(work.request_bytes);
+                let is_read = deck.draw(&mut stream);
+                let bytes = work.request_bytes;
+                let call = if is_read {
+                    IoRequest::Read { offset, bytes }
+                } else {
+                    stamp(queue.slot(slot), stream.next_u64());
+                    IoRequest::Write { offset, bytes }
+                };
+                begun[slot] = (Instant::now(), is_read);
+                queue.push(slot, call)?;
+            }
+            if free.len() == depth {
+                break;
+            }
+            queue.wait(&mut done)?;
+            now = Instant::now();
+            let counts = window.holds(now);
+            for Completion { slot, result } in done.drain(..) {
+                result?;
+                let (begin, is_read) = begun[slot];
+                free.push(slot);
+                if counts {
+                    let latencies =
+                        if is_read { &mut measured.reads } else { &mut measured.writes };
+                    latencies.record((now - begin).as_nanos() as u64);
+                }
+            }
+        }
+        measured.seconds = window.seconds_until(now);
+        let (wall, cpu) = (began.0.elapsed(), thread_cpu() - began.1);
+        measured.thread_cpu_share = cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9);
+        Ok(measured)
+    }
+
+    /// A log: each record is written and synced before the next. The latency is that of both.
+    pub fn log(&self, length: Duration, stop: &Stop) -> Result<IoMeasurements> {
+        let failed = |error: io::Error| self.failed(&error);
+        let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
+        block::noise(slots[0].bytes_mut(), 1, 1);
+        let mut queue = self.queue(slots).map_err(failed)?;
+        let window = MeasuredTime::after(length / RAMP_PART, length - length / RAMP_PART);
+        let (mut measured, mut done) = (IoMeasurements::default(), Vec::new());
+        let mut begin = Instant::now();
+        for number in 0.. {
+            if window.is_over(begin) || stop.is_requested() {
+                break;
+            }
+            stamp(queue.slot(0), number);
+            let offset = HEADER_BYTES + number % (self.bytes() / LOG_BYTES) * LOG_BYTES;
+            for call in [IoRequest::Write { offset, bytes: LOG_BYTES as u32 }, IoRequest::Sync] {
+                queue.push(0, call).map_err(failed)?;
+                // What has to be made again has not ended yet.
+                while done.is_empty() {
+                    queue.wait(&mut done).map_err(failed)?;
+                }
+                done.drain(..).try_for_each(|done| done.result).map_err(failed)?;
+            }
+            let end = Instant::now();
+            if window.holds(end) {
+                measured.writes.record((end - begin).as_nanos() as u64);
+            }
+            begin = end;
+        }
+        measured.seconds = window.seconds_until(begin);
+        Ok(measured)
+    }
+}
+
+/// The time in which requests that end are counted.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredTime {
+    from: Instant,
+    to: Instant,
+}
+
+impl MeasuredTime {
+    fn after(ramp: Duration, length: Duration) -> Self {
+        let from = Instant::now() + ramp;
+        Self { from, to: from + length }
+    }
+
+    fn holds(&self, at: Instant) -> bool {
+        at >= self.from && at < self.to
+    }
+
+    fn is_over(&self, at: Instant) -> bool {
+        at >= self.to
+    }
+
+    /// Seconds of it that passed until then.
+    fn seconds_until(&self, at: Instant) -> f64 {
+        at.min(self.to).saturating_duration_since(self.from).as_secs_f64()
+    }
+}
+
+/// Makes every sector new.
+fn stamp(bytes: &mut [u8], stamp: u64) {
+    for (sector, number) in bytes.chunks_mut(STAMP_EVERY).zip(0u64..) {
+        let stamp = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number << 48;
+        let bytes = stamp.to_le_bytes();
+        let length = bytes.len().min(sector.len());
+        sector[..length].copy_from_slice(&bytes[..length]);
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_in_the_window_counts() {
+        let window = MeasuredTime::after(Duration::from_secs(1), Duration::from_secs(2));
+        let at = |ms: u64| window.from + Duration::from_millis(ms);
+        assert!(!window.holds(window.from - Duration::from_nanos(1)));
+        assert!(window.holds(at(0)) && window.holds(at(1999)) && !window.holds(at(2000)));
+        assert_eq!(window.seconds_until(at(500)), 0.5);
+        assert_eq!(window.seconds_until(at(9000)), 2.0);
+        assert_eq!(window.seconds_until(window.from - Duration::from_millis(1)), 0.0);
+    }
+
+    #[test]
+    fn stamps_change_every_sector() {
+        let mut first = vec![0; 8192];
+        stamp(&mut first, 1);
+        let mut second = first.clone();
+        stamp(&mut second, 2);
+        let differ = first.chunks(STAMP_EVERY).zip(second.chunks(STAMP_EVERY));
+        assert!(differ.clone().all(|(a, b)| a != b));
+        let sectors: std::collections::BTreeSet<&[u8]> = first.chunks(STAMP_EVERY).collect();
+        assert_eq!(sectors.len(), 16, "and each differs from the others");
+    }
+}

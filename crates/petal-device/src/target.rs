@@ -1,0 +1,262 @@
+//! The file or block device under test: its kind, opening, header, and aligned memory.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::layout::{COPY_OFFSET, HEADER_BYTES, TargetContent, TargetHeader};
+use super::safety;
+use petal_engine::file_lock::FileLock;
+use petal_engine::in_use::{DataUse, FileId, unlink_same};
+use petal_engine::on_path::{OnPath, unusable};
+use petal_engine::{EngineError, Result};
+use petal_model::stats::target::DirectIo;
+
+/// The alignment of memory pages, which every common device accepts.
+pub const MEMORY_ALIGNMENT: usize = 4096;
+const PROBE_BYTES: usize = 4096;
+
+/// Memory at a page's boundary. Empty by default.
+#[derive(Debug, Default)]
+pub struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl AlignedBuffer {
+    pub fn new(bytes: usize) -> Self {
+        let memory = vec![0u8; bytes + MEMORY_ALIGNMENT];
+        let start = memory.as_ptr().align_offset(MEMORY_ALIGNMENT).min(MEMORY_ALIGNMENT);
+        Self { memory, start, bytes }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+/// The kind of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    File,
+    BlockDevice,
+}
+
+/// The file or block device that the path led to when petal looked first, open for reading. All that
+/// is done later is done to it, or refused if the path leads elsewhere by then.
+#[derive(Debug, Clone)]
+pub struct TargetFile {
+    pub path: PathBuf,
+    pub kind: TargetKind,
+    pub file: Arc<File>,
+    id: FileId,
+}
+
+impl TargetFile {
+    /// Opens what is there; None if nothing is.
+    pub fn find(path: &Path) -> Result<Option<Self>> {
+        // A folder or pipe is not even opened.
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            about => kind(path, &about.on(path)?)?,
+        };
+        let mut how = OpenOptions::new();
+        how.read(true).custom_flags(libc::O_NONBLOCK);
+        how.open(path).on(path).and_then(|file| Self::of(path, file)).map(Some)
+    }
+
+    /// Makes an empty file where nothing is.
+    pub fn create(path: &Path) -> Result<Self> {
+        safety::refuse_new_among_devices(path, Path::new("/dev"))?;
+        if let Ok(leads_to) = std::fs::read_link(path) {
+            return Err(EngineError::Environment(format!(
+                "{}: it is a link to {}, where nothing is; name that place itself",
+                path.display(),
+                leads_to.display()
+            )));
+        }
+        let created = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        created.on(path).and_then(|file| Self::of(path, file))
+    }
+
+    fn of(path: &Path, file: File) -> Result<Self> {
+        let about = file.metadata().on(path)?;
+        let (path, kind, file) = (path.to_owned(), kind(path, &about)?, Arc::new(file));
+        Ok(Self { path, kind, file, id: FileId::from(&about) })
+    }
+
+    /// The header at its start.
+    pub fn content(&self) -> Result<TargetContent> {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.file.read_at(&mut bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(unusable(&self.path, &error)),
+            }
+        }
+        Ok(TargetHeader::find(&bytes[..filled]))
+    }
+
+    pub fn bytes(&self) -> Result<u64> {
+        length(&self.file).on(&self.path)
+    }
+
+    /// Opens it once more, for reading and writing.
+    fn reopen(&self, flags: i32) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.path)
+    }
+
+    /// Refuses a file that the path led to later, if it is another one.
+    fn check_same(&self, opened: File) -> Result<File> {
+        let about = opened.metadata().on(&self.path)?;
+        if FileId::from(&about) == self.id { Ok(opened) } else { Err(self.elsewhere()) }
+    }
+
+    /// Refuses to go on if the path leads elsewhere by now.
+    pub fn check_path(&self) -> Result<()> {
+        self.id.vanished(&self.path).map_or(Ok(()), |_| Err(self.elsewhere()))
+    }
+
+    fn elsewhere(&self) -> EngineError {
+        EngineError::Environment(format!(
+            "{}: it no longer leads to the file or device that petal opened first, so petal stops; \
+             find out what renames files or changes links there, then start again",
+            self.path.display()
+        ))
+    }
+
+    /// Removes the file from its folder. A file that has taken its place stays, and so does a link
+    /// that leads to it. Returns its path without links.
+    pub fn remove(&self) -> Result<PathBuf> {
+        let path = std::fs::canonicalize(&self.path).on(&self.path)?;
+        unlink_same(&path, self.id).on(&path)?;
+        Ok(path)
+    }
+}
+
+/// The kind of a file by what the system says of it.
+fn kind(path: &Path, about: &Metadata) -> Result<TargetKind> {
+    if about.file_type().is_block_device() {
+        return Ok(TargetKind::BlockDevice);
+    }
+    if about.is_file() {
+        return Ok(TargetKind::File);
+    }
+    Err(EngineError::Environment(format!(
+        "{}: it is neither a file nor a block device; name one of these, or a file that is not \
+         there yet, as in device:/data/petal.dat",
+        path.display()
+    )))
+}
+
+/// An open target.
+#[derive(Debug, Clone)]
+pub struct OpenTarget {
+    pub path: PathBuf,
+    pub file: Arc<File>,
+    pub kind: TargetKind,
+    pub bytes: u64,
+    pub direct: DirectIo,
+    pub there: TargetFile,
+    /// For the header: through the page cache.
+    buffered: Arc<File>,
+    /// Keeps others away as long as it is open.
+    _lock: Arc<FileLock>,
+}
+
+impl OpenTarget {
+    /// For reading and writing, past the page cache if asked for and possible; together with the
+    /// other hosts of the run, if there are some.
+    pub fn open(there: &TargetFile, asked: bool, is_shared: bool) -> Result<Self> {
+        let path = &there.path;
+        let direct_file = asked.then(|| there.reopen(libc::O_DIRECT).and_then(proved));
+        let (file, reason) = match direct_file {
+            Some(Ok(file)) => (file, None),
+            refused => {
+                let file = there.reopen(0).on(path)?;
+                let reason = refused.and_then(Result::err);
+                (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
+            }
+        };
+        let file = Arc::new(there.check_same(file)?);
+        let bytes = length(&file).on(path)?;
+        let buffered =
+            Arc::new(there.check_same(there.reopen(claim(there.kind, is_shared)).on(path)?)?);
+        let lock = Arc::new(lock(path, &buffered, is_shared)?);
+        let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
+        let (path, kind, there) = (path.clone(), there.kind, there.clone());
+        Ok(Self { path, file, kind, bytes, direct, there, buffered, _lock: lock })
+    }
+
+    /// Writes both copies of the header, one after the other, each durable before the next.
+    pub fn write_header(&self, header: &TargetHeader) -> Result<()> {
+        let bytes = header.encode().ok_or_else(|| {
+            EngineError::Setting(format!(
+                "{}: {} schemas do not fit into its header; load fewer",
+                self.path.display(),
+                header.schemas.len()
+            ))
+        })?;
+        self.there.check_path()?;
+        self.overwrite(COPY_OFFSET, &bytes)?;
+        self.overwrite(0, &bytes)
+    }
+
+    /// Writes some bytes through the page cache and makes them durable.
+    pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let written = self.buffered.write_all_at(bytes, offset);
+        written.and_then(|()| self.buffered.sync_all()).on(&self.path)
+    }
+}
+
+impl DataUse for OpenTarget {
+    /// A block device keeps its data, whatever its node is called.
+    fn vanished(&self) -> Result<Option<String>> {
+        match self.kind {
+            TargetKind::BlockDevice => Ok(None),
+            TargetKind::File => Ok(self.there.id.vanished(&self.path)),
+        }
+    }
+}
+
+/// Without O_CREAT this is the kernel's own claim of a block device (open(2)): it keeps mounts,
+/// volumes and RAIDs away.
+fn claim(kind: TargetKind, is_shared: bool) -> i32 {
+    if kind == TargetKind::BlockDevice && !is_shared { libc::O_EXCL } else { 0 }
+}
+
+/// Keeps other petals from a target. Of a run of several hosts only petals that do not share it are
+/// kept away.
+fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
+    let take = if is_shared { FileLock::shared_on } else { FileLock::on };
+    take(Arc::clone(file)).map_err(|refused| {
+        let held = "another petal uses it; wait until it is done";
+        EngineError::Environment(format!("{}: {}", path.display(), refused.words(held)))
+    })
+}
+
+/// Bytes of a file or block device.
+pub fn length(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Some file systems take O_DIRECT in open and refuse it in the first read.
+fn proved(file: File) -> io::Result<File> {
+    let mut probe = AlignedBuffer::new(PROBE_BYTES);
+    file.read_at(probe.bytes_mut(), 0)?;
+    Ok(file)
+}

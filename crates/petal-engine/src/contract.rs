@@ -1,0 +1,542 @@
+//! The contract between petal and a database: [`Engine`], [`Session`], and their values.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use super::in_use::{DataUse, Unshared};
+use super::server::row_layout;
+use petal_model::record::server_report::ServerReport;
+use petal_model::record::verification::Recovery;
+use petal_model::settings::table::EngineSupport;
+use petal_model::stats::counters::Counters;
+use petal_model::stats::os::ServerProcesses;
+use petal_model::stats::server_work::ServerWork;
+use petal_model::stats::target::{
+    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+};
+use petal_model::workload::op::Operation;
+use petal_model::workload::row::Filler;
+use petal_model::workload::seat::Seat;
+use petal_model::workload::version::RowStamps;
+
+/// One target that petal can load and run.
+pub trait Engine: Send + Sync {
+    /// The engine's entry in the table of support.
+    fn support(&self) -> &'static EngineSupport;
+
+    /// The block size of a load: as asked, or the default. Refuses what the target has not.
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
+        Ok(asked.unwrap_or(self.support().block_size_default))
+    }
+
+    /// Bytes of each filler column of a row that fills a block of this size.
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        row_layout::column_bytes(block_bytes)
+    }
+
+    /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
+    /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
+    /// nobody: outside loads and runs the system's own handling of signals serves it better.
+    fn serve(&self, _caller: &Caller) -> bool {
+        false
+    }
+
+    /// The complete petal schemas on the target, by number. Empty when there is none.
+    fn loaded(&self) -> Result<Vec<LoadedSchema>>;
+
+    /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
+    fn describe(&self, schemas: u32, sessions: u32) -> Result<(Target, TargetDetails)>;
+
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
+
+    /// The number of endpoints; [`petal_model::workload::plan::seats`] seats sessions on them.
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
+    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
+    fn check_run(&self, _schemas: u32) -> Result<()> {
+        Ok(())
+    }
+
+    /// Refuses UPDATEs where the target's log has no room for them; false where petal cannot see it.
+    fn check_room(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
+    fn privileges(&self) -> Result<Vec<Privilege>> {
+        Ok(Vec::new())
+    }
+
+    /// The most sessions it admits, where there is a limit.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        Ok(None)
+    }
+
+    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(Box::new(Unshared))
+    }
+
+    /// Files, memory and threads that a run of these sessions holds in petal's own process.
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs> {
+        Ok(Needs { files: seats.len() as u64, ..Needs::default() })
+    }
+
+    /// Files, memory and threads that this load holds in petal's own process.
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        Needs { files: plan.loaders() as u64, ..Needs::default() }
+    }
+
+    /// The plans of what sessions of a run over `schemas` send, as the database explains them now: one
+    /// that is not as meant, else the first. None if nothing is planned, or the plan is not shown.
+    fn plan(&self, _schemas: u32) -> Result<Option<PlanCheck>> {
+        Ok(None)
+    }
+
+    /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled>;
+
+    /// Connects one session, ready for its first operation. Called from many threads at once.
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>>;
+
+    /// Connects a session that only reads, and leaves nothing behind where the data are.
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        self.connect(seat)
+    }
+
+    /// Cumulative counters and waits, per endpoint. In full they are complete for all work that
+    /// sessions flushed; else they may be without histograms, and are cheap enough for once a second.
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
+
+    /// The counters of a run begin: resets of them until now are forgotten, and a figure that is
+    /// reset from now on is left out of them.
+    fn begin_counting(&self) {}
+
+    /// Cumulative counters and waits in full, per endpoint.
+    fn snapshot(&self) -> Result<Vec<Counters>> {
+        self.read_counters(true)
+    }
+
+    /// Cumulative counters as they are read every second, per endpoint.
+    fn sample(&self) -> Result<Vec<Counters>> {
+        self.read_counters(false)
+    }
+
+    /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
+    /// nothing, and needs no data of petal's.
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        Err(EngineError::Setting(format!(
+            "{} keeps no counters of what others do with it; profile a run of petal's own by its \
+             folder, or a server",
+            self.support().product
+        )))
+    }
+
+    /// The run ends: background work of the engine's own (checkpointers) stops; the closing
+    /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
+    /// there. [`EngineError::Environment`]: what became of a server in the run.
+    fn quiesce(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
+    /// person.
+    fn begin_report(&self) -> Result<Option<&'static str>> {
+        Ok(None)
+    }
+
+    /// After the closing snapshot: that report, as files for the run's folder.
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
+        Ok(Vec::new())
+    }
+
+    /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// The processes of every server that serves a run, where all of them run on this host and can
+    /// be told from others; else none. A database within petal's process has none of its own.
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        Vec::new()
+    }
+
+    /// Seconds by which the clock of a server on another host is ahead of this host's, if known.
+    fn clock_ahead_s(&self) -> Option<f64> {
+        None
+    }
+
+    /// Counts rows and blocks now, by the database's own physical view.
+    fn placement(&self, schema: u32) -> Result<Placement>;
+
+    /// Opens a schema to read its rows back: `petal verify`.
+    fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {
+        Err(EngineError::Setting(format!(
+            "{}: its rows cannot be verified; keep no ledger of it",
+            self.support().product
+        )))
+    }
+
+    /// How far the server has come if it is in recovery, such as a standby; None if it is not.
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        Ok(None)
+    }
+
+    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
+    fn drop_data(&self) -> Result<Vec<String>>;
+}
+
+/// The signals that an engine obeys before and after a run, and where it tells what it waits for.
+#[derive(Clone)]
+pub struct Caller {
+    /// The number of signals that asked to stop.
+    pub signals: Arc<AtomicU8>,
+    /// Takes a line that a person should see.
+    pub note: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Caller {
+    /// True when a signal asked to stop.
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Resources of petal's own process that a run or a load needs, beside those of every run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and sockets that are open at once.
+    pub files: u64,
+    /// Caches and buffers.
+    pub memory_bytes: u64,
+    /// Threads, beside one for each session or loader.
+    pub threads: u64,
+}
+
+/// One call of a session.
+pub struct Batch<'a> {
+    pub operations: &'a [Operation],
+    pub stop: &'a Stop,
+    /// What ended; the session adds to it.
+    pub done: &'a mut Outcomes,
+    /// Another batch follows at once: the last operations may stay in flight, so that a queue stays
+    /// full. The next batch begins with them.
+    pub is_followed: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch that ends before the call returns.
+    pub fn new(operations: &'a [Operation], stop: &'a Stop, done: &'a mut Outcomes) -> Self {
+        Self { operations, stop, done, is_followed: false }
+    }
+}
+
+/// One connection that executes operations.
+pub trait Session: Send {
+    /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
+    /// is over. What ended is in `batch.done` even when this returns an error.
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError>;
+
+    /// Operations that a batch which another follows left in flight.
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    /// Makes the database's counters current for this session's work; called some ten to twenty
+    /// times a second. A session that cannot is lost: its figures would be short.
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
+        Ok(())
+    }
+
+    /// A handle with which another thread can cut the operation in flight.
+    fn canceller(&self) -> Box<dyn Cancel>;
+}
+
+/// Reads the rows of one schema back, whole.
+pub trait RowReader: Send {
+    /// The identity of the load that wrote the rows.
+    fn load(&self) -> &str;
+
+    /// Adds every row with a key from `first` to `last` to `found`, in any order.
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()>;
+
+    /// The stamps of whole records in the log, where petal itself wrote one and recovers nothing
+    /// from it.
+    fn logged(&mut self, _updates: &[LoggedUpdate]) -> Result<Option<HashSet<u64>>> {
+        Ok(None)
+    }
+}
+
+/// A row that was read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundRow {
+    pub key: u64,
+    /// Its stamps; an error says what is wrong with it.
+    pub stamps: std::result::Result<RowStamps, String>,
+}
+
+/// An UPDATE whose record is looked for in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedUpdate {
+    pub stamp: u64,
+    pub rows: u64,
+}
+
+/// Cuts the operation in flight of one session; it then ends with [`CUT`].
+pub trait Cancel: Send + Sync {
+    fn cancel(&self);
+
+    /// The operation did not end though it was cancelled: gives its connection up at once, so that
+    /// the session is lost. Needless without a peer that may fall silent.
+    fn abort(&self) {}
+}
+
+/// The error code of an operation that was cancelled after the stop.
+pub const CUT: &str = "cut";
+
+/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// Ended operations, in order. Memory is reused: per operation only an error's text is allocated.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    pub ended: Vec<Outcome>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Index into the batch.
+    pub operation: u32,
+    /// None if the clock that timed it was set meanwhile, or its begin or end is unknown.
+    pub latency_ns: Option<u64>,
+    /// Time of the session: the latency, or else by petal's own clock.
+    pub busy_ns: u64,
+    /// Its end, in nanoseconds since the trigger.
+    pub end_ns: u64,
+    /// Rows as the database answered: counted or updated.
+    pub rows: u64,
+    /// The database's own code, where it failed and the session goes on.
+    pub error: Option<Box<str>>,
+}
+
+impl Outcome {
+    /// One that petal's own clock timed.
+    pub fn timed(
+        operation: u32,
+        (begin, end): (Instant, Instant),
+        stop: &Stop,
+        rows: u64,
+        error: Option<Box<str>>,
+    ) -> Self {
+        let busy_ns = (end - begin).as_nanos() as u64;
+        let (latency_ns, end_ns) = (Some(busy_ns), stop.since_trigger_ns(end));
+        Self { operation, latency_ns, busy_ns, end_ns, rows, error }
+    }
+
+    /// The first operation of a call that failed as a whole stands for all of it, with its time.
+    pub fn of_failed_call(operation: usize, [begin_ns, end_ns]: [u64; 2], code: Box<str>) -> Self {
+        let (operation, busy_ns) = (operation as u32, end_ns - begin_ns);
+        let (latency_ns, error) = (Some(busy_ns), Some(code));
+        Self { operation, latency_ns, busy_ns, end_ns, rows: 0, error }
+    }
+}
+
+/// The stop of a run: deadline, flag, and the trigger of all times. Sessions share it; asking is
+/// cheap.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    trigger: Instant,
+    deadline: Option<Instant>,
+    level: Arc<AtomicU8>,
+    cutting: Arc<AtomicBool>,
+    /// The runner has seen enough: the run ends before its deadline, and is whole.
+    enough: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Counted from now; no deadline. For loads.
+    pub fn unlimited(level: Arc<AtomicU8>) -> Self {
+        Self::until(Instant::now(), None, level, Arc::default())
+    }
+
+    pub fn until(
+        trigger: Instant,
+        deadline: Option<Instant>,
+        level: Arc<AtomicU8>,
+        cutting: Arc<AtomicBool>,
+    ) -> Self {
+        Self { trigger, deadline, level, cutting, enough: Arc::default() }
+    }
+
+    /// Adds a flag: the stop is due as soon as `enough` is set.
+    pub fn or_when(self, enough: Arc<AtomicBool>) -> Self {
+        Self { enough, ..self }
+    }
+
+    /// True when no further operation may begin at `now`.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// [`Stop::is_due`] for an engine with a clock of its own, in nanoseconds since the trigger.
+    pub fn is_due_at(&self, since_trigger_ns: u64) -> bool {
+        self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
+    }
+
+    /// A signal or the runner asked to stop.
+    pub fn is_requested(&self) -> bool {
+        self.level.load(Ordering::Relaxed) > 0 || self.enough.load(Ordering::Relaxed)
+    }
+
+    /// Operations in flight are being cut: give up waiting.
+    pub fn is_cutting(&self) -> bool {
+        self.cutting.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds since the trigger.
+    pub fn since_trigger_ns(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The time from the trigger to the deadline; None without one.
+    pub fn planned(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(self.trigger))
+    }
+
+    /// Time until the deadline; None without one.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(now))
+    }
+}
+
+/// The plan of a load.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Schema numbers to load, from 1.
+    pub schemas: Vec<u32>,
+    /// Rows, so blocks, of each main table.
+    pub rows: u64,
+    /// Rows of each scan table.
+    pub scan_rows: u64,
+    pub block_size: u32,
+    /// Loader connections.
+    pub degree: u32,
+    pub unique_index: bool,
+    pub filler: Filler,
+    /// Seed of the scatter permutation.
+    pub seed: u64,
+    /// Drawn afresh by each load: by it a ledger knows the data that it is of.
+    pub id: u64,
+    /// Loads over petal's own schemas that are there already.
+    pub replace: bool,
+}
+
+impl LoadPlan {
+    /// The number of schemas that are loaded at once.
+    pub fn loaders(&self) -> usize {
+        (self.degree as usize).clamp(1, self.schemas.len().max(1))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LoadSummary {
+    pub schemas: Vec<LoadedSchemaSummary>,
+    pub seconds: f64,
+    /// Until rows and indexes of all schemas were durable, if known apart from `afterwards`.
+    pub durable_seconds: Option<f64>,
+    /// Steps after that, in seconds, in order.
+    pub afterwards: Vec<(&'static str, f64)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadedSchemaSummary {
+    pub schema: LoadedSchema,
+    pub scan_bytes: u64,
+    pub seconds: f64,
+    pub placement: Placement,
+}
+
+/// Rows and blocks, counted by the database's own physical view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    pub rows: u64,
+    /// Blocks that hold rows of the main table.
+    pub blocks: u64,
+    pub rows_per_block_max: u64,
+    /// Blocks that hold parts of rows or none, not one row each; None where it is not known.
+    pub overflow_blocks: Option<u64>,
+    /// The view that was asked, such as `dbstat`.
+    pub source: &'static str,
+}
+
+impl Placement {
+    pub fn is_one_row_per_block(&self) -> bool {
+        self.rows == self.blocks
+            && self.rows_per_block_max <= 1
+            && self.overflow_blocks.unwrap_or(0) == 0
+    }
+}
+
+/// Shows how far long work is. Called from many threads.
+pub trait Progress: Sync {
+    /// A new phase of `total` units (rows, or bytes); 0 when unknown.
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit);
+    fn advance(&self, units: u64);
+    /// A line a person should see.
+    fn note(&self, line: &str);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressUnit {
+    Bytes,
+    Items,
+}
+
+/// Progress that nobody watches.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+/// The error that ended a session before its time.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct SessionError {
+    /// The database's own code.
+    pub code: String,
+    pub message: String,
+}
+
+/// A result whose error is an engine's, unless another is named.
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+
+/// An error of a target, in the kinds on which a caller acts differently.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting that this engine or target cannot honour: exit code 2.
+    #[error("{0}")]
+    Setting(String),
+    /// The target cannot be reached, refuses, is full or read-only: exit code 3.
+    #[error("{0}")]
+    Environment(String),
+    /// The data are damaged, foreign or of another shape: exit code 3.
+    #[error("{0}")]
+    Data(String),
+    /// A schema that is needed is not loaded there: exit code 3.
+    #[error("{place}: schema {schema} is not loaded")]
+    NotLoaded { place: String, schema: u32 },
+    /// The database failed otherwise: exit code 1.
+    #[error("{0}")]
+    Database(String),
+    /// The user stopped it: exit code 130.
+    #[error("interrupted")]
+    Interrupted,
+}

@@ -1,0 +1,77 @@
+//! The state that all connections of a run to one server share, and the limits of waiting for a
+//! server and for locks that others hold there.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::Caller;
+
+/// How long connecting may take, unless the URL says otherwise.
+pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+/// A server that did not answer is not waited for as long again.
+pub const BRIEF: Duration = Duration::from_secs(3);
+/// How long closing a connection may take, which a silent peer does not answer.
+pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// How long a connection may be idle before the system asks whether its peer is there.
+pub const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// How long work beside a run's operations waits for a lock.
+pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
+/// How long a load that is complete waits for what it replaces.
+pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
+/// How long a look waits whose figure may stay unknown.
+pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// A server as a person names it; an address of IPv6 stands in brackets.
+pub fn host_and_port(host: &str, port: u16) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// True where a host's name or address shows that it is this one.
+pub fn is_this_host(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// The state that connections to one server share: whether it is silent, and whose signals end
+/// waits.
+#[derive(Clone)]
+pub struct EndpointState {
+    connect_limit: Duration,
+    /// The server was found to be silent, and has not answered since.
+    is_silent: Arc<AtomicBool>,
+    /// Whose signals end waiting, once that is known.
+    caller: Arc<OnceLock<Caller>>,
+}
+
+impl EndpointState {
+    /// A server of which nothing is known yet; connecting to it may take so long.
+    pub fn new(connect_limit: Duration) -> Self {
+        Self { connect_limit, is_silent: Arc::default(), caller: Arc::default() }
+    }
+
+    /// Signals of the caller's end waiting from now on.
+    pub fn serve(&self, caller: &Caller) {
+        let _ = self.caller.set(caller.clone());
+    }
+
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.get()
+    }
+
+    pub fn connect_limit(&self) -> Duration {
+        match self.is_silent.load(Ordering::Relaxed) {
+            true => BRIEF,
+            false => self.connect_limit,
+        }
+    }
+
+    /// Notes whether the last attempt to connect found the server silent.
+    pub fn note_silence(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::Relaxed);
+    }
+}

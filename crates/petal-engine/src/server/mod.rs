@@ -1,0 +1,43 @@
+//! The parts that every engine with a server shares. An engine brings its own transport (how rows,
+//! statements and arrays travel), its SQL and its counters; what stands here decides when something
+//! is sent, how long an answer may take, and what a failure means.
+//!
+//! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client; `sides`: a session's
+//!   loop on any side, where the driver prepares statements
+//! - `session`: how another thread cancels or aborts a session
+//! - `answer`: what one answer may take
+//! - `failure`: what errors mean to a session and to a load, and their codes
+//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
+//!   what then
+//! - `endpoint`: what connections to one server share, and how long they wait; `servers`: which
+//!   there are
+//! - `per_schema`: what a session prepared for each schema
+//! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
+//!   whether its file systems have room for the work
+//! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
+//!   the shape of a row
+//!
+//! Nothing here knows an engine, and no SQL stands here. SQLite and the device, which have no
+//! server, use the loader, the failures and the row's layout.
+
+pub mod answer;
+pub mod batch_loop;
+pub mod clock;
+pub mod detached_worker;
+pub mod endpoint;
+pub mod failure;
+pub mod future_wait;
+pub mod liveness;
+pub mod loader;
+pub mod meta_table;
+pub mod per_schema;
+pub mod reset_watch;
+pub mod room;
+pub mod row_layout;
+#[cfg(any(test, feature = "testing"))]
+pub mod scripted;
+pub mod servers;
+pub mod session;
+pub mod sides;
+pub mod statement_loop;
+pub mod wait_monitor;

@@ -1,0 +1,91 @@
+//! Schemas that a session visits: what is known of each, the texts of its UPDATEs, and the statements
+//! prepared for it.
+
+use std::collections::BTreeMap;
+
+use super::meta_table::SchemaMeta;
+use super::row_layout::UpdateText;
+use crate::Result;
+use petal_model::settings::RedoStress;
+use petal_model::workload::op::Operation;
+use petal_model::workload::row::changed_columns;
+
+/// Schemas that a session has visited.
+pub struct KnownSchemas {
+    /// The number of the session's own.
+    pub home: u32,
+    metas: BTreeMap<u32, SchemaMeta>,
+    redo_stress: RedoStress,
+    text: UpdateText,
+}
+
+impl KnownSchemas {
+    pub fn new(home: u32, redo_stress: RedoStress) -> Self {
+        Self { home, metas: BTreeMap::new(), redo_stress, text: UpdateText::default() }
+    }
+
+    /// Columns that an UPDATE changes.
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.redo_stress)
+    }
+}
+
+/// The state of a session that visits schemas.
+pub trait SchemaWork {
+    fn schemas(&mut self) -> &mut KnownSchemas;
+
+    /// Refuses a schema that is not loaded.
+    fn read_meta(&mut self, schema: u32) -> Result<SchemaMeta>;
+
+    /// Facts about a schema, read when they are first needed.
+    fn meta(&mut self, schema: u32) -> Result<&SchemaMeta> {
+        let meta = match self.schemas().metas.get(&schema) {
+            Some(known) => known.clone(),
+            None => self.read_meta(schema)?,
+        };
+        Ok(self.schemas().metas.entry(schema).or_insert(meta))
+    }
+
+    /// Bytes of each column, and whether one column's text stands for all of an UPDATE's: the session's
+    /// own schema and the first, to which hot operations go, have constant text of this width.
+    fn column_shape(&mut self, home: u32) -> Result<(usize, bool)> {
+        let (width, is_constant) = self.meta(home)?.column_shape();
+        let is_alike =
+            is_constant && self.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
+        Ok((width, is_alike))
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
+        let meta = self.meta(operation.schema)?;
+        let (filler, width) = (meta.filler, meta.column_bytes());
+        Ok(self.schemas().text.make(filler, operation.stamp, width, columns))
+    }
+}
+
+/// Statements for each schema that a session visits.
+pub struct PerSchema<W, T> {
+    prepare: fn(&mut W, u32) -> Result<T>,
+    known: BTreeMap<u32, T>,
+}
+
+impl<W: SchemaWork, T: Clone> PerSchema<W, T> {
+    /// Prepares the session's own schema at once.
+    pub fn new(work: &mut W, prepare: fn(&mut W, u32) -> Result<T>) -> Result<Self> {
+        let mut all = Self { prepare, known: BTreeMap::new() };
+        let home = work.schemas().home;
+        all.get(work, home)?;
+        Ok(all)
+    }
+
+    /// A schema that was not visited before is prepared now, if it is loaded.
+    pub fn get(&mut self, work: &mut W, schema: u32) -> Result<T> {
+        if let Some(known) = self.known.get(&schema) {
+            return Ok(known.clone());
+        }
+        work.meta(schema)?;
+        let prepared = (self.prepare)(work, schema)?;
+        self.known.insert(schema, prepared.clone());
+        Ok(prepared)
+    }
+}

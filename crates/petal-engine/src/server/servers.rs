@@ -1,0 +1,150 @@
+//! Which servers serve a run: those of its sessions, and the one for setup; and facts about them:
+//! those that are asked for once, their processes, how many sessions they admit, and which of petal's
+//! tables are no longer there.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use crate::{EngineError, Result};
+use petal_model::settings::Settings;
+use petal_model::stats::os::ServerProcesses;
+
+/// Petal's connections beside the sessions: counters, waits, the lock of a run, and whoever connects
+/// between two steps.
+const PETALS_OWN: i64 = 4;
+
+/// The servers of a run, one at least.
+pub struct Servers<E> {
+    /// The sessions', in order; after them the one for setup where it is another.
+    pub all: Vec<E>,
+    /// How many of them are the sessions'.
+    pub sessions: usize,
+    /// The one for setup, where it was named.
+    pub admin: Option<usize>,
+}
+
+impl<E: Clone> Servers<E> {
+    /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's. Setup's is
+    /// ADMIN_SQLNET_SERVICE, or the URL's beside such services if it `names_one_for_setup`.
+    pub fn new(
+        settings: &Settings,
+        by_url: impl Fn() -> Result<Vec<E>>,
+        by_service: impl Fn(&str) -> Result<Vec<E>>,
+        names_one_for_setup: bool,
+        name: fn(&E) -> &str,
+    ) -> Result<Self> {
+        let services = settings.endpoints.services();
+        let each = services.iter().map(|service| by_service(service));
+        let mut all = match services.is_empty() {
+            true => by_url()?,
+            false => each.collect::<Result<Vec<_>>>()?.concat(),
+        };
+        let admin = match &settings.endpoints.admin_service {
+            Some(service) => by_service(service)?,
+            None if !services.is_empty() && names_one_for_setup => by_url()?,
+            None => Vec::new(),
+        };
+        let sessions = all.len();
+        if sessions == 0 {
+            let url = settings.db.redacted();
+            return Err(EngineError::Setting(format!("DB={url}: names no server")));
+        }
+        let admin = admin.into_iter().next().map(|admin| {
+            all.iter().position(|server| name(server) == name(&admin)).unwrap_or_else(|| {
+                all.push(admin);
+                sessions
+            })
+        });
+        Ok(Self { all, sessions, admin })
+    }
+
+    /// The servers of the sessions.
+    pub fn of_sessions(&self) -> &[E] {
+        &self.all[..self.sessions]
+    }
+
+    /// How many sessions the one of them with the fewest free connections admits.
+    pub fn sessions_max(&self, free: fn(&E) -> Result<i64>) -> Result<Option<u32>> {
+        let free = self.of_sessions().iter().map(free).collect::<Result<Vec<_>>>()?;
+        Ok(free.into_iter().min().map(admitted))
+    }
+
+    /// The place of the server of a session at this endpoint of the run.
+    pub fn place(&self, endpoint: u32) -> usize {
+        endpoint as usize % self.sessions
+    }
+}
+
+/// How many sessions so many free connections are enough for.
+fn admitted(free: i64) -> u32 {
+    u32::try_from((free - PETALS_OWN).max(0)).unwrap_or(u32::MAX)
+}
+
+/// The processes of servers, each once, also where two names are one server. Empty where those of one
+/// are not known: what the database used is then unknown.
+pub fn each_once(found: impl Iterator<Item = Option<ServerProcesses>>) -> Vec<ServerProcesses> {
+    let mut all = found.collect::<Option<Vec<_>>>().unwrap_or_default();
+    all.sort_by_key(|server| server.parent);
+    all.dedup();
+    all
+}
+
+/// The first of petal's tables and indexes that is not at `server` as it was, in words; each is known
+/// by what its making gave it.
+pub fn vanished<T: PartialEq>(
+    server: &str,
+    tables: &BTreeMap<String, T>,
+    now: &BTreeMap<String, T>,
+) -> Option<String> {
+    tables.iter().find_map(|(name, made)| match now.get(name) {
+        Some(now) if now == made => None,
+        Some(_) => Some(format!("{server}: {name} was dropped and made again")),
+        None => Some(format!("{server}: {name} was dropped")),
+    })
+}
+
+/// A fact about servers that does not change: asked for when it is first needed.
+pub fn known<T>(cell: &OnceLock<T>, ask: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match cell.get() {
+        Some(known) => Ok(known),
+        None => ask().map(|asked| cell.get_or_init(|| asked)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn processes(parent: u32) -> ServerProcesses {
+        ServerProcesses { parent, log_writer: None }
+    }
+
+    #[test]
+    fn a_server_of_two_names_is_counted_once_and_an_unknown_one_hides_all() {
+        let known = [7, 3, 7].map(|parent| Some(processes(parent)));
+        assert_eq!(each_once(known.into_iter()), [processes(3), processes(7)]);
+        assert!(each_once([Some(processes(7)), None].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn a_table_that_went_or_was_made_again_is_named() {
+        let tables =
+            |made: [(&str, u32); 2]| made.map(|(name, made)| (name.to_owned(), made)).into();
+        let then = tables([("cf1", 1), ("cf2", 2)]);
+        let gone = |now: BTreeMap<String, u32>| vanished("db1", &then, &now);
+        assert_eq!(gone(then.clone()), None);
+        let again = gone(tables([("cf1", 1), ("cf2", 3)]));
+        assert_eq!(again.as_deref(), Some("db1: cf2 was dropped and made again"));
+        let dropped = gone(tables([("cf2", 2), ("other", 1)]));
+        assert_eq!(dropped.as_deref(), Some("db1: cf1 was dropped"));
+    }
+
+    proptest! {
+        #[test]
+        fn petals_own_connections_are_kept_free(free in any::<i32>()) {
+            let free = i64::from(free);
+            prop_assert_eq!(i64::from(admitted(free)), if free > 4 { free - 4 } else { 0 });
+        }
+    }
+}

@@ -1,0 +1,565 @@
+//! Up to which multiple of a replayed load a platform holds it, and what ends it. A load is held
+//! when the run was whole, operations did not queue up, and the stated objective was met.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use super::estimate::Estimate;
+use super::replay::delivered::delivered;
+use super::verdict::limited_beside_rate;
+use petal_model::record::observation::Observation;
+use petal_model::record::replay::ReplayOf;
+use petal_model::record::sweep::Swept;
+use petal_model::record::{Run, Status, as_text};
+use petal_model::settings::objective::Objective;
+use petal_model::stats::server_work::WorkCount;
+
+/// A figure of the load counts as delivered when its rate, over the rate that was asked, is within this
+/// range. Outside of it the answer names the figure.
+const DELIVERED: RangeInclusive<f64> = 0.9..=1.1;
+
+/// The axis that multiplies the load.
+pub const AXIS: &str = "rate_scale";
+
+/// Whether a run held the load that was due.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoadHeld {
+    Yes,
+    /// The reason why not.
+    No(String),
+    /// The figure that is missing to call it held.
+    Unknown(String),
+}
+
+/// Judges one run of an open loop.
+pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
+    let summary = &run.summary;
+    if summary.status != Status::Complete {
+        return LoadHeld::No(format!("the run is {}", summary.status.name()));
+    }
+    if let Some(lost) = summary.sessions_lost.first() {
+        return LoadHeld::No(format!(
+            "{} sessions were lost, the first by {}",
+            summary.sessions_lost.len(),
+            lost.code
+        ));
+    }
+    match run.details.backlog {
+        None => return LoadHeld::Unknown("it was no open loop: nothing was due".to_owned()),
+        Some(backlog) if backlog > u64::from(summary.sessions) => {
+            return LoadHeld::No(format!("{backlog} operations were due and not begun at the end"));
+        }
+        Some(_) => {}
+    }
+    let Some(objective) = objective else { return LoadHeld::Yes };
+    let seen = Observation::of_run("", Vec::new(), run);
+    match objective.figure(|name| seen.metric(name)) {
+        Some(value) if objective.is_met(value) => LoadHeld::Yes,
+        Some(value) => LoadHeld::No(format!("{objective} was not met: {value:.0} us")),
+        None => LoadHeld::Unknown(format!("{objective}: the run does not tell that figure")),
+    }
+}
+
+/// A run at its multiple of the load.
+struct JudgedRun<'a> {
+    scale: f64,
+    round: u32,
+    run: &'a Run,
+    held: LoadHeld,
+}
+
+/// From the lowest multiple upwards.
+struct LoadRound {
+    number: u32,
+    /// The highest up to which all were held.
+    held: Option<f64>,
+    /// The first that was not.
+    failed: Option<f64>,
+    /// True of a round that failed a step, ran all of them, or left the higher ones out after a failure.
+    is_over: bool,
+}
+
+/// A multiple of the load, over all rounds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoadStep {
+    pub scale: f64,
+    pub runs: usize,
+    pub held: usize,
+    /// Of the runs that did not hold it, or of which it is not known.
+    pub reasons: Vec<String>,
+    /// The figures of each run at this multiple.
+    pub seen: Vec<Observation>,
+    /// For each figure of the load the rates of the runs, over production's rate times the scale.
+    pub delivered: BTreeMap<WorkCount, Vec<f64>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakPoint {
+    pub of: ReplayOf,
+    pub target: String,
+    pub objective: Option<String>,
+    /// In the order of the scales.
+    pub steps: Vec<LoadStep>,
+    /// That came to an end: by the first step that was not held, or the highest that was tried.
+    pub rounds: usize,
+    /// The highest scale that every round held, with all below it; None: not even the lowest.
+    pub holds: Option<f64>,
+    /// The lowest scale that some round did not hold, and the lowest that no round held.
+    pub fails: Option<f64>,
+    pub fails_always: Option<f64>,
+    /// A run at 1x or less did not hold it.
+    pub is_refuted: bool,
+    /// The 95 % interval of the scale at which a round breaks, steps and rounds in it. None under
+    /// three rounds, and where a round held all that was tried.
+    pub interval: Option<(f64, f64)>,
+    /// Why the lowest failing runs failed, and what limited them.
+    pub cause: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// Finds the break point of a sweep. None where no run of the sweep is a replay.
+pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
+    let replayed = swept.runs.iter().find_map(|run| run.details.replay.clone())?;
+    // As it was stated then, unless another is stated now.
+    let stated = replayed.objective.as_deref().and_then(|text| text.parse().ok());
+    let objective = objective.or(stated.as_ref());
+    let cells = swept.sweep.cells.iter().zip(&swept.runs);
+    let mut runs: Vec<JudgedRun<'_>> = cells
+        // One that was interrupted is done again by whoever goes on.
+        .filter(|(_, run)| run.summary.status != Status::Interrupted)
+        .filter_map(|(cell, run)| {
+            let scale = cell.factors.iter().find(|(key, _)| key == AXIS)?.1.parse().ok()?;
+            let held = load_held(run, objective);
+            Some(JudgedRun { scale, round: cell.repeat, run, held })
+        })
+        .collect();
+    runs.sort_by(|a, b| a.scale.total_cmp(&b.scale).then(a.round.cmp(&b.round)));
+    let highest = runs.last().map(|run| run.scale);
+    let numbers: BTreeSet<u32> = runs.iter().map(|run| run.round).collect();
+    let skipped = |number| swept.sweep.skipped.iter().any(|cell| cell.repeat == number);
+    let all = numbers.into_iter().map(|number| {
+        let of_round = || runs.iter().filter(move |run| run.round == number);
+        let first = of_round().find(|run| run.held != LoadHeld::Yes);
+        let is_below = |scale: &f64| first.is_none_or(|first| *scale < first.scale);
+        let held = of_round().map(|run| run.scale).rfind(is_below);
+        let failed = first.filter(|first| matches!(first.held, LoadHeld::No(_)));
+        let is_over = first.is_some() || held == highest || skipped(number);
+        LoadRound { number, held, failed: failed.map(|first| first.scale), is_over }
+    });
+    // A round that was stopped neither held nor failed what it did not come to. One whose higher steps
+    // were left out, by the objective of then, counts for what it held.
+    let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(|round| round.is_over);
+    let held: Vec<Option<f64>> = rounds.iter().map(|round| round.held).collect();
+    let failed: Vec<f64> = rounds.iter().filter_map(|round| round.failed).collect();
+    let first_failed = runs.iter().find(|run| run.held != LoadHeld::Yes);
+    let mut notes = notes(rounds.len(), &runs);
+    notes.extend(stopped.iter().filter_map(|LoadRound { number, held, .. }| {
+        Some(format!("round {number} was stopped after {}x: the answer is without it", (*held)?))
+    }));
+    Some(BreakPoint {
+        of: replayed,
+        target: runs
+            .first()
+            .and_then(|first| first.run.summary.setting("db"))
+            .map_or_else(String::new, |db| as_text(db, "-")),
+        objective: objective.map(ToString::to_string),
+        holds: held.iter().copied().reduce(|one, other| Some(one?.min(other?))).flatten(),
+        fails: failed.iter().copied().reduce(f64::min),
+        fails_always: failed
+            .iter()
+            .copied()
+            .reduce(f64::max)
+            .filter(|_| failed.len() == rounds.len()),
+        is_refuted: runs.iter().any(|it| it.scale <= 1.0 && matches!(it.held, LoadHeld::No(_))),
+        interval: interval(&held, &failed),
+        cause: first_failed.map(cause),
+        rounds: rounds.len(),
+        notes,
+        steps: steps(&runs),
+    })
+}
+
+/// A round breaks between what it held, or nothing, and what it did not. The interval goes from the
+/// lower end of the interval of the one to the upper end of the interval of the other.
+fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
+    if held.len() != failed.len() {
+        return None;
+    }
+    let held = held.iter().map(|scale| scale.unwrap_or(0.0)).collect();
+    let (low, _) = Estimate::of(held)?.interval?;
+    let (_, high) = Estimate::of(failed.to_vec())?.interval?;
+    Some((low.max(0.0), high))
+}
+
+fn steps(runs: &[JudgedRun<'_>]) -> Vec<LoadStep> {
+    let mut steps: Vec<LoadStep> = Vec::new();
+    for JudgedRun { scale, run, held, .. } in runs {
+        if steps.last().is_none_or(|last| last.scale != *scale) {
+            steps.push(LoadStep { scale: *scale, ..LoadStep::default() });
+        }
+        let Some(step) = steps.last_mut() else { continue };
+        step.runs += 1;
+        match held {
+            LoadHeld::Yes => step.held += 1,
+            LoadHeld::No(why) | LoadHeld::Unknown(why) => step.reasons.push(why.clone()),
+        }
+        step.seen.push(Observation::of_run("", Vec::new(), run));
+        for (figure, of) in delivered(run) {
+            if let Some(ratio) = of.ratio() {
+                step.delivered.entry(figure).or_default().push(ratio);
+            }
+        }
+    }
+    steps
+}
+
+/// The reason, then what limited the run, by the evidence that findings rest on.
+fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
+    let why = match held {
+        LoadHeld::Yes => String::new(),
+        LoadHeld::No(why) => why.clone(),
+        LoadHeld::Unknown(why) => return format!("not known: {why}"),
+    };
+    let io = |name: &str, words: &str| {
+        let mean = run.headline().run.summary.io_latency_us.get(name)?.mean?;
+        Some(format!("{words} {}", micros(mean)))
+    };
+    let latencies = [io("read", "read"), io("write", "block write"), io("log", "log write")];
+    let latencies: Vec<String> = latencies.into_iter().flatten().collect();
+    let limit = limited_beside_rate(run);
+    let mut all = format!("limited by: {limit}; {why}");
+    if !latencies.is_empty() {
+        all.push_str(&format!(" ({})", latencies.join(", ")));
+    }
+    all
+}
+
+fn micros(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
+}
+
+fn notes(rounds: usize, runs: &[JudgedRun<'_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if (1..3).contains(&rounds) {
+        notes.push(format!(
+            "{}: three or more (REPEATS) tell how far the answer varies",
+            if rounds == 1 { "one round" } else { "two rounds" }
+        ));
+    }
+    let held = runs.iter().filter(|it| it.held == LoadHeld::Yes);
+    let warned = |id: &str| held.clone().filter(|it| it.run.summary.finding(id).is_some()).count();
+    for (id, means) in [
+        ("cached-by-os", "the page cache served reads, which production's storage may have served"),
+        ("cached-by-storage", "a cache of the storage served reads"),
+        ("cached-by-database", "the database's cache served reads: load more data"),
+        (
+            "deferred-writes",
+            "shorter than a checkpoint cycle, so that writes were put off, not paid",
+        ),
+        ("unstable", "the rate was not steady"),
+        ("other-load", "others used the device or the processors"),
+        ("not-durable", "commits did not wait for the log to be durable"),
+        ("generator-bound", "petal itself took the processors"),
+    ] {
+        let count = warned(id);
+        if count > 0 {
+            notes.push(format!("{id} in {count} of the runs that held it: {means}"));
+        }
+    }
+    notes
+}
+
+impl LoadStep {
+    /// The mean over the runs of a figure; None unless all of them know it.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.seen.iter().map(|seen| seen.metric(name)).collect();
+        let values = values.filter(|values| !values.is_empty())?;
+        Some(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The mean over the runs of what was delivered of a figure; None where that is not known.
+    pub fn delivered(&self, figure: WorkCount) -> Option<f64> {
+        let ratios = self.delivered.get(&figure).filter(|ratios| ratios.len() == self.runs)?;
+        Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
+    }
+}
+
+impl BreakPoint {
+    /// The figures whose rate at the highest step that was held is outside of [`DELIVERED`], such as
+    /// `; at 2x it delivered 0.40x of its block writes`; None where there is none.
+    fn not_as_asked(&self) -> Option<String> {
+        let held = self.steps.iter().find(|step| Some(step.scale) == self.holds)?;
+        let other = WorkCount::ALL.into_iter().filter_map(|figure| {
+            let ratio = held.delivered(figure).filter(|ratio| !DELIVERED.contains(ratio))?;
+            Some(format!("{ratio:.2}x of its {}", figure.words()))
+        });
+        let other: Vec<String> = other.collect();
+        (!other.is_empty())
+            .then(|| format!("; at {}x it delivered {}", held.scale, other.join(", ")))
+    }
+
+    /// The answer in one line.
+    pub fn line(&self) -> String {
+        let what =
+            if self.of.time.starts_with("busiest") { "the busiest interval" } else { "the load" };
+        let objective = self
+            .objective
+            .as_ref()
+            .map_or_else(String::new, |objective| format!(" within {objective}"));
+        let cause = self.cause.as_deref().unwrap_or("not determined");
+        let range = match (self.fails, self.fails_always) {
+            (Some(first), Some(always)) if first < always => {
+                format!("between {first}x and {always}x in {} rounds", self.rounds)
+            }
+            (Some(first), _) => format!("at {first}x"),
+            (None, _) => String::new(),
+        };
+        let range = match self.interval_words() {
+            Some(interval) => format!("{range}, breaks at {interval} (95 %)"),
+            None => range,
+        };
+        let of = &self.of.database;
+        let answer = match (self.holds, self.fails) {
+            (None, None) if self.cause.is_some() => {
+                format!("whether {what} of {of} is held{objective} is {cause}")
+            }
+            (None, None) => "no run ended: nothing is known".to_owned(),
+            (None, Some(_)) if self.is_refuted => {
+                format!("does not hold {what} of {of}{objective}: fails {range}; {cause}")
+            }
+            (None, Some(_)) => format!(
+                "fails {range} {what} of {of}{objective}, the lowest that was tried; {cause}{}",
+                self.room_words()
+            ),
+            (Some(holds), None) if self.cause.is_some() => format!(
+                "holds {holds}x {what} of {of}{objective}, above it {cause}{}",
+                self.room_words()
+            ),
+            (Some(holds), None) => format!(
+                "holds {holds}x {what} of {of}{objective}, the highest that was tried{}",
+                self.room_words()
+            ),
+            (Some(holds), Some(_)) => format!(
+                "holds {holds}x {what} of {of}{objective}, fails {range}; {cause}{}",
+                self.room_words()
+            ),
+        };
+        answer + &self.not_as_asked().unwrap_or_default()
+    }
+
+    /// Whether one production fits; None where that was not tried, or the runs do not tell.
+    pub fn fits(&self) -> Option<bool> {
+        match self.holds {
+            Some(holds) if holds >= 1.0 => Some(true),
+            _ => self.is_refuted.then_some(false),
+        }
+    }
+
+    /// How many more of this database there is room for; None where it does not fit, or that is not
+    /// known.
+    pub fn room(&self) -> Option<f64> {
+        Some(self.holds.filter(|_| self.fits() == Some(true))? - 1.0)
+    }
+
+    fn room_words(&self) -> String {
+        match (self.fits(), self.room()) {
+            (_, Some(room)) if room >= 0.05 => {
+                format!("; room for {room:.1} more of this database")
+            }
+            (Some(true), _) => "; no room beside it".to_owned(),
+            (Some(false), _) => "; it does not fit".to_owned(),
+            (None, _) => "; it is not known whether 1x is held".to_owned(),
+        }
+    }
+
+    /// Such as `1.2x to 2.8x`.
+    pub fn interval_words(&self) -> Option<String> {
+        let short = |scale: f64| (scale * 100.0).round() / 100.0;
+        self.interval.map(|(low, high)| format!("{}x to {}x", short(low), short(high)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture::{self, replay_sweep as swept};
+    use petal_model::record::sweep::CellFailure;
+
+    #[test]
+    fn the_answer_is_bracketed_by_the_rounds() {
+        let two = swept(&[(1.0, 1, 0), (2.0, 1, 3), (3.0, 1, 9999), (1.0, 2, 0), (2.0, 2, 5000)]);
+        let found = of(&two, None).unwrap();
+        assert_eq!(
+            (found.holds, found.fails, found.fails_always),
+            (Some(1.0), Some(2.0), Some(3.0))
+        );
+        let line = found.line();
+        assert!(
+            line.starts_with(
+                "holds 1x the busiest interval of PROD, fails between 2x and 3x in 2 rounds"
+            ),
+            "{line}"
+        );
+        assert!(line.contains("limited by:") && line.ends_with("no room beside it"), "{line}");
+        assert_eq!(
+            found.steps.iter().map(|step| (step.runs, step.held)).collect::<Vec<_>>(),
+            [(2, 2), (2, 1), (1, 0)]
+        );
+        assert!(found.notes[0].starts_with("two rounds: "));
+    }
+
+    #[test]
+    fn the_answer_says_what_was_not_delivered() {
+        let mut one = swept(&[(0.5, 1, 0), (1.0, 1, 0), (2.0, 1, 9999)]);
+        let done = one.runs[0].headline().run.summary.per_second;
+        let (commits, writes) = (done.commits.unwrap(), done.physical_write_blocks.unwrap());
+        for (run, scale) in one.runs.iter_mut().zip([0.5, 1.0, 2.0]) {
+            run.summary.settings.insert(AXIS.to_owned(), scale.into());
+            let of = run.details.replay.as_mut().unwrap();
+            of.per_second.insert(WorkCount::Commits, commits);
+            of.per_second.insert(WorkCount::BlockWrites, writes * 4.0);
+        }
+        let found = of(&one, None).unwrap();
+        let delivered = |step: usize| {
+            [WorkCount::Commits, WorkCount::BlockWrites, WorkCount::RedoBytes]
+                .map(|figure| found.steps[step].delivered(figure))
+        };
+        assert_eq!(delivered(0), [Some(2.0), Some(0.5), None]);
+        assert_eq!(delivered(1), [Some(1.0), Some(0.25), None]);
+        let line = found.line();
+        assert!(line.ends_with("; at 1x it delivered 0.25x of its block writes"), "{line}");
+    }
+
+    #[test]
+    fn three_rounds_give_an_interval_that_holds_steps_and_rounds() {
+        let round = |repeat: u32, breaks: f64| {
+            let backlog = move |scale: f64| if scale < breaks { 0 } else { 9999 };
+            [1.0, 2.0, 3.0]
+                .into_iter()
+                .filter(move |scale| *scale <= breaks)
+                .map(move |scale| (scale, repeat, backlog(scale)))
+        };
+        let rounds = |breaks: &[f64]| {
+            let cells: Vec<_> =
+                (1..).zip(breaks).flat_map(|(repeat, at)| round(repeat, *at)).collect();
+            of(&swept(&cells), None).unwrap()
+        };
+        let alike = rounds(&[3.0, 3.0, 3.0]);
+        assert_eq!(alike.interval, Some((2.0, 3.0)));
+        assert!(
+            alike.line().contains("fails at 3x, breaks at 2x to 3x (95 %)"),
+            "{}",
+            alike.line()
+        );
+        let (low, high) = rounds(&[2.0, 3.0, 3.0, 3.0]).interval.unwrap();
+        // Means of 1.75 and 2.75, a standard error of 0.25, t of 3.18.
+        assert!((low - 0.954).abs() < 0.01 && (high - 3.546).abs() < 0.01, "{low} to {high}");
+        // A round that breaks below the lowest step.
+        assert_eq!(rounds(&[1.0, 1.0, 1.0]).interval, Some((0.0, 1.0)));
+        assert_eq!(rounds(&[3.0, 3.0]).interval, None);
+        assert_eq!(rounds(&[3.0, 3.0, 3.5]).interval, None, "a round held all");
+    }
+
+    #[test]
+    fn a_load_that_queues_up_is_not_held_and_one_that_never_fails_has_no_limit() {
+        let at_once = of(&swept(&[(3.0, 1, 100_000)]), None).unwrap();
+        assert_eq!(at_once.holds, None);
+        let line = at_once.line();
+        assert!(
+            line.starts_with(
+                "fails at 3x the busiest interval of PROD, the lowest that was tried;"
+            ) && line.ends_with("; it is not known whether 1x is held"),
+            "{line}"
+        );
+        assert_eq!(at_once.fits(), None);
+        let at_one = of(&swept(&[(0.5, 1, 0), (1.0, 1, 9999)]), None).unwrap();
+        assert_eq!(at_one.fits(), Some(false));
+        assert!(at_one.line().ends_with("; it does not fit"), "{}", at_one.line());
+        let below = of(&swept(&[(0.5, 1, 9999)]), None).unwrap();
+        assert!(
+            below.line().starts_with("does not hold the busiest interval of PROD: fails at 0.5x"),
+            "{}",
+            below.line()
+        );
+        let never = of(&swept(&[(0.5, 1, 0), (2.5, 1, 0)]), None).unwrap();
+        assert_eq!(
+            never.line(),
+            "holds 2.5x the busiest interval of PROD, the highest that was tried; room for 1.5 more of this database"
+        );
+        let half = of(&swept(&[(0.5, 1, 0)]), None).unwrap();
+        assert_eq!(half.fits(), None);
+        assert!(half.line().ends_with("; it is not known whether 1x is held"), "{}", half.line());
+    }
+
+    #[test]
+    fn a_round_that_was_stopped_lowers_no_answer() {
+        let cells = [(1.0, 1, 0), (4.0, 1, 0), (16.0, 1, 0), (1.0, 2, 0)];
+        let found = of(&swept(&cells), None).unwrap();
+        assert_eq!((found.holds, found.rounds), (Some(16.0), 1));
+        let stopped = "round 2 was stopped after 1x: the answer is without it";
+        assert!(found.notes.iter().any(|note| note == stopped), "{:?}", found.notes);
+        // An interrupted run is done again: it failed nothing.
+        let mut cut = swept(&[(1.0, 1, 0), (2.0, 1, 9999)]);
+        cut.runs[1].summary.status = Status::Interrupted;
+        assert_eq!(of(&cut, None).unwrap().fails, None);
+    }
+
+    #[test]
+    fn a_round_that_the_objective_of_then_ended_counts_for_what_it_held() {
+        let mut two = swept(&[(1.0, 1, 0), (2.0, 1, 0), (1.0, 2, 0), (2.0, 2, 0), (4.0, 2, 0)]);
+        let skipped = CellFailure { number: 3, repeat: 1, message: String::new() };
+        two.sweep.skipped.push(skipped);
+        assert_eq!(of(&two, None).unwrap().holds, Some(2.0));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_no_failure() {
+        let mut two = swept(&[(1.0, 1, 0), (2.0, 1, 0)]);
+        for run in &mut two.runs {
+            run.summary.io_latency_us.clear();
+            (run.summary.steady, run.details.steady) = (None, None);
+        }
+        let objective: Objective = "read.avg=1ms".parse().unwrap();
+        let found = of(&two, Some(&objective)).unwrap();
+        assert_eq!((found.holds, found.fails, found.fits()), (None, None, None));
+        let line = found.line();
+        assert!(line.contains("is held within read.avg=1ms is not known"), "{line}");
+    }
+
+    #[test]
+    fn a_mean_of_a_step_needs_every_run() {
+        let mut two = swept(&[(1.0, 1, 0), (1.0, 2, 0)]);
+        let read_us = |two: &Swept| of(two, None).unwrap().steps[0].figure("read_us");
+        assert!(read_us(&two).is_some());
+        let run = &mut two.runs[0];
+        run.summary.io_latency_us.clear();
+        (run.summary.steady, run.details.steady) = (None, None);
+        assert_eq!(read_us(&two), None);
+    }
+
+    #[test]
+    fn the_cause_is_what_the_load_ran_into_and_not_its_rate() {
+        let missed = swept(&[(1.0, 1, 0)]);
+        let objective: Objective = "read.avg=1us".parse().unwrap();
+        let cause = of(&missed, Some(&objective)).unwrap().cause.unwrap();
+        assert!(cause.starts_with("limited by: ") && !cause.contains("RATE"), "{cause}");
+    }
+
+    #[test]
+    fn an_objective_that_cannot_be_judged_is_not_met() {
+        let mut run = fixture::mixed_run();
+        run.details.backlog = Some(0);
+        let strict: Objective = "read.avg=1us".parse().unwrap();
+        let loose: Objective = "read.avg=10s".parse().unwrap();
+        assert!(
+            matches!(load_held(&run, Some(&strict)), LoadHeld::No(why) if why.starts_with("read.avg=1us was not met"))
+        );
+        assert_eq!(load_held(&run, Some(&loose)), LoadHeld::Yes);
+        run.summary.io_latency_us.clear();
+        run.summary.steady = None;
+        run.details.steady = None;
+        assert!(matches!(load_held(&run, Some(&loose)), LoadHeld::Unknown(_)));
+        run.details.backlog = None;
+        assert!(matches!(load_held(&run, None), LoadHeld::Unknown(_)));
+    }
+}

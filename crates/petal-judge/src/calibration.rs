@@ -1,0 +1,448 @@
+//! A run beside the calibration of its device: what part of it was reached at the same depth, size
+//! and mix, and what part of its maximum. Also what a calibration's own points come to.
+//!
+//! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
+//! cannot reach the maximum, and that is no fault of the device's.
+
+use serde_json::json;
+
+use petal_model::record::Run;
+use petal_model::record::calibration::{
+    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, MIX, READ, Under, WRITE,
+};
+
+use petal_model::settings::objective::micros;
+use petal_model::stats::histogram::LatencySummary;
+
+use super::io_limits;
+use super::judgement::{Judgement, advised, info, unknown, warning};
+
+/// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
+const MIX_DISTANCE_MAX: f64 = 15.0;
+/// Its requests are of the curve's size if their mean differs by no more than this part.
+const SIZE_DIFFERENCE_MAX: f64 = 0.25;
+/// Reads, or writes, that are fewer of all requests have no say in the size.
+const KIND_SHARE_MIN: f64 = 0.15;
+const REQUESTS_MIN: u64 = 1000;
+/// Under this share of the calibrated device at the same depth something else is in the way.
+const OF_DEPTH_MIN: f64 = 0.80;
+/// A device cannot do more than itself: over this share its calibration is too low.
+pub(crate) const OF_DEVICE_MAX: f64 = 1.10;
+/// More flushes than this for each request: other work than the curves', which have none.
+const FLUSH_SHARE_MAX: f64 = 0.01;
+
+/// Requests per second at a depth, from a curve's points (depth, requests per second) in the order
+/// of their depths. On a measured depth it is what was measured; between two, a straight line in
+/// logarithms of both; under the first, in proportion, as latency then is that of an idle device
+/// (Little's law). Past the last it is unknown.
+pub fn at_depth(points: &[(f64, f64)], depth: f64) -> Option<f64> {
+    let &(first_depth, first_iops) = points.first()?;
+    if !(depth > 0.0 && first_depth > 0.0) {
+        return None;
+    }
+    if depth <= first_depth {
+        return Some(first_iops * depth / first_depth);
+    }
+    let pairs = points.windows(2).filter_map(|pair| <[_; 2]>::try_from(pair).ok());
+    let [(below, below_iops), (above, above_iops)] =
+        pairs.into_iter().find(|[below, above]| below.0 <= depth && depth <= above.0)?;
+    let part = (depth / below).ln() / (above / below).ln();
+    Some(below_iops * (above_iops / below_iops).powf(part))
+}
+
+/// A curve as [`at_depth`] takes it: by the depth that the kernel counted, as runs are counted too;
+/// where it is not known by the depth that was asked for, which is a little more.
+fn curve(points: &[CurvePoint]) -> Vec<(f64, f64)> {
+    let mut curve: Vec<(f64, f64)> = points
+        .iter()
+        .map(|point| (point.device_depth.unwrap_or(point.depth.into()), point.iops))
+        .filter(|(depth, iops)| *depth > 0.0 && *iops > 0.0)
+        .collect();
+    curve.sort_by(|a, b| a.0.total_cmp(&b.0));
+    curve.dedup_by(|later, earlier| later.0 <= earlier.0 * 1.001);
+    curve
+}
+
+/// The point with the most requests per second.
+pub fn best(points: &[CurvePoint]) -> Option<Best> {
+    let best = points.iter().max_by(|a, b| a.iops.total_cmp(&b.iops))?;
+    Some(Best { iops: best.iops, depth: best.depth })
+}
+
+#[derive(Debug, Clone)]
+pub struct LatencyBound {
+    pub text: String,
+    pub curve: &'static str,
+    pub figure: fn(&LatencySummary) -> Option<f64>,
+    pub us_max: f64,
+}
+
+impl LatencyBound {
+    /// Parses a bound such as `read.p99=10ms`. The error is the rule that the text breaks.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const FORM: &str = "is not CURVE.FIGURE=TIME, such as read.p99=10ms";
+        let (what, time) = text.split_once('=').ok_or(FORM)?;
+        let (curve, figure) = what.trim().split_once('.').ok_or(FORM)?;
+        let curve = [READ, WRITE, MIX].into_iter().find(|known| *known == curve);
+        let curve = curve.ok_or("has no such curve: read, write or mix")?;
+        let figure: fn(&LatencySummary) -> Option<f64> = match figure {
+            "mean" => |latency| latency.mean,
+            "p50" => |latency| latency.p50,
+            "p99" => |latency| latency.p99,
+            _ => return Err("has no such figure: mean, p50 or p99"),
+        };
+        let us_max = micros(time.trim()).ok_or("has no such time: 250us, 10ms or 1s")?;
+        Ok(Self { text: text.to_owned(), curve, figure, us_max })
+    }
+}
+
+/// The most requests per second under a bound, of the points that were measured: nothing between
+/// two of them is claimed.
+pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
+    let points = calibration.curves.get(bound.curve).map_or(&[][..], Vec::as_slice);
+    let within = points
+        .iter()
+        .filter(|point| (bound.figure)(&point.latency_us).is_some_and(|us| us <= bound.us_max))
+        .max_by(|a, b| a.iops.total_cmp(&b.iops));
+    Under {
+        bound: bound.text.clone(),
+        iops: within.map(|point| point.iops),
+        depth: within.map(|point| point.depth),
+        latency_us: within.and_then(|point| (bound.figure)(&point.latency_us)),
+    }
+}
+
+/// Why a run proves its calibration too low; None where it does not.
+pub fn too_low(share: &CalibratedShare) -> Option<String> {
+    let over = |part: Option<f64>, of: &str| {
+        let percent = part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0;
+        Some(format!("the calibration is too low: the run had {percent:.0} % of {of}"))
+    };
+    over(share.of_depth, "its requests a second with as many in flight")
+        .or_else(|| over(share.of_max, "its maximum"))
+}
+
+/// The run beside one calibration; None where the run's device was not counted.
+pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<CalibratedShare> {
+    let device = run.details.device?;
+    let seconds = run.summary.elapsed_s;
+    let reads = device.read_requests;
+    let writes = device.write_requests.saturating_sub(device.flushes);
+    let requests = reads + writes;
+    if requests == 0 || seconds <= 0.0 {
+        return None;
+    }
+    let read_share = reads as f64 / requests as f64;
+    let mut share = CalibratedShare {
+        calibration: name.to_owned(),
+        calibrated_at: calibration.started_at.clone(),
+        path: calibration.path.clone(),
+        block_bytes: calibration.block_bytes,
+        read_pct: read_share * 100.0,
+        device_iops: requests as f64 / seconds,
+        device_depth: (device.read_ms + device.write_ms) as f64 / 1000.0 / seconds,
+        flush_share: device.flushes as f64 / requests as f64,
+        ..CalibratedShare::default()
+    };
+    let kinds = [("reads", device.read_bytes, reads), ("writes", device.write_bytes, writes)];
+    let few = requests < REQUESTS_MIN;
+    let reason = few.then(|| format!("{requests} requests are too few to tell"));
+    let reason = reason.or_else(|| other_size(run, calibration, kinds));
+    share.unknown = reason.or_else(|| set_beside_curve(&mut share, calibration));
+    Some(share)
+}
+
+/// Why the run's requests, by kind with bytes and count, are not of the calibrated size; None where
+/// they are.
+fn other_size(
+    run: &Run,
+    calibration: &Calibration,
+    kinds: [(&str, u64, u64); 2],
+) -> Option<String> {
+    let requests: u64 = kinds.iter().map(|kind| kind.2).sum();
+    let calibrated = calibration.block_bytes;
+    let means = kinds.map(|(kind, bytes, count)| (kind, count, bytes as f64 / count.max(1) as f64));
+    let (kind, _, mean) = means.into_iter().find(|&(_, count, mean)| {
+        count as f64 / requests as f64 >= KIND_SHARE_MIN
+            && (mean / calibrated as f64 - 1.0).abs() > SIZE_DIFFERENCE_MAX
+    })?;
+    let block_bytes = run.summary.target.block_size;
+    // Only the run's own block size is a size that its requests would have.
+    let hint = if block_bytes == calibrated {
+        "log writes, write-back or others' requests are among them, and no calibration is like that \
+         mix"
+        .to_owned()
+    } else {
+        format!("petal calibrate --block-size {block_bytes}")
+    };
+    Some(format!(
+        "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated with \
+         {calibrated}: {hint}"
+    ))
+}
+
+/// Sets the run beside the curve with the most similar mix. The reason where that tells nothing.
+fn set_beside_curve(share: &mut CalibratedShare, calibration: &Calibration) -> Option<String> {
+    let Some((name, read_pct, points)) = nearest_curve(calibration, share.read_pct) else {
+        return Some(format!(
+            "{:.0} % of the run's requests were reads, and no curve was made with so many: petal \
+             calibrate --mix",
+            share.read_pct
+        ));
+    };
+    let best = best(points);
+    share.points = points.iter().map(CalibratedPoint::from).collect();
+    share.curve = Some(name.to_owned());
+    share.curve_read_pct = Some(read_pct);
+    share.curve_iops = at_depth(&curve(points), share.device_depth);
+    share.curve_iops_max = best.map(|best| best.iops);
+    share.curve_depth_max = best.map(|best| best.depth);
+    share.of_depth = share.curve_iops.map(|iops| share.device_iops / iops);
+    share.of_max = share.curve_iops_max.map(|iops| share.device_iops / iops);
+    share.of_depth.is_none().then(|| {
+        format!("{:.1} requests in flight are more than were calibrated", share.device_depth)
+    })
+}
+
+/// The curve whose share of reads is nearest, with that share and its points; None where none is near.
+fn nearest_curve(
+    calibration: &Calibration,
+    read_pct: f64,
+) -> Option<(&'static str, f64, &[CurvePoint])> {
+    let distance = |curve_read_pct: f64| (read_pct - curve_read_pct).abs();
+    [(READ, 100.0), (MIX, f64::from(calibration.mix_read_pct)), (WRITE, 0.0)]
+        .into_iter()
+        .filter_map(|(name, pct)| Some((name, pct, calibration.curves.get(name)?.as_slice())))
+        .filter(|(_, pct, points)| !points.is_empty() && distance(*pct) <= MIX_DISTANCE_MAX)
+        .min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))
+}
+
+pub(super) fn under_device(run: &Run) -> Judgement {
+    const ID: &str = "under-device";
+    let Some(share) = &run.details.calibrated else {
+        return unknown(
+            ID,
+            "no calibration of the data's device is known here (petal calibrate makes one)",
+        );
+    };
+    if let Some(why) = too_low(share) {
+        return info(
+            "calibration-too-low",
+            format!("{why} ({:.0} a second at {:.1})", share.device_iops, share.device_depth),
+            "Calibrate again (petal calibrate), with nobody else at work on the device and with \
+             the whole range of queue depths; compare nothing with this calibration.",
+        )
+        .with(json!({
+            "of_depth": share.of_depth, "of_max": share.of_max, "device_iops": share.device_iops,
+            "curve_iops": share.curve_iops, "device_depth": share.device_depth,
+            "calibration": share.calibration,
+        }));
+    }
+    let (Some(of_depth), Some(iops)) = (share.of_depth, share.curve_iops) else {
+        return unknown(ID, share.unknown.clone().unwrap_or_default());
+    };
+    if share.flush_share > FLUSH_SHARE_MAX {
+        let reason = format!(
+            "{:.1} flushes for each 100 requests: calibrated curves have none",
+            share.flush_share * 100.0
+        );
+        return unknown(ID, reason);
+    }
+    if of_depth >= OF_DEPTH_MIN {
+        return Judgement::Clear;
+    }
+    let limit = io_limits::reached(run);
+    let why = match &limit {
+        Some(limit) => format!("it was held to {}", limit.words()),
+        None => "its requests took longer".to_owned(),
+    };
+    let advice = limit.map(|limit| limit.advice());
+    warning(
+        ID,
+        format!(
+            "the device gave {:.0} % of what it gave in calibration with as many requests in \
+             flight ({:.0} of {iops:.0} a second at {:.1}): {why}",
+            of_depth * 100.0,
+            share.device_iops,
+            share.device_depth,
+        ),
+        advised(
+            &advice,
+            "Look for other load on the device, heat, burst credit used up, a drive that collects \
+         garbage; calibrate again to see whether the device itself has changed.",
+        ),
+    )
+    .with(json!({
+        "of_depth": of_depth, "device_iops": share.device_iops, "curve_iops": iops,
+        "device_depth": share.device_depth, "curve": share.curve,
+        "calibration": share.calibration,
+    }))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+    use petal_model::record::fixture::calibration;
+    use petal_model::stats::histogram::LatencySummary;
+    use petal_model::stats::os::DeviceCounts;
+    use proptest::prelude::*;
+
+    fn points() -> impl Strategy<Value = Vec<(f64, f64)>> {
+        prop::collection::vec((0.01f64..3.0, 1.0f64..1e6), 1..12).prop_map(|steps| {
+            let mut depth = 0.0;
+            let place = |(step, iops): (f64, f64)| {
+                depth += step;
+                (depth, iops)
+            };
+            steps.into_iter().map(place).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_measured_is_what_it_says(points in points()) {
+            for &(depth, iops) in &points {
+                let found = at_depth(&points, depth).unwrap();
+                prop_assert!((found / iops - 1.0).abs() < 1e-9, "{} for {}", found, iops);
+            }
+        }
+
+        #[test]
+        fn between_two_points_it_is_between_their_figures(points in points(), part in 0.0f64..1.0) {
+            for pair in points.windows(2) {
+                let depth = pair[0].0 + (pair[1].0 - pair[0].0) * part;
+                let found = at_depth(&points, depth).unwrap();
+                let (low, high) = (pair[0].1.min(pair[1].1), pair[0].1.max(pair[1].1));
+                prop_assert!(found >= low * (1.0 - 1e-9) && found <= high * (1.0 + 1e-9));
+            }
+        }
+
+        #[test]
+        fn under_the_first_it_is_in_proportion_and_past_the_last_unknown(
+            points in points(), part in 0.001f64..1.0,
+        ) {
+            let (first, last) = (points[0], points[points.len() - 1]);
+            let found = at_depth(&points, first.0 * part).unwrap();
+            prop_assert!((found / (first.1 * part) - 1.0).abs() < 1e-9);
+            prop_assert_eq!(at_depth(&points, last.0 * 1.01), None);
+            prop_assert_eq!(at_depth(&points, 0.0), None);
+            prop_assert_eq!(at_depth(&[], part), None);
+        }
+
+        #[test]
+        fn no_text_upsets_the_bounds(text in "\\PC{0,24}") {
+            let _ = LatencyBound::parse(&text);
+        }
+    }
+
+    /// A run of 100 s with so many reads and writes of 8 KiB a second, so many in flight.
+    fn run(reads: u64, writes: u64, depth: f64) -> Run {
+        let mut run = fixture::mixed_run();
+        run.summary.elapsed_s = 100.0;
+        run.details.device = Some(DeviceCounts {
+            read_requests: reads * 100,
+            read_bytes: reads * 100 * 8192,
+            write_requests: writes * 100,
+            write_bytes: writes * 100 * 8192,
+            read_ms: (depth * 100.0 * 1000.0) as u64,
+            ..DeviceCounts::default()
+        });
+        run
+    }
+
+    fn near(found: Option<f64>, wanted: f64) {
+        let found = found.unwrap();
+        assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
+    }
+
+    #[test]
+    fn a_run_is_compared_at_its_own_depth_and_mix() {
+        let of = |run: &Run| share(run, "x.json", &calibration()).unwrap();
+        let reading = of(&run(900, 0, 0.9));
+        assert_eq!((reading.curve.as_deref(), reading.curve_depth_max), (Some(READ), Some(16)));
+        near(reading.of_depth, 0.9);
+        near(reading.of_max, 900.0 / 8000.0);
+        // Half the requests in flight: half the curve's first point.
+        near(of(&run(900, 0, 0.45)).of_depth, 1.8);
+        assert_eq!(of(&run(660, 340, 3.6)).curve.as_deref(), Some(MIX));
+        near(of(&run(700, 300, 3.6)).of_depth, 1000.0 / 3200.0);
+        assert_eq!(of(&run(50, 950, 3.6)).curve.as_deref(), Some(WRITE));
+    }
+
+    #[test]
+    fn what_has_no_curve_is_unknown_with_its_reason() {
+        let why = |run: &Run| {
+            let share = share(run, "x.json", &calibration()).unwrap();
+            assert_eq!(share.of_depth, None);
+            share.unknown.unwrap()
+        };
+        assert!(why(&run(400, 600, 4.0)).contains("40 % of the run's requests were reads"));
+        assert!(why(&run(900, 0, 15.0)).contains("more than were calibrated"));
+        assert!(why(&run(9, 0, 1.0)).contains("too few"));
+        let mut large = run(900, 100, 4.0);
+        large.details.device.as_mut().unwrap().read_bytes *= 2;
+        assert!(why(&large).contains("16384 bytes"), "{}", why(&large));
+        let mut unseen = run(900, 0, 1.0);
+        unseen.details.device = None;
+        assert_eq!(share(&unseen, "x.json", &calibration()), None);
+    }
+
+    #[test]
+    fn only_the_share_at_the_same_depth_is_a_finding() {
+        let judged = |reads: u64, depth: f64, flushes: u64| {
+            let mut run = run(reads, 0, depth);
+            let device = run.details.device.as_mut().unwrap();
+            device.flushes = flushes;
+            device.write_requests += flushes;
+            run.details.calibrated = share(&run, "x.json", &calibration());
+            crate::judge(&run).into_iter().find(|finding| finding.id == "under-device")
+        };
+        // An eighth of the maximum and nearly all at this depth.
+        assert_eq!(judged(900, 0.9, 0), None);
+        let finding = judged(700, 0.9, 0).unwrap();
+        insta::assert_snapshot!(finding.message, @"the device gave 70 % of what it gave in calibration with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
+        let low = judged(3610, 0.9, 0);
+        assert_eq!(low, None, "another finding says that the calibration is too low");
+        // With syncs it was other work.
+        assert_eq!(judged(700, 0.9, 10_000), None);
+    }
+
+    #[test]
+    fn a_run_that_is_faster_than_its_device_proves_the_calibration_too_low() {
+        let found = |reads: u64, depth: f64| {
+            let mut run = run(reads, 0, depth);
+            run.details.calibrated = share(&run, "x.json", &calibration());
+            let found = crate::judge(&run);
+            found.into_iter().find(|finding| finding.id == "calibration-too-low")
+        };
+        let low = found(3610, 0.9).unwrap();
+        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3610 a second at 0.9)");
+        assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
+        // As deep as was never calibrated, and more than the device's maximum.
+        assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));
+    }
+
+    #[test]
+    fn bounds_are_read_and_the_most_under_them_is_found() {
+        let bound = LatencyBound::parse("read.p99=0.5ms").unwrap();
+        let latency = LatencySummary { p99: Some(7.0), ..LatencySummary::default() };
+        assert_eq!((bound.curve, bound.us_max), (READ, 500.0));
+        assert_eq!((bound.figure)(&latency), Some(7.0));
+        let found = under(&bound, &calibration());
+        assert_eq!(
+            (found.iops, found.depth, found.latency_us),
+            (Some(4000.0), Some(4), Some(200.0))
+        );
+        assert_eq!(under(&LatencyBound::parse("mix.p99=50us").unwrap(), &calibration()).iops, None);
+        for (text, rule) in [
+            ("read.p99", "is not CURVE"),
+            ("reads.p99=1ms", "no such curve"),
+            ("read.p98=1ms", "no such figure"),
+            ("read.p99=10", "no such time"),
+            ("read.p99=-1ms", "no such time"),
+        ] {
+            assert!(LatencyBound::parse(text).unwrap_err().contains(rule), "{text}");
+        }
+    }
+}

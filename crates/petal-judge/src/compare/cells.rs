@@ -1,0 +1,167 @@
+//! Which runs belong to one cell. What is varied within a side makes cells; what is constant on
+//! each side and differs between them is what is being compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ComparedSide, ContextDifference};
+use crate::level::Level;
+use crate::{and_more, factor_words};
+use petal_model::record::observation::Observation;
+use petal_model::settings::table::{self, Group};
+
+/// Facts that tell two runs of no sweep apart, as the parameters of the workload do: runs that
+/// differ in one are different tests, not repeats.
+const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
+/// The cells of one side only that are named.
+const NAMED_MAX: usize = 5;
+
+/// A cell with its runs on each side, as far as their figures stand for it. One that has none on any
+/// side is a cell too: it was to be measured.
+pub(super) struct CellRuns<'a> {
+    pub factors: Vec<(String, String)>,
+    pub sides: Vec<Vec<&'a Observation>>,
+    /// Its runs on all sides whose figures do not stand for it.
+    pub unusable: Vec<&'a Observation>,
+}
+
+fn is_whole(seen: &Observation) -> bool {
+    seen.why_unusable().is_none()
+}
+
+/// The factors that vary within a side, in the order in which they are found. A run that cannot be
+/// used makes cells by what its series gave it alone.
+pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
+    let all = || sides.iter().flat_map(|side| &side.observations);
+    let mut candidates: Vec<String> = Vec::new();
+    let mut add = |key: &str| {
+        if !candidates.iter().any(|known| known == key) {
+            candidates.push(key.to_owned());
+        }
+    };
+    all().flat_map(|seen| &seen.factors).for_each(|(key, _)| add(key));
+    let whole = || all().filter(|seen| is_whole(seen));
+    if whole().any(|seen| seen.factors.is_empty()) {
+        let settings = whole().flat_map(|seen| seen.context.keys()).filter(|key| is_workload(key));
+        settings.for_each(|key| add(key));
+        OF_A_RUN.iter().for_each(|key| add(key));
+    }
+    candidates
+        .into_iter()
+        .filter(|key| {
+            let counts = |seen: &&Observation| is_whole(seen) || seen.factor(key).is_some();
+            sides.iter().any(|side| {
+                let seen = side.observations.iter().filter(counts);
+                seen.map(|seen| value(seen, key)).collect::<BTreeSet<_>>().len() > 1
+            })
+        })
+        .collect()
+}
+
+/// A parameter that says what is done, and to how much data.
+fn is_workload(key: &str) -> bool {
+    use Group::{Data, Io, Mix, Pattern};
+    let parameter = table::find(&key.to_uppercase());
+    parameter.is_some_and(|parameter| [Data, Mix, Pattern, Io].contains(&parameter.group))
+}
+
+/// A factor of a run: what its series gave it, else what it was run with.
+pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
+    let counted =
+        || seen.sessions.filter(|_| key == "sessions").map(|sessions| sessions.to_string());
+    seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
+}
+
+/// All cells, in the order of their factors.
+pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRuns<'a>> {
+    let mut by_values: BTreeMap<Vec<Level>, CellRuns<'a>> = BTreeMap::new();
+    for (at, side) in sides.iter().enumerate() {
+        for seen in &side.observations {
+            let factors: Vec<(String, String)> = keys
+                .iter()
+                .map(|key| (key.clone(), value(seen, key).unwrap_or_else(|| "-".to_owned())))
+                .collect();
+            let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
+            let cell = by_values.entry(order).or_insert_with(|| CellRuns {
+                factors,
+                sides: vec![Vec::new(); sides.len()],
+                unusable: Vec::new(),
+            });
+            if is_whole(seen) { &mut cell.sides[at] } else { &mut cell.unusable }.push(seen);
+        }
+    }
+    by_values.into_values().collect()
+}
+
+/// The cells that the baseline and another side have, and those that they do not. Without a whole
+/// run on any side there is a cell only where a series was to measure it.
+pub(super) fn matched<'a>(
+    sides: &'a [ComparedSide],
+    keys: &[String],
+) -> (Vec<CellRuns<'a>>, Vec<CellRuns<'a>>) {
+    let mut cells = all(sides, keys);
+    cells.retain(|cell| {
+        let of_series = cell.unusable.iter().any(|seen| !seen.factors.is_empty());
+        of_series || cell.sides.iter().any(|runs| !runs.is_empty())
+    });
+    let (mut whole, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| {
+        !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
+    });
+    for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {
+        runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
+    }
+    (whole, rest)
+}
+
+/// A note on the cells that are not on both sides.
+pub(super) fn lonely(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Option<String> {
+    let named: Vec<String> = rest
+        .iter()
+        .take(NAMED_MAX)
+        .map(|cell| {
+            let here = sides.iter().zip(&cell.sides).filter(|(_, runs)| !runs.is_empty());
+            let here: Vec<&str> = here.map(|(side, _)| side.name.as_str()).collect();
+            let here = match here.is_empty() {
+                true => "no whole run on any side".to_owned(),
+                false => format!("only in {}", here.join(", ")),
+            };
+            format!("{} ({here})", label(&cell.factors))
+        })
+        .collect();
+    let more = and_more(", ", rest.len().saturating_sub(NAMED_MAX));
+    (!rest.is_empty()).then(|| format!("not-on-both-sides: {}{more}", named.join(", ")))
+}
+
+/// `UPDATE_PCT 20, SESSIONS 8`; `all` of no factor.
+pub(super) fn label(factors: &[(String, String)]) -> String {
+    if factors.is_empty() { "all".to_owned() } else { factor_words(factors) }
+}
+
+/// Factors, settings and environment in which the sides differ, those of the cells left out.
+pub(super) fn context_differences(
+    sides: &[ComparedSide],
+    keys: &[String],
+) -> Vec<ContextDifference> {
+    let of = |side: &ComparedSide, name: &str| -> BTreeSet<String> {
+        side.observations.iter().filter_map(|seen| value(seen, name)).collect()
+    };
+    let all = sides.iter().flat_map(|side| &side.observations);
+    let names: BTreeSet<&String> = all
+        .flat_map(|seen| seen.factors.iter().map(|(key, _)| key).chain(seen.context.keys()))
+        .filter(|name| !keys.contains(name))
+        .collect();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let values: Vec<BTreeSet<String>> = sides.iter().map(|side| of(side, name)).collect();
+            let differs = values.windows(2).any(|two| two[0] != two[1]);
+            let shown = |values: BTreeSet<String>| {
+                let joined = values.into_iter().collect::<Vec<_>>().join(" | ");
+                (!joined.is_empty()).then_some(joined)
+            };
+            differs.then(|| ContextDifference {
+                name: name.clone(),
+                values: values.into_iter().map(shown).collect(),
+            })
+        })
+        .collect()
+}

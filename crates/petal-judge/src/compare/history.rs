@@ -1,0 +1,514 @@
+//! A figure over versions, days or another fact of its runs: what each group of runs measured, where
+//! it changed by more than groups vary, and whether it drifts. For tests that run every night.
+//!
+//! The group is the unit of evidence: what differs from night to night is in none of the runs of one
+//! night, however many they are.
+
+use serde::Serialize;
+
+use super::limits::{LimitOutcome, LimitResult, outcome};
+use super::{
+    CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
+};
+use crate::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
+use crate::significance;
+use petal_model::record::observation::Observation;
+use petal_model::settings::limit::ChangeLimit;
+
+pub const FORMAT: &str = "petal-history/1";
+/// The name by which runs are grouped by the day on which they began.
+pub const DAY: &str = "day";
+
+/// All that is reported of a history.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct History {
+    pub format: String,
+    /// The fact by which runs are grouped, or `day`.
+    pub by: String,
+    /// The group that began last, whether its runs can be used or not. Limits are held against it.
+    pub newest: String,
+    pub series: Vec<FigureHistory>,
+    /// Cells of the newest group none of whose runs can be used, each with a sentence on it.
+    #[serde(skip)]
+    failed: Vec<(Vec<(String, String)>, String)>,
+    /// Facts that a reader must know first.
+    pub notes: Vec<String>,
+}
+
+/// One figure of one cell, in the order of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FigureHistory {
+    pub factors: Vec<(String, String)>,
+    pub metric: String,
+    pub steps: Vec<HistoryGroup>,
+    /// From the first group to the newest, by the line through the groups' means.
+    pub trend: Option<Shift>,
+}
+
+/// The runs of one day, or of one version.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HistoryGroup {
+    pub group: String,
+    pub figures: Figures,
+    /// From the level before it; null of the first group. Its interval is null until three groups
+    /// that differ say how far groups lie apart.
+    pub shift: Option<Shift>,
+    /// True where it left the level by more than chance explains, over all groups of the series. The
+    /// groups after it that lie apart on the same side are no further change.
+    pub is_change: bool,
+    /// What else is different from the group before.
+    pub differences: Vec<ContextDifference>,
+}
+
+/// A change as a share of what was before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Shift {
+    pub share: f64,
+    /// 95 %.
+    pub interval: Option<(f64, f64)>,
+    pub p: Option<f64>,
+}
+
+/// Groups runs by `by`, in the order in which the groups began, and follows each metric of each cell.
+pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
+    let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
+    let (mut sides, mut said) = notes::whole_runs(&[all]);
+    let whole = sides.pop().unwrap_or_default();
+    if whole.observations.is_empty() {
+        return Err(CompareError::NoWholeRun { side: whole.name });
+    }
+    // Groups and cells are of all runs: a night whose runs all failed is the newest all the same.
+    let groups = groups(seen.to_vec(), by, &mut said);
+    let (whole, _) = notes::whole_runs(&groups);
+    let metrics = metrics(&whole, asked)?;
+    let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
+    let cells = cells::all(&groups, &keys);
+    let mut series = Vec::new();
+    for metric in &metrics {
+        for cells::CellRuns { factors, sides, .. } in &cells {
+            let of_group = |(at, runs): (usize, &Vec<_>)| Some((at, figures(runs, metric)?));
+            let known: Vec<(usize, Figures)> =
+                sides.iter().enumerate().filter_map(of_group).collect();
+            if !known.is_empty() {
+                series.push(followed(metric, factors, known, &whole, &keys));
+            }
+        }
+    }
+    let newest = &groups[groups.len().saturating_sub(1)..];
+    let newest_name = newest.first().map_or_else(String::new, |group| group.name.clone());
+    let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
+    let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, &newest_name)));
+    Ok(History {
+        format: FORMAT.to_owned(),
+        by: by.to_owned(),
+        failed: failed.collect(),
+        newest: newest_name,
+        series,
+        notes: said,
+    })
+}
+
+/// Why a cell of the newest group has no figure. Records that cannot be read tell no factors.
+fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> String {
+    if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
+        return format!("{}: {newest} not measured", cells::label(&cell.factors));
+    }
+    let sources: Vec<&str> = cell.unusable.iter().map(|seen| seen.source.as_str()).collect();
+    format!("{newest}: no record can be read of {}", sources.join(", "))
+}
+
+/// A side for each group, the one that began first before the others.
+fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<ComparedSide> {
+    seen.sort_by_key(Observation::started);
+    let mut groups: Vec<ComparedSide> = Vec::new();
+    let mut unknown = 0;
+    for seen in seen {
+        let day =
+            || seen.started_at.as_deref().and_then(|at| Some(at.split_once('T')?.0.to_owned()));
+        let Some(name) = (if by == DAY { day() } else { cells::value(&seen, by) }) else {
+            unknown += 1;
+            continue;
+        };
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.observations.push(seen),
+            None => groups.push(ComparedSide { name, observations: vec![seen] }),
+        }
+    }
+    if unknown > 0 {
+        said.push(format!("left-out: {unknown} records tell no {by}"));
+    }
+    groups
+}
+
+fn followed(
+    metric: &str,
+    factors: &[(String, String)],
+    known: Vec<(usize, Figures)>,
+    groups: &[ComparedSide],
+    keys: &[String],
+) -> FigureHistory {
+    let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
+    // The means at the present level, and of the groups since then that lie apart from it.
+    let (mut level, mut apart): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut finished, mut judged) = (GroupSpread::default(), 0.0);
+    let (mut steps, mut before) = (Vec::new(), None);
+    for (at, figures) in known {
+        let shift = shift(&level, finished, figures.mean);
+        // By chance alone one group in twenty would be past its interval. The n-th may take
+        // 1/n(n+1) of the 5 %: all these sum to less than 1, and none depends on later groups.
+        let p = shift.and_then(|shift| shift.p).map(|p| {
+            judged += 1.0;
+            (p * judged * (judged + 1.0)).min(1.0)
+        });
+        let lies_apart = p.is_some_and(significance::is_significant);
+        let base = mean(&level);
+        let is_above = |mean: f64| Some(mean) > base;
+        apart.retain(|&other| lies_apart && is_above(other) == is_above(figures.mean));
+        let is_change = lies_apart && apart.is_empty();
+        if lies_apart {
+            apart.push(figures.mean);
+            // As many in a row on one side are a level of their own; fewer were odd nights.
+            if apart.len() == REPEATS_MIN {
+                finished = finished.with(&level);
+                level = std::mem::take(&mut apart);
+            }
+        } else {
+            level.push(figures.mean);
+        }
+        let differences = before.map_or_else(Vec::new, |before: usize| {
+            cells::context_differences(&[groups[before].clone(), groups[at].clone()], keys)
+        });
+        before = Some(at);
+        let group = groups[at].name.clone();
+        steps.push(HistoryGroup { group, figures, shift, is_change, differences });
+    }
+    FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
+}
+
+/// How far groups lie apart, as a share of the mean of their level. It belongs to the platform:
+/// what earlier levels told of it holds for a new one.
+#[derive(Debug, Clone, Copy, Default)]
+struct GroupSpread {
+    squares: f64,
+    freedom: f64,
+}
+
+impl GroupSpread {
+    fn with(self, level: &[f64]) -> Self {
+        let share = deviation(level).zip(mean(level)).map(|(deviation, mean)| deviation / mean);
+        let Some(share) = share else { return self };
+        let freedom = level.len() as f64 - 1.0;
+        Self { squares: self.squares + share.powi(2) * freedom, freedom: self.freedom + freedom }
+    }
+
+    /// As a standard deviation; None of too few groups, and where none differ.
+    fn deviation(self) -> Option<f64> {
+        let is_known = self.freedom >= REPEATS_MIN as f64 - 1.0 && self.squares > 0.0;
+        is_known.then(|| (self.squares / self.freedom).sqrt())
+    }
+}
+
+/// A group's mean against those of the level before it, by how far groups lie apart at this level
+/// and at the finished ones: zero is in the interval where the next mean may well be this one.
+fn shift(level: &[f64], finished: GroupSpread, now: f64) -> Option<Shift> {
+    let base = mean(level).filter(|base| *base != 0.0)?;
+    let share = (now - base) / base.abs();
+    let spread = finished.with(level);
+    let error = spread.deviation().map(|spread| spread * (1.0 + 1.0 / level.len() as f64).sqrt());
+    let reach = error.zip(t_quantile(CONFIDENCE, spread.freedom)).map(|(error, t)| error * t);
+    let p = error.and_then(|error| t_p_value(share / error, spread.freedom));
+    Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
+}
+
+/// The straight line through the means, by least squares: its rise from the first to the last, as a
+/// share of where it begins. None under four groups: three lie near a line too easily.
+fn trend(means: &[f64]) -> Option<Shift> {
+    const GROUPS_MIN: usize = 4;
+    let n = means.len() as f64;
+    let middle = (n - 1.0) / 2.0;
+    let base = mean(means).filter(|_| means.len() >= GROUPS_MIN)?;
+    let at = |position: usize| position as f64 - middle;
+    let squares: f64 = (0..means.len()).map(|position| at(position).powi(2)).sum();
+    let slope = means.iter().enumerate().map(|(x, y)| at(x) * (y - base)).sum::<f64>() / squares;
+    let rest = means.iter().enumerate().map(|(x, y)| (y - base - slope * at(x)).powi(2));
+    let error = (rest.sum::<f64>() / (n - 2.0) / squares).sqrt();
+    let begin = base - slope * middle;
+    let per_slope = (n - 1.0) / begin.abs();
+    let share = Some(slope * per_slope).filter(|share| share.is_finite())?;
+    let reach = t_quantile(CONFIDENCE, n - 2.0).map(|t| t * error * per_slope.abs());
+    let p = (error > 0.0).then(|| t_p_value(slope / error, n - 2.0)).flatten();
+    Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
+}
+
+impl History {
+    /// Holds a limit against the newest group of each series, and against its trend, which can break a
+    /// limit but leaves none open. A cell that the newest group has no whole run of leaves it open.
+    pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
+        let series: Vec<&FigureHistory> =
+            self.series.iter().filter(|series| series.metric == limit.metric).collect();
+        let judged = |factors: &[(String, String)], shift: Option<Shift>, of: &str| {
+            let changed = shift.map(|shift| (shift.share, shift.interval));
+            let place = cells::label(factors);
+            (outcome(limit, changed), format!("{place}: {of} {}", super::limits::words(changed)))
+        };
+        let newest = series.iter().map(|series| {
+            let last = series.steps.last().filter(|step| step.group == self.newest);
+            if last.is_some_and(|step| step.shift.is_none()) {
+                let place = cells::label(&series.factors);
+                let why = format!("{place}: {} has nothing to be held against", self.newest);
+                return (LimitOutcome::Inconclusive, why);
+            }
+            judged(&series.factors, last.and_then(|step| step.shift), &self.newest)
+        });
+        let is_followed = |cell: &Vec<_>| series.iter().any(|series| series.factors == *cell);
+        let failed = self.failed.iter().filter(|(cell, _)| !is_followed(cell));
+        let failed = failed.map(|(_, why)| (LimitOutcome::Inconclusive, why.clone()));
+        let drifts = series.iter().map(|series| judged(&series.factors, series.trend, "trend"));
+        let drifts = drifts.filter(|(outcome, _)| *outcome == LimitOutcome::Failed);
+        super::limits::worst(limit, newest.chain(failed).chain(drifts).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal};
+
+    use super::LimitOutcome::{Failed, Inconclusive, Passed};
+    use super::*;
+    use petal_model::record::Status;
+    use petal_model::record::observation::metric;
+
+    /// A run each night, or several, with so many PIOPS.
+    fn nights(all: &[&[f64]]) -> Vec<Observation> {
+        let run = |(night, value): (usize, &f64)| Observation {
+            source: format!("night {night}"),
+            started_at: Some(format!("2026-11-{:02}T02:00:00Z", night + 1)),
+            metrics: [(metric::PIOPS.to_owned(), *value)].into(),
+            context: [("petal".to_owned(), if night < 4 { "1" } else { "2" }.to_owned())].into(),
+            ..Observation::default()
+        };
+        let runs = all.iter().enumerate();
+        runs.flat_map(|(night, values)| values.iter().map(move |v| (night, v))).map(run).collect()
+    }
+
+    fn held(seen: &[Observation], limit: &str) -> LimitOutcome {
+        let piops = [metric::PIOPS.to_owned()];
+        history(seen, DAY, &piops).unwrap().hold(&limit.parse().unwrap()).outcome
+    }
+
+    /// The positions of the changes of PIOPS.
+    fn changes(seen: &[Observation]) -> Vec<usize> {
+        let reported = history(seen, DAY, &[]).unwrap();
+        let steps = reported.series[0].steps.iter().enumerate();
+        steps.filter(|(_, step)| step.is_change).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is_with_what_changed_and_the_runs_after_it_are_no_change() {
+        let level: [&[f64]; 4] = [
+            &[100.0, 101.0, 99.0],
+            &[100.5, 99.5, 101.0],
+            &[99.0, 100.0, 101.0],
+            &[100.0, 101.0, 99.5],
+        ];
+        let fallen: [&[f64]; 4] =
+            [&[80.0, 81.0, 79.0], &[80.5, 79.5, 81.0], &[80.0, 80.5, 79.0], &[79.5, 80.5, 80.0]];
+        let seen = nights(&[&level[..], &fallen].concat());
+        let reported = history(&seen, DAY, &[]).unwrap();
+        let series = &reported.series[0];
+        assert_eq!(changes(&seen), [4]);
+        let named: Vec<&str> =
+            series.steps[4].differences.iter().map(|other| other.name.as_str()).collect();
+        assert_eq!(named, ["petal"]);
+        let shares: Vec<f64> = series.steps[4..]
+            .iter()
+            .map(|step| (step.shift.unwrap().share * 100.0).round())
+            .collect();
+        assert_eq!(shares, [-20.0, -20.0, -20.0, 0.0], "three nights make the next level");
+        // The three nights break the limit; the one after them is held against their level.
+        let held = |nights: usize| held(&seen[..nights * 3], "piops < -10%");
+        assert_eq!([4, 5, 6, 7].map(held), [Passed, Failed, Failed, Failed]);
+        assert!(reported.hold(&"piops < -10%".parse().unwrap()).because[0].contains("trend"));
+        let by_version = history(&seen, "petal", &[]).unwrap();
+        let [first, second] = by_version.series[0].steps.as_slice() else { panic!() };
+        assert_eq!((first.shift, second.is_change), (None, false), "two groups prove nothing");
+        assert_eq!(second.shift.and_then(|shift| shift.interval), None);
+    }
+
+    #[test]
+    fn one_odd_night_is_no_new_level() {
+        let quiet = [100.0, 101.0, 99.0, 100.0, 60.0, 100.5, 99.5, 60.5].map(|v| [v]);
+        let nights = nights(&quiet.each_ref().map(|v| &v[..]));
+        assert_eq!(changes(&nights), [4, 7]);
+        assert_eq!(held(&nights[..6], "piops < -10%"), Passed);
+    }
+
+    #[test]
+    fn a_repair_after_three_bad_nights_is_found() {
+        let good = (0..20).map(|n| [100.0, 101.0, 99.0][n % 3]);
+        let all: Vec<[f64; 1]> =
+            good.chain([80.0, 81.0, 79.0, 100.0, 101.0, 99.0, 100.0]).map(|v| [v]).collect();
+        let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
+        assert_eq!(changes(&nights), [20, 23]);
+        let after = [20, 21, 22, 23, 24, 27].map(|last| held(&nights[..last], "piops < -10%"));
+        assert_eq!(after, [Passed, Failed, Failed, Failed, Passed, Passed]);
+    }
+
+    #[test]
+    fn nights_on_both_sides_of_a_level_are_no_new_one() {
+        let odd = [100.0, 101.0, 99.0, 100.0, 100.5, 60.0, 140.0, 60.0, 100.0].map(|v| [v]);
+        let nights = nights(&odd.each_ref().map(|v| &v[..]));
+        assert_eq!(changes(&nights), [5, 6, 7]);
+        let last = history(&nights, DAY, &[]).unwrap().series[0].steps[8].shift.unwrap();
+        assert!(last.share.abs() < 0.01, "{last:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn later_nights_change_no_earlier_verdict(
+            values in proptest::collection::vec(
+                proptest::prop_oneof![3 => 99.0..101.0, 1 => 79.0..81.0, 1 => 139.0..141.0],
+                1..28,
+            ),
+            share in 0.0..1.0,
+        ) {
+            let all: Vec<[f64; 1]> = values.iter().map(|v: &f64| [*v]).collect();
+            let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
+            let early = 1 + ((nights.len() - 1) as f64 * share) as usize;
+            let steps = |seen| history(seen, DAY, &[]).unwrap().series[0].steps.clone();
+            proptest::prop_assert_eq!(&steps(&nights)[..early], &steps(&nights[..early])[..]);
+        }
+    }
+
+    /// Nights of one level, or with a last one apart, each with three runs that vary by 0.5 %.
+    fn drawn(random: &mut Xoshiro256PlusPlus, between: f64, last: f64) -> Vec<Observation> {
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let mut draw = || normal.inverse_cdf(random.random::<f64>().max(1e-12));
+        let mut of_night = |night: u32| {
+            let share = if night == 13 { last } else { 1.0 };
+            let level = 50_000.0 * share * (1.0 + between * draw());
+            [(); 3].map(|()| level * (1.0 + 0.005 * draw()))
+        };
+        let all: Vec<[f64; 3]> = (0..14).map(&mut of_night).collect();
+        nights(&all.iter().map(|night| &night[..]).collect::<Vec<_>>())
+    }
+
+    /// Histories of 14 nights without any change show one in no more than 5 %, however much nights
+    /// differ: of 200 no more than the most that a true 5 % would show in 999 of 1,000 such counts.
+    #[test]
+    fn nights_that_vary_change_no_more_often_than_stated() {
+        const HISTORIES: u64 = 200;
+        let allowed = Binomial::new(0.05, HISTORIES).unwrap().inverse_cdf(0.999);
+        assert_eq!(allowed, 21);
+        for (seed, between) in [(1, 0.0), (2, 0.01), (3, 0.05)] {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let found: Vec<usize> =
+                (0..HISTORIES).map(|_| changes(&drawn(&mut random, between, 1.0)).len()).collect();
+            let wrong = found.iter().filter(|found| **found > 0).count() as u64;
+            assert!(wrong <= allowed, "{wrong} of {HISTORIES} histories, {between} between nights");
+            assert!(wrong > 0, "a test that never fires would pass too");
+            // One that is wrong is so about once, not from then on.
+            assert!(found.iter().sum::<usize>() as u64 <= wrong * 2, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_real_step_is_found_however_many_runs_a_night_has() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+        for _ in 0..20 {
+            let all = drawn(&mut random, 0.01, 0.6);
+            for runs in 1..=3 {
+                let kept = all.iter().enumerate().filter(|(at, _)| at % 3 < runs);
+                let seen: Vec<Observation> = kept.map(|(_, seen)| seen.clone()).collect();
+                assert_eq!(changes(&seen).last(), Some(&13), "{runs} runs a night");
+                assert_eq!(held(&seen, "piops < -10%"), Failed, "{runs} runs a night");
+                let before = &seen[..13 * runs];
+                assert_eq!(held(before, "piops < -10%"), Passed, "{runs} runs a night");
+            }
+        }
+    }
+
+    #[test]
+    fn a_newest_night_that_failed_is_no_pass() {
+        let night = |runs: &[(&str, f64)], night: u32, status| -> Vec<Observation> {
+            let run = |&(sessions, piops): &(&str, f64)| Observation {
+                source: format!("night {night}"),
+                factors: vec![("sessions".to_owned(), sessions.to_owned())],
+                started_at: Some(format!("2026-11-{night:02}T02:00:00Z")),
+                metrics: [(metric::PIOPS.to_owned(), piops)].into(),
+                status: Some(status),
+                ..Observation::default()
+            };
+            runs.iter().map(run).collect()
+        };
+        let good: Vec<Observation> = (1..=5)
+            .flat_map(|n| {
+                let piops = 100.0 + f64::from(n % 3);
+                night(&[("8", piops), ("16", piops)], n, Status::Complete)
+            })
+            .collect();
+        let held = |newest: Vec<Observation>| {
+            let reported = history(&[good.clone(), newest].concat(), DAY, &[]).unwrap();
+            let held = reported.hold(&"piops < -20%".parse().unwrap());
+            (held.outcome, held.because.join("; "))
+        };
+        assert_eq!(held(Vec::new()).0, Passed);
+        assert_eq!(held(night(&[("8", 101.0), ("16", 101.0)], 6, Status::Complete)).0, Passed);
+        let lacks_16 = "SESSIONS 16: 2026-11-06 not measured".to_owned();
+        let all_failed = held(night(&[("8", 1.0), ("16", 1.0)], 6, Status::Failed));
+        let both = format!("SESSIONS 8: 2026-11-06 not measured; {lacks_16}");
+        assert_eq!(all_failed, (Inconclusive, both));
+        // A cell that failed, and one that is not there at all.
+        let half = night(&[("8", 101.0)], 6, Status::Complete);
+        let failed = night(&[("16", 1.0)], 6, Status::Failed);
+        assert_eq!(held([half.clone(), failed].concat()), (Inconclusive, lacks_16.clone()));
+        assert_eq!(held(half.clone()), (Inconclusive, lacks_16.clone()));
+        // One that was never measured, and a record that cannot be read.
+        let whole = night(&[("8", 101.0), ("16", 101.0)], 6, Status::Complete);
+        let never = night(&[("32", 1.0)], 6, Status::Failed);
+        let lacks_32 = "SESSIONS 32: 2026-11-06 not measured".to_owned();
+        assert_eq!(held([whole, never].concat()), (Inconclusive, lacks_32));
+        let damaged = Observation::of_damaged(Path::new("nightly/20261106T020000Z-run"));
+        let (outcome, because) = held(vec![damaged]);
+        assert_eq!(outcome, Inconclusive);
+        let unread = "2026-11-06: no record can be read of nightly/20261106T020000Z-run";
+        assert!(because.contains(unread) && !because.contains("SESSIONS -"), "{because}");
+        // It fails all the same where another cell is past the limit.
+        assert_eq!(held(night(&[("8", 50.0)], 6, Status::Complete)).0, Failed);
+    }
+
+    #[test]
+    fn a_slow_drift_breaks_a_limit_that_no_single_night_does() {
+        let values: Vec<f64> =
+            (0..12).map(|n| 100.0 - f64::from(n) + f64::from(n % 3) * 0.4).collect();
+        let each: Vec<Vec<f64>> = values.iter().map(|v| vec![v - 2.0, *v, v + 2.0]).collect();
+        let each: Vec<&[f64]> = each.iter().map(Vec::as_slice).collect();
+        let reported = history(&nights(&each), DAY, &[]).unwrap();
+        let trend = reported.series[0].trend.unwrap();
+        assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
+        let held = reported.hold(&"piops < -5%".parse().unwrap());
+        assert_eq!(held.outcome, LimitOutcome::Failed);
+        assert!(held.because.iter().any(|why| why.contains("trend -1")), "{held:?}");
+    }
+
+    #[test]
+    fn the_first_nights_and_rounded_ones_prove_nothing() {
+        let quiet = [100.0, 101.0, 99.0, 100.0, 70.0].map(|v| [v]);
+        let all = nights(&quiet.each_ref().map(|v| &v[..]));
+        let held_after = |nights: usize| held(&all[..nights], "piops < -10%");
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(held_after),
+            [Inconclusive, Inconclusive, Inconclusive, Passed, Failed]
+        );
+        let first = history(&all[..1], DAY, &[]).unwrap();
+        let because = first.hold(&"piops < -10%".parse().unwrap()).because;
+        assert_eq!(because, ["all: 2026-11-01 has nothing to be held against"]);
+        let rounded = nights(&[&[1.6][..], &[1.6], &[1.6], &[1.6], &[3.2]]);
+        assert_eq!(held(&rounded, "piops > 10%"), Inconclusive);
+        assert_eq!(changes(&rounded), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,351 @@
+//! Two or more sides, set against each other cell by cell: what each measured, the difference from
+//! the first side with its interval, what else the sides differ in, and what a reader must know
+//! before believing it. Pure functions of observations.
+//!
+//! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`worth`] has the
+//! findings of each side and what they do to the answer, [`notes`] says
+//! what spoils a comparison, [`limits`] holds a limit against it, [`history`] follows a figure over
+//! many groups of runs.
+
+mod cells;
+pub mod history;
+pub mod limits;
+mod notes;
+mod rounds;
+mod sides;
+#[cfg(test)]
+mod tests;
+mod worth;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::estimate::Estimate;
+use super::price::{self, Cost};
+use super::significance::{self, Difference, Method};
+use petal_model::record::observation::{Observation, metric};
+use petal_model::settings::objective::Objective;
+pub use worth::SideFinding;
+
+pub const FORMAT: &str = "petal-compare/1";
+
+/// What is compared where nobody names a metric, in this order, where it is known. Figures of
+/// hooks come after them.
+const USUAL: [&str; 10] = [
+    metric::PIOPS,
+    metric::READS,
+    metric::WRITES,
+    metric::MB,
+    metric::READ_US,
+    metric::OPS,
+    metric::OP_P50,
+    metric::OP_P99,
+    metric::COMMITS,
+    metric::REDO_MB,
+];
+const HOOK: &str = "hook_";
+
+/// One side: a name, and its runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ComparedSide {
+    pub name: String,
+    pub observations: Vec<Observation>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Empty: the usual ones.
+    pub metrics: Vec<String>,
+    /// The caller knows that the rounds were run in turn.
+    pub in_turn: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Comparison {
+    pub format: String,
+    /// The first one is the baseline.
+    pub sides: Vec<SideSummary>,
+    /// The effects of the sides' findings on the answer. Each begins with the id of its finding.
+    pub effects: Vec<String>,
+    pub metrics: Vec<String>,
+    pub cells: Vec<ComparedCell>,
+    /// The factors of cells without a whole run on the baseline or on any other side.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_on_both_sides: Vec<Vec<(String, String)>>,
+    /// Settings and environment in which the sides differ, and factors.
+    pub differences: Vec<ContextDifference>,
+    /// Facts that a reader must know first. Each begins with the id of its finding.
+    pub notes: Vec<String>,
+    /// By line and side, where PRICE_PER_MONTH is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Cost>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SideSummary {
+    pub name: String,
+    pub runs: usize,
+    /// Warnings and errors of its runs.
+    pub findings: Vec<SideFinding>,
+}
+
+/// What was measured under the same factors.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedCell {
+    pub factors: Vec<(String, String)>,
+    /// In the order of [`Comparison::metrics`]; those that no side knows here are left out.
+    pub figures: Vec<ComparedFigure>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComparedFigure {
+    pub metric: String,
+    /// By side; null where it is not known.
+    pub sides: Vec<Option<Figures>>,
+    /// The change of each later side from the first.
+    pub changes: Vec<Option<Change>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figures {
+    pub values: Vec<f64>,
+    pub mean: f64,
+    pub deviation: Option<f64>,
+    /// 95 %, of the mean.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// A difference, and what it means among all cells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    #[serde(flatten)]
+    pub difference: Difference,
+    /// After Holm's correction over the cells of this metric and side.
+    pub p_corrected: Option<f64>,
+    pub significance: Significance,
+    /// How many pairs of runs it is of; null of sides that ran one after the other.
+    pub rounds: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Significance {
+    Significant,
+    NotSignificant,
+    Unknown,
+}
+
+/// Something in which the sides differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContextDifference {
+    pub name: String,
+    /// By side: the values of its runs, null where none says.
+    pub values: Vec<Option<String>>,
+}
+
+/// Why there is nothing to compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    #[error(
+        "no cell is on both sides: {0}. Compare runs of the same sessions and settings, or put \
+         what differs on one side only"
+    )]
+    NothingInCommon(String),
+    #[error("{metric} is measured on no side; there are {known}")]
+    NoSuchMetric { metric: String, known: String },
+    #[error("{side}: no run of it is whole, so there is nothing to compare")]
+    NoWholeRun { side: String },
+}
+
+/// Compares every later side with the first.
+pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, CompareError> {
+    // Cells are of all runs: one whose runs all failed is a cell that lacks a side.
+    let all = sides;
+    let (sides, mut notes) = notes::whole_runs(all);
+    if let Some(empty) = sides.iter().find(|side| side.observations.is_empty()) {
+        return Err(CompareError::NoWholeRun { side: empty.name.clone() });
+    }
+    let metrics = metrics(&sides, &rules.metrics)?;
+    let keys = cells::keys(all);
+    let (matched, rest) = cells::matched(all, &keys);
+    let lonely = cells::lonely(all, &rest);
+    if matched.is_empty() {
+        return Err(CompareError::NothingInCommon(lonely.unwrap_or_default()));
+    }
+    let is_paired = |cell: &cells::CellRuns<'_>, side: usize| {
+        rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
+    };
+    let mut compared: Vec<ComparedCell> = matched
+        .iter()
+        .map(|cell| {
+            let paired: Vec<bool> = (1..sides.len()).map(|side| is_paired(cell, side)).collect();
+            let figures = metrics.iter().filter_map(|metric| figure(cell, metric, &paired));
+            ComparedCell { factors: cell.factors.clone(), figures: figures.collect() }
+        })
+        .collect();
+    correct(&mut compared, &metrics, sides.len());
+    notes.extend(lonely);
+    notes.extend(notes::of(&sides, &matched, &compared));
+    Ok(Comparison {
+        format: FORMAT.to_owned(),
+        sides: sides
+            .iter()
+            .map(|side| SideSummary {
+                name: side.name.clone(),
+                runs: side.observations.len(),
+                findings: worth::findings(side),
+            })
+            .collect(),
+        effects: worth::effects(&sides),
+        metrics,
+        costs: Vec::new(),
+        cells: compared,
+        not_on_both_sides: rest.into_iter().map(|cell| cell.factors).collect(),
+        differences: cells::context_differences(&sides, &keys),
+        notes,
+    })
+}
+
+fn metrics(sides: &[ComparedSide], asked: &[String]) -> Result<Vec<String>, CompareError> {
+    let all = sides.iter().flat_map(|side| &side.observations);
+    let known: BTreeSet<&String> = all.flat_map(|seen| seen.metrics.keys()).collect();
+    if let Some(missing) = asked.iter().find(|name| !known.contains(name)) {
+        let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+        return Err(CompareError::NoSuchMetric {
+            metric: missing.clone(),
+            known: known.join(", "),
+        });
+    }
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let usual = USUAL.iter().map(|name| (*name).to_owned()).filter(|name| known.contains(name));
+    let hooks = known.iter().filter(|name| name.starts_with(HOOK)).map(|name| (*name).clone());
+    let chosen: Vec<String> = usual.chain(hooks).collect();
+    // A table of other figures is compared by all of them.
+    let all = || known.iter().map(|name| (*name).clone()).collect();
+    Ok(if chosen.is_empty() { all() } else { chosen })
+}
+
+fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<ComparedFigure> {
+    let sides: Vec<Option<Figures>> = cell.sides.iter().map(|runs| figures(runs, metric)).collect();
+    if sides.iter().all(Option::is_none) {
+        return None;
+    }
+    let changes = (1..cell.sides.len())
+        .map(|side| {
+            let (a, b) = (&cell.sides[0], &cell.sides[side]);
+            let rounds = paired[side - 1].then(|| rounds::pairs(a, b, metric));
+            let difference = match &rounds {
+                Some(rounds) => significance::paired(rounds)?,
+                None => {
+                    let (a, b) = (sides[0].as_ref()?, sides[side].as_ref()?);
+                    significance::sequential(&a.values, &b.values)?
+                }
+            };
+            Some(Change {
+                difference,
+                p_corrected: None,
+                significance: Significance::Unknown,
+                rounds: rounds.map(|rounds| rounds.len()),
+            })
+        })
+        .collect();
+    Some(ComparedFigure { metric: metric.to_owned(), sides, changes })
+}
+
+fn figures(runs: &[&Observation], metric: &str) -> Option<Figures> {
+    let values: Vec<f64> = runs.iter().filter_map(|seen| seen.metric(metric)).collect();
+    let estimate =
+        if is_percentile(metric) { Estimate::of_percentile(values) } else { Estimate::of(values) };
+    estimate.map(|estimate| Figures {
+        values: estimate.values,
+        mean: estimate.mean,
+        deviation: estimate.deviation,
+        interval: estimate.interval,
+    })
+}
+
+/// `op_p99_us`, `select_p99_9_us`.
+fn is_percentile(metric: &str) -> bool {
+    metric.split('_').any(|word| {
+        word.strip_prefix('p')
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// Holm's correction over the cells, for each metric and side.
+fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
+    for metric in metrics {
+        for side in 0..sides.saturating_sub(1) {
+            let mut changes: Vec<&mut Change> = cells
+                .iter_mut()
+                .filter_map(|cell| {
+                    let figure = cell.figures.iter_mut().find(|f| f.metric == *metric)?;
+                    figure.changes[side].as_mut()
+                })
+                .collect();
+            let p: Vec<Option<f64>> = changes.iter().map(|change| change.difference.p).collect();
+            for (change, corrected) in changes.iter_mut().zip(significance::holm(&p)) {
+                change.p_corrected = corrected;
+                change.significance = match corrected {
+                    None => Significance::Unknown,
+                    Some(p) if significance::is_significant(p) => Significance::Significant,
+                    Some(_) => Significance::NotSignificant,
+                };
+            }
+        }
+    }
+}
+
+impl ComparedFigure {
+    /// The later sides, by their position, of whose runs some are in no round, each with the rounds
+    /// that were paired.
+    pub fn unpaired(&self) -> impl Iterator<Item = (usize, usize)> {
+        let runs = |side: usize| self.sides[side].as_ref().map_or(0, |known| known.values.len());
+        let changes = (1..).zip(&self.changes);
+        let paired = changes.filter_map(|(side, change)| Some((side, change.as_ref()?.rounds?)));
+        paired.filter(move |&(side, rounds)| rounds < runs(0).max(runs(side)))
+    }
+}
+
+impl Comparison {
+    /// With what each line of each side costs, of the highest load within an objective.
+    pub fn with_costs(mut self, sides: &[ComparedSide], objective: Option<&Objective>) -> Self {
+        let of = |side: &ComparedSide| price::of_side(&side.name, &side.observations, objective);
+        self.costs = sides.iter().flat_map(of).collect();
+        self
+    }
+
+    /// All changes of a metric, with their cell and the name of their side.
+    pub fn changes<'a>(
+        &'a self,
+        metric: &'a str,
+    ) -> impl Iterator<Item = (&'a ComparedCell, &'a str, Option<&'a Change>)> {
+        self.cells.iter().flat_map(move |cell| {
+            let figure = cell.figures.iter().find(|figure| figure.metric == metric);
+            self.sides.iter().skip(1).enumerate().map(move |(at, side)| {
+                let change = figure.and_then(|figure| figure.changes[at].as_ref());
+                (cell, side.name.as_str(), change)
+            })
+        })
+    }
+
+    /// True where any difference is by this method.
+    pub fn has(&self, method: Method) -> bool {
+        let figures = self.cells.iter().flat_map(|cell| &cell.figures);
+        let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());
+        changes.any(|change| change.difference.method == method)
+    }
+}
+
+impl Significance {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Significant => "significant",
+            Self::NotSignificant => "not significant",
+            Self::Unknown => "unknown",
+        }
+    }
+}

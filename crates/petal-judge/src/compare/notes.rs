@@ -1,0 +1,241 @@
+//! Notes on a comparison: what spoils it, or must be known beside it.
+
+use std::collections::BTreeSet;
+
+use super::cells::{CellRuns, label};
+use super::{ComparedCell, ComparedFigure, ComparedSide, Figures, Significance};
+use crate::estimate::{Estimate, REPEATS_MIN};
+use crate::significance::NO_RATIO;
+use crate::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
+use crate::{and_more, windows};
+use petal_model::record::observation::{Observation, metric};
+use petal_model::stats::units;
+
+/// The longest run of a cell over its shortest.
+const LENGTHS_RATIO_MAX: f64 = 2.0;
+/// So many of a kind are named; the rest are counted.
+const NAMED_MAX: usize = 5;
+/// Evenness is judged by the first of these that endpoints tell.
+const EVEN_BY: [&str; 3] = [metric::PIOPS, metric::READS, metric::OPS];
+
+/// The sides without the runs whose figures do not stand for their cell, and a note on those.
+pub(super) fn whole_runs(sides: &[ComparedSide]) -> (Vec<ComparedSide>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let sides = sides
+        .iter()
+        .map(|side| {
+            let whole = side.observations.iter().filter(|seen| match seen.why_unusable() {
+                None => true,
+                Some(why) => {
+                    left_out.push(format!("{} ({why})", seen.source));
+                    false
+                }
+            });
+            ComparedSide { observations: whole.cloned().collect(), ..side.clone() }
+        })
+        .collect();
+    let notes = reported("left-out", "not compared: ", left_out, "");
+    (sides, notes.into_iter().collect())
+}
+
+pub(super) fn of(
+    sides: &[ComparedSide],
+    matched: &[CellRuns<'_>],
+    cells: &[ComparedCell],
+) -> Vec<String> {
+    let notes = [
+        sessions_lost(matched),
+        rows_missing(matched),
+        windows::note(sides.iter().flat_map(|side| &side.observations)),
+        drift(cells),
+        single_runs(matched),
+        unpaired(sides, cells),
+        without_ratio(sides, cells),
+        active_sets(matched),
+        run_lengths(matched),
+        uneven_endpoints(sides),
+        varying(sides, cells),
+        outlying(sides, matched, cells),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// `id: lead a, b and 3 more; advice`.
+fn reported(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<String> {
+    if all.is_empty() {
+        return None;
+    }
+    let more = and_more("; ", all.len().saturating_sub(NAMED_MAX));
+    all.truncate(NAMED_MAX);
+    Some(format!("{id}: {lead}{}{more}{advice}", all.join("; ")))
+}
+
+/// Their figures are kept, and are those of fewer sessions than were asked for.
+fn sessions_lost(matched: &[CellRuns<'_>]) -> Option<String> {
+    let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
+    let short = runs.filter_map(|seen| {
+        let lost = seen.sessions_lost.filter(|&lost| lost > 0)?;
+        let of = seen.sessions.map_or(String::new(), |all| format!(" of {all}"));
+        Some(format!("{} lost {lost}{of}", seen.source))
+    });
+    let advice = "; fewer sessions made these figures than the cell says: find out why, and repeat";
+    reported("sessions-lost", "", short.collect(), advice)
+}
+
+/// Their figures are kept, and are of other work than the runs of the other side.
+fn rows_missing(matched: &[CellRuns<'_>]) -> Option<String> {
+    let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
+    let short = runs.filter(|seen| seen.warnings.iter().any(|id| id == ROWS_MISSING));
+    let short = short.map(|seen| seen.source.clone());
+    let advice = "; operations of these runs did not visit the rows asked of them, so their figures \
+                  are of other work: load the data again (petal setup --replace), and repeat";
+    reported(ROWS_MISSING, "", short.collect(), advice)
+}
+
+fn drift(cells: &[ComparedCell]) -> Option<String> {
+    let figures = cells.iter().flat_map(|cell| &cell.figures);
+    let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());
+    let sequential = changes.any(|change| {
+        change.difference.method == super::Method::Welch
+            && change.significance != Significance::Unknown
+    });
+    sequential.then(|| {
+        "drift: the sides were not run in turn, so whatever else changed between them (other load, \
+         temperature, a fuller drive) is in the difference too; where the change can be switched, \
+         run a sweep with the sides as an axis"
+            .to_owned()
+    })
+}
+
+fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
+    let is_few = |runs: &Vec<&Observation>| (1..REPEATS_MIN).contains(&runs.len());
+    let few = matched.iter().filter(|cell| cell.sides.iter().any(is_few)).count();
+    (few > 0).then(|| {
+        format!(
+            "single-run: {few} of {} cells have fewer than three runs on a side: the difference is \
+             shown, its significance is unknown; use --repeats 3 or more",
+            matched.len()
+        )
+    })
+}
+
+/// Their figures are in the means, and not in the change.
+fn unpaired(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+    let runs = |known: &Option<Figures>| known.as_ref().map_or(0, |known| known.values.len());
+    let shown = figures(cells).flat_map(|(place, figure)| {
+        figure.unpaired().map(move |(side, rounds)| {
+            let (a, b) = (runs(&figure.sides[0]), runs(&figure.sides[side]));
+            let (metric, name) = (&figure.metric, &sides[side].name);
+            format!("{name}, {place}: {metric} of {rounds} rounds, of {a} and {b} runs")
+        })
+    });
+    let advice = "; the change is of these rounds alone, the means are of all runs";
+    reported("unpaired", "", shown.collect(), advice)
+}
+
+fn without_ratio(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+    let shown = figures(cells).flat_map(|(place, figure)| {
+        let changes = (1..).zip(&figure.changes);
+        changes.filter_map(move |(side, change): (usize, _)| {
+            let why = change.as_ref()?.difference.unknown.as_ref()?;
+            let name = &sides[side].name;
+            (why == NO_RATIO).then(|| format!("{name}, {place}: {}", figure.metric))
+        })
+    });
+    let advice = format!(
+        "; {NO_RATIO}: the change is that of the rounds' means, its significance is unknown"
+    );
+    reported("no-ratio", "", shown.collect(), &advice)
+}
+
+/// All figures, each with the name of its cell.
+fn figures(cells: &[ComparedCell]) -> impl Iterator<Item = (String, &ComparedFigure)> {
+    cells.iter().flat_map(|cell| cell.figures.iter().map(|figure| (label(&cell.factors), figure)))
+}
+
+fn active_sets(matched: &[CellRuns<'_>]) -> Option<String> {
+    let differing = matched.iter().filter_map(|cell| {
+        let sizes: BTreeSet<u64> =
+            cell.sides.iter().flatten().filter_map(|seen| seen.active_bytes).collect();
+        let sizes: Vec<String> = sizes.into_iter().map(units::bytes).collect();
+        (sizes.len() > 1).then(|| format!("{}: {}", label(&cell.factors), sizes.join(" and ")))
+    });
+    let advice = "; caches serve them differently, so this is no comparison of like with like";
+    reported("active-set-varies", "", differing.collect(), advice)
+}
+
+fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
+    let differing = matched.iter().filter_map(|cell| {
+        let lengths = || cell.sides.iter().flatten().filter_map(|seen| seen.run_length_s());
+        let (shortest, longest) = (lengths().reduce(f64::min)?, lengths().reduce(f64::max)?);
+        let is_mixed = shortest > 0.0 && longest / shortest > LENGTHS_RATIO_MAX;
+        let place = label(&cell.factors);
+        is_mixed.then(|| format!("{place}: runs took from {shortest:.0} to {longest:.0} s"))
+    });
+    reported("mixed-run-lengths", "", differing.collect(), "; short runs have not settled")
+}
+
+/// Every run in which an endpoint is too far from the mean of all, with the one that is farthest.
+fn uneven_endpoints(sides: &[ComparedSide]) -> Option<String> {
+    let all = sides.iter().flat_map(|side| &side.observations);
+    let advice = "; over 5 % from the mean of the endpoints: look at paths, caches and other load \
+                  before trusting these runs";
+    reported("uneven-endpoints", "", all.filter_map(uneven).collect(), advice)
+}
+
+fn uneven(seen: &Observation) -> Option<String> {
+    let (name, values) =
+        EVEN_BY.iter().find_map(|name| Some((name, seen.endpoints.get(*name)?)))?;
+    let mean = values.values().sum::<f64>() / values.len() as f64;
+    let share = |value: f64| if mean > 0.0 { value / mean - 1.0 } else { 0.0 };
+    let (endpoint, &value) =
+        values.iter().max_by(|a, b| share(*a.1).abs().total_cmp(&share(*b.1).abs()))?;
+    (share(value).abs() > ENDPOINT_SHARE_MAX).then(|| {
+        format!("{}: {endpoint} is {:+.1} % off in {name}", seen.source, share(value) * 100.0)
+    })
+}
+
+/// The estimates of each cell, metric and side.
+fn estimates<'a>(
+    sides: &'a [ComparedSide],
+    cells: &'a [ComparedCell],
+) -> impl Iterator<Item = (&'a ComparedCell, &'a str, usize, &'a str, Estimate)> {
+    cells.iter().flat_map(move |cell| {
+        cell.figures.iter().flat_map(move |figure| {
+            figure.sides.iter().enumerate().filter_map(move |(at, known)| {
+                let estimate = Estimate::of(known.as_ref()?.values.clone())?;
+                Some((cell, figure.metric.as_str(), at, sides[at].name.as_str(), estimate))
+            })
+        })
+    })
+}
+
+fn varying(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+    let varying = estimates(sides, cells).filter(|(.., estimate)| estimate.varies());
+    let shown = varying.map(|(cell, metric, _, side, estimate)| {
+        let percent = estimate.variation().unwrap_or(0.0) * 100.0;
+        format!("{side}, {}: {metric} by {percent:.1} %", label(&cell.factors))
+    });
+    let advice =
+        "; their standard deviation is over 5 % of the mean: find out why before comparing";
+    reported("repeats-vary", "", shown.collect(), advice)
+}
+
+fn outlying(
+    sides: &[ComparedSide],
+    matched: &[CellRuns<'_>],
+    cells: &[ComparedCell],
+) -> Option<String> {
+    let shown = estimates(sides, cells).filter_map(|(cell, metric, side_at, side, estimate)| {
+        let at = estimate.outlier()?;
+        let whole = matched.iter().find(|matched| matched.factors == cell.factors)?;
+        let mut known = whole.sides[side_at].iter().filter(|seen| seen.metric(metric).is_some());
+        let source = known.nth(at).map_or(String::new(), |seen| seen.source.clone());
+        let value = estimate.values[at];
+        let mean = estimate.mean;
+        let place = label(&cell.factors);
+        Some(format!("{side}, {place}: {metric} of {source} is {value:.1}, the mean {mean:.1}"))
+    });
+    let advice = " (Grubbs' test, 5 %); they stay in every figure";
+    reported("outlying-repeat", "", shown.collect(), advice)
+}

@@ -1,0 +1,52 @@
+//! Sides made of the levels of one factor: a sweep over two targets, a table with a column that
+//! says before and after.
+
+use super::ComparedSide;
+use petal_model::record::observation::Observation;
+
+impl ComparedSide {
+    /// A side for each value of the factor `by`, in the order in which they first appear, or with
+    /// `baseline` first. The factor is then no factor any more. An error is a sentence.
+    pub fn split(
+        source: &str,
+        observations: Vec<Observation>,
+        by: &str,
+        baseline: Option<&str>,
+    ) -> Result<Vec<Self>, String> {
+        let mut sides: Vec<(String, Self)> = Vec::new();
+        for mut seen in observations {
+            let Some(value) = super::cells::value(&seen, by) else {
+                let mut known: Vec<&str> =
+                    seen.factors.iter().map(|(key, _)| key.as_str()).collect();
+                known.dedup();
+                return Err(format!(
+                    "{source} has no factor {by}; its factors are {}",
+                    known.join(", ")
+                ));
+            };
+            seen.factors.retain(|(key, _)| key != by);
+            seen.context.remove(by);
+            match sides.iter_mut().find(|(known, _)| *known == value) {
+                Some((_, side)) => side.observations.push(seen),
+                None => {
+                    let name = format!("{by} {value}");
+                    sides.push((value, Self { name, observations: vec![seen] }));
+                }
+            }
+        }
+        if let Some(baseline) = baseline {
+            let at = sides.iter().position(|(value, _)| value == baseline).ok_or_else(|| {
+                let known: Vec<&str> = sides.iter().map(|(value, _)| value.as_str()).collect();
+                format!("{by} is never {baseline}; it is {}", known.join(", "))
+            })?;
+            let first = sides.remove(at);
+            sides.insert(0, first);
+        }
+        match sides.len() {
+            0 | 1 => {
+                Err(format!("{source} has one value of {by} only: there is nothing to compare"))
+            }
+            _ => Ok(sides.into_iter().map(|(_, side)| side).collect()),
+        }
+    }
+}

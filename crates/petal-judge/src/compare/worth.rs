@@ -1,0 +1,104 @@
+//! The findings of each side, and what some of them do to the answer of a comparison.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::ComparedSide;
+use petal_model::record::Severity;
+use petal_model::record::observation::Observation;
+
+/// A finding of weight on one side, once for all of its runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SideFinding {
+    pub id: String,
+    /// None where the source has its id alone.
+    pub severity: Option<Severity>,
+    /// How many of the side's runs have it.
+    pub runs: usize,
+    /// The first one's message; None if the source has its id alone.
+    pub message: Option<String>,
+}
+
+/// Findings of weight of the side's runs, errors first.
+pub(super) fn findings(side: &ComparedSide) -> Vec<SideFinding> {
+    let ids = |seen: &Observation| seen.warnings.iter().cloned().collect::<BTreeSet<String>>();
+    let mut found: Vec<SideFinding> = Vec::new();
+    for seen in &side.observations {
+        for id in ids(seen) {
+            if let Some(known) = found.iter_mut().find(|known| known.id == id) {
+                known.runs += 1;
+                continue;
+            }
+            let whole = seen.findings.iter().find(|finding| finding.id == id);
+            found.push(SideFinding {
+                severity: whole.map(|finding| finding.severity),
+                message: whole.map(|finding| finding.message.clone()),
+                runs: 1,
+                id,
+            });
+        }
+    }
+    found.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
+    found
+}
+
+/// A finding that changes what a comparison can say: of every side, and of some sides alone.
+struct Effect {
+    id: &'static str,
+    of_all: &'static str,
+    of_some: &'static str,
+}
+
+const EFFECTS: [Effect; 4] = [
+    Effect {
+        id: "cached-by-os",
+        of_all: "the page cache served reads on every side, so this comparison does not show the \
+                 storage",
+        of_some: "the page cache served reads on one side and not on another, so the difference is \
+                  one of caches and does not show the storage",
+    },
+    Effect {
+        id: "cached-by-storage",
+        of_all: "the data fit in the storage's cache on every side, so this comparison does not \
+                 show the drives",
+        of_some: "the data fit in the storage's cache on one side and not on another, so the \
+                  difference is one of caches and does not show the drives",
+    },
+    Effect {
+        id: "processor-bound",
+        of_all: "processors limited every side, so equal figures do not mean equal storage, and a \
+                 difference is one of processors",
+        of_some: "processors limited one side and not another: it shows less than its storage can \
+                  do, and the difference is not one of storage alone",
+    },
+    Effect {
+        id: "not-durable",
+        of_all: "commits did not wait for stable storage on any side, so UPDATE, commit and log \
+                 figures are not those of a durable system",
+        of_some: "commits waited for stable storage on one side and not on another, so UPDATE, \
+                  commit, log and PIOPS figures cannot be compared",
+    },
+];
+
+/// A sentence for each finding that changes the answer, with the sides and runs that have it.
+pub(super) fn effects(sides: &[ComparedSide]) -> Vec<String> {
+    let sentences = EFFECTS.iter().filter_map(|effect| {
+        let runs = |side: &ComparedSide| {
+            let has = |seen: &&Observation| seen.warnings.iter().any(|id| id == effect.id);
+            side.observations.iter().filter(has).count()
+        };
+        let found: Vec<(&ComparedSide, usize)> = sides.iter().map(|s| (s, runs(s))).collect();
+        let with: Vec<String> = found
+            .iter()
+            .filter(|(_, runs)| *runs > 0)
+            .map(|(side, runs)| {
+                format!("{} ({runs} of {} runs)", side.name, side.observations.len())
+            })
+            .collect();
+        let is_all = found.iter().all(|(side, runs)| *runs == side.observations.len());
+        let what = if is_all { effect.of_all } else { effect.of_some };
+        (!with.is_empty()).then(|| format!("{}: {}: {what}", effect.id, with.join(", ")))
+    });
+    sentences.collect()
+}

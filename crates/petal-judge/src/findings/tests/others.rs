@@ -1,0 +1,102 @@
+//! Who else was at work.
+
+use super::super::not_judged;
+use super::{gains, ids, message, seen};
+use petal_model::record::{Run, fixture};
+use petal_model::stats::os::DeviceCounts;
+
+#[test]
+fn work_of_others_in_the_database_is_reported_with_its_figures() {
+    let counted = |name: &'static str, count: u64| {
+        move |run: &mut Run| {
+            run.summary.counters.insert(name.into(), count);
+        }
+    };
+    let plain = fixture::mixed_run();
+    let read = plain.details.io.physical_read_blocks.unwrap();
+    let run = gains(&["other-load"], counted("other_read_blocks", read / 10));
+    let reported = message(&run, "other-load");
+    assert!(reported.contains(&format!("{} blocks read of other tables", read / 10)), "{reported}");
+    gains(&[], counted("other_read_blocks", read / 25));
+    // petal's own looks at the counters visit blocks, too.
+    gains(&[], counted("other_logical_reads", 100_000));
+    gains(&["other-load"], counted("other_logical_reads", 5_000_000));
+    gains(&["other-load"], counted("other_rows_changed", plain.summary.rows.update));
+    // Another run on petal's tables: its rows are visited as petal's are.
+    let visited = plain.summary.rows.total();
+    gains(&["other-load"], |run| {
+        counted("rows_fetched", visited * 2)(run);
+        run.details.io.physical_read_blocks = Some(visited * 2);
+        run.details.io.physical_read_requests = Some(visited * 2);
+    });
+    gains(&[], counted("rows_fetched", visited));
+    gains(&["other-load"], |run| run.details.other_runs.push("another petal run".into()));
+}
+
+#[test]
+fn somebody_else_used_the_device() {
+    gains(&["other-load"], |run| {
+        run.details.device = run
+            .details
+            .device
+            .map(|device| DeviceCounts { write_bytes: device.write_bytes * 4, ..device });
+    });
+    // What the database itself writes twice is nobody else's.
+    let written_twice = |doublewrite: bool| {
+        move |run: &mut Run| {
+            let more = run.details.io.physical_read_bytes.unwrap() / 2;
+            run.details.device.as_mut().unwrap().write_bytes += more;
+            run.summary.counters.insert("doublewrite_bytes".into(), more * u64::from(doublewrite));
+        }
+    };
+    gains(&[], written_twice(true));
+    gains(&["other-load"], written_twice(false));
+}
+
+#[test]
+fn others_on_the_processors_are_reported_before_and_during_the_run() {
+    let ticks =
+        |user: u64| petal_model::stats::os::CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]);
+    let run = gains(&["other-load"], |run| {
+        seen(run).whole.sum.cpus.host = Some(ticks(90));
+    });
+    let reported = message(&run, "other-load");
+    assert!(
+        reported.starts_with("during the run others used 0.5 of the 2 processors"),
+        "{reported}"
+    );
+    let run = gains(&["other-load"], |run| {
+        seen(run).before.as_mut().unwrap().cpus.host = Some(ticks(60));
+    });
+    assert!(message(&run, "other-load").starts_with("before the run others used 0.6"));
+    let run = gains(&["other-load"], |run| {
+        let before = seen(run).before.as_mut().unwrap();
+        before.devices.as_mut().unwrap()[0].counts.read_requests = 300;
+    });
+    assert!(message(&run, "other-load").contains("600 requests a second before the run"));
+    // A server's own processes are no others, and unknown ones judge nothing.
+    let mut run = fixture::mixed_run();
+    run.details.target.in_process = false;
+    seen(&mut run).whole.sum.cpus.host = Some(ticks(90));
+    assert!(!ids(&run).contains(&"other-load".to_owned()));
+    assert!(not_judged(&run).iter().any(|judged| judged.id == "other-load"));
+    seen(&mut run).whole.sum.counts.server_cpu_us = Some(30_000_000);
+    assert!(!ids(&run).contains(&"other-load".to_owned()));
+}
+
+#[test]
+fn another_partition_of_the_same_disk_is_somebody_elses() {
+    let with_disk = |more: u64| {
+        move |run: &mut Run| {
+            let devices = seen(run).whole.sum.devices.as_mut().unwrap();
+            let mut disk = devices[0].clone();
+            disk.name = "sda".into();
+            disk.data = false;
+            disk.counts.write_bytes += more;
+            devices.push(disk);
+        }
+    };
+    let run = gains(&["other-load"], with_disk(40 << 30));
+    assert!(message(&run, "other-load").starts_with("the disk sda moved 40.0 GiB more"));
+    gains(&[], with_disk(0));
+}

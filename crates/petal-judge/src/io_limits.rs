@@ -1,0 +1,112 @@
+//! Limits of control groups on a device's I/O, and whether a run reached one.
+
+use serde_json::{Value, json};
+
+use super::host::limit_words;
+use super::judgement::{Judgement, warning};
+use petal_model::record::Run;
+use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
+use petal_model::stats::os::DeviceCounts;
+
+/// A run that did so much of what a limit grants was held back by it.
+const REACHED_SHARE_MIN: f64 = 0.90;
+
+/// A limit that a run reached.
+pub(super) struct Reached<'a> {
+    limit: &'a IoLimit,
+    per_second: f64,
+}
+
+impl Reached<'_> {
+    /// The limit with its figure and its file.
+    pub fn words(&self) -> String {
+        let IoLimit { device, file, .. } = self.limit;
+        format!("the control group's limit of {} on {device} ({file})", limit_words(self.limit))
+    }
+
+    pub fn evidence(&self) -> Value {
+        json!({
+            "limit_per_second": self.limit.per_second, "per_second": self.per_second,
+            "limit_file": self.limit.file, "device": self.limit.device,
+        })
+    }
+
+    pub fn advice(&self) -> String {
+        format!("Lift the limit: echo \"{}\" > {}.", self.limit.lifted, self.limit.file)
+    }
+}
+
+/// The limit on the processes that serve the run which it came closest to, if it reached one.
+pub(super) fn reached(run: &Run) -> Option<Reached<'_>> {
+    let seconds = run.summary.elapsed_s;
+    let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten()?;
+    let serves = |limit: &&IoLimit| limit.of_server != run.details.target.in_process;
+    let rates = own.io_limits.iter().filter(serves).filter_map(|limit| {
+        let counts = device(run, &limit.device)?;
+        let count = match limit.kind {
+            IoLimitKind::ReadRequests => counts.read_requests,
+            IoLimitKind::WriteRequests => counts.write_requests,
+            IoLimitKind::ReadBytes => counts.read_bytes,
+            IoLimitKind::WriteBytes => counts.write_bytes,
+        };
+        (seconds > 0.0).then(|| Reached { limit, per_second: count as f64 / seconds })
+    });
+    let share = |reached: &Reached<'_>| reached.per_second / reached.limit.per_second.max(1) as f64;
+    let most = rates.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    (share(&most) >= REACHED_SHARE_MIN).then_some(most)
+}
+
+/// The counts of one device of the stack; of a device that is not watched, those of the data's own.
+fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
+    let sums = run.database_host_sums().and_then(|sums| sums.devices.as_ref());
+    let named = sums.and_then(|all| all.iter().find(|device| device.name == name));
+    named.map(|device| device.counts).or(run.details.device)
+}
+
+pub(super) fn judge(run: &Run) -> Judgement {
+    let Some(reached) = reached(run) else { return Judgement::Clear };
+    let message = format!(
+        "the device was held to {}: it did {:.0} a second, and what it could do is not seen",
+        reached.words(),
+        reached.per_second
+    );
+    warning("io-limit", message, &reached.advice()).with(reached.evidence())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::judge as findings;
+    use super::*;
+    use petal_model::record::fixture;
+
+    /// A run that read so much of what its control group grants.
+    fn limited(share: f64, of_server: bool) -> Run {
+        let mut run = fixture::mixed_run();
+        let device = run.details.device.unwrap();
+        let per_second = device.read_requests as f64 / run.summary.elapsed_s / share;
+        run.details.host.get_or_insert_default().io_limits = vec![IoLimit {
+            device: "vda".into(),
+            kind: IoLimitKind::ReadRequests,
+            per_second: per_second as u64,
+            file: "/sys/fs/cgroup/db/io.max".into(),
+            lifted: "254:0 riops=max".into(),
+            of_server,
+        }];
+        run
+    }
+
+    #[test]
+    fn a_limit_that_was_reached_is_the_limit() {
+        let run = limited(0.99, false);
+        let found = findings(&run).into_iter().find(|finding| finding.id == "io-limit").unwrap();
+        assert!(found.message.contains("reads a second on vda (/sys/fs/cgroup/db/io.max)"));
+        let limited_by = crate::verdict(&run).limited_by;
+        assert!(limited_by.starts_with("the control group's limit of "), "{limited_by}");
+        assert!(reached(&limited(0.8, false)).is_none());
+        // The database is in petal: another server's group does not hold it.
+        assert!(reached(&limited(0.99, true)).is_none());
+        let mut server = limited(0.99, true);
+        server.details.target.in_process = false;
+        assert!(reached(&server).is_some());
+    }
+}

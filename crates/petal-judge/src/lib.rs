@@ -1,0 +1,68 @@
+//! Judges a record: what may be trusted, what limited it. Pure functions of a
+//! [`petal_model::record::Run`]; nothing here knows an engine's internals, measures or prints.
+//!
+//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads,
+//! by [`served`]),
+//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
+//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`]
+//! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
+//! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
+//! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
+//! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
+//! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
+//! [`driver_hosts`] judges what several driver hosts did;
+//! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
+//! [`survival`] sets a ledger beside the rows that are there after a cut;
+//! [`windows`] says of which time the figures of several runs are.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod awr;
+pub mod break_point;
+pub mod calibration;
+pub mod compare;
+mod driver_hosts;
+pub mod estimate;
+pub mod findings;
+mod fresh;
+pub mod host;
+mod io_limits;
+mod judgement;
+mod level;
+mod limits;
+mod others;
+pub mod over_time;
+pub mod petals;
+mod physical;
+pub mod price;
+pub mod profile;
+pub mod replay;
+pub mod served;
+pub mod server_report;
+mod settings;
+pub mod significance;
+pub mod steady;
+pub mod survival;
+pub mod target;
+mod trust;
+pub mod verdict;
+mod windows;
+mod writes;
+
+/// `" and 3 more"` of names that are left out of a list; nothing where none is.
+pub fn and_more(before: &str, left_out: usize) -> String {
+    match left_out {
+        0 => String::new(),
+        more => format!("{before}and {more} more"),
+    }
+}
+
+/// Words for factors, such as `UPDATE_PCT 20, BLOCK_SZ 8K`.
+fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> String {
+    let words = factors.into_iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+pub use findings::{judge, not_judged};
+pub use judgement::NotJudged;
+pub use verdict::{HeadlineFigures, conclude, verdict};

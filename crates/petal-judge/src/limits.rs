@@ -1,0 +1,290 @@
+//! Limits that a run met: processors, petal itself.
+
+use serde_json::json;
+
+use super::driver_hosts;
+use super::judgement::{Judgement, info, seen_on, unknown, unseen, warning};
+use super::others::{self, Others};
+use super::physical;
+use petal_model::record::Run;
+use petal_model::record::os::HostSeen;
+use petal_model::record::os_figures::{GroupFigures, HostFigures};
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::os::CpuShare;
+
+const ID_PROCESSORS: &str = "processor-bound";
+const BUSY_PERCENT_MAX: f64 = 96.0;
+const STEAL_PERCENT_MAX: f64 = 5.0;
+/// The share of its periods in which a control group had to wait.
+const THROTTLED_SHARE_MAX: f64 = 0.50;
+/// The share of looks that found the log writer on the busiest processor.
+const LOG_WRITER_SHARE_MIN: f64 = 0.50;
+/// Petal's share of the busy time, where petal and the server share full processors.
+const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
+
+/// 100 - idle - iowait, in percent.
+pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
+    cpu.busy().clamp(0.0, 100.0)
+}
+
+/// The processors of the database's host; None where they are not seen.
+pub(super) fn server_cpu(run: &Run) -> Option<&CpuShare> {
+    run.summary.cpu.as_ref().filter(|_| run.is_database_host_seen())
+}
+
+pub(super) fn is_processor_bound(run: &Run) -> bool {
+    full(run).is_some()
+}
+
+/// The processors were full, and mostly of work that is neither petal's nor the database's.
+pub(super) fn is_others_work(run: &Run) -> bool {
+    matches!(full(run), Some(Full::All { .. })) && others_prevail(run).is_some()
+}
+
+fn others_prevail(run: &Run) -> Option<Others> {
+    others::at_work(run).filter(|others| others.processors > others.own)
+}
+
+/// How the database ran out of processors.
+enum Full {
+    /// All that it may use.
+    All { busy: f64 },
+    /// Its control group granted no more.
+    Group(Granted),
+    /// The one that carried the log writer.
+    LogWriter { cpu: u32, busy: f64, share: f64 },
+}
+
+fn full(run: &Run) -> Option<Full> {
+    let all = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX);
+    let all = all.map(|busy| Full::All { busy });
+    let seen = run.database_host();
+    let throttled = |seen| Granted::used_up(&HostFigures::of(seen).group?).map(Full::Group);
+    all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
+}
+
+/// What a control group granted, and how much of it was taken.
+struct Granted {
+    quota: f64,
+    used_share: Option<f64>,
+    throttled_share: Option<f64>,
+}
+
+impl Granted {
+    /// Words for the processors granted `on` a host, and how much of them was used.
+    fn words(&self, on: &str) -> String {
+        format!(
+            "control group granted {:.2} processors{on}: it used {} of them and was made to wait in \
+             {} of its periods",
+            self.quota,
+            percent_or_dash(self.used_share),
+            percent_or_dash(self.throttled_share)
+        )
+    }
+
+    /// None where it was not used up.
+    fn used_up(group: &GroupFigures) -> Option<Self> {
+        let quota = group.granted_processors;
+        let used_share = group.used_processors.filter(|_| quota > 0.0).map(|used| used / quota);
+        let periods = group.throttled_periods.zip(group.periods).filter(|(_, all)| *all > 0);
+        let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
+        let is_used_up = used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
+            || throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX);
+        is_used_up.then_some(Self { quota, used_share, throttled_share })
+    }
+}
+
+/// The control group that holds petal and not the database.
+fn petal_throttled(run: &Run) -> Option<Granted> {
+    let seen = run.details.os.as_ref()?;
+    let group = HostFigures::of(seen).petal_group?;
+    let is_database_too = run.details.target.local && seen.group_file == group.file;
+    Granted::used_up(&group).filter(|_| !is_database_too)
+}
+
+fn log_writer(seen: &HostSeen) -> Option<Full> {
+    let sum = &seen.whole.sum;
+    let (cpu, busy) = sum.busiest_cpu.filter(|(_, busy)| *busy > BUSY_PERCENT_MAX)?;
+    // Where it was found each second; the whole run's own sample knows one place only.
+    let mut all_s = 0.0;
+    let mut there_s = 0.0;
+    for (on, seconds) in seen.seconds.iter().flat_map(|second| &second.interval.log_writer_on) {
+        all_s += seconds;
+        there_s += if *on == cpu { *seconds } else { 0.0 };
+    }
+    let share = there_s / all_s;
+    (all_s > 0.0 && share >= LOG_WRITER_SHARE_MIN).then_some(Full::LogWriter { cpu, busy, share })
+}
+
+pub(super) fn processor_bound(run: &Run) -> Judgement {
+    const ID: &str = ID_PROCESSORS;
+    if !run.is_database_host_seen() {
+        return unseen(ID, run, "processors");
+    }
+    let Some(cpu) = server_cpu(run) else {
+        return unknown(ID, "no processor statistics in this record");
+    };
+    let whose = match (run.details.target.in_process, run.is_bare_device()) {
+        (true, true) => "; petal itself reads and writes",
+        (true, false) => {
+            "; petal and the database share one process, so their parts cannot be told apart"
+        }
+        (false, _) => "",
+    };
+    let on = run.database_host().map(seen_on).unwrap_or_default();
+    let found = match full(run) {
+        None => return Judgement::Clear,
+        Some(Full::All { busy }) if is_logical_test(run) && others_prevail(run).is_none() => info(
+            ID,
+            format!(
+                "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
+                 keep them"
+            ),
+            "Compare logical reads for each second of processor time.",
+        )
+        .with(json!({ "busy_percent": busy })),
+        Some(Full::Group(granted)) if is_logical_test(run) => info(
+            ID,
+            format!(
+                "{}'s {}, as a test of logical reads is meant to",
+                run.reported_by(),
+                granted.words(&on)
+            ),
+            "Name the control group's limit (cpu.max) with the result.",
+        )
+        .with(json!({ "group_quota_processors": granted.quota })),
+        Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with(json!({
+            "busy_percent": busy,
+        })),
+        Some(Full::Group(granted)) => warning(
+            ID,
+            format!("{}'s {}{whose}", run.reported_by(), granted.words(&on)),
+            "Raise the control group's limit (cpu.max), or use fewer sessions.",
+        )
+        .with(json!({
+            "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
+            "throttled_periods_share": granted.throttled_share,
+        })),
+        Some(Full::LogWriter { cpu, busy, share }) => warning(
+            ID,
+            format!(
+                "processor {cpu} was {busy:.1} % busy{on}, and the log writer ran on it {:.0} % of \
+                 the time: commits waited for a processor, not for storage",
+                share * 100.0
+            ),
+            "Keep other work off the log writer's processor, or use fewer sessions.",
+        )
+        .with(json!({ "processor": cpu, "busy_percent": busy, "log_writer_share": share })),
+    };
+    found.with(json!({
+        "idle_percent": cpu.idle, "iowait_percent": cpu.iowait,
+        "petal_cpu_s": run.summary.petal_cpu_s,
+    }))
+}
+
+/// A run that only reads, from a cache that holds all of its data: it is made to keep processors
+/// busy.
+fn is_logical_test(run: &Run) -> bool {
+    run.summary.ops.update == 0 && physical::is_cached(run)
+}
+
+/// Whose work it was decides what to do about it.
+fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
+    let Some(Others { processors, of, own }) = others_prevail(run) else {
+        return warning(
+            ID_PROCESSORS,
+            format!(
+                "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
+            ),
+            "Use fewer sessions, or more or faster processors, to see what storage can do.",
+        );
+    };
+    let database = if run.is_bare_device() { "" } else { " and the database" };
+    warning(
+        ID_PROCESSORS,
+        format!(
+            "the processors were {busy:.1} % busy{on}, mostly for others: they used \
+             {processors:.2} of the {of}, petal{database} {own:.2}; what storage can do is not seen"
+        ),
+        "Repeat on a quiet host; look with top who else is at work there.",
+    )
+    .with(json!({ "other_processors": processors, "own_processors": own }))
+}
+
+/// A share of time. Clocks that end a moment apart give a little more than all of it.
+fn percent_or_dash(share: Option<f64>) -> String {
+    let percent = |share: f64| format!("{:.0} %", share.min(1.0) * 100.0);
+    share.map_or_else(|| "an unknown share".to_owned(), percent)
+}
+
+/// Steal on the database's host, and on petal's own where that is another one.
+pub(super) fn steal(run: &Run) -> Judgement {
+    let database = run.summary.cpu;
+    let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());
+    let hosts = [(database, "the database's host"), (own, "petal's host")].into_iter();
+    let known = hosts.filter_map(|(cpu, whose)| Some((cpu?, whose)));
+    let Some((cpu, whose)) = known.max_by(|a, b| a.0.steal.total_cmp(&b.0.steal)) else {
+        return unknown("steal", "no processor statistics in this record");
+    };
+    if cpu.steal <= STEAL_PERCENT_MAX {
+        return Judgement::Clear;
+    }
+    let of = if run.details.target.local { String::new() } else { format!(" of {whose}") };
+    warning(
+        "steal",
+        format!("{:.1} % of processor time{of} was stolen by other virtual machines", cpu.steal),
+        "Repeat at a quieter hour, or on a host of your own: latencies contain the theft.",
+    )
+    .with(json!({ "steal_percent": cpu.steal }))
+}
+
+pub(super) fn generator_bound(run: &Run) -> Judgement {
+    const ID: &str = "generator-bound";
+    if run.details.target.in_process {
+        let why = match run.is_bare_device() {
+            true => "petal itself reads and writes: its own cost is part of what is measured",
+            false => "petal and the database share one process: not separable",
+        };
+        return unknown(ID, why);
+    }
+    if let Some(granted) = petal_throttled(run) {
+        return warning(
+            ID,
+            format!("petal's own {}", granted.words("")),
+            "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
+             outside of it.",
+        )
+        .with(json!({
+            "petal_group_quota_processors": granted.quota,
+            "petal_group_used_share": granted.used_share,
+            "petal_throttled_periods_share": granted.throttled_share,
+        }));
+    }
+    if let Some(judged) = driver_hosts::generator_bound(ID, run) {
+        return judged;
+    }
+    // No more than its control group grants.
+    let cpus = run.details.host.as_ref().and_then(HostFacts::processors);
+    let Some((petal_cpu_s, cpus)) = run.summary.petal_cpu_s.zip(cpus) else {
+        return unknown(ID, "petal's own processor time is not in this record");
+    };
+    let host_s = run.summary.elapsed_s * cpus;
+    if host_s <= 0.0 {
+        return unknown(ID, "the run took no time");
+    }
+    let share = (petal_cpu_s / host_s).min(1.0);
+    let is_bound = if run.details.target.local {
+        is_processor_bound(run) && share > PETAL_LOCAL_SHARE_MAX
+    } else {
+        share > driver_hosts::PETAL_REMOTE_SHARE_MAX
+    };
+    if !is_bound {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("petal itself used {:.0} % of this host's processors", share * 100.0),
+        "Run petal on a host of its own with more processors, or use LOOP=server.",
+    )
+    .with(json!({ "petal_cpu_s": petal_cpu_s, "cpus": cpus, "elapsed_s": run.summary.elapsed_s }))
+}

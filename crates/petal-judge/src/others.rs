@@ -1,0 +1,294 @@
+//! Judges whether somebody else used the devices or the processors, before or during the run.
+
+use serde_json::{Value, json};
+
+use super::judgement::{Judgement, advised, seen_on, unknown, unseen, warning};
+use petal_model::record::Run;
+use petal_model::record::os::HostSeen;
+use petal_model::stats::counters::CommonCounter::{
+    self, DoublewriteBytes, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
+};
+use petal_model::stats::os::{DeviceCounts, OsInterval};
+use petal_model::stats::units::bytes as size;
+
+const ID: &str = "other-load";
+const DEVICE_SHARE_MIN: f64 = 0.20;
+const DEVICE_BYTES_MIN: u64 = 16 << 20;
+/// Others' share of the host's processors from which on they are reported, and the least part of
+/// one processor: the kernel's own threads work too.
+const PROCESSORS_SHARE_MIN: f64 = 0.10;
+const PROCESSORS_MIN: f64 = 0.25;
+/// Others' work in the database, as a share of petal's own. Less does not show in the figures.
+const IN_DATABASE_SHARE_MIN: f64 = 0.05;
+/// Others' work of up to this many blocks or rows is not reported.
+const IN_DATABASE_MIN: u64 = 500;
+/// Once a second petal looks at the counters, ten times at the waits.
+const BLOCKS_OF_A_LOOK_MAX: f64 = 3000.0;
+/// A device that serves fewer requests a second is idle.
+const IDLE_REQUESTS: f64 = 100.0;
+
+/// Work in the same database that is not petal's: on other tables, or on petal's own.
+pub(super) fn in_the_database(run: &Run) -> Judgement {
+    let counter = |counter| run.summary.counter(counter).unwrap_or(0);
+    let (io, rows) = (&run.details.io, run.summary.rows);
+    // Scans are not fetched by key; operations that failed were, and are in no figure.
+    let by_key = rows.select + rows.update;
+    // At most so many blocks of the dictionary did petal visit to look at the counters.
+    let own_looks = BLOCKS_OF_A_LOOK_MAX * (run.summary.elapsed_s + 2.0);
+    let visited = (counter(OtherLogicalReads) as f64 - own_looks).max(0.0) as u64;
+    let fetched = counter(RowsFetched).saturating_sub(by_key);
+    let work = [
+        ("blocks visited in other tables", visited, io.logical_reads),
+        ("blocks read of other tables", counter(OtherReadBlocks), io.physical_read_blocks),
+        ("rows changed in other tables", counter(OtherRowsChanged), Some(rows.update)),
+        ("rows visited in petal's tables", fetched, Some(by_key)),
+    ];
+    let shown = work.into_iter().filter(|&(_, others, own)| {
+        let share = own.unwrap_or(0) as f64 * IN_DATABASE_SHARE_MIN;
+        others > IN_DATABASE_MIN && others as f64 > share
+    });
+    let shown = shown.map(|(what, others, own)| match own {
+        Some(own) => format!("{others} {what} (petal: {own})"),
+        None => format!("{others} {what}"),
+    });
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() {
+        return Judgement::Clear;
+    }
+    let counters = [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched].map(
+        |counter: CommonCounter| (counter.name().to_owned(), run.summary.counter(counter).into()),
+    );
+    warning(
+        ID,
+        format!(
+            "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
+             petal's own tables; read latencies, writes, redo, log syncs and the device's figures are \
+             of all of them",
+            shown.join(", ")
+        ),
+        advised(
+            &run.details.target.advice.find_others,
+            "Repeat it alone in the database; its list of sessions names who else works there.",
+        ),
+    )
+    .with(Value::Object(counters.into_iter().collect()))
+    .with(json!({ "rows_visited": by_key }))
+}
+
+/// Another petal on the same data.
+pub(super) fn other_runs(run: &Run) -> Judgement {
+    let others = &run.details.other_runs;
+    if others.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "{} used the same data: what the database, the operating system and the device counted \
+             is the work of all of them",
+            others.join(", ")
+        ),
+        "Repeat it alone. Several petals that load one database on purpose are one test: add up what \
+         each petal counted, and take the database's figures once.",
+    )
+    .with(json!({ "other_runs": others }))
+}
+
+pub(super) fn device(run: &Run) -> Judgement {
+    if !run.is_database_host_seen() {
+        return unseen(ID, run, "devices");
+    }
+    let io = &run.details.io;
+    // What the processes had read, where the kernel tells: what a cache served is not in it.
+    let read = run.serving_bytes().map(|own| own.read).or(io.physical_read_bytes);
+    let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
+    let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
+        return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
+    };
+    let doublewrite = run.summary.counter(DoublewriteBytes);
+    let (own, served) = (read + written + redo + doublewrite.unwrap_or(0), moved(device));
+    let Some(excess) = excess(served, own) else { return Judgement::Clear };
+    warning(
+        ID,
+        format!(
+            "the device moved {} more than {} asked for ({} against {}): somebody else used it, or \
+             read-ahead, the file system's own log or write-back of earlier work did",
+            size(excess),
+            run.reported_by(),
+            size(served),
+            size(own)
+        ),
+        "Repeat on a quiet device; look at who else reads and writes there.",
+    )
+    .with(json!({
+        "device_read_bytes": device.read_bytes, "device_write_bytes": device.write_bytes,
+        "own_read_bytes": read, "database_write_bytes": written, "redo_bytes": redo,
+        "doublewrite_bytes": doublewrite,
+    }))
+}
+
+/// Bytes that were moved beyond one's own, where they are many.
+fn excess(moved: u64, own: u64) -> Option<u64> {
+    let excess = moved.saturating_sub(own);
+    let is_much = excess >= DEVICE_BYTES_MIN && excess as f64 > own as f64 * DEVICE_SHARE_MIN;
+    is_much.then_some(excess)
+}
+
+fn moved(device: &DeviceCounts) -> u64 {
+    device.read_bytes + device.write_bytes
+}
+
+/// A disk that moved more than all that lies on it and belongs to the data: the rest is another
+/// partition's or volume's.
+pub(super) fn disk_below(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else { return Judgement::Clear };
+    let sum = &seen.whole.sum;
+    let Some((data, devices)) = sum.device().zip(sum.devices.as_ref()) else {
+        return Judgement::Clear;
+    };
+    let below = devices.iter().filter(|device| !device.data);
+    let Some(most) = below.max_by_key(|device| moved(&device.counts)) else {
+        return Judgement::Clear;
+    };
+    let (own, all) = (moved(&data), moved(&most.counts));
+    let Some(excess) = excess(all, own) else { return Judgement::Clear };
+    warning(
+        ID,
+        format!(
+            "the disk {} moved {} more than the data's devices on it{}: something else on the same \
+             disk was at work",
+            most.name,
+            size(excess),
+            seen_on(seen)
+        ),
+        "Give the data a disk of its own, or stop what else uses it.",
+    )
+    .with(json!({ "disk": most.name, "disk_bytes": all, "data_devices_bytes": own }))
+}
+
+pub(super) fn processors(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else {
+        return match run.is_database_host_seen() {
+            true => unknown(ID, "what the processors did is not in this record"),
+            false => unseen(ID, run, "processors"),
+        };
+    };
+    let Some(others) = others(run, seen, &seen.whole.sum) else {
+        return unknown(ID, "the processor time of the database's processes is not known");
+    };
+    judged(run, seen, &others, "during the run").unwrap_or(Judgement::Clear)
+}
+
+/// Processors' worth of work that is neither petal's nor the database's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Others {
+    pub processors: f64,
+    pub of: usize,
+    /// Petal's and the database's.
+    pub own: f64,
+}
+
+/// Others' work on the database's host over the whole run; None where a part of it is not known.
+pub(super) fn at_work(run: &Run) -> Option<Others> {
+    let seen = run.database_host()?;
+    others(run, seen, &seen.whole.sum)
+}
+
+fn others(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<Others> {
+    let working = interval.working_processors()?;
+    let own_s = own_cpu_s(run, seen, interval)?;
+    let own = own_s / interval.seconds;
+    (interval.seconds > 0.0).then(|| Others {
+        own,
+        processors: (working - own).max(0.0),
+        of: interval.cpus.each.len(),
+    })
+}
+
+/// What others used in a part of the run; None where the seconds do not tell. The number of
+/// processors is that of the whole run, since seconds do not keep processors one by one.
+pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
+    let seen = run.database_host()?;
+    let of = seen.whole.sum.cpus.each.len();
+    let within = seen.seconds.iter().filter(|second| {
+        let middle_s = second.from_s + second.interval.seconds / 2.0;
+        (from_s..to_s).contains(&middle_s)
+    });
+    let (mut seconds, mut own_s, mut worked, mut all) = (0.0, 0.0, 0, 0);
+    for second in within {
+        let host = second.interval.cpus.host?;
+        seconds += second.interval.seconds;
+        own_s += own_cpu_s(run, seen, &second.interval)?;
+        worked += host.user + host.nice + host.system;
+        all += host.all();
+    }
+    (seconds > 0.0 && all > 0 && of > 0).then(|| {
+        let own = own_s / seconds;
+        let working = worked as f64 / all as f64 * of as f64;
+        Others { own, processors: (working - own).max(0.0), of }
+    })
+}
+
+impl Others {
+    /// The number of processors that others must use, or use in addition, to be reported.
+    pub fn enough(self) -> f64 {
+        PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)
+    }
+}
+
+/// What petal and the database used there; None where a part is not known.
+fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
+    match (run.details.target.in_process, seen.file.is_some()) {
+        (true, false) => interval.petal_cpu_s(),
+        (true, true) => None,
+        (false, false) => Some(interval.petal_cpu_s()? + interval.server_cpu_s()?),
+        (false, true) => interval.server_cpu_s(),
+    }
+}
+
+fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+    let not_theirs =
+        if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
+    (others.processors >= others.enough()).then(|| {
+        warning(
+            ID,
+            format!(
+                "{when} others used {:.1} of the {} processors{}: {not_theirs}",
+                others.processors,
+                others.of,
+                seen_on(seen)
+            ),
+            "Repeat on a quiet host; look with top who else is at work there.",
+        )
+        .with(json!({
+            "other_processors": others.processors, "own_processors": others.own,
+            "processors": others.of,
+        }))
+    })
+}
+
+/// The last look before the run, when petal was idle.
+pub(super) fn before(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else { return Judgement::Clear };
+    let Some(before) = &seen.before else { return Judgement::Clear };
+    let found =
+        others(run, seen, before).and_then(|others| judged(run, seen, &others, "before the run"));
+    if let Some(found) = found {
+        return found;
+    }
+    // On another host these seconds hold petal's own settling.
+    let device = before.device().filter(|_| seen.file.is_none() && before.seconds > 0.0);
+    let requests = device.map(|device| device.read_requests + device.write_requests);
+    match requests.map(|requests| requests as f64 / before.seconds) {
+        Some(rate) if rate > IDLE_REQUESTS => warning(
+            ID,
+            format!(
+                "the data's device served {rate:.0} requests a second before the run, when petal \
+                 was idle"
+            ),
+            "Wait until it is idle; look at who else reads and writes there.",
+        )
+        .with(json!({ "requests_per_second_before": rate })),
+        _ => Judgement::Clear,
+    }
+}

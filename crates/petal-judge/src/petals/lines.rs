@@ -1,0 +1,245 @@
+//! From observations to lines: a line joins observations that differ in sessions only. Repeats of a
+//! cell are one point. Cells of different active data sets, or of other shares of readers and
+//! writers, are never joined.
+
+use std::collections::BTreeMap;
+
+use super::{Estimate, PetalLine, Point};
+use crate::level::Level;
+use crate::{estimate, factor_words};
+use petal_model::record::conclusions::ServedBy;
+use petal_model::record::observation::{Observation, metric};
+use petal_model::stats::units;
+
+/// The factors that say how many sessions ran, the first that is there.
+const SESSION_FACTORS: [&str; 5] = ["sessions", "threads_per_schema", "threads", READERS, WRITERS];
+/// Findings that say that a cache served reads.
+const FROM_CACHE: [&str; 2] = ["cached-by-os", "cached-by-storage"];
+const READERS: &str = "readers";
+const WRITERS: &str = "writers";
+/// The factor that READERS and WRITERS become on a line.
+const MIX: &str = "mix";
+
+/// True for a factor that is a number of sessions, of all or of one kind.
+pub(super) fn is_sessions(key: &str) -> bool {
+    SESSION_FACTORS.contains(&key)
+}
+
+/// How many sessions only read and how many only write, where a run has such sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kinds {
+    pub(super) readers: u32,
+    pub(super) writers: u32,
+}
+
+impl Kinds {
+    /// Factors first; a kind that was not varied is among the run's settings.
+    pub(super) fn of(seen: &Observation) -> Option<Self> {
+        let number = |key: &str| -> Option<u32> {
+            let value = seen.factor(key).or_else(|| seen.context.get(key).map(String::as_str))?;
+            value.parse().ok()
+        };
+        let (readers, writers) = (number(READERS), number(WRITERS));
+        let kinds = Self { readers: readers.unwrap_or(0), writers: writers.unwrap_or(0) };
+        (kinds.sessions() > 0).then_some(kinds)
+    }
+
+    fn sessions(self) -> u32 {
+        self.readers.saturating_add(self.writers)
+    }
+
+    /// The share of each kind, in words: the same for every number of sessions of one mix.
+    fn mix(self) -> String {
+        match self {
+            Self { writers: 0, .. } => "readers alone".to_owned(),
+            Self { readers: 0, .. } => "writers alone".to_owned(),
+            Self { readers, writers } => {
+                let (mut divisor, mut rest) = (readers, writers);
+                while rest > 0 {
+                    (divisor, rest) = (rest, divisor % rest);
+                }
+                format!("readers {}, writers {}", readers / divisor, writers / divisor)
+            }
+        }
+    }
+}
+
+/// The lines, in the order of their factors, and what had to be left out or split.
+pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
+    let mut notes = Vec::new();
+    let axis = axis(observations);
+    let has_writers =
+        observations.iter().any(|seen| Kinds::of(seen).is_some_and(|kinds| kinds.writers > 0));
+    let mut groups: Vec<LineGroup<'_>> = Vec::new();
+    for seen in observations {
+        if let Some(reason) = seen.why_unusable() {
+            notes.push(format!("left-out: {} is not drawn: {reason}", seen.source));
+            continue;
+        }
+        let Some(sessions) = sessions(seen, axis) else {
+            notes.push(format!(
+                "left-out: {} is not drawn: how many sessions ran is not known",
+                seen.source
+            ));
+            continue;
+        };
+        let kinds = Kinds::of(seen);
+        let of_line = |key: &str| {
+            Some(key) != axis && (kinds.is_none() || ![READERS, WRITERS].contains(&key))
+        };
+        let factors = seen.factors.iter().filter(|(key, _)| of_line(key)).cloned();
+        let mix = kinds.filter(|_| has_writers).map(|kinds| (MIX.to_owned(), kinds.mix()));
+        let factors: Vec<(String, String)> = factors.chain(mix).collect();
+        let active_bytes = seen.active_bytes;
+        match groups.iter_mut().find(|g| g.factors == factors && g.active_bytes == active_bytes) {
+            Some(group) => group.cells.entry(sessions).or_default().push(seen),
+            None => groups.push(LineGroup {
+                factors,
+                active_bytes,
+                cells: BTreeMap::from([(sessions, vec![seen])]),
+            }),
+        }
+    }
+    groups.sort_by_key(LineGroup::order);
+    notes.extend(split(&groups));
+    let names = names(&groups);
+    let lines = groups.iter().zip(names).map(|(group, name)| group.line(name)).collect();
+    (lines, notes)
+}
+
+/// Observations that share a line.
+struct LineGroup<'a> {
+    factors: Vec<(String, String)>,
+    active_bytes: Option<u64>,
+    cells: BTreeMap<u32, Vec<&'a Observation>>,
+}
+
+impl LineGroup<'_> {
+    fn line(&self, name: String) -> PetalLine {
+        let points = self.cells.iter().map(|(&sessions, repeats)| point(sessions, repeats));
+        PetalLine {
+            name,
+            factors: self.factors.clone(),
+            points: points.collect(),
+            ..PetalLine::default()
+        }
+    }
+
+    fn order(&self) -> (Vec<Level>, Option<u64>) {
+        let levels = self.factors.iter().map(|(_, value)| Level::of(value));
+        (levels.collect(), self.active_bytes)
+    }
+}
+
+fn axis(observations: &[Observation]) -> Option<&'static str> {
+    let is_there = |name: &&str| observations.iter().any(|seen| seen.factor(name).is_some());
+    SESSION_FACTORS.into_iter().find(is_there)
+}
+
+/// The factor, where it is the sessions; else what the run says of itself, or the factors.
+fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
+    let reported = || seen.factor(axis?)?.parse().ok();
+    match axis {
+        Some("sessions") => reported().or(seen.sessions),
+        Some(READERS | WRITERS) => seen.sessions.or_else(|| Kinds::of(seen).map(Kinds::sessions)),
+        _ => seen.sessions.or_else(reported),
+    }
+}
+
+/// A figure that one of the repeats does not know is no figure of the point.
+fn point(sessions: u32, repeats: &[&Observation]) -> Point {
+    let mut repeats = repeats.to_vec();
+    repeats.sort_by_key(|seen| seen.repeat);
+    let all = |name: &str| -> Option<Vec<f64>> { repeats.iter().map(|s| s.metric(name)).collect() };
+    let plain = |name: &str| Estimate::of(all(name)?);
+    let percentile = |name: &str| Estimate::of_percentile(all(name)?);
+    let names = repeats.iter().flat_map(|seen| seen.metrics.keys());
+    let means: BTreeMap<String, f64> =
+        names.filter_map(|name| Some((name.clone(), estimate::mean(&all(name)?)?))).collect();
+    Point {
+        sessions,
+        sources: repeats.iter().map(|seen| seen.source.clone()).collect(),
+        active_bytes: repeats.first().and_then(|seen| seen.active_bytes),
+        piops: plain(metric::PIOPS),
+        mb_s: plain(metric::MB),
+        read_us: plain(metric::READ_US),
+        ops_s: plain(metric::OPS),
+        op_p50_us: percentile(metric::OP_P50),
+        op_p99_us: percentile(metric::OP_P99),
+        warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
+        served_by: served_by(&repeats),
+        is_from_cache: repeats.iter().any(|seen| is_from_cache(seen)),
+        elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
+        means,
+    }
+}
+
+/// Of the repeat to which the device served the least.
+fn served_by(repeats: &[&Observation]) -> Option<String> {
+    let known = repeats.iter().filter_map(|seen| Some((seen, seen.served_by.as_ref()?)));
+    let device = |seen: &Observation| seen.metric(metric::SERVED_DEVICE).unwrap_or(0.0);
+    let least = known.min_by(|a, b| device(a.0).total_cmp(&device(b.0)));
+    least.map(|(_, served)| served.words.clone())
+}
+
+fn is_from_cache(seen: &Observation) -> bool {
+    let is_found = seen.warnings.iter().any(|id| FROM_CACHE.contains(&id.as_str()));
+    is_found || seen.served_by.as_ref().is_some_and(ServedBy::is_by_cache)
+}
+
+/// A note for each set of factors whose cells do not share one active data set.
+fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let same: Vec<&LineGroup<'_>> =
+            groups.iter().filter(|g| g.factors == group.factors).collect();
+        let is_first = groups[..at].iter().all(|earlier| earlier.factors != group.factors);
+        if !is_first || same.len() < 2 {
+            continue;
+        }
+        let parts: Vec<String> = same
+            .iter()
+            .map(|group| {
+                let sessions: Vec<String> = group.cells.keys().map(u32::to_string).collect();
+                format!("{} at {} sessions", active(group.active_bytes), sessions.join(", "))
+            })
+            .collect();
+        let whose = factor_words(&group.factors);
+        let whose = if whose.is_empty() { whose } else { format!("{whose}: ") };
+        notes.push(format!(
+            "active-set-varies: {whose}the active data set is {}; cells that differ in it are not \
+             joined by a line",
+            parts.join(" and ")
+        ));
+    }
+    notes
+}
+
+fn active(bytes: Option<u64>) -> String {
+    bytes.map_or("unknown".to_owned(), units::bytes)
+}
+
+/// What tells each line from the others; of a single line all that is constant on it.
+fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
+    let differs = |key: &str| {
+        let of =
+            |group: &LineGroup<'_>| group.factors.iter().find(|(name, _)| name == key).cloned();
+        groups.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+    };
+    groups
+        .iter()
+        .map(|group| {
+            let telling = group.factors.iter().filter(|(key, _)| differs(key));
+            let mut name = factor_words(telling);
+            if name.is_empty() {
+                name = factor_words(&group.factors);
+            }
+            let same = groups.iter().filter(|other| other.factors == group.factors).count();
+            if same > 1 {
+                let size = format!("active {}", active(group.active_bytes));
+                name = if name.is_empty() { size } else { format!("{name}, {size}") };
+            }
+            if name.is_empty() { "all".to_owned() } else { name }
+        })
+        .collect()
+}

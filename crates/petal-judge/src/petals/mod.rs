@@ -1,0 +1,170 @@
+//! Petals: mean single-block read latency against PIOPS, a line per UPDATE_PCT, a point per
+//! number of sessions; peak, knee and bend-back of each line, and what the evidence says of the
+//! cause. Pure functions of observations; drawing is the reports'.
+//!
+//! [`lines`] groups observations into lines, [`shape`] finds peak, knee and bend-back, [`cause`]
+//! weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] says what
+//! a reader must know first.
+
+mod cause;
+mod lines;
+mod notes;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod writer_cost;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+pub use super::estimate::Estimate;
+use petal_model::record::observation::Observation;
+use petal_model::settings::objective::Objective;
+pub use writer_cost::{WriterCost, WriterCostRow};
+
+/// One cell: a number of sessions on a line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Point {
+    pub sessions: u32,
+    /// The folders or files of its repeats.
+    pub sources: Vec<String>,
+    pub active_bytes: Option<u64>,
+    pub piops: Option<Estimate>,
+    pub mb_s: Option<Estimate>,
+    /// Mean single-block read as the database timed it.
+    pub read_us: Option<Estimate>,
+    pub ops_s: Option<Estimate>,
+    /// Percentiles of all operations of the cell together.
+    pub op_p50_us: Option<Estimate>,
+    pub op_p99_us: Option<Estimate>,
+    /// The ids of its runs' warnings and errors, each once.
+    pub warnings: BTreeSet<String>,
+    /// Who served the reads, of the repeat to which the device served the least; None if unknown.
+    pub served_by: Option<String>,
+    /// A cache served reads of one of its runs.
+    pub is_from_cache: bool,
+    /// How long its runs were, in seconds.
+    pub elapsed_s: Option<Estimate>,
+    /// The means over its repeats of all figures, by the names of
+    /// [`metric`](petal_model::record::observation::metric).
+    pub means: BTreeMap<String, f64>,
+}
+
+/// The points that differ only in sessions, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PetalLine {
+    /// What tells it from the other lines, such as `UPDATE_PCT 20`.
+    pub name: String,
+    /// The factors that are constant on it.
+    pub factors: Vec<(String, String)>,
+    pub points: Vec<Point>,
+    /// The position in `points` of the most PIOPS.
+    pub peak: Option<usize>,
+    /// The position of the fewest sessions whose PIOPS lie within the peak's interval, where that is
+    /// another point.
+    pub saturated_from: Option<usize>,
+    /// The position of the largest PIOPS over read latency.
+    pub knee: Option<usize>,
+    /// From the knee to the last point, where that is another one.
+    pub beyond_knee: Option<BeyondKnee>,
+    /// The first point that bends back, else the lowest after the peak; None where the peak is last.
+    pub after_peak: Option<AfterPeak>,
+    pub bend_back: Option<BendBack>,
+    /// What kept the line from rising further, where latency rose much faster. Of a line that bends
+    /// back it is the same cause.
+    pub limit: Option<Limit>,
+    /// The position of the highest load that meets the objective; None without one, too.
+    pub within_objective: Option<usize>,
+}
+
+/// How PIOPS and read latency changed from the knee to the last point, as shares.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BeyondKnee {
+    pub piops_change: f64,
+    pub read_us_change: f64,
+}
+
+/// A point after the peak, and whether it is lower by more than the repeats differ.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AfterPeak {
+    /// Position in the line's points.
+    pub at: usize,
+    /// By which share its PIOPS are lower than the peak's.
+    pub lower_by: f64,
+    pub noise: Noise,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Noise {
+    Within,
+    Beyond,
+    /// Too few repeats: how much they differ is not known.
+    Unknown,
+}
+
+/// Where throughput went back after the peak, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BendBack {
+    /// Position in the line's points.
+    pub at: usize,
+    /// `processor`, `storage`, `storage or processors: not known`, `log`, `locks`, `cache`,
+    /// `generator` or `unknown`.
+    pub cause: String,
+    /// One sentence per piece of evidence.
+    pub evidence: Vec<String>,
+}
+
+/// What a line ran into.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// One of the causes of [`BendBack::cause`].
+    pub cause: String,
+    pub evidence: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Petals {
+    pub lines: Vec<PetalLine>,
+    /// What a reader must know before comparing: cells that may not be joined and why. Each begins
+    /// with the id of its finding: `active-set-varies: ...`.
+    pub notes: Vec<String>,
+    /// Of readers that ran alone and with writers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writer_costs: Vec<WriterCost>,
+}
+
+impl Petals {
+    pub fn of(observations: &[Observation]) -> Self {
+        let (mut lines, mut notes) = lines::of(observations);
+        for line in &mut lines {
+            shape::find(line);
+        }
+        notes.extend(super::windows::note(observations));
+        notes.extend(notes::of(&lines));
+        Self { lines, notes, writer_costs: writer_cost::of(observations) }
+    }
+
+    /// Marks on each line the highest load that meets the objective: the most PIOPS (operations
+    /// where PIOPS are unknown) among the points whose mean is within it.
+    /// Without an objective nothing is marked.
+    pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
+        let Some(objective) = objective else { return self };
+        for line in &mut self.lines {
+            line.within_objective = shape::highest(&line.points, |point| {
+                let value = objective.figure(|name| point.figure(name));
+                value.is_some_and(|value| objective.is_met(value))
+            });
+        }
+        self
+    }
+}
+
+impl Point {
+    /// The mean over the repeats of any figure, by the names of
+    /// [`metric`](petal_model::record::observation::metric).
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.means.get(name).copied()
+    }
+}

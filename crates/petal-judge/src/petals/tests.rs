@@ -1,0 +1,459 @@
+use proptest::prelude::*;
+
+use super::*;
+use petal_model::record::observation::metric;
+use petal_model::record::{Status, plain_csv};
+
+/// A run of a line: sessions, PIOPS, read latency.
+fn seen(sessions: u32, repeat: u32, piops: f64, read_us: f64) -> Observation {
+    Observation {
+        source: format!("run-{sessions}-{repeat}"),
+        factors: vec![
+            ("update_pct".into(), "20".into()),
+            ("sessions".into(), sessions.to_string()),
+        ],
+        repeat: Some(repeat),
+        active_bytes: Some(1 << 30),
+        metrics: BTreeMap::from([
+            (metric::PIOPS.to_owned(), piops),
+            (metric::READ_US.to_owned(), read_us),
+        ]),
+        ..Observation::default()
+    }
+}
+
+fn with(mut observation: Observation, figures: &[(&str, f64)]) -> Observation {
+    observation.metrics.extend(figures.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    observation
+}
+
+/// Three repeats a cell, one percent apart.
+fn thrice(cells: &[(u32, f64, f64)]) -> Vec<Observation> {
+    let repeats = [(1, 0.99), (2, 1.0), (3, 1.01)];
+    repeats
+        .iter()
+        .flat_map(|&(repeat, factor)| {
+            cells
+                .iter()
+                .map(move |&(sessions, piops, us)| seen(sessions, repeat, piops * factor, us))
+        })
+        .collect()
+}
+
+fn published(text: &str) -> Petals {
+    Petals::of(&plain_csv::parse(text, "table.csv", None).unwrap())
+}
+
+/// The flash array over PCIe direct: 8k reads, 1 to 64 readers.
+#[test]
+fn a_published_line_has_its_knee_peak_and_limit() {
+    let petals = published(include_str!("../../../../tests/samples/flash-pcie.csv"));
+    let [line] = petals.lines.as_slice() else { panic!("{petals:?}") };
+    let sessions = |at: Option<usize>| line.points[at.unwrap()].sessions;
+    // 70,121.9 / 160 = 438 is the largest of 67, 204, 306, 438, 335, 165.
+    assert_eq!((sessions(line.knee), sessions(line.peak)), (16, 64));
+    assert_eq!(line.bend_back, None);
+    assert_eq!(line.after_peak, None);
+    let change = line.beyond_knee.unwrap();
+    assert!((change.piops_change - (99_060.1 / 70_121.9 - 1.0)).abs() < 1e-9);
+    assert!((change.read_us_change - (602.0 / 160.0 - 1.0)).abs() < 1e-9);
+    // Its author says that his processors ran out, and the table has no processor figures.
+    let limit = line.limit.as_ref().unwrap();
+    assert_eq!(limit.cause, "storage or processors: not known");
+    insta::assert_snapshot!(limit.evidence.join("\n"), @"
+    from 16 to 64 sessions PIOPS went from 70122 to 99060 while a read went from 160.0 to 602.0 us: reads are slower
+    how busy the processors were is not known, and a read's time holds its waits for a processor
+    ");
+    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 43 to 821 s; short runs have not settled");
+}
+
+/// The same array over Infiniband: up to 32 readers short runs of fixed work, then another method.
+#[test]
+fn a_change_of_method_is_pointed_at() {
+    let petals = published(include_str!("../../../../tests/samples/flash-infiniband.csv"));
+    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 5 to 799 s, with a jump between 32 and 64 sessions (from 9 to 187 s): the method changed there, and what lies on either side is not one curve; short runs have not settled");
+}
+
+#[test]
+fn equal_factors_are_repeats_and_other_factors_other_lines() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for mut other in thrice(&[(1, 80.0, 12.0)]) {
+        other.factors[0].1 = "30".into();
+        observations.push(other);
+    }
+    let petals = Petals::of(&observations);
+    let names: Vec<&str> = petals.lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["UPDATE_PCT 20", "UPDATE_PCT 30"]);
+    let point = &petals.lines[0].points[1];
+    assert_eq!(point.sources, ["run-2-1", "run-2-2", "run-2-3"]);
+    let piops = point.piops.as_ref().unwrap();
+    assert_eq!(piops.values.len(), 3);
+    assert!((piops.mean - 190.0).abs() < 1e-9 && piops.half_width.is_some());
+    assert_eq!((&point.mb_s, &point.op_p99_us), (&None, &None));
+}
+
+#[test]
+fn a_figure_that_one_repeat_does_not_know_is_none_of_the_point() {
+    let mut runs = thrice(&[(8, 1000.0, 100.0)]);
+    runs[1].metrics.remove(metric::PIOPS);
+    let point = &Petals::of(&runs).lines[0].points[0];
+    assert_eq!((&point.piops, point.figure(metric::PIOPS)), (&None, None));
+    assert_eq!(point.read_us.as_ref().map(|read_us| read_us.values.len()), Some(3));
+    assert!(point.figure(metric::READ_US).is_some());
+}
+
+#[test]
+fn cells_of_other_active_data_are_never_joined() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for observation in &mut observations {
+        if observation.factor("sessions") == Some("2") {
+            observation.active_bytes = Some(2 << 30);
+        }
+    }
+    let petals = Petals::of(&observations);
+    assert_eq!(petals.lines.len(), 2);
+    assert!(petals.lines.iter().all(|line| line.points.len() == 1));
+    insta::assert_snapshot!(petals.notes.join("\n"), @"active-set-varies: UPDATE_PCT 20: the active data set is 1.00 GiB at 1 sessions and 2.00 GiB at 2 sessions; cells that differ in it are not joined by a line");
+    assert_eq!(petals.lines[1].name, "UPDATE_PCT 20, active 2.00 GiB");
+}
+
+/// A run of so many readers and writers, with the mean latency of its SELECTs.
+fn kinds(readers: u32, writers: u32, repeat: u32, select_us: f64) -> Observation {
+    let mut seen = seen(readers + writers, repeat, 100.0, 10.0);
+    seen.factors[0] = ("readers".into(), readers.to_string());
+    seen.factors.insert(1, ("writers".into(), writers.to_string()));
+    with(seen, &[("select_mean_us", select_us), ("select_p99_us", select_us * 3.0)])
+}
+
+#[test]
+fn a_line_joins_points_of_one_mix_of_readers_and_writers() {
+    let shown = |cells: &[(u32, u32)]| -> Vec<(String, Vec<u32>)> {
+        let runs: Vec<Observation> = cells.iter().map(|&(r, w)| kinds(r, w, 1, 10.0)).collect();
+        let lines = Petals::of(&runs).lines;
+        let points = |line: &PetalLine| line.points.iter().map(|p| p.sessions).collect();
+        lines.iter().map(|line| (line.name.clone(), points(line))).collect()
+    };
+    // `--readers 0,4 --writers 0,2`.
+    let three = ["MIX readers 2, writers 1", "MIX readers alone", "MIX writers alone"];
+    let of = |name: &str, sessions: &[u32]| (name.to_owned(), sessions.to_vec());
+    assert_eq!(
+        shown(&[(0, 2), (4, 0), (4, 2)]),
+        [of(three[0], &[6]), of(three[1], &[4]), of(three[2], &[2])]
+    );
+    // The same mix at twice the sessions is the same line.
+    assert_eq!(
+        shown(&[(1, 0), (4, 0), (4, 2), (8, 4), (8, 2)]),
+        [of(three[0], &[6, 12]), of("MIX readers 4, writers 1", &[10]), of(three[1], &[1, 4])]
+    );
+    assert_eq!(shown(&[(1, 0), (4, 0)])[0].1, [1, 4]);
+}
+
+#[test]
+fn writers_that_are_a_setting_and_no_axis_are_part_of_the_mix() {
+    let runs = [1, 4].map(|readers| {
+        let mut seen = kinds(readers, 2, 1, 10.0);
+        seen.factors.retain(|(key, _)| key != "writers");
+        seen.context.insert("writers".into(), "2".into());
+        seen
+    });
+    assert_eq!(Petals::of(&runs).lines.len(), 2);
+}
+
+#[test]
+fn the_cost_of_writers_is_the_select_latency_alone_and_with_them() {
+    let repeats = |readers, writers, us: f64| {
+        [(1, 0.99), (2, 1.0), (3, 1.01)].map(|(at, part)| kinds(readers, writers, at, us * part))
+    };
+    let mut runs = [repeats(4, 0, 100.0), repeats(4, 2, 150.0), repeats(0, 2, 0.0)].concat();
+    let costs = Petals::of(&runs).writer_costs;
+    let [cost] = costs.as_slice() else { panic!("{costs:?}") };
+    assert_eq!((cost.readers, cost.rows.len()), (4, 2));
+    let [alone, with] = [&cost.rows[0], &cost.rows[1]];
+    assert_eq!((alone.writers, with.writers), (0, 2));
+    assert_eq!(alone.change, None);
+    let change = with.change.as_ref().unwrap();
+    assert!((change.share - 0.5).abs() < 1e-9);
+    assert!(change.interval.is_some_and(|(low, high)| low > 0.4 && high < 0.6));
+    assert!((with.select_p99_us.as_ref().unwrap().mean - 450.0).abs() < 1e-9);
+    // One repeat that does not know it leaves the figure unknown.
+    runs[4].metrics.remove("select_mean_us");
+    let row = Petals::of(&runs).writer_costs[0].rows[1].clone();
+    assert_eq!((row.select_mean_us, row.change), (None, None));
+    assert!(row.select_p99_us.is_some());
+    // Nothing to compare without readers alone, or without writers.
+    assert!(Petals::of(&repeats(4, 2, 150.0)).writer_costs.is_empty());
+    assert!(Petals::of(&repeats(4, 0, 150.0)).writer_costs.is_empty());
+}
+
+#[test]
+fn the_peak_has_the_most_piops_and_what_ties_with_it_saturates() {
+    let cells = [(8, 900.0, 9.0), (16, 990.0, 16.0), (32, 1000.0, 32.0), (64, 995.0, 64.0)];
+    let line = Petals::of(&thrice(&cells)).lines.remove(0);
+    // 1 % of deviation is an interval of 2.5 %: 990 ties with 1000, 900 does not.
+    assert_eq!((line.peak, line.saturated_from), (Some(2), Some(1)));
+    assert_eq!(line.bend_back, None);
+    let alone = Petals::of(&thrice(&cells[..1])).lines.remove(0);
+    assert_eq!((alone.peak, alone.saturated_from, alone.knee), (Some(0), None, None));
+    let single = [seen(16, 1, 990.0, 16.0), seen(32, 1, 1000.0, 32.0)];
+    let line = Petals::of(&single).lines.remove(0);
+    assert_eq!((line.peak, line.saturated_from), (Some(1), None));
+}
+
+#[test]
+fn an_interval_that_reaches_almost_every_point_does_not_say_where_a_line_is_flat() {
+    let repeats = |sessions, piops: [f64; 3]| piops.map(|piops| seen(sessions, 1, piops, 100.0));
+    let few = repeats(1, [300.0, 301.0, 302.0]);
+    let many = |piops| [few.clone(), repeats(32, piops)].concat();
+    let saturated_from = |runs: &[Observation]| Petals::of(runs).lines[0].saturated_from;
+    assert_eq!(saturated_from(&many([500.0, 1000.0, 1500.0])), None);
+    // Where the interval is narrow, one session ties with the peak or does not.
+    assert_eq!(saturated_from(&many([302.0, 304.0, 306.0])), Some(0));
+    assert_eq!(saturated_from(&many([500.0, 502.0, 504.0])), None);
+}
+
+/// A line that bends back at 64 sessions, with more figures at 16 and at 64.
+fn bent(at_peak: &[(&str, f64)], later: &[(&str, f64)], read_us: f64) -> BendBack {
+    let cells = [(4, 500.0, 80.0), (16, 1000.0, 100.0), (64, 800.0, read_us)];
+    let observations: Vec<Observation> = thrice(&cells)
+        .into_iter()
+        .map(|seen| match seen.factor("sessions") {
+            Some("16") => with(seen, at_peak),
+            Some("64") => with(seen, later),
+            _ => seen,
+        })
+        .collect();
+    let line = Petals::of(&observations).lines.remove(0);
+    assert_eq!(line.peak, Some(1));
+    let bend_back = line.bend_back.unwrap();
+    assert_eq!(bend_back.at, 2);
+    assert_eq!(line.limit.unwrap().cause, bend_back.cause);
+    bend_back
+}
+
+#[test]
+fn the_cause_of_a_bend_is_named_from_evidence() {
+    let cause =
+        |before: &[(&str, f64)], later: &[(&str, f64)], us: f64| bent(before, later, us).cause;
+    const NOT_KNOWN: &str = "storage or processors: not known";
+    // Latency alone is no evidence of one or the other.
+    assert_eq!(cause(&[], &[], 60.0), "unknown");
+    assert_eq!(cause(&[], &[], 400.0), NOT_KNOWN);
+    assert_eq!(cause(&[], &[], 101.0), "unknown");
+    let busy = ("cpu_busy_pct", 99.0);
+    let room = ("cpu_busy_pct", 60.0);
+    assert_eq!(cause(&[("cpu_busy_pct", 70.0)], &[busy], 101.0), "processor");
+    assert_eq!(cause(&[], &[busy], 60.0), "processor");
+    assert_eq!(cause(&[], &[busy], 400.0), "processor");
+    assert_eq!(cause(&[], &[room], 400.0), "storage");
+    assert_eq!(cause(&[], &[room], 60.0), "unknown");
+    assert_eq!(cause(&[], &[("cpu_busy_pct", 93.0)], 400.0), NOT_KNOWN);
+    // A report has the idle time alone.
+    assert_eq!(cause(&[], &[("cpu_idle_pct", 40.0)], 400.0), "storage");
+    assert_eq!(cause(&[], &[("cpu_idle_pct", 2.0)], 400.0), "processor");
+    assert_eq!(cause(&[], &[busy, ("petal_cpu_pct", 45.0)], 60.0), "generator");
+    assert_eq!(cause(&[], &[room, ("petal_cpu_pct", 45.0)], 400.0), "storage");
+    let latches = |share| ("wait_concurrency_pct", share);
+    assert_eq!(cause(&[latches(5.0)], &[latches(60.0)], 101.0), "locks");
+    let log = |share| ("wait_commit_pct", share);
+    assert_eq!(cause(&[log(20.0)], &[log(55.0), latches(15.0)], 400.0), "log");
+    assert_eq!(cause(&[log(50.0)], &[log(55.0), room], 400.0), "storage");
+    assert_eq!(cause(&[("hit_pct", 98.0)], &[("hit_pct", 60.0)], 101.0), "cache");
+    // A device is always at work under enough sessions.
+    let at_work = ("device_util_pct", 99.9);
+    assert_eq!(cause(&[], &[at_work, room], 101.0), "unknown");
+    assert_eq!(cause(&[], &[at_work, room], 400.0), "storage");
+    assert_eq!(cause(&[], &[at_work], 400.0), NOT_KNOWN);
+    // Reads are slower, and not on the device.
+    let device_us = |us| ("device_read_await_us", us);
+    assert_eq!(cause(&[device_us(90.0)], &[device_us(91.0), room], 400.0), "unknown");
+    assert_eq!(cause(&[device_us(90.0)], &[device_us(350.0), room], 400.0), "storage");
+}
+
+#[test]
+fn storage_is_not_the_cause_where_findings_contradict_it() {
+    let cells = [(4, 500.0, 80.0), (16, 1000.0, 100.0), (64, 800.0, 400.0)];
+    let bend = |warnings: &[(&str, &str)]| {
+        let mut observations = thrice(&cells);
+        for seen in &mut observations {
+            let sessions = seen.factor("sessions").unwrap().to_owned();
+            let here = warnings.iter().filter(|(at, _)| *at == sessions);
+            seen.warnings = here.map(|(_, id)| (*id).to_owned()).collect();
+            seen.metrics.insert("cpu_busy_pct".into(), 50.0);
+        }
+        Petals::of(&observations).lines.remove(0).bend_back.unwrap()
+    };
+    assert_eq!(bend(&[]).cause, "storage");
+    // Elsewhere on the line it says nothing of these two points.
+    assert_eq!(bend(&[("4", "other-load"), ("64", "short-run")]).cause, "storage");
+    let contradicted = bend(&[("16", "other-load"), ("64", "other-load")]);
+    assert_eq!(contradicted.cause, "unknown");
+    assert!(contradicted.evidence[1].starts_with("other-load at 16 and 64 sessions: "));
+    assert_eq!(bend(&[("64", "cached-by-os")]).cause, "unknown");
+    // A control group, or one full processor, on a host that is half idle.
+    assert_eq!(bend(&[("64", "processor-bound")]).cause, "processor");
+}
+
+#[test]
+fn figures_that_are_not_of_the_steady_window_are_named() {
+    use petal_model::record::Window;
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for seen in &mut observations {
+        seen.window = Some(Window::Steady { from_s: 5.0, to_s: 15.0 });
+    }
+    assert!(Petals::of(&observations).notes.is_empty());
+    observations[1].window = Some(Window::Whole { elapsed_s: 10.0, why: "no steady window" });
+    insta::assert_snapshot!(Petals::of(&observations).notes.join("\n"), @"whole-run: figures are of the whole run and not of its steady window in 1 of 6 runs (no steady window): run-2-1");
+}
+
+#[test]
+fn every_piece_of_evidence_is_reported() {
+    let bend_back = bent(
+        &[("cpu_busy_pct", 81.0), ("wait_concurrency_pct", 3.0)],
+        &[("cpu_busy_pct", 98.5), ("wait_concurrency_pct", 42.0)],
+        60.0,
+    );
+    insta::assert_snapshot!(bend_back.evidence.join("\n"), @"
+    the processors were 98.5 % busy at 64 sessions, 81.0 % at 16
+    latches and locks inside the database took 42 % of DB time at 64 sessions, 3 % at 16
+    from 16 to 64 sessions PIOPS went from 1000 to 800 while a read went from 100.0 to 60.0 us: sessions ask for less although reads are faster
+    ");
+    assert_eq!(bend_back.cause, "processor");
+}
+
+#[test]
+fn single_runs_bend_only_by_more_than_repeats_may_vary_and_say_so() {
+    let line = |last: f64| {
+        let observations = [seen(16, 1, 1000.0, 100.0), seen(64, 1, last, 300.0)];
+        Petals::of(&observations).lines.remove(0)
+    };
+    assert_eq!(line(960.0).bend_back, None);
+    let bend_back = line(900.0).bend_back.unwrap();
+    assert!(bend_back.evidence.last().unwrap().starts_with("single runs:"));
+}
+
+#[test]
+fn a_fall_after_the_peak_has_its_figure_and_is_held_against_the_noise() {
+    let after = |runs: &[Observation]| Petals::of(runs).lines[0].after_peak.unwrap();
+    let noisy = |sessions, piops: [f64; 3]| piops.map(|piops| seen(sessions, 1, piops, 100.0));
+    let within =
+        after(&[noisy(8, [950.0, 1000.0, 1050.0]), noisy(16, [850.0, 920.0, 990.0])].concat());
+    assert_eq!((within.at, within.noise), (1, Noise::Within));
+    assert!((within.lower_by - 0.08).abs() < 1e-9);
+    // The lowest of several within the noise; of those beyond it the first.
+    let cells = [(8, 1000.0, 9.0), (16, 995.0, 16.0), (32, 985.0, 32.0), (64, 990.0, 64.0)];
+    assert_eq!(after(&thrice(&cells)).at, 2);
+    let cells = [(8, 1000.0, 9.0), (16, 995.0, 16.0), (32, 800.0, 32.0), (64, 700.0, 64.0)];
+    let beyond = after(&thrice(&cells));
+    assert_eq!((beyond.at, beyond.noise), (2, Noise::Beyond));
+    let single = [seen(8, 1, 1000.0, 9.0), seen(16, 1, 970.0, 16.0)];
+    assert_eq!(after(&single).noise, Noise::Unknown);
+    assert_eq!(Petals::of(&single[..1]).lines[0].after_peak, None);
+}
+
+#[test]
+fn the_highest_load_within_an_objective() {
+    let p99 = |us| [(metric::OP_P99, us)];
+    let observations: Vec<Observation> = [
+        (4, 500.0, 900.0),
+        (16, 1000.0, 1900.0),
+        (32, 1100.0, 2600.0),
+        // Slower, and within the objective again: not the highest load.
+        (64, 800.0, 1950.0),
+    ]
+    .iter()
+    .map(|&(sessions, piops, us)| with(seen(sessions, 1, piops, 100.0), &p99(us)))
+    .collect();
+    let within = |objective: &str| {
+        let objective = objective.parse().unwrap();
+        Petals::of(&observations).with_objective(Some(&objective)).lines[0].within_objective
+    };
+    assert_eq!(within("op.p99=2ms"), Some(1));
+    assert_eq!(within("op.p99=3ms"), Some(2));
+    assert_eq!(within("op.p99=100us"), None);
+    assert_eq!(within("read.avg=100us"), Some(2));
+    // What was not measured meets nothing.
+    assert_eq!(within("log.avg=1s"), None);
+}
+
+#[test]
+fn runs_of_mixed_lengths_and_repeats_that_differ_are_noted() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for (observation, length) in observations.iter_mut().zip([60.0, 60.0, 60.0, 300.0, 60.0, 60.0])
+    {
+        observation.elapsed_s = Some(length);
+    }
+    observations[1].metrics.insert(metric::PIOPS.into(), 300.0);
+    let notes = Petals::of(&observations).notes;
+    insta::assert_snapshot!(notes.join("\n"), @"
+    mixed-run-lengths: UPDATE_PCT 20: runs took from 60 to 300 s; short runs have not settled
+    repeats-vary: the standard deviation of repeats is over 5 % of their mean at UPDATE_PCT 20, 2 sessions (PIOPS 27.7 %)
+    outlying-repeat: UPDATE_PCT 20, 2 sessions: PIOPS of run-2-1 is 300, the mean of all 227 (Grubbs' test, 5 %); it stays in every figure
+    ");
+}
+
+#[test]
+fn what_did_not_end_well_is_left_out_and_reported() {
+    let mut observations = thrice(&[(1, 100.0, 10.0)]);
+    observations[1].status = Some(Status::Interrupted);
+    observations[2].factors.clear();
+    let petals = Petals::of(&observations);
+    assert_eq!(petals.lines[0].points[0].sources, ["run-1-1"]);
+    insta::assert_snapshot!(petals.notes.join("\n"), @"
+    left-out: run-1-2 is not drawn: it was interrupted
+    left-out: run-1-3 is not drawn: how many sessions ran is not known
+    ");
+}
+
+proptest! {
+    #[test]
+    fn every_usable_observation_is_in_exactly_one_point(
+        cells in prop::collection::vec((0u8..3, 1u32..6, 1u64..3, 1.0f64..1e6, 1.0f64..1e4), 0..60),
+    ) {
+        let observations: Vec<Observation> = cells
+            .iter()
+            .enumerate()
+            .map(|(at, &(pct, sessions, active, piops, us))| {
+                let mut seen = seen(sessions, at as u32, piops, us);
+                seen.factors[0].1 = pct.to_string();
+                seen.active_bytes = Some(active << 30);
+                seen
+            })
+            .collect();
+        let petals = Petals::of(&observations);
+        let points = petals.lines.iter().flat_map(|line| &line.points);
+        let mut sources: Vec<&String> = points.flat_map(|point| &point.sources).collect();
+        sources.sort();
+        let mut all: Vec<&String> = observations.iter().map(|seen| &seen.source).collect();
+        all.sort();
+        prop_assert_eq!(sources, all);
+        for line in &petals.lines {
+            prop_assert!(line.points.windows(2).all(|two| two[0].sessions < two[1].sessions));
+            let active = line.points[0].active_bytes;
+            prop_assert!(line.points.iter().all(|point| point.active_bytes == active));
+            let top = line.points.iter().filter_map(|p| Some(p.piops.as_ref()?.mean));
+            let top = top.fold(0.0, f64::max);
+            let peak = &line.points[line.peak.unwrap()];
+            let piops = peak.piops.as_ref().unwrap();
+            prop_assert_eq!(piops.mean, top);
+            let fewest = line.saturated_from.unwrap_or(line.peak.unwrap());
+            prop_assert!(fewest <= line.peak.unwrap());
+            prop_assert!(line.bend_back.as_ref().is_none_or(|bend| bend.at > line.peak.unwrap()));
+        }
+    }
+}
+
+#[test]
+fn waits_that_the_better_point_does_not_know_are_no_evidence() {
+    let waited = metric::wait(petal_model::stats::counters::WaitClass::Commit);
+    let bends = |before: &[(&str, f64)]| {
+        let line = [
+            with(seen(1, 1, 1000.0, 100.0), before),
+            with(seen(8, 1, 500.0, 100.0), &[(&waited, 60.0)]),
+        ];
+        Petals::of(&line).lines[0].bend_back.clone().unwrap()
+    };
+    assert_eq!(bends(&[(&waited, 5.0)]).cause, "log");
+    let unknown = bends(&[]);
+    assert_eq!(unknown.cause, "unknown");
+    assert!(unknown.evidence.iter().all(|sentence| !sentence.contains("DB time")));
+}

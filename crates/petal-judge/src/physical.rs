@@ -1,0 +1,460 @@
+//! Who served the reads: the device, the page cache, the database's own cache or the array's; and
+//! whether single blocks were read, by the plan that was meant.
+
+use serde_json::json;
+
+use super::judgement::{Judgement, advised, error, info, unknown, unseen, warning};
+use super::served::{self, ReadsServed};
+use petal_model::record::Run;
+use petal_model::settings::table::support::{self, Support};
+use petal_model::stats::counters::CommonCounter;
+use petal_model::stats::units::bytes as size;
+
+/// Fewer bytes than this say nothing about who served them.
+pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
+const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
+const PREFETCHED_SHARE_MAX: f64 = 0.05;
+const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
+const READS_PER_ROW_MAX: f64 = 1.10;
+/// Under this the database's cache served some rows, under that most of them.
+const READS_PER_ROW_MIN: f64 = 0.90;
+const MOSTLY_CACHED_MAX: f64 = 0.50;
+/// Each row needs one logical read; counters and rows are not of exactly the same moments.
+const LOGICAL_READS_PER_ROW_MIN: f64 = 0.95;
+/// Fewer rows than this say nothing about the reads of a row.
+const ROWS_MIN: u64 = 1000;
+/// Visits of blocks of rows, for a row read and for a row updated: PostgreSQL makes 1 and 3.9, the
+/// visibility map's among them (version 15, 1.3 million rows).
+const VISITS_PER_READ_MAX: f64 = 1.5;
+const VISITS_PER_UPDATE_MAX: f64 = 4.5;
+
+/// The data that a run can touch and the cache it has: of all sessions together, or, where each
+/// session has a cache of its own, of one schema and one such cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cache {
+    bytes: u64,
+    active: u64,
+    is_per_session: bool,
+}
+
+impl Cache {
+    fn of(run: &Run) -> Option<Self> {
+        let active = run.summary.active_bytes;
+        let own_bytes = run.details.target.session_cache_bytes;
+        let (bytes, active) = match own_bytes {
+            Some(bytes) => (bytes, active.div_ceil(u64::from(run.summary.schemas.max(1)))),
+            None => (run.summary.target.cache_bytes?, active),
+        };
+        Some(Self { bytes, active, is_per_session: own_bytes.is_some() })
+    }
+
+    /// The one that can hold all that it is asked for.
+    fn that_holds(run: &Run) -> Option<Self> {
+        Self::of(run).filter(|cache| cache.active > 0 && cache.bytes >= cache.active)
+    }
+}
+
+/// True when the database's cache holds all that the run could touch: a test of logical I/O.
+pub(super) fn is_cached(run: &Run) -> bool {
+    Cache::that_holds(run).is_some()
+}
+
+pub(super) fn reached_the_device(run: &Run) -> Judgement {
+    const ID: &str = "cached-by-os";
+    if !run.is_database_host_seen() {
+        return unseen(ID, run, "devices");
+    }
+    let served = match served::reads(run) {
+        Ok(served) => served,
+        Err(why) => return unknown(ID, why),
+    };
+    if served.asked < READ_BYTES_MIN || served.is_by_device() {
+        return Judgement::Clear;
+    }
+    // The larger part names it.
+    if served.page_cache >= served.unseen {
+        return by_page_cache(run, served);
+    }
+    let what = match &served.layer {
+        Some(layer) => format!("came from below the data's device: {layer}"),
+        None => "came from storage that is not counted: memory, a network, or a device that petal \
+                 did not find"
+            .to_owned(),
+    };
+    let advice = "Put the data on a local disk, or read the device's own statistics.";
+    not_from(run, &served, "device-unseen", &what, advice)
+}
+
+fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
+    if let Some(layer) = &served.layer {
+        return not_from(
+            run,
+            &served,
+            "cached-by-os",
+            &format!("were served by the operating system's page cache: {layer}"),
+            match served::is_direct(run) && served::cached_all_the_same(run).is_some() {
+                true => "Load the data where neither compression nor data=journal is on.",
+                false => {
+                    "Put the data on the disk itself, or give the loop device direct I/O (losetup \
+                     --direct-io=on)."
+                }
+            },
+        );
+    }
+    let hint = match run.details.target.direct_io {
+        Some(_) => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
+        // petal limits no other host's page cache.
+        None if run.details.target.local => {
+            "Use PAGE_CACHE_LIMIT, or a data set several times the memory."
+        }
+        None => "Use a data set several times the memory.",
+    };
+    not_from(run, &served, "cached-by-os", "were served by the operating system's page cache", hint)
+}
+
+fn not_from(run: &Run, served: &ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {
+    let missing = served.asked - served.device;
+    let share = served.share(missing);
+    warning(
+        id,
+        format!(
+            "{:.0} % of the bytes that {} read did not come from the device ({} of {}): they {what}",
+            share * 100.0,
+            run.reported_by(),
+            size(missing),
+            size(served.asked),
+        ),
+        advice,
+    )
+    .with(json!({
+        "database_read_bytes": served.asked,
+        "device_read_bytes": run.details.device.map(|device| device.read_bytes),
+        "serving_processes_read_bytes": run.serving_bytes().map(|bytes| bytes.read),
+        "missing_share": share, "direct_io_used": served::is_direct(run),
+    }))
+}
+
+pub(super) fn storage_cache(run: &Run) -> Judgement {
+    let cache = run.summary.setting("storage_cache").and_then(|value| value.as_u64());
+    let active = run.summary.active_bytes;
+    match cache {
+        Some(cache) if active > 0 && active <= cache => warning(
+            "cached-by-storage",
+            format!(
+                "the active data set ({}) fits in the storage's cache ({}, STORAGE_CACHE): reads \
+                 may never have reached a drive",
+                size(active),
+                size(cache)
+            ),
+            "Load more schemas or a larger SCALE, several times the storage's cache.",
+        )
+        .with(json!({ "active_bytes": active, "storage_cache_bytes": cache })),
+        _ => Judgement::Clear,
+    }
+}
+
+/// Blocks that were read for each row visited, in the window that is quoted. None if the database does
+/// not report them, of scans, whose rows are not blocks, and of few rows.
+fn reads_per_row(run: &Run) -> Option<f64> {
+    let shown = run.headline().run;
+    let fetched = shown.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
+    let rows = shown.summary.rows.total().max(fetched);
+    let io = &shown.details.io;
+    let read = io.physical_read_blocks? + io.log_read_blocks.unwrap_or(0);
+    (rows >= ROWS_MIN && shown.summary.ops.scan == 0).then(|| read as f64 / rows as f64)
+}
+
+/// The share of the rows that the database found in its cache, if it were most of them.
+pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
+    let each = reads_per_row(run).filter(|_| !run.is_bare_device())?;
+    (each < MOSTLY_CACHED_MAX).then_some(1.0 - each)
+}
+
+/// A run of data that its cache cannot hold, and found many of its rows there all the same.
+fn partly_cached(run: &Run) -> Judgement {
+    let Some(each) = reads_per_row(run).filter(|&each| each < READS_PER_ROW_MIN) else {
+        return Judgement::Clear;
+    };
+    let judged = if each < MOSTLY_CACHED_MAX { warning } else { info };
+    judged(
+        "cached-by-database",
+        format!(
+            "{each:.3} block reads for each row visited: the database's cache served {:.0} % of the \
+             rows",
+            (1.0 - each) * 100.0
+        ),
+        "For physical reads make the cache much smaller than the data, or load more; for logical \
+         reads make it hold all of them.",
+    )
+    .with(json!({
+        "reads_per_row": each, "active_bytes": run.summary.active_bytes,
+        "cache_bytes": run.summary.target.cache_bytes,
+    }))
+}
+
+pub(super) fn database_cache(run: &Run) -> Judgement {
+    let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
+        return if run.is_bare_device() { Judgement::Clear } else { partly_cached(run) };
+    };
+    let (whose, what) = match is_per_session {
+        true => ("each session's own cache", "the active data of its schema"),
+        false if run.summary.endpoints.len() > 1 => {
+            ("the first endpoint's cache", "the whole active data set")
+        }
+        false => ("the database's cache", "the whole active data set"),
+    };
+    info(
+        "cached-by-database",
+        format!(
+            "a test of logical reads: {whose} ({}) can hold {what} ({})",
+            size(bytes),
+            size(active)
+        ),
+        "For physical reads make the cache much smaller than the data, or load more.",
+    )
+    .with(json!({ "active_bytes": active, "cache_bytes": bytes }))
+}
+
+pub(super) fn cached_misses(run: &Run) -> Judgement {
+    const ID: &str = "cache-misses";
+    let Some(cache) = Cache::that_holds(run) else { return Judgement::Clear };
+    // A warm-up is there to fill the cache.
+    let shown = run.headline().run;
+    let io = &shown.details.io;
+    let Some((misses, visited)) = io.physical_read_blocks.zip(io.logical_reads) else {
+        return unknown(ID, "the database does not tell both logical and physical reads");
+    };
+    let share = misses as f64 / visited.max(1) as f64;
+    if visited == 0 || share <= LOGICAL_MISS_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    let (which, advice) = match cache.is_per_session {
+        true => (
+            "the sessions' own caches, each of which could hold its schema",
+            "Fill them first with WARM_UP=cache. Where sessions share a schema, a commit by one \
+             empties the others' caches: give each a schema of its own.",
+        ),
+        false => (
+            "a cache that could hold all",
+            "Fill the cache first with WARM_UP=cache, or give it a little more room.",
+        ),
+    };
+    warning(ID, format!("{:.2} % of the logical reads missed {which}", share * 100.0), advice)
+        .with(json!({ "physical_read_blocks": misses, "logical_reads": visited }))
+}
+
+pub(super) fn not_direct(run: &Run) -> Judgement {
+    match &run.details.target.direct_io {
+        Some(direct) if direct.asked && !direct.used => warning(
+            "not-direct",
+            format!(
+                "direct I/O was asked for and not used: {}",
+                direct.reason.as_deref().unwrap_or("no reason is known")
+            ),
+            "Put the data on a file system with direct I/O (ext4, XFS), or say DIRECT_IO=FALSE.",
+        )
+        .with(json!({ "direct_io_reason": direct.reason })),
+        _ => Judgement::Clear,
+    }
+}
+
+pub(super) fn single_block(run: &Run) -> Judgement {
+    const ID: &str = "not-single-block";
+    let meant = run.summary.setting_number("prefetch").unwrap_or(0.0) == 0.0;
+    // A scan may read many blocks at once: it is not what this rule is about.
+    if !meant || run.summary.ops.scan > 0 {
+        return Judgement::Clear;
+    }
+    if let Some(judged) = prefetched(run) {
+        return judged;
+    }
+    let io = &run.details.io;
+    let Some((blocks, requests)) = io.physical_read_blocks.zip(io.physical_read_requests) else {
+        return unknown(ID, "the database does not tell both blocks and requests");
+    };
+    let each = blocks as f64 / requests.max(1) as f64;
+    if requests == 0 || each <= BLOCKS_PER_REQUEST_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("{each:.2} blocks per read request, though PREFETCH is 0"),
+        prefetch_advice(run),
+    )
+    .with(json!({ "physical_read_blocks": blocks, "physical_read_requests": requests }))
+}
+
+/// Advice that the run's engine can follow: PREFETCH is not every engine's.
+fn prefetch_advice(run: &Run) -> &str {
+    let general = match accepts(run, "PREFETCH") {
+        true => "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+        false => {
+            "Turn the read-ahead off: the database's own, and the device's (blockdev --setra)."
+        }
+    };
+    advised(&run.details.target.advice.stop_prefetch, general)
+}
+
+/// Whether the run's engine takes a parameter.
+fn accepts(run: &Run, key: &str) -> bool {
+    support::of(&run.summary.engine).is_none_or(|engine| {
+        let mut exceptions = engine.exceptions.iter().copied().flatten();
+        !exceptions.any(|(known, support)| {
+            *known == key && matches!(support, Support::Refused { .. } | Support::NoEffect { .. })
+        })
+    })
+}
+
+/// A database that reads several blocks at once by as many requests tells it only where it counts
+/// them apart.
+fn prefetched(run: &Run) -> Option<Judgement> {
+    let prefetched = run.summary.counter(CommonCounter::BlocksPrefetched)?;
+    let read = run.summary.counter(CommonCounter::BlocksCached)?;
+    let share = prefetched as f64 / read.max(1) as f64;
+    (read > 0 && share > PREFETCHED_SHARE_MAX).then(|| {
+        warning(
+            "not-single-block",
+            format!(
+                "{:.1} % of the blocks read into the cache were prefetched, though PREFETCH is 0",
+                share * 100.0
+            ),
+            prefetch_advice(run),
+        )
+        .with(json!({ "prefetched_blocks": prefetched, "blocks_read_into_cache": read }))
+    })
+}
+
+/// A row is in a block: fewer logical reads than rows are impossible, whatever is cached.
+pub(super) fn unread_rows(run: &Run) -> Judgement {
+    const ID: &str = "fewer-reads-than-rows";
+    let rows = run.summary.rows.total();
+    if rows < ROWS_MIN || run.is_bare_device() {
+        return Judgement::Clear;
+    }
+    let Some(visited) = run.details.io.logical_reads else {
+        return unknown(ID, "the database does not report its logical reads");
+    };
+    let in_no_block = run.summary.counter(CommonCounter::RowsInNoBlock).unwrap_or(0);
+    let each = (visited + in_no_block) as f64 / rows as f64;
+    if each >= LOGICAL_READS_PER_ROW_MIN {
+        return Judgement::Clear;
+    }
+    error(
+        ID,
+        format!(
+            "{each:.3} logical reads for each row visited, and each row is in a block of its own: \
+             something other than the tables answered (a query cache), or the database did not \
+             count all of its reads"
+        ),
+        "Use no figure of it. Find out who answered: a query cache, a proxy with a cache, a reset of \
+         the counters.",
+    )
+    .with(json!({ "logical_reads": visited, "rows_visited": rows }))
+}
+
+/// Index or interior blocks that missed the cache are read beside the rows' own, and so are blocks of
+/// a row's old versions.
+pub(super) fn extra_reads(run: &Run) -> Judgement {
+    const ID: &str = "extra-reads";
+    // Whoever visited them, where the database counts that.
+    let fetched = run.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
+    let rows = run.summary.rows.total().max(fetched);
+    let Some(read) = run.details.io.physical_read_blocks else {
+        return unknown(ID, "the database does not tell the blocks that it read");
+    };
+    let read = read + run.details.io.log_read_blocks.unwrap_or(0);
+    let each = read as f64 / rows.max(1) as f64;
+    // A scan reads blocks that are no rows: small ones, and the table's interior.
+    if rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX {
+        return Judgement::Clear;
+    }
+    let evidence = json!({ "block_reads": read, "rows_visited": rows });
+    let advice = &run.details.target.advice;
+    let selected = run.summary.rows.select;
+    let visits_max = selected as f64 * VISITS_PER_READ_MAX
+        + rows.saturating_sub(selected) as f64 * VISITS_PER_UPDATE_MAX;
+    let visits = run.summary.counter(CommonCounter::RowBlocksVisited);
+    if let Some(visits) = visits.filter(|&visits| visits as f64 > visits_max) {
+        let visited = visits as f64 / rows as f64;
+        let message = format!(
+            "{each:.2} block reads per row visited: for each row {visited:.1} blocks of rows were \
+             visited, because its old versions were still there"
+        );
+        return info(ID, message, advised(&advice.purge_faster, "Run longer, or update less."))
+            .with(evidence)
+            .with(json!({ (CommonCounter::RowBlocksVisited.name()): visits }));
+    }
+    info(
+        ID,
+        format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
+        advised(&advice.keep_cached, "Give the cache more room."),
+    )
+    .with(evidence)
+}
+
+pub(super) fn wrong_plan(run: &Run) -> Judgement {
+    let before = &run.details.target.plan;
+    if let Some(after) = run.details.plan_lost() {
+        return error(
+            "wrong-plan",
+            format!(
+                "in the run a statement ceased to go by the index on custid; now: {}. Its figures \
+                 are of two plans",
+                after.text
+            ),
+            "Use no figure of it. Find out who changed the index, then load again (petal setup \
+             --replace).",
+        )
+        .with(
+            json!({ "plan": after.text, "plan_before": before.as_ref().map(|plan| &plan.text) }),
+        );
+    }
+    match before {
+        Some(plan) if !plan.as_meant => error(
+            "wrong-plan",
+            format!("a statement does not go by the index on custid: {}", plan.text),
+            "Check the index and the statistics; load again if the index is missing.",
+        )
+        .with(json!({ "plan": plan.text })),
+        Some(_) => Judgement::Clear,
+        None if run.is_bare_device() => Judgement::Clear, // It finds its blocks by arithmetic.
+        None => unknown("wrong-plan", "the database did not explain its plan"),
+    }
+}
+
+/// Without the database's own timing there is no latency of a single read.
+pub(super) fn untimed(run: &Run) -> Judgement {
+    let reads = run.details.io.physical_read_blocks.filter(|&blocks| blocks > 0);
+    let Some((why, reads)) = run.details.target.io_untimed.as_ref().zip(reads) else {
+        return Judgement::Clear;
+    };
+    info(
+        "untimed-io",
+        "the database did not time its reads: their latency is unknown, and waits for them are \
+         only sampled"
+            .to_owned(),
+        why,
+    )
+    .with(json!({ "physical_read_blocks": reads }))
+}
+
+pub(super) fn logical_scan(run: &Run) -> Judgement {
+    if run.summary.ops.scan == 0 {
+        return Judgement::Clear;
+    }
+    let tables = run.details.loaded.iter().map(|schema| schema.scan_rows * schema.block_size);
+    // A cache of one session's own is for one schema.
+    let (cache, tables) = match run.details.target.session_cache_bytes {
+        Some(own) => (Some(own), tables.max().unwrap_or(0)),
+        None => (run.summary.target.cache_bytes, tables.sum()),
+    };
+    match cache {
+        Some(cache) if tables <= cache => info(
+            "logical-scan",
+            format!("scan tables of {} fit in the cache: scans are logical", size(tables)),
+            "Load larger scan tables with SCAN_TABLE_SZ for physical scans.",
+        )
+        .with(json!({ "scan_table_bytes": tables, "cache_bytes": cache })),
+        _ => Judgement::Clear,
+    }
+}

@@ -1,0 +1,207 @@
+//! Profiles of what a database did over time. [`parts`] puts what several sources tell of one
+//! database into one profile, [`add`] adds profiles of several databases up by time of day,
+//! [`of_run`] makes one of a run's record, [`of_work`] of a server's counters. Nothing here knows an
+//! engine: sources hand over counts that are typed.
+
+pub mod add;
+pub mod of_run;
+pub mod of_work;
+pub mod parts;
+
+use std::collections::BTreeMap;
+
+use petal_model::record::profile::{
+    Profile, ProfileInterval, ProfilePercentiles, ProfileSummary, time_text,
+};
+use petal_model::stats::server_work::{WorkCount, WorkTime};
+
+/// Clocks of snapshots tell minutes in some reports.
+pub(crate) const SLACK_S: f64 = 61.0;
+const GAPS_SHOWN: usize = 20;
+/// Less than one read, write or commit in ten seconds.
+const IDLE_PER_S: f64 = 0.1;
+
+/// Why no profile can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    #[error("{what}: {names}; make a profile of each, then add them: petal profile A.json B.json")]
+    Mixed { what: &'static str, names: String },
+    #[error("nothing here gives a profile: {}", .0.join("; "))]
+    Nothing(Vec<String>),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// True where no interval has work that a load could be made of.
+pub fn is_idle(profile: &Profile) -> bool {
+    profile.intervals.iter().all(|interval| interval.load() < IDLE_PER_S)
+}
+
+/// A profile that was read: what follows from its intervals is made anew, for they may have been
+/// edited.
+pub fn resummarise(profile: Profile) -> Profile {
+    let gaps = profile.gaps.clone();
+    Profile { gaps, ..summarise(profile) }
+}
+
+/// Adds what follows from the intervals: the busiest, percentiles, and notes on time.
+pub fn summarise(mut profile: Profile) -> Profile {
+    let figures = profile.intervals.iter().flat_map(|interval| interval.per_second.keys().copied());
+    let mut percentiles = BTreeMap::new();
+    for figure in figures {
+        percentiles.entry(figure).or_insert_with(|| percentiles_of(&profile.intervals, figure));
+    }
+    let busiest = profile
+        .intervals
+        .iter()
+        .enumerate()
+        .reduce(|best, next| if next.1.load() > best.1.load() { next } else { best });
+    profile.summary = ProfileSummary { busiest: busiest.map(|(at, _)| at), percentiles };
+    if profile.intervals.len() == 1 {
+        profile.gaps.push(
+            "one interval only: its means hide every peak in it, and there is no curve over time"
+                .to_owned(),
+        );
+    }
+    if is_idle(&profile) {
+        profile.gaps.push("idle: under one read, write or commit in ten seconds".to_owned());
+    }
+    let holes = holes(&profile.intervals);
+    if holes.len() > GAPS_SHOWN {
+        profile.gaps.push(format!("{} times without figures, of which the first:", holes.len()));
+    }
+    profile.gaps.extend(holes.into_iter().take(GAPS_SHOWN));
+    profile
+}
+
+/// Times between intervals of which nothing is known.
+fn holes(intervals: &[ProfileInterval]) -> Vec<String> {
+    let hole = |pair: &[ProfileInterval]| {
+        let (end, begin) = (pair[0].end_time()?, pair[1].begin_time()?);
+        let slack_s = SLACK_S.min(pair[1].length_s);
+        ((begin - end).as_seconds_f64() > slack_s)
+            .then(|| format!("no figures from {} to {}", time_text(end), time_text(begin)))
+    };
+    intervals.windows(2).filter_map(hole).collect()
+}
+
+fn percentiles_of(intervals: &[ProfileInterval], figure: WorkCount) -> ProfilePercentiles {
+    let known = intervals.iter().filter_map(|it| Some((it.rate(figure)?, it.length_s)));
+    let mut known: Vec<(f64, f64)> = known.collect();
+    known.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let all_s: f64 = known.iter().map(|(_, length_s)| length_s).sum();
+    let at = |share: f64| {
+        let mut passed_s = 0.0;
+        let reached = known.iter().find(|(_, length_s)| {
+            passed_s += length_s;
+            passed_s >= share * all_s * (1.0 - 1e-12)
+        });
+        reached.or(known.last()).map_or(0.0, |(rate, _)| *rate)
+    };
+    let total: f64 = known.iter().map(|(rate, length_s)| rate * length_s).sum();
+    ProfilePercentiles {
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        max: at(1.0),
+        mean: if all_s > 0.0 { total / all_s } else { 0.0 },
+    }
+}
+
+/// The count that a latency is the mean of.
+fn weight_of(figure: WorkTime) -> WorkCount {
+    match figure {
+        WorkTime::SingleBlockRead => WorkCount::SingleBlockReads,
+        WorkTime::MultiBlockRead => WorkCount::MultiBlockReads,
+        WorkTime::BlockWrite => WorkCount::BlockWrites,
+        WorkTime::LogWrite | WorkTime::Commit => WorkCount::Commits,
+    }
+}
+
+/// Rates of what ran at the same time, added; latencies weighted by the counts that they are means
+/// of. A rate that one of them does not tell is not known of all.
+fn together(parts: &[&ProfileInterval]) -> (BTreeMap<WorkCount, f64>, BTreeMap<WorkTime, f64>) {
+    let mut rates = BTreeMap::new();
+    for figure in WorkCount::ALL {
+        let sum: Option<f64> = parts.iter().map(|part| part.rate(figure)).sum();
+        rates.extend(sum.filter(|_| !parts.is_empty()).map(|sum| (figure, sum)));
+    }
+    let mut latencies = BTreeMap::new();
+    for figure in WorkTime::ALL {
+        let known = parts.iter().filter_map(|part| {
+            Some((part.latency(figure)?, part.rate(weight_of(figure)).filter(|n| *n > 0.0)?))
+        });
+        let known: Vec<(f64, f64)> = known.collect();
+        let weight: f64 = known.iter().map(|(_, weight)| weight).sum();
+        let time: f64 = known.iter().map(|(latency, weight)| latency * weight).sum();
+        if weight > 0.0 {
+            latencies.insert(figure, time / weight);
+        }
+    }
+    (rates, latencies)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An interval with as many reads, writes and commits a second.
+    pub fn interval(begin: &str, length_s: f64, reads: f64, commits: f64) -> ProfileInterval {
+        ProfileInterval {
+            begin: Some(begin.to_owned()),
+            length_s,
+            inputs: vec![0],
+            per_second: BTreeMap::from([
+                (WorkCount::SingleBlockReads, reads),
+                (WorkCount::Commits, commits),
+            ]),
+            latency_us: BTreeMap::from([(WorkTime::SingleBlockRead, reads)]),
+        }
+    }
+
+    fn profile(intervals: Vec<ProfileInterval>) -> Profile {
+        summarise(Profile { intervals, ..Profile::default() })
+    }
+
+    #[test]
+    fn the_busiest_interval_and_percentiles_by_time() {
+        let profile = profile(vec![
+            interval("2026-11-22T10:00:00", 3600.0, 100.0, 1.0),
+            interval("2026-11-22T11:00:00", 3600.0, 900.0, 1.0),
+            interval("2026-11-22T12:00:00", 7200.0, 300.0, 1.0),
+        ]);
+        assert_eq!(profile.summary.busiest, Some(1));
+        let reads = profile.summary.percentiles[&WorkCount::SingleBlockReads];
+        assert_eq!((reads.p50, reads.p90, reads.max, reads.mean), (300.0, 900.0, 900.0, 400.0));
+        assert!(profile.gaps.is_empty(), "{:?}", profile.gaps);
+    }
+
+    #[test]
+    fn gaps_one_interval_and_idleness_are_reported() {
+        let holed = profile(vec![
+            interval("2026-11-22T10:00:00", 3600.0, 100.0, 1.0),
+            interval("2026-11-22T13:00:00", 3600.0, 900.0, 1.0),
+        ]);
+        assert_eq!(holed.gaps, ["no figures from 2026-11-22T11:00:00 to 2026-11-22T13:00:00"]);
+        let one = profile(vec![interval("2026-11-22T10:00:00", 3600.0, 100.0, 1.0)]);
+        assert!(one.gaps[0].starts_with("one interval only"));
+        let idle = profile(vec![
+            interval("2026-11-22T10:00:00", 3600.0, 0.01, 0.0),
+            interval("2026-11-22T11:00:00", 3600.0, 0.02, 0.0),
+        ]);
+        assert!(is_idle(&idle) && idle.gaps[0].starts_with("idle"));
+    }
+
+    #[test]
+    fn what_one_part_does_not_tell_is_not_known_of_all() {
+        let one = interval("2026-11-22T10:00:00", 60.0, 100.0, 3.0);
+        let mut other = interval("2026-11-22T10:00:00", 60.0, 300.0, 3.0);
+        other.per_second.remove(&WorkCount::Commits);
+        let (rates, latencies) = together(&[&one, &other]);
+        assert_eq!(rates[&WorkCount::SingleBlockReads], 400.0);
+        assert!(!rates.contains_key(&WorkCount::Commits));
+        // 100 reads of 100 us and 300 of 300 us.
+        assert_eq!(latencies[&WorkTime::SingleBlockRead], 250.0);
+    }
+}

@@ -1,0 +1,179 @@
+//! Results of a replay's trial: reads, writes and redo of each row that petal visited, as the
+//! target counted them.
+
+use serde::Deserialize as _;
+
+use petal_model::record::Run;
+use petal_model::settings::RedoStress;
+
+/// Blocks that the target reads from storage for operations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadCost {
+    /// For each row; under 1 where a cache serves some.
+    pub per_row: f64,
+    /// For each operation beside its rows, such as those of an index.
+    pub per_operation: f64,
+}
+
+impl ReadCost {
+    /// A block for each row: what is assumed before a trial.
+    pub const PLAIN: Self = Self { per_row: 1.0, per_operation: 0.0 };
+
+    /// For an operation on so many rows.
+    pub fn of(&self, rows: f64) -> f64 {
+        rows * self.per_row + self.per_operation
+    }
+}
+
+/// Fewer reads of each row than this come mostly from a cache: visiting more rows would not help.
+const READS_PER_ROW_MIN: f64 = 0.5;
+/// Fewer writes than this are put off beyond the trial, or made of rows that were changed twice.
+const WRITES_PER_ROW_MIN: f64 = 0.5;
+const PER_ROW_MAX: f64 = 8.0;
+/// Fewer rows tell nothing.
+const ROWS_MIN: u64 = 200;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialMeasurements {
+    pub seconds: f64,
+    pub redo_stress: RedoStress,
+    /// Blocks read for SELECTs and UPDATEs.
+    pub reads: Option<ReadCost>,
+    /// Blocks written, and bytes of log, for each row that UPDATEs changed.
+    pub writes_per_row: Option<f64>,
+    pub redo_per_row: Option<f64>,
+    /// Bytes of log for a row in an earlier trial, with the other REDO_STRESS.
+    pub other_redo_per_row: Option<f64>,
+}
+
+impl TrialMeasurements {
+    /// Adds what an earlier trial measured and this one does not tell: redo per row under the other
+    /// REDO_STRESS, and what had too few rows now.
+    pub fn after(self, earlier: Option<&Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let other = |redo_stress| match redo_stress {
+            RedoStress::Lite => RedoStress::Heavy,
+            RedoStress::Heavy => RedoStress::Lite,
+        };
+        Self {
+            reads: self.reads.or(earlier.reads),
+            writes_per_row: self.writes_per_row.or(earlier.writes_per_row),
+            redo_per_row: self.redo_per_row.or(earlier.redo_of(self.redo_stress)),
+            other_redo_per_row: earlier.redo_of(other(self.redo_stress)),
+            ..self
+        }
+    }
+
+    /// Bytes of log for each row that UPDATEs changed; None of a kind that was not tried.
+    pub fn redo_of(&self, redo_stress: RedoStress) -> Option<f64> {
+        match redo_stress == self.redo_stress {
+            true => self.redo_per_row,
+            false => self.other_redo_per_row,
+        }
+    }
+
+    /// Measures a trial in its steady window. At the start of a trial a cache takes the writes, so
+    /// that storage sees too few.
+    pub fn of(run: &Run) -> Self {
+        let run = &*run.headline().run;
+        let (rows, io) = (&run.summary.rows, &run.details.io);
+        let per = |count: Option<u64>, rows: u64| {
+            count.filter(|_| rows >= ROWS_MIN).map(|count| count as f64 / rows as f64)
+        };
+        let reads = io.physical_read_blocks.map(|blocks| blocks.saturating_sub(rows.scan));
+        let redo_stress = run.summary.setting("redo_stress");
+        Self {
+            seconds: run.summary.elapsed_s,
+            redo_stress: redo_stress
+                .and_then(|value| RedoStress::deserialize(value).ok())
+                .unwrap_or_default(),
+            reads: reads.and_then(|reads| {
+                let ops = &run.summary.ops;
+                read_cost(reads, rows.select + rows.update, ops.select + ops.update)
+            }),
+            writes_per_row: per(io.physical_write_blocks, rows.update),
+            redo_per_row: per(io.redo_bytes, rows.update),
+            other_redo_per_row: None,
+        }
+    }
+
+    /// Reads by which other rates can be asked for; None where that would not help.
+    pub fn usable_reads(&self) -> Option<ReadCost> {
+        self.reads.filter(|cost| cost.per_row >= READS_PER_ROW_MIN)
+    }
+
+    pub fn usable_writes_per_row(&self) -> Option<f64> {
+        self.writes_per_row.filter(|writes| (WRITES_PER_ROW_MIN..=PER_ROW_MAX).contains(writes))
+    }
+}
+
+/// Reads beyond the rows are the operations' own; fewer reads than rows come of a cache.
+fn read_cost(reads: u64, rows: u64, operations: u64) -> Option<ReadCost> {
+    if rows < ROWS_MIN || operations == 0 {
+        return None;
+    }
+    Some(match reads.checked_sub(rows) {
+        Some(beside) => ReadCost { per_row: 1.0, per_operation: beside as f64 / operations as f64 },
+        None => ReadCost { per_row: reads as f64 / rows as f64, per_operation: 0.0 },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn a_trial_tells_what_each_row_costs() {
+        let run = fixture::mixed_run();
+        let found = TrialMeasurements::of(&run);
+        let (rows, io) = (&run.summary.rows, &run.details.io);
+        let per_row = io.physical_write_blocks.unwrap() as f64 / rows.update as f64;
+        assert_eq!(found.writes_per_row, Some(per_row));
+        assert!(found.reads.is_some());
+        let mut unseen = run.clone();
+        unseen.details.io.redo_bytes = None;
+        unseen.summary.rows.update = ROWS_MIN - 1;
+        let found = TrialMeasurements::of(&unseen);
+        assert_eq!((found.redo_per_row, found.writes_per_row), (None, None));
+    }
+
+    #[test]
+    fn a_trial_of_few_rows_leaves_what_the_one_before_it_told() {
+        let found = TrialMeasurements::of(&fixture::mixed_run());
+        let few = TrialMeasurements {
+            reads: None,
+            writes_per_row: None,
+            redo_per_row: None,
+            ..found.clone()
+        };
+        assert_eq!(few.clone().after(Some(&found)), found);
+        let heavy = TrialMeasurements { redo_stress: RedoStress::Heavy, ..few };
+        let both = heavy.after(Some(&found));
+        assert_eq!(
+            (both.redo_of(RedoStress::Lite), both.redo_of(RedoStress::Heavy)),
+            (found.redo_per_row, None)
+        );
+    }
+
+    #[test]
+    fn what_a_cache_serves_or_puts_off_corrects_nothing() {
+        let found = TrialMeasurements {
+            seconds: 10.0,
+            redo_stress: RedoStress::Lite,
+            reads: read_cost(20, 1000, 100),
+            writes_per_row: Some(0.1),
+            redo_per_row: Some(300.0),
+            other_redo_per_row: None,
+        };
+        assert_eq!((found.usable_reads(), found.usable_writes_per_row()), (None, None));
+    }
+
+    #[test]
+    fn reads_beyond_the_rows_are_the_operations_own() {
+        let cost = read_cost(1500, 1000, 100).unwrap();
+        assert_eq!((cost.per_row, cost.per_operation, cost.of(4.0)), (1.0, 5.0, 9.0));
+        assert_eq!(read_cost(800, 1000, 100).unwrap().of(10.0), 8.0);
+        assert_eq!((read_cost(50, ROWS_MIN - 1, 9), read_cost(0, 1000, 0)), (None, None));
+    }
+}

@@ -1,0 +1,200 @@
+//! A plan in words: how a profile becomes operations, and what they leave out.
+
+use super::measured::TrialMeasurements;
+use super::{Ground, Played, ReplayPlan, redo_per_commit};
+use petal_model::record::profile::Profile;
+use petal_model::record::replay::ReplayOf;
+use petal_model::settings::RedoStress;
+use petal_model::stats::server_work::WorkCount;
+use petal_model::stats::units::bytes;
+
+/// What differs by less is imitated.
+const SHARE_MAX: f64 = 0.05;
+
+pub fn time(profile: &Profile, played: Played) -> String {
+    match (played, profile.busiest()) {
+        (Played::Busiest, Some(interval)) => format!(
+            "busiest interval, from {}, {:.0} s",
+            interval.begin.as_deref().unwrap_or("an unknown time"),
+            interval.length_s
+        ),
+        _ => format!(
+            "all {} intervals, {:.0} s together",
+            profile.intervals.len(),
+            profile.length_s()
+        ),
+    }
+}
+
+/// A line for each figure that became operations.
+pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -> Vec<String> {
+    let of = &plan.of;
+    let commits = of.rate(WorkCount::Commits);
+    let mut lines = Vec::new();
+    if let Some(reads) = of.rate(WorkCount::SingleBlockReads) {
+        let corrected = trial.and_then(TrialMeasurements::usable_reads).map_or_else(String::new, |cost| {
+            format!(
+                "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
+                 operation",
+                cost.per_row, cost.per_operation
+            )
+        });
+        lines.push(format!(
+            "{reads:.1} single-block reads/s: {selects:.3} SELECTs/s of {} random blocks, and the \
+             blocks that UPDATEs read{corrected}",
+            plan.work_unit,
+        ));
+    }
+    if let Some(commits) = commits {
+        lines.push(format!("{commits:.3} commits/s: as many UPDATEs, each with its own commit"));
+    }
+    let writes = of.rate(WorkCount::BlockWrites);
+    if let Some((writes, commits)) = writes.zip(commits.filter(|n| *n > 0.0)) {
+        let per_row = trial.and_then(TrialMeasurements::usable_writes_per_row);
+        let corrected = per_row.map_or_else(String::new, |per_row| {
+            format!(", each of which the target wrote {per_row:.2} times in a trial")
+        });
+        lines.push(format!(
+            "{writes:.1} block writes/s, {:.2} per commit: UPDATEs of {} random blocks{corrected}",
+            writes / commits,
+            plan.update_work_unit,
+        ));
+    }
+    if let Some(redo) = redo_per_commit(of) {
+        let changed = match plan.redo_stress {
+            RedoStress::Lite => "LITE, two columns",
+            RedoStress::Heavy => "HEAVY, all columns",
+        };
+        lines.push(format!("{redo:.0} bytes of redo per commit: REDO_STRESS {changed}"));
+    }
+    if let Some(blocks) = of.rate(WorkCount::MultiBlockReadBlocks).filter(|blocks| *blocks > 0.0)
+        && !plan.scan_rate.is_zero()
+    {
+        lines.push(format!(
+            "{blocks:.1} blocks/s of multi-block reads: scans of the scan table, by bytes"
+        ));
+    }
+    lines
+}
+
+/// What the operations do not imitate, with its size.
+pub fn not_imitated(
+    plan: &ReplayPlan,
+    profile: &Profile,
+    ground: &Ground,
+    trial: Option<&TrialMeasurements>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for figure in WorkCount::ALL {
+        if let Some(ratio) = plan.ratio(figure).filter(|ratio| (ratio - 1.0).abs() > SHARE_MAX) {
+            lines.push(format!(
+                "{}: {ratio:.2}x of production's{}",
+                figure.words(),
+                why(figure, plan, trial)
+            ));
+        }
+    }
+    lines.extend(unknown_figures(&plan.of));
+    let multi_blocks = plan.of.rate(WorkCount::MultiBlockReadBlocks);
+    if let Some(blocks) = multi_blocks.filter(|blocks| *blocks > 0.0) {
+        if plan.scan_rate.is_zero() {
+            lines.push(format!(
+                "multi-block reads, {blocks:.1} blocks/s, are left out: there is no scan table \
+                 (petal setup --scan-table-sz), or their rate is under a thousandth of a scan"
+            ));
+        } else if ground.cache_bytes.is_some_and(|cache| ground.scan_bytes < cache) {
+            lines.push(format!(
+                "multi-block reads, {blocks:.1} blocks/s: the scan tables ({}) fit in the target's \
+                 cache, which will serve them; load larger ones",
+                bytes(ground.scan_bytes)
+            ));
+        }
+    }
+    match profile.block_bytes {
+        Some(size) if size != ground.block_bytes => lines.push(format!(
+            "bytes of single-block reads and writes: {:.2}x of production's, whose blocks have {size} \
+             bytes and the target's {}",
+            f64::from(ground.block_bytes) / f64::from(size),
+            ground.block_bytes
+        )),
+        Some(_) => {}
+        None => lines.push("production's block size is not known: the target's is taken for it".into()),
+    }
+    lines.extend(assumed(plan, trial.is_some()));
+    lines
+}
+
+fn why(figure: WorkCount, plan: &ReplayPlan, trial: Option<&TrialMeasurements>) -> String {
+    match figure {
+        WorkCount::SingleBlockReads if plan.select_rate.is_zero() => {
+            ": UPDATEs read the blocks that they change, and no SELECT is left to leave out"
+                .to_owned()
+        }
+        WorkCount::SingleBlockReads => {
+            let found = trial.and_then(|trial| trial.reads).map_or(1.0, |cost| cost.per_row);
+            format!(
+                ": {:.1} % of the rows were read from storage, the rest from a cache",
+                found * 100.0
+            )
+        }
+        WorkCount::BlockWrites => match trial
+            .is_some_and(|it| it.writes_per_row.is_some() && it.usable_writes_per_row().is_none())
+        {
+            true => ": in the trial the target put writes off, which a longer run pays".to_owned(),
+            false => {
+                format!(": each UPDATE changes a whole number of blocks, {}", plan.update_work_unit)
+            }
+        },
+        WorkCount::RedoBytes if plan.assumed.contains(&figure) => {
+            ": guessed by the width of the columns that UPDATEs change".to_owned()
+        }
+        WorkCount::RedoBytes => ": the target logs so much for the same changes".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn unknown_figures(of: &ReplayOf) -> Vec<String> {
+    let left_out = [
+        (
+            WorkCount::SingleBlockReads,
+            "single-block reads are not in the profile: only UPDATEs read",
+        ),
+        (
+            WorkCount::Commits,
+            "commits are not in the profile: no UPDATE is done, and nothing is written",
+        ),
+        (
+            WorkCount::BlockWrites,
+            "block writes are not in the profile: each UPDATE changes one block",
+        ),
+        (WorkCount::RedoBytes, "redo is not in the profile: UPDATEs change two columns"),
+        (
+            WorkCount::MultiBlockReadBlocks,
+            "multi-block reads are not in the profile: no scan is done",
+        ),
+    ];
+    let unknown = left_out.into_iter().filter(|(figure, _)| of.rate(*figure).is_none());
+    let mut lines: Vec<String> = unknown.map(|(_, line)| line.to_owned()).collect();
+    if of.rate(WorkCount::Commits) == Some(0.0) && of.rate(WorkCount::BlockWrites) > Some(0.0) {
+        let line =
+            "production wrote blocks and committed nothing: without commits no UPDATE is done";
+        lines.push(line.to_owned());
+    }
+    lines
+}
+
+/// What stands in for figures that no trial told.
+fn assumed(plan: &ReplayPlan, was_tried: bool) -> Option<String> {
+    let figures: Vec<&str> = plan.assumed.iter().map(|figure| figure.words()).collect();
+    let why = match was_tried {
+        true => "the trial was too small to tell of",
+        false => "no trial told of",
+    };
+    (!figures.is_empty()).then(|| {
+        format!(
+            "{why} {}: expected is one block read and written for each row, and redo by the width of \
+             the columns that UPDATEs change",
+            figures.join(", ")
+        )
+    })
+}

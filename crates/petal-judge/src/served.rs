@@ -1,0 +1,344 @@
+//! Who served the reads. A device's bytes are everybody's: where the kernel tells what the processes
+//! that serve the run had read, that decides; else a read far faster than the device's own.
+
+use petal_model::record::Run;
+use petal_model::record::serving::BelowDevices;
+use petal_model::stats::os::DeviceCounts;
+
+/// The device served the reads if so much of the bytes came from it.
+pub const DEVICE_SHARE_MIN: f64 = 0.90;
+/// Requests in flight at the bounds, and the device's own rounding, stay under this.
+const MISSING_SHARE_MAX: f64 = 0.10;
+/// A device that moved no more than so many times the bytes worked for nobody else.
+const DEVICE_EXCESS_MAX: f64 = 1.20;
+/// A read that took less than that share of the device's own time was served by somebody else.
+const READ_TO_AWAIT_MIN: f64 = 0.25;
+
+/// Bytes that the database read, by who served them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReadsServed {
+    pub asked: u64,
+    /// By the data's devices, down to their drives.
+    pub device: u64,
+    /// By the operating system's page cache.
+    pub page_cache: u64,
+    /// By storage that is not counted: memory, a network, a device that petal did not find.
+    pub unseen: u64,
+    /// The layer below the data's devices that served what is unseen, or in the page cache.
+    pub layer: Option<String>,
+}
+
+impl ReadsServed {
+    pub fn share(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.asked.max(1) as f64
+    }
+
+    pub fn is_by_device(&self) -> bool {
+        self.share(self.device) >= DEVICE_SHARE_MIN
+    }
+}
+
+/// An error says why nobody can tell.
+pub fn reads(run: &Run) -> Result<ReadsServed, String> {
+    let served = at_the_devices(run)?;
+    match run.below_devices() {
+        Some(below) if served.device > 0 => below_the_devices(served, &below?),
+        _ => Ok(served),
+    }
+    .map(|served| match served.is_by_device() {
+        // Nobody else has to be named.
+        true => ReadsServed { layer: None, ..served },
+        false => served,
+    })
+}
+
+/// The reads by what served them, the data's devices taken for drives.
+fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
+    let Some(asked) = expected_device_bytes(run) else {
+        return Err("how many bytes of data were read above the device is not known".to_owned());
+    };
+    let Some(counted) = run.details.device.as_ref().map(|device| device.read_bytes) else {
+        return Err("no device statistics: the device was not found or not allowed".to_owned());
+    };
+    let by_device = counted.min(asked);
+    if is_direct(run) {
+        let missing = asked - by_device;
+        let layer = cached_all_the_same(run);
+        let (page_cache, unseen) = if layer.is_some() { (missing, 0) } else { (0, missing) };
+        return Ok(ReadsServed { asked, device: by_device, page_cache, unseen, layer });
+    }
+    if let Some(own) = run.serving_bytes() {
+        let stored = own.read.min(asked);
+        let device = by_device.min(stored);
+        let (page_cache, unseen) = (asked - stored, stored - device);
+        return Ok(ReadsServed { asked, device, page_cache, unseen, layer: None });
+    }
+    if by_device as f64 >= asked as f64 * DEVICE_SHARE_MIN {
+        doubt(run, asked, counted)?;
+    }
+    let page_cache = asked - by_device;
+    Ok(ReadsServed { asked, device: by_device, page_cache, ..ReadsServed::default() })
+}
+
+/// A file system that may serve reads past the page cache out of it all the same, in words. Measured:
+/// of compressed data on btrfs O_DIRECT reads each block from the device once.
+pub(super) fn cached_all_the_same(run: &Run) -> Option<String> {
+    run.details.host.as_ref()?.devices.iter().find_map(|device| {
+        let options = device.mount_options.as_deref().unwrap_or_default();
+        let how = match device.file_system.as_deref()? {
+            "btrfs" => "btrfs reads compressed data through the page cache",
+            "ext3" | "ext4" if options.split(',').any(|option| option == "data=journal") => {
+                "ext4 with data=journal reads through the page cache"
+            }
+            _ => return None,
+        };
+        Some(format!("{how}, with O_DIRECT, too ({})", device.name))
+    })
+}
+
+/// Takes from the device what its drives did not read.
+fn below_the_devices(served: ReadsServed, below: &BelowDevices) -> Result<ReadsServed, String> {
+    let drives = (served.device as f64 * below.drive_share()) as u64;
+    let missing = served.device - drives;
+    if served.share(missing) <= MISSING_SHARE_MAX {
+        doubt_drives(below)?;
+        return Ok(served);
+    }
+    // Memory and a network at the bottom serve all; a page cache above a drive what that did not.
+    let (page_cache, unseen, layer) = match (&below.no_drive, &below.page_cache) {
+        (Some(words), _) => (0, missing, words.clone()),
+        (None, Some(words)) => (missing, 0, words.clone()),
+        (None, None) => (0, missing, format!("the drives below ({}) read less", below.names)),
+    };
+    Ok(ReadsServed {
+        device: drives,
+        page_cache: served.page_cache + page_cache,
+        unseen: served.unseen + unseen,
+        layer: Some(layer),
+        ..served
+    })
+}
+
+/// Enough bytes of the drives, but below a page cache perhaps somebody else's.
+fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
+    let Some(layer) = &below.page_cache else { return Ok(()) };
+    let (data, drives) = (&below.data, &below.drives);
+    let mean_ms = |device: &DeviceCounts| {
+        let requests = device.read_requests as f64;
+        (requests > 0.0).then(|| device.read_ms as f64 / requests)
+    };
+    let is_faster = mean_ms(data)
+        .zip(mean_ms(drives))
+        .is_some_and(|(data_ms, drive_ms)| data_ms < drive_ms * READ_TO_AWAIT_MIN);
+    let times = drives.read_bytes as f64 / data.read_bytes.max(1) as f64;
+    if is_faster || times > DEVICE_EXCESS_MAX {
+        return Err(format!(
+            "{layer}, and {} read {times:.1} times the bytes of the data's device: for whom is not \
+             known",
+            below.names
+        ));
+    }
+    Ok(())
+}
+
+/// The bytes that the device should have served. Past the page cache, these are the data files';
+/// the log is read through the page cache, which is no fault.
+pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
+    let is_direct = is_direct(run);
+    let data_kind = run.details.target.data_file_kind.as_ref();
+    match run.details.files.iter().find(|file| Some(&file.kind) == data_kind) {
+        Some(data) if is_direct => Some(data.read_bytes),
+        // A journal does not keep data and log apart: all reads are an upper bound, which
+        // proves something only where the device reached it.
+        None if is_direct && run.details.rebuilt => {
+            let served = run.details.device.as_ref()?.read_bytes as f64;
+            let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
+            run.details.io.physical_read_bytes.filter(reached)
+        }
+        _ => run.details.io.physical_read_bytes,
+    }
+}
+
+/// The page cache was passed by.
+pub fn is_direct(run: &Run) -> bool {
+    run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used)
+}
+
+/// Enough bytes of the device, but perhaps somebody else's.
+fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
+    let read_us = run.summary.io_latency_us.get("read").and_then(|read| read.mean);
+    let device = run.details.device.as_ref().filter(|device| device.read_requests > 0);
+    let await_us = device.map(|d| d.read_ms as f64 * 1e3 / d.read_requests as f64);
+    let who = run.serving_processes();
+    match read_us.zip(await_us) {
+        Some((read_us, await_us)) if read_us < await_us * READ_TO_AWAIT_MIN => Err(format!(
+            "a read took {read_us:.1} us on average and the device's own {await_us:.1} us, so the \
+             device's bytes may be somebody else's; what {who} had read is not seen"
+        )),
+        Some(_) if counted as f64 <= asked as f64 * DEVICE_EXCESS_MAX => Ok(()),
+        _ => Err(format!(
+            "the device read {:.1} times the bytes that {} read, and for whom is not known: what \
+             {who} had read is not seen",
+            counted as f64 / asked.max(1) as f64,
+            run.reported_by()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+    use petal_model::stats::devices::{Bottom, StorageLayer};
+    use petal_model::stats::os::DeviceUse;
+    use petal_model::stats::target::DirectIo;
+
+    const ASKED: u64 = 4_000_000_000;
+
+    /// A run through the page cache that asked for so much; what its process had read, and the device.
+    fn run(own: Option<u64>, device_bytes: u64, change: impl Fn(&mut Run)) -> Run {
+        let mut run = fixture::mixed_run();
+        run.details.target.direct_io = Some(DirectIo { asked: false, used: false, reason: None });
+        run.details.io.physical_read_bytes = Some(ASKED);
+        let requests = device_bytes / 8192;
+        run.details.device = run.details.device.map(|d| DeviceCounts {
+            read_bytes: device_bytes,
+            read_requests: requests,
+            read_ms: requests / 12,
+            ..d
+        });
+        run.details.os.as_mut().unwrap().whole.sum.counts.petal_read_bytes = own;
+        change(&mut run);
+        run
+    }
+
+    fn read_us(run: &mut Run, us: f64) {
+        run.summary.io_latency_us.get_mut("read").unwrap().mean = Some(us);
+    }
+
+    #[test]
+    fn the_devices_bytes_are_somebody_elses_where_the_process_had_nothing_read() {
+        let served = reads(&run(Some(0), ASKED * 2, |_| {})).unwrap();
+        assert_eq!((served.device, served.page_cache, served.unseen), (0, ASKED, 0));
+        let served = reads(&run(Some(ASKED / 4), ASKED * 2, |_| {})).unwrap();
+        assert_eq!((served.device, served.page_cache), (ASKED / 4, ASKED / 4 * 3));
+        let served = reads(&run(Some(ASKED + 9), ASKED * 2, |_| {})).unwrap();
+        assert!(served.is_by_device());
+        // Fetched from storage that nobody counts.
+        let served = reads(&run(Some(ASKED), ASKED / 2, |_| {})).unwrap();
+        assert_eq!((served.device, served.page_cache, served.unseen), (ASKED / 2, 0, ASKED / 2));
+    }
+
+    /// The same run on a loop device, over a drive or over something else; the drive's own reads.
+    fn on_loop(layers: [(&str, Option<&str>, Option<Bottom>); 2], drive_bytes: u64) -> Run {
+        run(Some(ASKED), ASKED, |run| {
+            let storage = layers.clone().map(|(name, file, bottom)| StorageLayer {
+                name: name.into(),
+                number: None,
+                below: Vec::new(),
+                bottom,
+                cached_file: file.map(str::to_owned),
+            });
+            run.details.host.get_or_insert_default().storage = storage.into();
+            let counts = |read_bytes: u64, read_ms: u64| DeviceCounts {
+                read_bytes,
+                read_requests: read_bytes / 8192,
+                read_ms,
+                ..DeviceCounts::default()
+            };
+            let device = |name: &str, data, counts| DeviceUse {
+                name: name.into(),
+                data,
+                counts,
+                ..DeviceUse::default()
+            };
+            run.details.os.as_mut().unwrap().whole.sum.devices = Some(vec![
+                device("loop0", true, counts(ASKED, 50_000)),
+                device("vda", false, counts(drive_bytes, 50_000)),
+            ]);
+        })
+    }
+
+    #[test]
+    fn a_loop_devices_reads_are_the_devices_only_if_the_drive_below_read_them() {
+        let layers = [("loop0", Some("/l.img"), None), ("vda", None, Some(Bottom::Hardware))];
+        let served = reads(&on_loop(layers.clone(), 0)).unwrap();
+        assert_eq!((served.device, served.page_cache), (0, ASKED));
+        assert!(
+            served.layer.unwrap().contains("loop0 reads its file /l.img through the page cache")
+        );
+        let served = reads(&on_loop(layers.clone(), ASKED)).unwrap();
+        assert!(served.is_by_device() && served.layer.is_none());
+        // Twice as much for somebody, and a loop device that is quicker than its drive.
+        assert!(reads(&on_loop(layers.clone(), ASKED * 2)).unwrap_err().contains("2.0 times"));
+        let mut quick = on_loop(layers, ASKED);
+        let devices = &mut quick.details.os.as_mut().unwrap().whole.sum.devices;
+        devices.as_mut().unwrap()[0].counts.read_ms = 500;
+        assert!(reads(&quick).is_err());
+        // Without the page cache in between more is somebody else's, and all the same there.
+        let layers = [("loop0", None, None), ("vda", None, Some(Bottom::Hardware))];
+        assert!(reads(&on_loop(layers.clone(), ASKED * 2)).unwrap().is_by_device());
+        let served = reads(&on_loop(layers, ASKED / 2)).unwrap();
+        assert_eq!((served.device, served.unseen), (ASKED / 2, ASKED / 2));
+    }
+
+    #[test]
+    fn file_systems_that_cache_direct_reads_are_named() {
+        use petal_model::stats::host::HostDevice;
+        let on = |kind: &str, options: &str, device_bytes| {
+            let run = run(Some(0), device_bytes, |run| {
+                run.details.target.direct_io =
+                    Some(DirectIo { asked: true, used: true, reason: None });
+                run.details.files.clear();
+                run.details.host.get_or_insert_default().devices = vec![HostDevice {
+                    file_system: Some(kind.into()),
+                    mount_options: Some(options.into()),
+                    ..HostDevice::default()
+                }];
+            });
+            let served = reads(&run).unwrap();
+            (served.page_cache, served.unseen, served.layer.is_some())
+        };
+        assert_eq!(on("btrfs", "rw,compress=zstd:3", ASKED / 4), (ASKED / 4 * 3, 0, true));
+        assert_eq!(on("ext4", "rw,data=journal", ASKED / 4), (ASKED / 4 * 3, 0, true));
+        assert_eq!(on("ext4", "rw", ASKED / 4), (0, ASKED / 4 * 3, false));
+        assert_eq!(on("btrfs", "rw", ASKED), (0, 0, false));
+    }
+
+    #[test]
+    fn a_stack_that_ends_in_memory_is_no_device() {
+        let memory = Bottom::Memory("loop0 is the file /dev/shm/l.img: tmpfs".into());
+        let run =
+            on_loop([("loop0", None, Some(memory.clone())), ("zram0", None, Some(memory))], 0);
+        let served = reads(&run).unwrap();
+        assert_eq!((served.device, served.unseen), (0, ASKED));
+        assert!(served.layer.unwrap().contains("tmpfs"));
+        // A drive that is not counted tells nothing.
+        let layers = [("loop0", None, None), ("sdz", None, Some(Bottom::Hardware))];
+        assert!(reads(&on_loop(layers, ASKED)).unwrap_err().contains("sdz"));
+    }
+
+    #[test]
+    fn past_the_page_cache_the_device_or_nobody_seen_served_them() {
+        let direct = |device| {
+            reads(&run(Some(0), device, |run| {
+                run.details.target.direct_io =
+                    Some(DirectIo { asked: true, used: true, reason: None });
+                run.details.files.clear();
+            }))
+        };
+        assert!(direct(ASKED * 2).unwrap().is_by_device());
+        assert_eq!(direct(ASKED / 4).unwrap().unseen, ASKED / 4 * 3);
+    }
+
+    #[test]
+    fn where_the_process_is_not_seen_a_read_faster_than_the_devices_is_doubted() {
+        let why = |device, us| reads(&run(None, device, |run| read_us(run, us)));
+        assert!(why(ASKED, 2.7).unwrap_err().contains("a read took 2.7 us"));
+        assert!(why(ASKED, 90.0).unwrap().is_by_device());
+        assert!(why(ASKED * 2, 90.0).unwrap_err().contains("2.0 times"));
+        assert_eq!(why(ASKED / 4, 20.0).unwrap().page_cache, ASKED / 4 * 3);
+        let untimed = run(None, ASKED, |run| run.summary.io_latency_us.clear());
+        assert!(reads(&untimed).is_err());
+    }
+}

@@ -1,0 +1,295 @@
+//! The rule's judgement of a record, as findings.
+
+use serde_json::json;
+
+use super::fall::{self, Fall, Shape};
+use super::{
+    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
+    steadiness, variation,
+};
+use crate::judgement::{Judgement, info, warning};
+use crate::{and_more, others, writes};
+use petal_model::record::{Run, Second, figures};
+use petal_model::stats::units::bytes as size;
+
+/// So many stalled seconds are named; the rest are counted.
+const STALLS_NAMED: usize = 10;
+
+/// The part of the run that is judged: the steady window, else all of it.
+pub fn window(run: &Run) -> (f64, f64) {
+    let steady = run.summary.steady.as_ref();
+    steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
+}
+
+pub(crate) fn unstable(run: &Run) -> Judgement {
+    let (from_s, to_s) = window(run);
+    match steadiness(&run.details.timeline, from_s, to_s) {
+        Steadiness::TooShort { seconds } => info(
+            "too-short-to-judge",
+            format!(
+                "{seconds:.0} s are too short to judge steadiness, which takes {} windows of {} s",
+                WINDOWS, WINDOW_S_MIN
+            ),
+            "Use RUN_TIME=300 plus the warm-up, or more.",
+        )
+        .with(json!({ "seconds": seconds })),
+        Steadiness::Unstable(windows) => not_steady(run, &windows, (from_s, to_s)),
+        Steadiness::Steady(windows) => steady_without_cycles(run, &windows),
+    }
+}
+
+/// With from when on it was steady, if it was, and with the fall, if the rate fell.
+fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judgement {
+    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let onset = onset(&run.details.timeline, from_s, to_s);
+    let fall = fall_of(run, &seconds);
+    let mut message = format!(
+        "the rate was not steady over five windows: range {:.0} % and slope {:+.0} % of the mean \
+         (20 % and 10 % are allowed)",
+        windows.range_share * 100.0,
+        windows.slope_share * 100.0
+    );
+    if let Some(fall) = &fall {
+        message.push_str(&format!("; {}", fall_words(fall)));
+    }
+    if let Some((start_s, windows)) = &onset {
+        message.push_str(&format!(
+            "; from {start_s:.0} s on it was steady, at {:.0} operations/s",
+            windows.mean()
+        ));
+    }
+    let advice = match &onset {
+        Some(_) => "Set WARM_UP past that second, and quote the steady window only.",
+        None => "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
+    };
+    let seconds_vary = variation(&seconds);
+    warning("unstable", message, advice).with(json!({
+        "ops_per_second": windows.ops_per_second.to_vec(), "range_share": windows.range_share,
+        "slope_share": windows.slope_share, "variation_of_seconds": seconds_vary,
+        "steady_from_s": onset.map(|(start_s, _)| start_s),
+        "fell_at_s": fall.as_ref().map(|fall| fall.at_s),
+        "fell_share": fall.as_ref().map(Fall::share),
+        "candidates": fall.map(|fall| fall.candidates).unwrap_or_default(),
+    }))
+}
+
+/// The fall of a stretch of a run's seconds, with what the record tells of that time.
+pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
+    fall::fall(seconds, &|from_s, to_s| others::between(run, from_s, to_s))
+}
+
+pub fn fall_words(fall: &Fall) -> String {
+    let how = match fall.shape {
+        Shape::Step => format!("it fell at {:.0} s", fall.at_s),
+        Shape::Drift => "it drifted down all the way".to_owned(),
+    };
+    let with = match fall.candidates.as_slice() {
+        [] => "; nothing that was recorded changed with it".to_owned(),
+        candidates => format!("; what changed with it: {}", candidates.join("; ")),
+    };
+    format!(
+        "{how}, from {:.0} to {:.0} operations/s ({:.0} % less){with}",
+        fall.before,
+        fall.after,
+        fall.share() * 100.0
+    )
+}
+
+pub(crate) fn until_steady(run: &Run) -> Judgement {
+    let Some(asked) = &run.details.until_steady else { return Judgement::Clear };
+    let written = proof::written_bytes(&run.details.timeline);
+    let volume = match (asked.volume_bytes, written) {
+        (0, _) | (_, None) => String::new(),
+        (needed, Some(written)) => {
+            format!(", and had written {} ({} were asked for)", size(written), size(needed))
+        }
+    };
+    let found = match asked.steady_from_s {
+        Some(from_s) => info(
+            "until-steady",
+            format!(
+                "the run ended after {:.0} s because it was steady from {from_s:.0} s on{volume}",
+                run.summary.elapsed_s
+            ),
+            "Quote the figures of the steady stretch; RUN_TIME was only the limit.",
+        ),
+        None => warning(
+            "until-steady",
+            format!(
+                "RUN_TIME ended the run before it was proven steady{}",
+                match asked.volume_bytes {
+                    0 => String::new(),
+                    needed => format!(
+                        "; {} were written, {} and a whole checkpoint cycle in every window were \
+                         asked for",
+                        written.map_or("an unknown number of bytes".to_owned(), size),
+                        size(needed)
+                    ),
+                }
+            ),
+            "Raise RUN_TIME, or look at what keeps the rate from settling.",
+        ),
+    };
+    found.with(json!({
+        "volume_bytes": asked.volume_bytes, "written_bytes": written,
+        "steady_from_s": asked.steady_from_s,
+    }))
+}
+
+/// Steady by the numbers, while not every window holds a whole checkpoint cycle.
+fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
+    let Some(count) = writes::checkpoints(run).filter(|_| run.summary.ops.update > 0) else {
+        return Judgement::Clear;
+    };
+    if count >= WINDOWS as u64 && windows.have_cycles() != Some(false) {
+        return Judgement::Clear;
+    }
+    info(
+        "too-short-to-judge",
+        format!(
+            "the rate was steady, but {count} checkpoints do not give each of the {WINDOWS} windows \
+             a whole cycle"
+        ),
+        "Run longer, until every window holds a whole checkpoint cycle.",
+    )
+    .with(json!({ "checkpoints": count, "range_share": windows.range_share }))
+}
+
+pub(crate) fn stalled(run: &Run) -> Judgement {
+    let (from_s, to_s) = window(run);
+    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let stalled = super::stalls(&seconds);
+    if stalled.is_empty() {
+        return Judgement::Clear;
+    }
+    let at: Vec<String> =
+        stalled.iter().take(STALLS_NAMED).map(|second| format!("{:.0} s", second.from_s)).collect();
+    let more = and_more(" ", stalled.len().saturating_sub(STALLS_NAMED));
+    let candidates = candidates(&seconds, &stalled);
+    let longest = longest_stall(&stalled);
+    let lasted = longest.map_or(String::new(), |stall| {
+        format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
+    });
+    let named = if candidates.is_empty() {
+        "nothing in the record stands out in them".to_owned()
+    } else {
+        format!("in them {}", candidates.join(", "))
+    };
+    info(
+        "stalls",
+        format!(
+            "{} of {} seconds ran at under half the median rate (at {}{more}){lasted}; {named}",
+            stalled.len(),
+            seconds.len(),
+            at.join(", ")
+        ),
+        "Look at those seconds in timeline.csv, and for what logs of the host and the database say.",
+    )
+    .with(json!({
+        "longest_stall_s": longest.map(|stall| stall.seconds),
+        "stalled_at_s": stalled.iter().map(|second| second.from_s).collect::<Vec<_>>(),
+        "median_ops_per_second": median(seconds.iter().map(|s| rate(s))),
+    }))
+}
+
+/// What was out of the ordinary in the stalled seconds, by the record's own figures.
+fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
+    type Figure = fn(&Second) -> Option<f64>;
+    let figures: [(Figure, f64, &str); 4] = [
+        (
+            |s| Some(s.io?.physical_write_bytes? as f64),
+            2.0,
+            "more was written above the device (checkpoint)",
+        ),
+        (
+            |s| Some(s.device?.write_bytes as f64),
+            2.0,
+            "the device wrote more (checkpoint, write-back)",
+        ),
+        (|s| Some(s.cpu?.steal + 1.0), 2.0, "processor time was stolen"),
+        (|s| Some(s.cpu?.iowait + 1.0), 1.5, "processors waited for I/O (drive cache, throttling)"),
+    ];
+    figures
+        .iter()
+        .filter_map(|(figure, factor, words)| {
+            let usual = median(all.iter().filter_map(|second| figure(second)))?;
+            let here = median(stalled.iter().filter_map(|second| figure(second)))?;
+            (here > usual * factor && here > 0.0).then(|| (*words).to_owned())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture::run_over;
+    use petal_model::record::{Finding, UntilSteadyResult};
+
+    fn found(run: &Run) -> Vec<Finding> {
+        let judged = [unstable(run), until_steady(run), stalled(run)].into_iter();
+        let found = judged.filter_map(|judgement| match judgement {
+            Judgement::Found(finding) => Some(finding),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    fn messages(run: &Run) -> String {
+        let found = found(run);
+        let reported: Vec<String> =
+            found.iter().map(|f| format!("{}: {}", f.id, f.message)).collect();
+        reported.join("\n")
+    }
+
+    #[test]
+    fn a_steady_run_is_no_finding() {
+        assert_eq!(messages(&run_over(305, |_, ops| ops)), "");
+    }
+
+    #[test]
+    fn a_run_that_settled_says_from_when_on() {
+        let run = run_over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
+        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation made 65.0 reads from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
+        assert!(found(&run)[0].advice.contains("WARM_UP"));
+    }
+
+    #[test]
+    fn a_cliff_near_the_end_has_no_steady_stretch_after_it() {
+        let run = run_over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
+        insta::assert_snapshot!(messages(&run), @"
+        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation made 260.4 reads from storage, 65.0 before
+        stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record stands out in them
+        ");
+        assert!(found(&run)[0].advice.contains("do not quote the mean"));
+    }
+
+    #[test]
+    fn stalls_are_reported_with_the_longest() {
+        let run = run_over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
+        insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the median rate (at 100 s, 200 s, 201 s, 202 s); the longest lasted 3 s from 200 s on; nothing in the record stands out in them");
+    }
+
+    #[test]
+    fn until_steady_says_what_ended_the_run() {
+        let mut run = run_over(305, |_, ops| ops);
+        let mut asked = UntilSteadyResult { volume_bytes: 1 << 30, steady_from_s: Some(5.0) };
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on, and had written 50.2 GiB (1.00 GiB were asked for)");
+        asked.steady_from_s = None;
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: RUN_TIME ended the run before it was proven steady; 50.2 GiB were written, 1.00 GiB and a whole checkpoint cycle in every window were asked for");
+        // Of a run that only reads no volume is asked.
+        asked = UntilSteadyResult { volume_bytes: 0, steady_from_s: Some(5.0) };
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on");
+    }
+
+    #[test]
+    fn windows_without_a_checkpoint_are_too_short_for_a_verdict() {
+        let mut run = run_over(305, |_, ops| ops);
+        for second in &mut run.details.timeline[60..140] {
+            second.checkpoints = Some(0);
+        }
+        insta::assert_snapshot!(messages(&run), @"too-short-to-judge: the rate was steady, but 30 checkpoints do not give each of the 5 windows a whole cycle");
+    }
+}

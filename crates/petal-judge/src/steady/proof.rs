@@ -1,0 +1,153 @@
+//! Has a run that goes on been steady long enough to end it? The rule over the newest seconds:
+//! five windows of a minute, or longer ones where a checkpoint cycle is longer; on writes only
+//! after a stated volume, since a fresh or idle drive takes its first writes faster.
+
+use super::WINDOWS;
+use super::sums::Sums;
+use petal_model::record::Second;
+
+/// Windows are made longer by these factors to find a whole checkpoint cycle in each.
+const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
+
+/// What must be true before a run may end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// No window is shorter.
+    pub window_s: f64,
+    /// Nothing before this counts.
+    pub warm_up_s: f64,
+    /// The run has UPDATEs: checkpoint cycles and the volume count.
+    pub writes: bool,
+    /// Bytes that must have been written, as data blocks and log together.
+    pub volume_bytes: u64,
+}
+
+/// No run can be proven steady in less, in seconds from its trigger.
+pub fn shortest_s(warm_up_s: f64, window_s: f64) -> f64 {
+    warm_up_s + window_s * WINDOWS as f64
+}
+
+/// From when on a timeline's newest seconds are steady, by these terms; None while that is not
+/// proven. What a database does not count (its writes, its checkpoints) proves nothing.
+pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
+    let last = timeline.last()?;
+    let to_s = last.from_s + last.length_s;
+    if terms.writes && written_bytes(timeline)? < terms.volume_bytes {
+        return None;
+    }
+    let sums = Sums::of(timeline);
+    let begins = LONGER.iter().map(|factor| to_s - terms.window_s * WINDOWS as f64 * factor);
+    let mut windows = begins
+        .take_while(|from_s| *from_s >= terms.warm_up_s)
+        .map(|from_s| (from_s, sums.windows(from_s, to_s)));
+    // The shortest that show whole cycles: longer ones would hide what fell lately.
+    let (from_s, windows) =
+        windows.find(|(_, windows)| !terms.writes || windows.have_cycles() == Some(true))?;
+    (windows.is_steady() && windows.mean() > 0.0).then_some(from_s)
+}
+
+/// Data blocks and log that the database wrote so far, at least: a second that does not say adds
+/// nothing. None where no second says.
+pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
+    let reported = timeline.iter().filter_map(|second| {
+        let io = second.io?;
+        Some(io.physical_write_bytes? + io.redo_bytes?)
+    });
+    reported.reduce(|sum, bytes| sum + bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::Ops;
+    use petal_model::stats::counters::IoCounts;
+    use proptest::prelude::*;
+
+    const READS: Terms = Terms { window_s: 60.0, warm_up_s: 0.0, writes: false, volume_bytes: 0 };
+    const MB: u64 = 1_000_000;
+
+    /// 1 MB of data and 1 MB of log a second, a checkpoint every so many seconds.
+    fn timeline(rates: &[u64], checkpoint_every: u64) -> Vec<Second> {
+        (0..)
+            .zip(rates)
+            .map(|(at, &total)| Second {
+                from_s: at as f64,
+                length_s: 1.0,
+                ops: Ops { total, ..Ops::default() },
+                io: Some(IoCounts {
+                    physical_write_bytes: Some(MB),
+                    redo_bytes: Some(MB),
+                    ..IoCounts::default()
+                }),
+                checkpoints: Some(u64::from(at % checkpoint_every == checkpoint_every - 1)),
+                ..Second::default()
+            })
+            .collect()
+    }
+
+    /// The second at which a run like this would end.
+    fn ends_at(seconds: &[Second], terms: &Terms) -> Option<usize> {
+        (1..=seconds.len()).find(|&now| proven(&seconds[..now], terms).is_some())
+    }
+
+    #[test]
+    fn a_flat_run_ends_after_five_minutes_and_the_warm_up() {
+        let flat = timeline(&[1000; 900], 20);
+        assert_eq!(ends_at(&flat, &READS), Some(300));
+        assert_eq!(ends_at(&flat, &Terms { warm_up_s: 60.0, ..READS }), Some(360));
+        assert_eq!(proven(&flat[..300], &READS), Some(0.0));
+    }
+
+    #[test]
+    fn a_cliff_delays_it_until_five_steady_minutes_lie_behind_it() {
+        let rates: Vec<u64> = [vec![2000; 200], vec![1000; 700]].concat();
+        let end = ends_at(&timeline(&rates, 20), &READS).unwrap();
+        // The first window may hold a little of the time before.
+        assert!((480..=500).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn longer_windows_do_not_hide_a_cliff_just_before_the_volume() {
+        let rates: Vec<u64> = [vec![1000; 1500], vec![450; 900]].concat();
+        let writes =
+            Terms { window_s: 60.0, warm_up_s: 0.0, writes: true, volume_bytes: 3120 * MB };
+        let end = ends_at(&timeline(&rates, 20), &writes).unwrap();
+        assert!((1780..=1800).contains(&end), "{end}");
+        let reads = Terms { writes: false, ..writes };
+        assert_eq!(proven(&timeline(&rates, 20)[..1560], &reads), None);
+    }
+
+    #[test]
+    fn writes_must_reach_the_volume_and_whole_checkpoint_cycles() {
+        let writes = Terms { writes: true, volume_bytes: 800 * MB, ..READS };
+        assert_eq!(ends_at(&timeline(&[1000; 900], 20), &writes), Some(400));
+        // A checkpoint every 110 s does not fit into windows of a minute, but into those of two.
+        let small = Terms { volume_bytes: MB, ..writes };
+        assert_eq!(ends_at(&timeline(&[1000; 900], 110), &small), Some(600));
+        // One that never ends proves nothing.
+        assert_eq!(ends_at(&timeline(&[1000; 900], 100_000), &small), None);
+        // A second that was missed takes nothing from what others say; if none says, nothing is
+        // proven.
+        let mut unknown = timeline(&[1000; 900], 20);
+        (unknown[10].io, unknown[10].checkpoints) = (None, None);
+        assert_eq!(ends_at(&unknown, &writes), Some(401));
+        unknown.iter_mut().for_each(|second| second.checkpoints = None);
+        assert_eq!(ends_at(&unknown, &small), None);
+        let mut unknown = timeline(&[1000; 900], 20);
+        unknown.iter_mut().for_each(|second| second.io = None);
+        assert_eq!(ends_at(&unknown, &small), None);
+        assert_eq!(ends_at(&unknown, &READS), Some(300));
+    }
+
+    proptest! {
+        // Each case asks at every second of 900.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn what_drifts_is_never_proven(drift in 0.5f64..0.9, from in 5_000f64..50_000.0) {
+            let rates: Vec<u64> =
+                (0..900).map(|at| (from * (1.0 - drift * f64::from(at) / 900.0)) as u64).collect();
+            prop_assert_eq!(ends_at(&timeline(&rates, 20), &READS), None);
+        }
+    }
+}

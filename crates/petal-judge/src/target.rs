@@ -1,0 +1,208 @@
+//! Judges what a target states about itself, before a test is run on it.
+
+use super::host::{Check, CheckResult, judged};
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
+use petal_model::stats::units::bytes;
+
+/// Data of so many times the memory leave a page cache little to serve.
+const TIMES_MEMORY: f64 = 2.0;
+
+/// What about the target would spoil a test, or must be known beside its figures.
+pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if let Some(direct_io) = &details.direct_io {
+        let reason = direct_io.reason.as_deref().unwrap_or_default();
+        let (verdict, value) = match (direct_io.used, direct_io.asked) {
+            (true, _) => (CheckResult::Good, "past the page cache".to_owned()),
+            (false, true) => (CheckResult::Warn, format!("not possible: {reason}")),
+            (false, false) => (CheckResult::Note, "off, as asked".to_owned()),
+        };
+        let why = "reads through the page cache are served from memory, not from the device";
+        let advice = "df -T .   # put the data on ext4, xfs or another with O_DIRECT, or load \
+                      several times the memory";
+        checks.push(judged("direct I/O", why, (value, verdict, advice)));
+    }
+    if let Some(durability) = &details.durability {
+        let setting = &durability.setting;
+        let verdict = good_if(durability.durable);
+        let advice =
+            format!("petal run   # with that changed, or named beside every figure: {setting}");
+        let why = "a commit that is not flushed costs no device write";
+        checks.push(judged("durability", why, (setting, verdict, advice)));
+    }
+    if let Some(plan) = &details.plan {
+        let why = "another plan than an index range visits other blocks than the method counts";
+        let seen = (&plan.text, good_if(plan.as_meant), "petal setup --replace");
+        checks.push(judged("plan of the SELECT", why, seen));
+    }
+    checks.push(compression(details));
+    let Target { product, version, block_size, .. } = target;
+    let value = format!("{product} {version}, blocks of {block_size} bytes");
+    checks.push(judged("database", "", (value, CheckResult::Good, "")));
+    checks
+}
+
+fn good_if(is_good: bool) -> CheckResult {
+    if is_good { CheckResult::Good } else { CheckResult::Warn }
+}
+
+/// The data beside what may hold them in memory.
+pub fn data(
+    target: &Target,
+    details: &TargetDetails,
+    loaded: &[LoadedSchema],
+    host: &HostFacts,
+) -> Check {
+    let data_bytes: u64 = loaded.iter().map(|schema| schema.bytes + schema.index_bytes).sum();
+    let memory_bytes = host.memory_bytes.filter(|_| details.local);
+    let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
+    let value = format!(
+        "{} in {} schemas; the database's cache {cache}, memory {}",
+        bytes(data_bytes),
+        loaded.len(),
+        memory_bytes.map_or_else(|| "-".to_owned(), bytes)
+    );
+    let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
+    let is_cached = target.cache_bytes.is_some_and(|cache| cache >= data_bytes);
+    let holder_bytes = if passes_page_cache { target.cache_bytes } else { memory_bytes };
+    let verdict = match holder_bytes {
+        _ if is_cached => CheckResult::Note,
+        Some(holder) if (data_bytes as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
+        Some(_) => CheckResult::Good,
+        None => CheckResult::Unknown,
+    };
+    let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
+               reads needs several times as much as the memory that may hold them.";
+    // A page cache can be limited for a server on this host that uses it.
+    let advice = match details.local && !details.in_process && !passes_page_cache {
+        true => "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G",
+        false => "petal setup --replace -s N --scale SIZE",
+    };
+    judged("data", why, (value, verdict, advice))
+}
+
+/// Whether the database times its reads for petal; None where it is petal that times them.
+pub fn timing(details: &TargetDetails) -> Option<Check> {
+    let timed_by = &details.io_events.timed_by;
+    let (verdict, value, advice) = match &details.io_untimed {
+        Some(advice) => (CheckResult::Warn, "reads and log writes are not timed", advice.as_str()),
+        None if timed_by.is_empty() => return None,
+        None => (CheckResult::Good, timed_by.as_str(), ""),
+    };
+    let why = "Without it the latency of a single-block read is unknown.";
+    Some(judged("I/O timing", why, (value, verdict, advice)))
+}
+
+/// How many sessions a run may have; None where there is no limit.
+pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
+    let most = most?;
+    let value = format!("at most {most} more are admitted");
+    let advice = "end other connections, or raise the server's limit (max_connections) and the \
+                  role's and the database's CONNECTION LIMIT";
+    let why = "A run with more sessions than are free is refused.";
+    Some(judged("sessions", why, (value, good_if(most >= schemas.max(1)), advice)))
+}
+
+/// Whether a run with UPDATEs has room for its log, or why it has not; None where that is not seen.
+pub fn room(found: Result<bool, String>) -> Option<Check> {
+    let why = "A server whose log finds no room stops for everybody and may not start again.";
+    let (verdict, value) = match found {
+        Ok(false) => return None,
+        Ok(true) => (CheckResult::Good, "free, with a reserve".to_owned()),
+        Err(refused) => (CheckResult::Warn, refused),
+    };
+    let advice = "make room there, or run with UPDATE_PCT=0";
+    Some(judged("room for the log", why, (value, verdict, advice)))
+}
+
+/// Shows which privileges the role has.
+pub fn privilege(privilege: &Privilege) -> Check {
+    let seen = match privilege.is_granted {
+        true => ("granted", CheckResult::Good, ""),
+        false => ("missing", CheckResult::Note, privilege.advice.as_str()),
+    };
+    judged(format!("privilege: {}", privilege.what), &privilege.without, seen)
+}
+
+/// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
+pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
+    let (verdict, value) = match &found {
+        Err(why) => (CheckResult::Unknown, why.clone()),
+        Ok(RowsFound { loaded, looked_for, found }) => {
+            let of = match looked_for == loaded {
+                true => format!("{looked_for} rows, each looked for by its key"),
+                false => format!("{looked_for} of {loaded} rows, looked for all over the data"),
+            };
+            match found == looked_for {
+                true => (CheckResult::Good, format!("{of}: all there")),
+                false => (CheckResult::Warn, format!("{of}: {found} found")),
+            }
+        }
+    };
+    let why = "an operation that does not find its rows visits fewer blocks than it is counted for";
+    judged(format!("rows of schema {schema}"), why, (value, verdict, "petal setup --replace"))
+}
+
+/// Constant filler measures compression on storage that compresses.
+fn compression(details: &TargetDetails) -> Check {
+    let ratio = details.compression_ratio;
+    let value = ratio.map(|ratio| format!("sampled blocks shrink {ratio:.1} times"));
+    let verdict = match ratio {
+        None => CheckResult::Unknown,
+        Some(ratio) if ratio > 2.0 => CheckResult::Note,
+        Some(_) => CheckResult::Good,
+    };
+    let why = "storage that compresses or deduplicates would be measured by what it leaves out";
+    let advice = "petal setup --replace --obfuscate-columns TRUE";
+    judged("filler", why, (value.unwrap_or_else(|| "-".to_owned()), verdict, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::stats::target::DirectIo;
+
+    fn loaded(gib: u64) -> Vec<LoadedSchema> {
+        let bytes = gib << 30;
+        vec![LoadedSchema {
+            number: 1,
+            rows: bytes / 8192,
+            block_size: 8192,
+            bytes,
+            ..LoadedSchema::default()
+        }]
+    }
+
+    #[test]
+    fn data_are_set_beside_what_may_hold_them() {
+        let host = HostFacts { memory_bytes: Some(8 << 30), ..HostFacts::default() };
+        let target = Target { cache_bytes: Some(1 << 30), ..Target::default() };
+        let local = TargetDetails { local: true, ..TargetDetails::default() };
+        let verdict =
+            |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
+        assert_eq!(verdict(32, &local), CheckResult::Good);
+        assert_eq!(verdict(8, &local), CheckResult::Note);
+        assert_eq!(verdict(1, &local), CheckResult::Note);
+        // Another host's memory is not known.
+        assert_eq!(verdict(8, &TargetDetails::default()), CheckResult::Unknown);
+        let direct_io = Some(DirectIo { asked: true, used: true, reason: None });
+        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local }), CheckResult::Good);
+    }
+
+    #[test]
+    fn fewer_free_connections_than_schemas_are_a_warning() {
+        assert_eq!(sessions(None, 4), None);
+        assert_eq!(sessions(Some(3), 4).unwrap().verdict, CheckResult::Warn);
+        assert_eq!(sessions(Some(4), 4).unwrap().verdict, CheckResult::Good);
+    }
+
+    #[test]
+    fn reads_that_nobody_times_are_a_warning() {
+        assert_eq!(timing(&TargetDetails::default()), None);
+        let untimed =
+            TargetDetails { io_untimed: Some("SET it".into()), ..TargetDetails::default() };
+        let check = timing(&untimed).unwrap();
+        assert_eq!((check.verdict, check.advice.as_str()), (CheckResult::Warn, "SET it"));
+    }
+}

@@ -1,0 +1,348 @@
+//! Trust in the record: is it whole, long enough, steady ([`super::steady`] says that),
+//! repeated, even.
+
+use serde_json::json;
+
+use super::judgement::{Judgement, error, info, unknown, warning};
+use petal_model::record::{EndpointShare, RebuiltBecause, Run};
+use petal_model::stats::counters::CommonCounter::{
+    BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
+};
+
+const RUN_TIME_S_MIN: f64 = 30.0;
+const CLOCK_SLACK_S: f64 = 0.5;
+pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
+/// The finding on a run whose operations did not visit the rows asked of them.
+pub(super) const ROWS_MISSING: &str = "rows-missing";
+
+pub(super) fn partial_record(run: &Run) -> Judgement {
+    if !run.details.rebuilt {
+        return Judgement::Clear;
+    }
+    let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
+    warning(
+        "partial-record",
+        format!(
+            "{}: this is rebuilt from {} journaled seconds, and what came after them is not in it",
+            because.words(),
+            run.details.timeline.len()
+        ),
+        match because {
+            RebuiltBecause::StillRunning => "Report it again when the run has ended.",
+            _ => "Do not compare it with whole runs; run it again.",
+        },
+    )
+    .with(json!({ "seconds": run.details.timeline.len() }))
+}
+
+pub(super) fn gaps(run: &Run) -> Judgement {
+    if run.details.gaps.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        "gaps",
+        format!("parts of the record are missing: {}", run.details.gaps.join("; ")),
+        "Figures that rest on them are shown as unknown.",
+    )
+    .with(json!({ "gaps": run.details.gaps }))
+}
+
+pub(super) fn counters_reset(run: &Run) -> Judgement {
+    let resets = &run.details.counter_resets;
+    if resets.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        "counters-reset",
+        format!(
+            "counters of the database began again within the run, so the figures that rest on them \
+             are unknown: {}",
+            resets.join("; ")
+        ),
+        "Find out who resets the statistics (monitoring, a script), and run it again without that.",
+    )
+    .with(json!({ "resets": resets }))
+}
+
+pub(super) fn data_vanished(run: &Run) -> Judgement {
+    let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
+    error(
+        "data-vanished",
+        format!(
+            "the data changed in the run: {why}. Its figures are not of the data it began with"
+        ),
+        "Use no figure of it. Load again (petal setup), and find out who changed the data.",
+    )
+    .with(json!({
+        "data_bytes_before": run.details.data_bytes_before,
+        "data_bytes_after": run.details.data_bytes_after,
+    }))
+}
+
+pub(super) fn bad_blocks(run: &Run) -> Judgement {
+    if run.details.bad_blocks.is_empty() {
+        return Judgement::Clear;
+    }
+    error(
+        "bad-blocks",
+        run.details.bad_blocks.join("; "),
+        "Somebody else wrote there, or the device does not keep what it is given: find out which \
+         before anything is trusted to it, then load again (petal setup --replace).",
+    )
+    .with(json!({ "counted": run.summary.counter(BadBlocks) }))
+}
+
+/// Failures of single calls and of whole checkpoints, of engines that make these calls themselves.
+pub(super) fn io_errors(run: &Run) -> Judgement {
+    let counted = |counter| run.summary.counter(counter).unwrap_or(0);
+    let (calls, checkpoints) = (counted(IoErrors), counted(CheckpointErrors));
+    if calls + checkpoints == 0 {
+        return Judgement::Clear;
+    }
+    error(
+        "io-errors",
+        format!(
+            "calls on the database's files that failed (reads, writes, syncs, locks): {calls}; \
+             checkpoints that failed: {checkpoints}"
+        ),
+        "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
+    )
+    .with(json!({ (IoErrors.name()): calls, (CheckpointErrors.name()): checkpoints }))
+}
+
+/// Each operation must have visited exactly the rows asked of it.
+pub(super) fn rows_missing(run: &Run) -> Judgement {
+    const ID: &str = ROWS_MISSING;
+    let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
+    let Some(asked) = run.summary.rows_asked else {
+        return unknown(ID, "this record does not tell how many rows were asked for");
+    };
+    if run.visited_all_rows() != Some(false) {
+        return Judgement::Clear;
+    }
+    let (all, there) = (asked.total(), visited.total());
+    let (difference, what) = match there <= all {
+        true => (all - there, "were not there"),
+        false => (there - all, "were there more than once"),
+    };
+    let operations = not_as_asked.map_or(String::new(), |count| {
+        format!(", in {count} of {} operations", run.summary.ops.total)
+    });
+    error(
+        ID,
+        format!(
+            "{difference} of the {all} rows asked for ({:.1} %) {what}{operations}: this run did \
+             other work than was asked for, and its figures are of that",
+            difference as f64 * 100.0 / all.max(1) as f64
+        ),
+        "Use no figure of it. petal check tells which schemas lack rows; find out who changed them, \
+         then load again (petal setup --replace).",
+    )
+    .with(json!({
+        "rows_asked": asked, "rows_visited": visited, "ops_not_as_asked": not_as_asked,
+    }))
+}
+
+pub(super) fn latencies_unknown(run: &Run) -> Judgement {
+    let all = run.summary.ops.total;
+    match run.details.ops_untimed {
+        Some(untimed @ 1..) => warning(
+            "latencies-unknown",
+            format!(
+                "the latency of {untimed} of {all} operations is unknown: the clock of the \
+                 database's host was set while they ran, or the database did not say when they \
+                 ended. They are in no latency figure, and their DB time is by petal's clock"
+            ),
+            "Keep that clock from being set (let NTP slew it), or use LOOP=client, which petal times.",
+        )
+        .with(json!({ "operations": all, "untimed": untimed })),
+        _ => Judgement::Clear,
+    }
+}
+
+pub(super) fn lost_sessions(run: &Run) -> Judgement {
+    let lost = &run.summary.sessions_lost;
+    let Some(first) = lost.first() else { return Judgement::Clear };
+    error(
+        "lost-sessions",
+        format!(
+            "{} of {} sessions ended before their time; the first was session {} after {:.1} s: \
+             {} ({})",
+            lost.len(),
+            run.summary.sessions,
+            first.session,
+            first.at_s,
+            first.message,
+            first.code
+        ),
+        "Find out why before using the figures: the load was not the one that was asked for.",
+    )
+    .with(json!({
+        "sessions_lost": lost.len(), "sessions": run.summary.sessions,
+        "codes": lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>(),
+    }))
+}
+
+/// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
+pub(super) fn suspended(run: &Run) -> Judgement {
+    const ID: &str = "petal-suspended";
+    let Some(all) = &run.details.suspended else {
+        return unknown(ID, "whether petal always ran is not in this record");
+    };
+    let Some(first) = all.first() else { return Judgement::Clear };
+    let lost_s: f64 = all.iter().map(|one| one.lost_s).sum();
+    let machine_s: f64 = all.iter().map(|one| one.machine_s).sum();
+    let why = match machine_s > 0.0 {
+        true => format!("its machine was suspended for {machine_s:.1} s of that"),
+        false => "it was stopped by a signal, or got no processor".to_owned(),
+    };
+    warning(
+        ID,
+        format!(
+            "petal did not run for {lost_s:.1} s of the run ({} times, first at second {:.0}): \
+             {why}. Rates count these seconds, latencies hold them",
+            all.len(),
+            first.at_s
+        ),
+        "Run it again, and leave petal and its machine running; give petal a processor.",
+    )
+    .with(json!({ "lost_s": lost_s, "machine_suspended_s": machine_s, "times": all.len() }))
+}
+
+/// A timed run. A fixed number of operations is as long as it takes.
+pub(super) fn short_run(run: &Run) -> Judgement {
+    if run.summary.setting_number("work_loop").unwrap_or(0.0) > 0.0 {
+        return Judgement::Clear;
+    }
+    let elapsed_s = run.summary.elapsed_s;
+    let seconds = match run.summary.setting_number("run_time") {
+        // No longer than it was to be, however late its last operation ended; a session that slept
+        // to the end ran to the end.
+        Some(asked_s) => run.details.last_done_s.unwrap_or(0.0).max(elapsed_s).min(asked_s),
+        None => elapsed_s,
+    };
+    // Clocks end a timed run a little before or after its time.
+    if seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S {
+        return Judgement::Clear;
+    }
+    warning(
+        "short-run",
+        format!("{seconds:.1} s is a short run: caches, drives and checkpoints have not settled"),
+        "Use RUN_TIME=300 or more for figures to rely on.",
+    )
+    .with(json!({ "seconds": seconds }))
+}
+
+pub(super) fn single_run(run: &Run) -> Judgement {
+    if run.details.repeats > 1 {
+        return Judgement::Clear;
+    }
+    info(
+        "single-run",
+        "one run proves nothing: how much the next one would differ is unknown".to_owned(),
+        "Use REPEATS=3 or more before comparing.",
+    )
+    .with(json!({ "repeats": run.details.repeats }))
+}
+
+pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
+    const ID: &str = "uneven-endpoints";
+    let endpoints = &run.summary.endpoints;
+    if endpoints.len() < 2 {
+        return Judgement::Clear;
+    }
+    let idle: Vec<&str> = endpoints
+        .iter()
+        .filter(|endpoint| endpoint.sessions == 0 && !endpoint.is_beside)
+        .map(|endpoint| endpoint.endpoint.as_str())
+        .collect();
+    if !idle.is_empty() {
+        return warning(
+            ID,
+            format!(
+                "no session ran on {}: {} sessions on {} schemas, which go round the endpoints",
+                idle.join(", "),
+                run.summary.sessions,
+                run.summary.schemas
+            ),
+            "Use at least as many SCHEMAS as endpoints, or name fewer endpoints.",
+        )
+        .with(json!({ "idle_endpoints": idle }));
+    }
+    // A primary also does the UPDATEs of sessions on its standbys: only like is compared.
+    let [primaries, standbys] = [false, true].map(|is_standby| {
+        let is_like =
+            |endpoint: &&EndpointShare| endpoint.sessions > 0 && endpoint.is_standby == is_standby;
+        endpoints.iter().filter(is_like).collect::<Vec<_>>()
+    });
+    let mut judged = [primaries, standbys].into_iter().map(|like| uneven(ID, &like));
+    judged.find(|judged| !matches!(judged, Judgement::Clear)).unwrap_or(Judgement::Clear)
+}
+
+/// Judges endpoints of one role.
+fn uneven(id: &'static str, endpoints: &[&EndpointShare]) -> Judgement {
+    if endpoints.len() < 2 {
+        return Judgement::Clear;
+    }
+    let shares: Option<Vec<f64>> = endpoints
+        .iter()
+        .map(|endpoint| {
+            let requests =
+                endpoint.io.physical_read_requests? + endpoint.io.physical_write_requests?;
+            Some(requests as f64 / f64::from(endpoint.sessions))
+        })
+        .collect();
+    let Some(shares) = shares else {
+        return unknown(id, "not every endpoint tells its physical requests");
+    };
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    let off = |share: f64| if mean > 0.0 { (share / mean - 1.0).abs() } else { 0.0 };
+    let worst = endpoints.iter().zip(&shares).max_by(|a, b| off(*a.1).total_cmp(&off(*b.1)));
+    match worst {
+        Some((endpoint, &share)) if off(share) > ENDPOINT_SHARE_MAX => warning(
+            id,
+            format!(
+                "{}: requests per session are {:.1} % {} the mean of all {}",
+                endpoint.endpoint,
+                off(share) * 100.0,
+                if share > mean { "above" } else { "below" },
+                if endpoint.is_standby { "standbys" } else { "endpoints" },
+            ),
+            "Compare the nodes: paths, caches, other load.",
+        )
+        .with(json!({ "requests_per_session": shares })),
+        _ => Judgement::Clear,
+    }
+}
+
+/// Standbys write what their primary changes, besides what the run asks of them.
+pub(super) fn replay(run: &Run) -> Judgement {
+    let standbys: Vec<&EndpointShare> =
+        run.summary.endpoints.iter().filter(|endpoint| endpoint.is_standby).collect();
+    let Some(blocks @ 1..) = run.summary.counter(ReplayedBlocks) else { return Judgement::Clear };
+    let names: Vec<&str> = standbys.iter().map(|standby| standby.endpoint.as_str()).collect();
+    info(
+        "standby-replay",
+        format!(
+            "standbys ({}) wrote {blocks} blocks to replay the changes of the primary: these are \
+             in no physical write, and not in PIOPS",
+            names.join(", ")
+        ),
+        "Compare reads of standbys with reads of standbys: their storage replays as well.",
+    )
+    .with(json!({ (ReplayedBlocks.name()): blocks, "standbys": names }))
+}
+
+/// An operation that came due while a session's last one was in flight is no queue: one for each
+/// session is normal at the end.
+pub(super) fn backlog(run: &Run) -> Judgement {
+    match run.details.backlog {
+        Some(backlog) if backlog > u64::from(run.summary.sessions) => warning(
+            "backlog",
+            format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
+            "Lower RATE, or add sessions: response times contain this queue.",
+        )
+        .with(json!({ "backlog": backlog })),
+        _ => Judgement::Clear,
+    }
+}

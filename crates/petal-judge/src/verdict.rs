@@ -1,0 +1,484 @@
+//! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | who served it | what
+//! limited it`. What the record does not tell is said to be unknown, never guessed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::judgement::Judgement;
+use super::served::{self, ReadsServed};
+use super::{findings, io_limits, limits, physical};
+use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
+use petal_model::record::{Headline, Run};
+use petal_model::stats::counters::WaitClass;
+
+/// A class must take so much of DB time to be called the limit.
+const LIMIT_SHARE_MIN: f64 = 0.50;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeadlineFigures {
+    /// Physical requests per second, as the database counted them.
+    pub read_piops: Option<f64>,
+    pub write_piops: Option<f64>,
+    /// Mean of one block read, as the database or the shim timed it.
+    pub read_us: Option<f64>,
+    /// Millions of bytes of log per second.
+    pub redo_mb: Option<f64>,
+    /// Blocks visited per second, of a run whose data the database's cache can hold.
+    pub logical_reads: Option<f64>,
+    /// The time that all of it is of: `steady window 5.0-15.0 s`.
+    pub window: String,
+    pub served_by: String,
+    pub limited_by: String,
+}
+
+/// Judges a run: puts its findings, who served its reads and what limited it into its summary.
+pub fn conclude(run: &mut Run) {
+    run.summary.findings = findings::judge(run);
+    let Headline { run: shown, .. } = run.headline();
+    let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
+    (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
+}
+
+pub fn verdict(run: &Run) -> HeadlineFigures {
+    let Headline { run, window } = run.headline();
+    let summary = &run.summary;
+    let per_second = &summary.per_second;
+    let made_served_by = || served_by(&run).words;
+    let made_limited_by = || limited_by(&run).words;
+    HeadlineFigures {
+        read_piops: per_second.physical_read_requests,
+        write_piops: per_second.physical_write_requests,
+        read_us: summary.io_latency_us.get("read").and_then(|read| read.mean),
+        redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
+        logical_reads: per_second.logical_reads.filter(|_| physical::is_cached(&run)),
+        window: window.to_string(),
+        served_by: summary.served_by.as_ref().map_or_else(made_served_by, |it| it.words.clone()),
+        limited_by: summary.limited_by.as_ref().map_or_else(made_limited_by, |it| it.words.clone()),
+    }
+}
+
+fn served_by(run: &Run) -> ServedBy {
+    let asked_bytes = run.details.io.physical_read_bytes;
+    if asked_bytes.is_some_and(|bytes| bytes < physical::READ_BYTES_MIN) {
+        let (by, words) = match physical::is_cached(run) {
+            true => (ReadSource::DatabaseCache, "database cache"),
+            false => (ReadSource::Nobody, "hardly any reads"),
+        };
+        return ServedBy { by, words: words.to_owned(), asked_bytes, ..ServedBy::default() };
+    }
+    let unknown = |words: &str, why: String| ServedBy {
+        words: words.to_owned(),
+        why_unknown: Some(why),
+        asked_bytes,
+        ..ServedBy::default()
+    };
+    if !run.is_database_host_seen() {
+        let words = match run.details.target.host_unseen {
+            Some(_) => "not seen",
+            None => "not seen (another host)",
+        };
+        return unknown(words, run.why_database_host_is_unseen().to_owned());
+    }
+    let served = served::reads(run);
+    let known = served::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
+    match served {
+        Ok(served) if known && run.details.device.is_some() => {
+            below_the_database(run, by_bytes(&served))
+        }
+        Ok(_) => unknown("not seen", "no device of the data was counted".to_owned()),
+        Err(why) if !known || run.details.device.is_none() => unknown("not seen", why),
+        Err(why) => unknown("unknown", why),
+    }
+}
+
+/// The database's own cache named first, if it served most of the rows.
+fn below_the_database(run: &Run, below: ServedBy) -> ServedBy {
+    match physical::mostly_cached(run) {
+        Some(share) => ServedBy {
+            by: ReadSource::DatabaseCache,
+            words: format!(
+                "database cache {:.0} % of the rows; the others: {}",
+                share * 100.0,
+                below.words
+            ),
+            ..below
+        },
+        None => below,
+    }
+}
+
+/// One that served nearly all alone; else each with its share.
+fn by_bytes(served: &ReadsServed) -> ServedBy {
+    let percent = |bytes: u64| format!("{:.0} %", served.share(bytes) * 100.0);
+    let mut parts = Vec::new();
+    if served.is_by_device() {
+        parts.push("device".to_owned());
+    } else {
+        if served.page_cache > 0 {
+            parts.push(format!("page cache {}", percent(served.page_cache)));
+        }
+        parts.push(format!("device {}", percent(served.device)));
+        if served.unseen > 0 && served.layer.is_none() {
+            parts.push("the rest not seen".to_owned());
+        }
+    }
+    let layer = served.layer.as_ref().map_or_else(String::new, |layer| format!(" ({layer})"));
+    let by = match served.share(served.page_cache) > 0.5 {
+        _ if served.is_by_device() => ReadSource::Device,
+        true => ReadSource::PageCache,
+        false => ReadSource::Several,
+    };
+    ServedBy {
+        by,
+        words: parts.join(", ") + &layer,
+        why_unknown: None,
+        asked_bytes: Some(served.asked),
+        device_bytes: Some(served.device),
+        page_cache_bytes: Some(served.page_cache),
+        unseen_bytes: Some(served.unseen),
+    }
+}
+
+/// What limited a run whose rate was asked, beside that rate.
+pub fn limited_beside_rate(run: &Run) -> String {
+    let run = &run.headline().run;
+    held(run).or_else(|| whole_host(run)).unwrap_or_else(|| waited_for(run)).words
+}
+
+fn limited_by(run: &Run) -> LimitedBy {
+    let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
+    found.unwrap_or_else(|| waited_for(run))
+}
+
+/// By a control group's limit on the device.
+fn held(run: &Run) -> Option<LimitedBy> {
+    let reached = io_limits::reached(run)?;
+    Some(limit(Limiter::IoLimit, reached.words(), reached.evidence()))
+}
+
+fn limit(by: Limiter, words: impl Into<String>, evidence: Value) -> LimitedBy {
+    let evidence = match evidence {
+        Value::Object(figures) => figures.into_iter().collect(),
+        _ => BTreeMap::new(),
+    };
+    LimitedBy { by, words: words.into(), evidence }
+}
+
+/// What limits all that runs there; None where nothing does, as far as it is seen.
+fn whole_host(run: &Run) -> Option<LimitedBy> {
+    let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
+    if let Some(share) = share.filter(|_| !run.details.target.in_process) {
+        // The database worked for all hosts.
+        let words = format!("not judged, share {} of {}", share.share.number, share.share.of);
+        return Some(limit(Limiter::NotJudged, words, Value::Null));
+    }
+    let (by, words) = match limits::is_others_work(run) {
+        true => (Limiter::OthersWork, "processors (others' work)"),
+        false => (Limiter::Processors, "processors"),
+    };
+    let evidence = match limits::processor_bound(run) {
+        Judgement::Found(finding) => finding.evidence,
+        Judgement::Clear | Judgement::Unknown(_) => BTreeMap::new(),
+    };
+    let limit = LimitedBy { by, words: words.to_owned(), evidence };
+    limits::is_processor_bound(run).then_some(limit)
+}
+
+/// What sessions spent most of their time with.
+fn waited_for(run: &Run) -> LimitedBy {
+    let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
+    let on_processors = on_processors.map(|share| {
+        let words = format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0);
+        limit(Limiter::SessionProcessorTime, words, json!({ "share_of_db_time": share }))
+    });
+    let not_determined = |words: &str, evidence: Value| {
+        limit(Limiter::NotDetermined, format!("not determined{words}"), evidence)
+    };
+    let Some((class, time_us)) = longest_class(run) else {
+        return on_processors.unwrap_or_else(|| not_determined("", Value::Null));
+    };
+    let evidence = json!({
+        "wait_class": class.label(), "wait_time_s": time_us / 1e6,
+        "db_time_s": run.details.db_time_s,
+    });
+    let Some((share, words)) = part(run, time_us) else {
+        let is_over = run.details.db_time_s > 0.0 && run.io_depth() <= 1.0;
+        let why = format!(" (waits of class {} took longer than DB time)", class.label());
+        let why = if is_over { why.as_str() } else { "" };
+        return on_processors.unwrap_or_else(|| not_determined(why, evidence));
+    };
+    if share < LIMIT_SHARE_MIN {
+        let mut waits = run.summary.waits.iter();
+        let sees_reads = waits.any(|wait| wait.class == WaitClass::UserIo);
+        let why = match &run.details.target.io_untimed {
+            Some(_) if !sees_reads => " (the database does not time its reads)".to_owned(),
+            _ => format!(" (most: {} {words})", class.label()),
+        };
+        return on_processors.unwrap_or_else(|| not_determined(&why, evidence));
+    }
+    let (by, what) = match class {
+        WaitClass::UserIo => (Limiter::Reads, "reads waited for"),
+        // Not commits alone: a changed block is written after its log, and who needs room waits.
+        WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
+        WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
+        WaitClass::Application => (Limiter::Locks, "locks of other sessions"),
+        WaitClass::Configuration => (Limiter::LogRoom, "room in the log or a buffer"),
+        WaitClass::Network => (Limiter::Network, "network"),
+        _ => (Limiter::OtherWaits, class.label()),
+    };
+    limit(by, format!("{what} ({words})"), evidence)
+}
+
+/// The share of DB time that sessions spent on a processor. The database counts it; where it works
+/// within petal, petal's own processor time stands for it. None where neither is known.
+fn processor_share(run: &Run) -> Option<f64> {
+    let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
+    let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
+    let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
+    // petal's threads beside the sessions work too.
+    let db_time_us = run.details.db_time_s * 1e6;
+    let own_us = own_us.map(|s| (s * 1e6).min(db_time_us));
+    run.share_of_db_time(reported_us.or(own_us)?)
+}
+
+/// How much of what sessions can wait that was: of DB time, or where each waits for several things
+/// at once, of as many as IO_DEPTH lets all of them have.
+fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
+    if let Some(share) = run.share_of_db_time(time_us) {
+        return Some((share, format!("{:.0} % of DB time", share * 100.0)));
+    }
+    let most = run.io_depth() * f64::from(run.summary.sessions);
+    let elapsed_s = run.summary.elapsed_s;
+    let at_once = (elapsed_s > 0.0 && run.io_depth() > 1.0).then(|| time_us / 1e6 / elapsed_s)?;
+    Some((at_once / most, format!("{at_once:.1} of {most} at once on average")))
+}
+
+/// The workload held itself back: think time or an asked rate.
+fn paced(run: &Run) -> Option<LimitedBy> {
+    let details = &run.details;
+    let sessions_s = details.db_time_s + details.think_time_s;
+    let thought = details.think_time_s / sessions_s;
+    if sessions_s > 0.0 && thought > LIMIT_SHARE_MIN {
+        let words = format!("think time ({:.0} % of the sessions' time)", thought * 100.0);
+        let evidence = json!({ "share_of_sessions_time": thought });
+        return Some(limit(Limiter::ThinkTime, words, evidence));
+    }
+    let sessions = u64::from(run.summary.sessions);
+    let is_kept = details.backlog.is_some_and(|backlog| backlog <= sessions);
+    let evidence = json!({ "backlog": details.backlog });
+    is_kept.then(|| limit(Limiter::Rate, "the asked RATE", evidence))
+}
+
+/// The wait class that took longest, of those in which a session waits, and its microseconds.
+fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
+    let mut classes: Vec<(WaitClass, f64)> = Vec::new();
+    for wait in run.summary.waits.iter().filter(|wait| is_foreground(wait.class)) {
+        match classes.iter_mut().find(|(class, _)| *class == wait.class) {
+            Some((_, time_us)) => *time_us += wait.time_us,
+            None => classes.push((wait.class, wait.time_us)),
+        }
+    }
+    classes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// True for the classes in which a session waits, within its DB time.
+pub fn is_foreground(class: WaitClass) -> bool {
+    !matches!(class, WaitClass::SystemIo | WaitClass::Idle | WaitClass::Cpu)
+}
+
+impl fmt::Display for HeadlineFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: Option<f64>, digits: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        if let Some(reads) = self.logical_reads {
+            write!(f, "logical reads {reads:.0}/s | ")?;
+        }
+        write!(
+            f,
+            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {} | {}",
+            shown(self.read_piops, 0),
+            shown(self.write_piops, 0),
+            shown(self.read_us, 1),
+            shown(self.redo_mb, 1),
+            self.served_by,
+            self.limited_by,
+            self.window
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::driver_hosts::HostShare;
+    use petal_model::record::fixture;
+    use petal_model::stats::counters::IoCounts;
+    use petal_model::stats::os::{CpuShare, DeviceCounts};
+    use petal_model::workload::share::Share;
+
+    #[test]
+    fn the_line_of_a_physical_run() {
+        insta::assert_snapshot!(
+            verdict(&fixture::mixed_run()),
+            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
+        );
+    }
+
+    #[test]
+    fn the_line_is_of_the_steady_window() {
+        let run = fixture::windowed_run();
+        let steady = run.summary.steady.as_ref().unwrap();
+        let verdict = verdict(&run);
+        assert_eq!(verdict.read_piops, steady.per_second.physical_read_requests);
+        assert_eq!(verdict.read_us, steady.io_latency_us["read"].mean);
+        assert_eq!(verdict.redo_mb, steady.per_second.redo_bytes.map(|bytes| bytes / 1e6));
+        assert!(verdict.to_string().ends_with(" | steady window 5.0-60.0 s"));
+        assert_ne!(verdict.read_piops, run.summary.per_second.physical_read_requests);
+    }
+
+    #[test]
+    fn a_cached_run_is_reported_by_its_logical_reads() {
+        let mut run = fixture::mixed_run();
+        run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+        assert!(verdict(&run).to_string().starts_with("logical reads 175552/s | PIOPS "));
+    }
+
+    #[test]
+    fn unknown_is_a_dash_and_nothing_is_guessed() {
+        let mut run = fixture::mixed_run();
+        run.summary.per_second = Default::default();
+        run.summary.io_latency_us.clear();
+        run.summary.waits.clear();
+        run.details.io = IoCounts::default();
+        run.details.device = None;
+        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the steady window's counters are not known)");
+    }
+
+    #[test]
+    fn who_served_it() {
+        let served = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::mixed_run();
+            change(&mut run);
+            verdict(&run).served_by
+        };
+        let quarter = |run: &mut Run| {
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 4;
+            run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
+        };
+        assert_eq!(served(&quarter), "device 25 %, the rest not seen");
+        let buffered = fixture::read_through_page_cache;
+        assert_eq!(served(&buffered), "page cache 75 %, device 25 %");
+        let cached = |run: &mut Run| {
+            run.details.io.physical_read_bytes = Some(8192);
+            run.summary.target.cache_bytes = Some(u64::MAX);
+        };
+        assert_eq!(served(&cached), "database cache");
+        assert_eq!(served(&|run| run.details.target.local = false), "not seen (another host)");
+        let hidden = |run: &mut Run| {
+            run.details.target.local = false;
+            run.details.target.host_unseen = Some("hidden".into());
+        };
+        assert_eq!(served(&hidden), "not seen");
+    }
+
+    #[test]
+    fn what_limited_it() {
+        let limited = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::mixed_run();
+            change(&mut run);
+            verdict(&run).limited_by
+        };
+        let all = |class: WaitClass| {
+            move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)
+        };
+        assert!(limited(&all(WaitClass::Commit)).starts_with("log writes and syncs ("));
+        assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
+        // Reads that nobody times are in no wait.
+        let untimed = |run: &mut Run| {
+            all(WaitClass::Network)(run);
+            run.details.db_time_s *= 4.0;
+            run.details.target.io_untimed = Some("set it".to_owned());
+        };
+        assert_eq!(limited(&untimed), "not determined (the database does not time its reads)");
+        let share = |run: &mut Run| {
+            run.details.target.in_process = false;
+            let share = Share { number: 2, of: 4 };
+            run.summary.share = Some(HostShare { share, ..HostShare::default() });
+        };
+        assert_eq!(limited(&share), "not judged, share 2 of 4");
+        // Background work limits no session by itself.
+        assert_eq!(limited(&all(WaitClass::SystemIo)), "not determined");
+        assert_eq!(limited(&|run| run.details.db_time_s = 0.0), "not determined");
+        // Blocks in flight at once: their waits have no share of the time.
+        let deep = |run: &mut Run| {
+            run.summary.settings.insert("io_depth".into(), 8.into());
+            run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+            let most_us = run.summary.elapsed_s * 8.0 * f64::from(run.summary.sessions) * 1e6;
+            run.summary.waits[0].time_us = most_us * 0.75;
+            run.summary.waits.truncate(1);
+        };
+        assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
+        // A little over DB time are two clocks; much over it is no share.
+        let of_db_time = |share: f64| {
+            move |run: &mut Run| {
+                run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+                run.summary.waits.truncate(1);
+                run.summary.waits[0].time_us = run.details.db_time_s * share * 1e6;
+            }
+        };
+        assert_eq!(limited(&of_db_time(1.01)), "reads waited for (100 % of DB time)");
+        assert_eq!(
+            limited(&of_db_time(1.4)),
+            "not determined (waits of class User I/O took longer than DB time)"
+        );
+        let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
+        assert!(limited(&spread).starts_with("not determined (most: User I/O"));
+        let busy = |run: &mut Run| {
+            run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+        };
+        assert_eq!(limited(&busy), "processors");
+        // One session that never waits keeps one processor of many busy.
+        let cached = |run: &mut Run| {
+            run.summary.waits.clear();
+            run.summary.petal_cpu_s = Some(run.details.db_time_s * 0.98);
+        };
+        assert_eq!(limited(&cached), "processor time of the sessions (98 % of DB time)");
+        let elsewhere = |run: &mut Run| {
+            cached(run);
+            run.details.target.in_process = false;
+        };
+        assert_eq!(limited(&elsewhere), "not determined");
+        assert_eq!(
+            limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
+            "think time (75 % of the sessions' time)"
+        );
+    }
+
+    #[test]
+    fn the_conclusions_are_fields_made_once_and_read_by_the_line() {
+        let mut run = fixture::mixed_run();
+        conclude(&mut run);
+        let (served, limited) =
+            (run.summary.served_by.clone().unwrap(), run.summary.limited_by.clone().unwrap());
+        assert_eq!((served.by, served.words.as_str()), (ReadSource::Device, "device"));
+        assert_eq!(served.asked_bytes, served.device_bytes);
+        assert_eq!(served.page_cache_bytes, Some(0));
+        assert_eq!(limited.by, Limiter::Reads);
+        assert_eq!(limited.evidence["wait_class"], "User I/O");
+        let line = verdict(&run);
+        assert_eq!((&line.served_by, &line.limited_by), (&served.words, &limited.words));
+        // What the record says is quoted, not made again.
+        run.details.device = None;
+        run.summary.waits.clear();
+        assert_eq!(verdict(&run), line);
+        // Judged again it is made again.
+        conclude(&mut run);
+        let (served, limited) =
+            (run.summary.served_by.take().unwrap(), run.summary.limited_by.take().unwrap());
+        assert_eq!((served.by, limited.by), (ReadSource::Unknown, Limiter::NotDetermined));
+        assert!(served.why_unknown.is_some());
+    }
+}

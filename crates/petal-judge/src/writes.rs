@@ -1,0 +1,412 @@
+//! Were the writes paid for: durable commits, whole checkpoint cycles, updates in place, a log of
+//! a sensible size.
+//!
+//! Checkpoints are judged by [`CommonCounter::Checkpoints`], which an engine fills with the
+//! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
+//! that ended means one whole cycle.
+
+use serde_json::json;
+
+use super::judgement::{Judgement, advised, info, unknown, warning};
+use petal_model::record::{Run, Second};
+use petal_model::stats::counters::{CommonCounter, WaitClass};
+use petal_model::stats::units::bytes as size;
+
+/// From this share of updated rows on, moving them was a part of the work.
+const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
+/// From this share of visited rows on, rows were followed: a database's own dictionary has such
+/// too.
+const FOLLOWED_SHARE_MAX: f64 = 0.01;
+/// Blocks that a run of SELECTs may change, as a share of its rows.
+const CLEANED_SHARE_MAX: f64 = 0.01;
+const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
+/// Waits for a free block that each UPDATE may have.
+const FREE_BLOCK_WAITS_SHARE_MAX: f64 = 0.01;
+/// Old versions that may be kept at the run's end: of so many transactions, or of this share.
+const UNPURGED_MAX: u64 = 10_000;
+const UNPURGED_SHARE_MAX: f64 = 0.10;
+const LOG_WAIT_SHARE_MAX: f64 = 0.01;
+const COMMITS_PER_SYNC_MIN: f64 = 1.05;
+
+pub(super) fn checkpoints(run: &Run) -> Option<u64> {
+    run.summary.counter(CommonCounter::Checkpoints)
+}
+
+pub(super) fn not_durable(run: &Run) -> Judgement {
+    match &run.details.target.durability {
+        Some(durability) if !durability.durable => warning(
+            "not-durable",
+            format!("a commit may be lost in a power cut: {}", durability.setting),
+            "Set it back before comparing commit rates or redo with anything.",
+        )
+        .with(json!({ "setting": durability.setting })),
+        Some(_) => Judgement::Clear,
+        None => unknown("not-durable", "the engine does not tell its durability setting"),
+    }
+}
+
+/// Sessions that write: WRITERS where given, else all of them.
+fn writing_sessions(run: &Run) -> u64 {
+    match run.summary.setting("writers").and_then(|value| value.as_u64()) {
+        Some(writers) if writers > 0 => writers,
+        _ => u64::from(run.summary.sessions),
+    }
+}
+
+pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
+    let commits = run.summary.ops.update;
+    let Some(syncs) = run.details.io.log_syncs else {
+        return unknown("not-durable", "how often the log was synced is not known");
+    };
+    let writers = writing_sessions(run);
+    let unwaited_pct = |waited: u64| (1.0 - waited as f64 / commits as f64) * 100.0;
+    if run.details.target.sync_per_commit && syncs.saturating_add(writers) < commits {
+        return warning(
+            "not-durable",
+            format!(
+                "{commits} commits, of which the database counts {syncs} as waited for, so {:.1} % \
+                 did not wait: it counts one for each commit that waits for its log",
+                unwaited_pct(syncs)
+            ),
+            advised(
+                &run.details.target.advice.wait_for_commits,
+                "Have each commit wait until its log is on storage.",
+            ),
+        )
+        .with(json!({
+            "commits": commits, "log_syncs": syncs, "unwaited_pct": unwaited_pct(syncs),
+        }));
+    }
+    // A sync on its way at either bound may cover one more commit of each session.
+    let covered = syncs.saturating_add(1).saturating_mul(writers);
+    if commits > covered {
+        return warning(
+            "not-durable",
+            format!(
+                "{commits} commits with {syncs} log syncs by {writers} writing sessions: one sync \
+                 covers at most one commit of each session, so at least {:.1} % of the commits were \
+                 not waited for",
+                unwaited_pct(covered)
+            ),
+            "Look for asynchronous commit, a delayed flush, or a log on memory.",
+        )
+        .with(json!({
+            "commits": commits, "log_syncs": syncs, "unwaited_pct": unwaited_pct(covered),
+            "writing_sessions": writers,
+        }));
+    }
+    let each = commits as f64 / syncs.max(1) as f64;
+    if each <= COMMITS_PER_SYNC_MIN {
+        return Judgement::Clear;
+    }
+    info(
+        "group-commit",
+        format!("{each:.1} commits per log sync: sessions share their syncs"),
+        "Nothing to do: compare commit rates only at equal session counts.",
+    )
+    .with(json!({ "commits": commits, "log_syncs": syncs }))
+}
+
+pub(super) fn deferred_writes(run: &Run) -> Judgement {
+    const ID: &str = "deferred-writes";
+    let Some(checkpoints) = checkpoints(run) else {
+        return unknown(ID, "the engine does not count checkpoints");
+    };
+    if checkpoints > 0 {
+        return Judgement::Clear;
+    }
+    let how = run.details.target.checkpoint.as_deref().unwrap_or("how is not known");
+    warning(
+        ID,
+        format!(
+            "no checkpoint ended within the run (checkpoints: {how}): the changed blocks were \
+             left to be written after it"
+        ),
+        "Run longer, until at least one whole checkpoint cycle lies in the run.",
+    )
+    .with(json!({
+        "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s,
+        "physical_write_bytes": run.details.io.physical_write_bytes,
+    }))
+}
+
+/// Images of whole blocks in the log: many after a checkpoint, few before the next one.
+pub(super) fn block_images(run: &Run) -> Judgement {
+    const ID: &str = "block-images";
+    let images = run.summary.counter(CommonCounter::BlockImages);
+    let (Some(images @ 1..), Some(0)) = (images, checkpoints(run)) else {
+        return Judgement::Clear; // Whole cycles have their mean of them, and not all engines log any.
+    };
+    let rows = run.summary.rows.update;
+    let share = |images: u64, rows: u64| images as f64 * 100.0 / rows.max(1) as f64;
+    let timeline = &run.details.timeline;
+    let part = timeline.len().div_ceil(10);
+    let of = |seconds: &[Second]| {
+        let images: Option<u64> = seconds.iter().map(|second| second.block_images).sum();
+        Some(share(images?, seconds.iter().map(|second| second.rows.update).sum()))
+    };
+    // The last, short second has no figures of its own.
+    let known = timeline.iter().rposition(|second| second.block_images.is_some());
+    let known = known.map_or(0, |last| last + 1);
+    let first = timeline.get(..part).and_then(of);
+    let last = timeline.get(known.saturating_sub(part)..known).and_then(of);
+    let fell = first.zip(last).map_or_else(String::new, |(first, last)| {
+        format!(": {first:.1} in the first {part} s, {last:.1} in the last {part} s")
+    });
+    warning(
+        ID,
+        format!(
+            "the run lies within one checkpoint cycle, which begins with a checkpoint before it: \
+             the log holds {images} images of whole blocks, {:.1} for each 100 updated rows{fell}",
+            share(images, rows)
+        ),
+        "Log volume and log latency are those of a cycle's begin. Run for a whole checkpoint cycle.",
+    )
+    .with(json!({
+        (CommonCounter::BlockImages.name()): images, "rows_updated": rows,
+        "per_100_rows_first": first, "per_100_rows_last": last,
+    }))
+}
+
+/// A database that does not time its waits for the log.
+pub(super) fn log_untimed(run: &Run) -> Judgement {
+    if !run.is_log_untimed() {
+        return Judgement::Clear;
+    }
+    let syncs = run.details.io.log_syncs;
+    info(
+        "untimed-log",
+        "the database does not time its waits for the log, though it synced it: how long commits \
+         waited is unknown, and stands in what DB time leaves, with CPU"
+            .to_owned(),
+        "Judge commits by the latency of UPDATEs, and the log's device by the device's own figures.",
+    )
+    .with(json!({ "log_syncs": syncs }))
+}
+
+pub(super) fn moved_rows(run: &Run) -> Judgement {
+    const ID: &str = "moved-rows";
+    let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
+    let moved = run.summary.counter(CommonCounter::RowsMoved);
+    if let Some(rows @ 1..) = moved {
+        return counted_moves(run, ID, rows, sizes);
+    }
+    if run.details.data_vanished.is_some() {
+        return Judgement::Clear; // What is gone has not grown.
+    }
+    if let Some((before, after)) = sizes.filter(|(before, after)| before != after) {
+        return warning(
+            ID,
+            format!(
+                "the data changed its size in the run, from {before} to {after} bytes: updates did \
+                 not stay in place"
+            ),
+            "Check the placement with petal check and load again: one row per block is lost.",
+        )
+        .with(json!({ "data_bytes_before": before, "data_bytes_after": after }));
+    }
+    match run.summary.counter(CommonCounter::RowsFollowed) {
+        Some(followed) => followed_rows(run, ID, followed),
+        None if moved.is_some() || sizes.is_some() => Judgement::Clear,
+        None => unknown(ID, "the size of the data before or after the run is not known"),
+    }
+}
+
+fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
+    let rows = run.summary.rows.total();
+    if followed as f64 <= rows as f64 * FOLLOWED_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        id,
+        format!(
+            "the database followed {followed} rows into a second block while {rows} were visited: \
+             rows have moved, or are longer than a block"
+        ),
+        "Load again: a row that moved costs a second read. Other work on the instance counts here \
+         too.",
+    )
+    .with(json!({ (CommonCounter::RowsFollowed.name()): followed, "rows": rows }))
+}
+
+/// Reads that wrote: blocks whose last writer's commit was noted only when they were read.
+pub(super) fn reads_wrote(run: &Run) -> Judgement {
+    const ID: &str = "reads-wrote";
+    let Some(cleaned) = run.summary.counter(CommonCounter::BlocksCleaned) else {
+        return Judgement::Clear; // Only one engine's blocks are finished by their readers.
+    };
+    let rows = run.summary.rows.total();
+    if run.summary.rows.update > 0 || cleaned as f64 <= rows as f64 * CLEANED_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "reads changed {cleaned} blocks while {rows} rows were visited, to note commits of an \
+             earlier load or run: this run of SELECTs wrote blocks and log"
+        ),
+        "Run it again: each block is finished once. If it stays, other sessions write meanwhile.",
+    )
+    .with(json!({ (CommonCounter::BlocksCleaned.name()): cleaned, "rows": rows }))
+}
+
+fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
+    let updated = run.summary.rows.update;
+    let share = rows as f64 / updated.max(rows) as f64;
+    let message = format!(
+        "{rows} of {updated} updated rows ({:.2} %) moved to another block: theirs was full of \
+         versions that somebody might still have seen",
+        share * 100.0
+    );
+    let found = if share < ROWS_MOVED_SHARE_MAX {
+        info(
+            id,
+            message,
+            "Little data that many sessions update at once does that; more blocks for each session \
+             (SCALE) keep every row in place.",
+        )
+    } else {
+        warning(
+            id,
+            message,
+            "Look for a transaction that stays open for long in any database of the server, or give \
+             each session more blocks (SCALE); then load again.",
+        )
+    };
+    found.with(json!({
+        "rows_moved": rows, "rows_updated": updated,
+        "data_bytes_before": sizes.map(|sizes| sizes.0),
+        "data_bytes_after": sizes.map(|sizes| sizes.1),
+    }))
+}
+
+pub(super) fn small_log_waits(run: &Run) -> Judgement {
+    const ID: &str = "small-log";
+    if !run.is_counted() {
+        return unknown(ID, "what sessions waited for is not known");
+    }
+    let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
+    let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;
+    let Some(share) = run.share_of_db_time(time_s * 1e6) else {
+        return unknown(
+            ID,
+            "DB time is not known, or waits for several blocks at once overlap in it",
+        );
+    };
+    if share <= LOG_WAIT_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("{:.1} % of DB time waited for room in the log or a buffer", share * 100.0),
+        "Make the log larger, so that switches and checkpoints keep up.",
+    )
+    .with(json!({ "configuration_wait_s": time_s, "db_time_s": run.details.db_time_s }))
+}
+
+/// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
+/// checkpoints by that size.
+pub(super) fn small_log_cadence(run: &Run) -> Judgement {
+    const ID: &str = "small-log";
+    let advice = &run.details.target.advice;
+    let counted = run.summary.counter(CommonCounter::CheckpointsByLogSize);
+    let forced = match counted {
+        None if run.details.target.in_process => checkpoints(run),
+        None => return unknown(ID, "which checkpoints the log's size forced is not known"),
+        counted => counted,
+    };
+    let Some(checkpoints) = forced.filter(|&checkpoints| checkpoints >= 2) else {
+        return Judgement::Clear;
+    };
+    let every_s = run.summary.elapsed_s / checkpoints as f64;
+    if every_s >= CHECKPOINT_EVERY_S_MIN {
+        return Judgement::Clear;
+    }
+    let message = format!("the log's size made a checkpoint every {every_s:.1} s");
+    let finding = match counted {
+        Some(_) => warning(
+            ID,
+            message,
+            advised(&advice.enlarge_log, "Make the log larger, so that time and not size decides."),
+        ),
+        None => info(
+            ID,
+            message,
+            advised(
+                &advice.checkpoints_by_log_size,
+                "A larger log would write blocks that are changed twice only once.",
+            ),
+        ),
+    };
+    finding.with(json!({ "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s }))
+}
+
+pub(super) fn free_block_waits(run: &Run) -> Judgement {
+    let Some(waits) = run.summary.counter(CommonCounter::FreeBlockWaits) else {
+        return Judgement::Clear; // Other engines have no such wait, or time it as a wait event.
+    };
+    let updated = run.summary.ops.update;
+    if waits as f64 <= updated as f64 * FREE_BLOCK_WAITS_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        "free-block-waits",
+        format!(
+            "sessions waited {waits} times for a free block in the database's cache, in {updated} \
+             UPDATEs: changed blocks are not written as fast as others are read"
+        ),
+        advised(&run.details.target.advice.write_faster, "Let changed blocks be written faster."),
+    )
+    .with(json!({ (CommonCounter::FreeBlockWaits.name()): waits, "updates": updated }))
+}
+
+pub(super) fn purge_lags(run: &Run) -> Judgement {
+    let Some(more) = run.summary.counter(CommonCounter::UnpurgedTransactions) else {
+        return Judgement::Clear; // Only some databases keep old versions apart.
+    };
+    let updates = run.summary.ops.update;
+    let most = (updates as f64 * UNPURGED_SHARE_MAX).max(UNPURGED_MAX as f64);
+    if more as f64 <= most {
+        return Judgement::Clear;
+    }
+    warning(
+        "purge-lags",
+        format!(
+            "the old versions of {more} more transactions were kept at the run's end than at its \
+             begin, of {updates} UPDATEs: their removal, and its I/O, is left for later"
+        ),
+        advised(&run.details.target.advice.purge_faster, "Run longer, or update less."),
+    )
+    .with(json!({ (CommonCounter::UnpurgedTransactions.name()): more, "updates": updates }))
+}
+
+pub(super) fn log_not_reset(run: &Run) -> Judgement {
+    let Some(failures @ 1..) = run.summary.counter(CommonCounter::LogResetFailures) else {
+        return Judgement::Clear;
+    };
+    let largest = run.summary.counter(CommonCounter::LogBytesMax);
+    let grown = largest.map_or(String::new(), |bytes| format!("; it grew to {}", size(bytes)));
+    warning(
+        "wal-not-reset",
+        format!("readers kept the log from being reset {failures} times{grown}"),
+        "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
+    )
+    .with(json!({
+        (CommonCounter::LogResetFailures.name()): failures,
+        (CommonCounter::LogBytesMax.name()): largest,
+    }))
+}
+
+pub(super) fn vacuum(run: &Run) -> Judgement {
+    match run.summary.counter(CommonCounter::Vacuums) {
+        Some(0) => Judgement::Clear,
+        Some(vacuums) => info(
+            "vacuum-ran",
+            format!("{vacuums} vacuums ran within the run and took part of the I/O"),
+            "Let them end before the run, or keep every compared run the same.",
+        )
+        .with(json!({ "vacuums": vacuums })),
+        None if run.details.target.in_process => Judgement::Clear,
+        None => unknown("vacuum-ran", "the database does not count vacuums"),
+    }
+}

@@ -1,0 +1,636 @@
+//! The record that a run leaves on disk: the versioned format `petal-run/1`, the journal that
+//! survives a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
+
+pub mod calibration;
+pub mod conclusions;
+mod counted;
+pub mod driver_hosts;
+mod error;
+pub mod figures;
+pub mod file_names;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
+pub mod folder;
+mod format;
+pub mod input;
+pub mod journal;
+pub mod latency_log;
+pub mod ledger;
+mod load;
+pub mod merge;
+pub mod moment;
+mod ndjson;
+pub mod observation;
+pub mod os;
+pub mod os_figures;
+pub mod os_log;
+pub mod os_merge;
+pub mod own_file;
+pub mod plain_csv;
+pub mod powercut;
+pub mod profile;
+mod rebuild;
+pub mod replay;
+pub mod server_report;
+pub mod serving;
+pub mod sweep;
+pub mod sweep_order;
+mod until;
+pub mod verification;
+mod wait_histogram;
+mod window;
+
+pub use error::RecordError;
+pub use folder::RecordFolder;
+pub use load::{folder_of, is_one, load, save};
+pub use rebuild::RebuiltBecause;
+pub use serving::ServingBytes;
+pub use until::CountedUntil;
+pub use wait_histogram::WaitHistogram;
+pub use window::{Headline, Window, WindowTotals};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Given;
+use crate::stats::clock::ClockState;
+use crate::stats::counters::{CommonCounter, IoCounts, WaitClass, WaitSource};
+use crate::stats::field_by_field;
+use crate::stats::histogram::{Bar, LatencySummary};
+use crate::stats::host::HostFacts;
+use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use crate::workload::op::Kind;
+
+pub const FORMAT: &str = "petal-run/1";
+/// Two clocks that time the same work differ by no more.
+const TIME_SLACK_SHARE: f64 = 0.05;
+
+/// A whole run: the summary that `--json` prints, and everything else that reports draw on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub details: Details,
+}
+
+/// The stable summary. Names never change; what is unknown is null, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub format: String,
+    pub status: Status,
+    pub engine: String,
+    pub target: Target,
+    pub sessions: u32,
+    pub schemas: u32,
+    /// What the run could touch: main tables as far as SCALE goes, and scan tables if scanned.
+    pub active_bytes: u64,
+    /// Every parameter, slob.conf's names in lower case. No secrets.
+    pub settings: serde_json::Map<String, serde_json::Value>,
+    pub seed: u64,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    /// From the trigger to the end of the last operation.
+    pub elapsed_s: f64,
+    /// Where the database's totals end, if its closing snapshot failed or the run was killed; null
+    /// where they are of the whole run, or unknown.
+    #[serde(default)]
+    pub counted_until: Option<CountedUntil>,
+    pub ops: Ops,
+    /// Rows that the operations visited, as the database answered.
+    pub rows: Rows,
+    /// Rows that the same operations were to visit; null in records made before petal kept it.
+    #[serde(default)]
+    pub rows_asked: Option<Rows>,
+    /// Errors after which the session went on, by the database's code.
+    pub errors: BTreeMap<String, u64>,
+    pub sessions_lost: Vec<SessionLost>,
+    pub per_second: PerSecond,
+    /// All sessions running, warm-up excluded. Null when there was no such time.
+    pub steady: Option<Steady>,
+    /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
+    /// `select_response` and so on, from the intended start.
+    pub latency_us: BTreeMap<String, LatencySummary>,
+    /// The latency of operations that the settings sent to hot data, with their count: `hot_spot`,
+    /// `hot_schema`. Empty without such settings, and in records made before petal counted them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hot_latency_us: BTreeMap<String, LatencySummary>,
+    /// I/O latency: `read`, `write`, `log`.
+    pub io_latency_us: BTreeMap<String, IoLatency>,
+    /// Longest time first.
+    pub waits: Vec<WaitRow>,
+    pub cpu: Option<CpuShare>,
+    pub petal_cpu_s: Option<f64>,
+    /// What the operating system saw, as figures; null where it was not watched.
+    #[serde(default)]
+    pub os: Option<os_figures::OsFigures>,
+    /// The database's own counters over the run.
+    pub counters: BTreeMap<String, u64>,
+    pub endpoints: Vec<EndpointShare>,
+    pub settle: Option<SettleTimes>,
+    /// The reports that the database made of the run by itself; empty where it made none.
+    #[serde(default)]
+    pub server_reports: Vec<server_report::SeenReport>,
+    /// Of one host's share of a run that several hosts drive; absent from a run of one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<driver_hosts::HostShare>,
+    /// Of a run that several hosts drove, merged: each of them. Absent from a run of one host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<driver_hosts::HostRun>,
+    pub findings: Vec<Finding>,
+    /// Null of a run that was not judged.
+    #[serde(default)]
+    pub served_by: Option<conclusions::ServedBy>,
+    /// As `served_by`.
+    #[serde(default)]
+    pub limited_by: Option<conclusions::LimitedBy>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// At least one session reached the planned end.
+    Complete,
+    /// A signal, or petal was killed. What a run is until it says that it ended.
+    #[default]
+    Interrupted,
+    /// No session reached the end, or the data, their indexes or plans changed in the run.
+    Failed,
+    /// Of several driver hosts, at least one left no whole record.
+    Incomplete,
+}
+
+/// Operations, from the trigger to the last end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ops {
+    pub select: u64,
+    pub scan: u64,
+    pub update: u64,
+    pub total: u64,
+    /// Cancelled because they outlasted the stop; not in the counts before.
+    pub cut: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rows {
+    pub select: u64,
+    pub scan: u64,
+    pub update: u64,
+}
+
+field_by_field!(Ops: select, scan, update, total, cut);
+field_by_field!(Rows: select, scan, update);
+
+impl Rows {
+    pub fn total(&self) -> u64 {
+        self.select + self.scan + self.update
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionLost {
+    /// From 1.
+    pub session: u32,
+    /// Seconds after the trigger; 0 when it never connected.
+    pub at_s: f64,
+    pub code: String,
+    pub message: String,
+}
+
+/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is
+/// known) or over the window (in [`Steady`], the database's and the device's between the samples at
+/// its bounds).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerSecond {
+    pub ops: Option<f64>,
+    pub rows: Option<f64>,
+    /// UPDATE commits acknowledged to petal.
+    pub commits: Option<f64>,
+    pub log_syncs: Option<f64>,
+    pub logical_reads: Option<f64>,
+    pub physical_read_blocks: Option<f64>,
+    pub physical_read_requests: Option<f64>,
+    pub physical_read_bytes: Option<f64>,
+    pub physical_write_blocks: Option<f64>,
+    pub physical_write_requests: Option<f64>,
+    pub physical_write_bytes: Option<f64>,
+    pub redo_bytes: Option<f64>,
+    pub device_read_requests: Option<f64>,
+    pub device_read_bytes: Option<f64>,
+    pub device_write_requests: Option<f64>,
+    pub device_write_bytes: Option<f64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steady {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub per_second: PerSecond,
+    pub latency_us: BTreeMap<String, LatencySummary>,
+    /// As in [`Summary`]; empty where the database's waits were not sampled at its bounds.
+    #[serde(default)]
+    pub io_latency_us: BTreeMap<String, IoLatency>,
+}
+
+/// I/O latency in microseconds; percentiles null where only totals exist.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoLatency {
+    pub count: u64,
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+    /// Who timed what, such as `main read (petal's VFS shim)`.
+    pub source: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitRow {
+    pub name: String,
+    pub class: WaitClass,
+    pub source: WaitSource,
+    pub waits: Option<u64>,
+    pub time_us: f64,
+    /// Time over waits, from the raw totals.
+    pub avg_us: Option<f64>,
+}
+
+/// One endpoint's share of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EndpointShare {
+    pub endpoint: String,
+    pub sessions: u32,
+    /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to, or an
+    /// instance of the cluster that serves none.
+    #[serde(default)]
+    pub is_beside: bool,
+    /// A server that only replays what the primary changes: its sessions read.
+    #[serde(default)]
+    pub is_standby: bool,
+    /// Blocks that a standby wrote for that, which are in no figure of `io`.
+    #[serde(default)]
+    pub replayed_blocks: Option<u64>,
+    pub io: IoCounts,
+    /// Mean of one block read, as it timed it; null where nobody did.
+    #[serde(default)]
+    pub read_us: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettleTimes {
+    pub seconds: f64,
+    pub dirty_bytes_before: Option<u64>,
+    pub dirty_bytes_after: Option<u64>,
+}
+
+/// A judgement with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// METHOD's id, such as `cached-by-os`.
+    pub id: String,
+    pub severity: Severity,
+    pub message: String,
+    pub advice: String,
+    /// The figures it rests on, by name.
+    pub evidence: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// What the reports need beyond the summary. A field that a record lacks is at its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Details {
+    pub petal_version: String,
+    /// Where the settings file was, if one was read.
+    pub conf_file: Option<String>,
+    pub given: Vec<Given>,
+    /// Cell and repeat of a series; 1 of 1 for a single run.
+    pub repeat: u32,
+    pub repeats: u32,
+    pub host: Option<HostFacts>,
+    pub target: TargetDetails,
+    pub loaded: Vec<LoadedSchema>,
+    /// Rows of each schema in use, SCALE in blocks.
+    pub active_rows: u64,
+    pub settled: Option<Settled>,
+    pub timeline: Vec<Second>,
+    /// Counter deltas over the whole run, summed over endpoints.
+    pub io: IoCounts,
+    pub device: Option<DeviceCounts>,
+    /// Names of the devices behind the data, as /proc/diskstats prints them.
+    pub devices: Vec<String>,
+    /// What the operating system of petal's host saw; null with NO_OS_PERF_DATA.
+    pub os: Option<os::HostSeen>,
+    /// Observations of the operating system of the database's host, where `petal os` recorded it
+    /// there.
+    pub server_os: Option<os::HostSeen>,
+    /// How far the clock of the database's host was ahead of petal's, as the database reported.
+    pub server_clock_ahead_s: Option<f64>,
+    /// What the clock of petal's host said of itself, where the database is on another one.
+    pub clock: Option<ClockState>,
+    /// Operation latency bars, by kind name.
+    pub histograms: BTreeMap<String, Vec<Bar>>,
+    /// All operations of the run together, from their merged histograms. None in records made
+    /// before petal kept it.
+    pub op_latency_us: Option<LatencySummary>,
+    /// With RATE the same operations from when they were due. None in records made before petal kept
+    /// it.
+    pub op_response_us: Option<LatencySummary>,
+    /// Wait latency bars and percentiles, by event name, where each wait was timed.
+    pub wait_histograms: BTreeMap<String, WaitHistogram>,
+    /// I/O by kind of file.
+    pub files: Vec<FileIo>,
+    /// When the first and the last session ended, in seconds after the trigger.
+    pub first_done_s: Option<f64>,
+    pub last_done_s: Option<f64>,
+    /// Time from the first connect to the trigger.
+    pub connect_s: Option<f64>,
+    /// Sum of the sessions' time in operations (DB time), and slept in think time, in seconds.
+    pub db_time_s: f64,
+    pub think_time_s: f64,
+    /// Bytes of the data files, without the log, at start and end: moved rows would show here.
+    pub data_bytes_before: Option<u64>,
+    pub data_bytes_after: Option<u64>,
+    /// Other petal runs on the same data, as the database reported of them, a line each.
+    pub other_runs: Vec<String>,
+    /// Why the data at the end were not those that the run began with; None where they were.
+    pub data_vanished: Option<String>,
+    /// The plans as they were explained after the run; None if nothing is planned, and if they could
+    /// not be explained.
+    pub plan_after: Option<PlanCheck>,
+    pub hooks: Vec<HookCall>,
+    /// What a part of the record lacks and why: a snapshot that failed, a full disk.
+    pub gaps: Vec<String>,
+    /// Counters of the database that began again in the run, a sentence each: what they count is
+    /// unknown from then on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counter_resets: Vec<String>,
+    /// Blocks that were not what was written there, in the engine's words.
+    pub bad_blocks: Vec<String>,
+    /// True when there was no whole run.json and this was rebuilt from the journal.
+    pub rebuilt: bool,
+    /// Why it was; null of a run that was not.
+    pub rebuilt_because: Option<RebuiltBecause>,
+    /// Values past a histogram's bound.
+    pub saturated: u64,
+    /// Operations that visited other than the rows asked of them. None in records made before petal
+    /// counted them.
+    pub ops_not_as_asked: Option<u64>,
+    /// Operations whose latency is unknown, so that they are in no latency figure. None in records
+    /// made before petal counted them.
+    pub ops_untimed: Option<u64>,
+    /// With RATE: operations that were due and not begun when the run ended.
+    pub backlog: Option<u64>,
+    /// With `--until-steady`: what it took, and whether the run ended by it.
+    pub until_steady: Option<UntilSteadyResult>,
+    /// What was counted in the steady window; None where the database was not sampled at its
+    /// bounds, and in records made before petal kept it.
+    pub steady: Option<WindowTotals>,
+    /// When petal itself did not run; None in records made before petal looked.
+    pub suspended: Option<Vec<Suspended>>,
+    /// The load that the run was to imitate; None of a run that is no replay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<replay::ReplayOf>,
+    /// The ledger of its acknowledged commits; None where none was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<ledger::LedgerKept>,
+    /// Beside what `petal calibrate` found on the same device; None where none was made.
+    pub calibrated: Option<calibration::CalibratedShare>,
+}
+
+/// A time in which petal did not run: stopped by a signal, suspended with its machine, or without
+/// a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Suspended {
+    /// Seconds after the trigger.
+    pub at_s: f64,
+    pub lost_s: f64,
+    /// How much of it the whole machine was suspended.
+    pub machine_s: f64,
+}
+
+/// A run that was to end as soon as it was proven to be steady.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UntilSteadyResult {
+    /// Bytes that had to be written first; 0 of a run that only reads.
+    pub volume_bytes: u64,
+    /// From when on the run was steady; null when RUN_TIME ended it before that was proven.
+    pub steady_from_s: Option<f64>,
+}
+
+/// One kind of file: `main`, `wal`, `temp`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileIo {
+    pub kind: String,
+    pub read_requests: u64,
+    pub read_bytes: u64,
+    pub read_us: f64,
+    pub write_requests: u64,
+    pub write_bytes: u64,
+    pub write_us: f64,
+    pub syncs: u64,
+    pub sync_us: f64,
+}
+
+/// One second of a run (the last one may be shorter).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Second {
+    /// Since the trigger.
+    pub from_s: f64,
+    pub length_s: f64,
+    pub ops: Ops,
+    pub rows: Rows,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_asked: Option<Rows>,
+    pub errors: u64,
+    pub sessions: u32,
+    /// By kind name; only those with operations.
+    pub latency_us: BTreeMap<String, LatencySummary>,
+    /// Null where the database cannot say so each second.
+    pub io: Option<IoCounts>,
+    /// Checkpoints and vacuums that ended; null where nobody counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vacuums: Option<u64>,
+    /// How often the log went on to another of its files; null where nobody counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_switches: Option<u64>,
+    /// Whole blocks that were put into the log; null where nobody counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_images: Option<u64>,
+    pub device: Option<DeviceCounts>,
+    pub cpu: Option<CpuShare>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookCall {
+    /// `pre`, `post` or `end`.
+    pub moment: String,
+    pub exit_code: Option<i32>,
+    pub seconds: f64,
+    /// File in the run's folder that keeps what it printed.
+    pub output: String,
+    /// The lines `name=value unit` that it printed.
+    pub values: Vec<HookValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookValue {
+    pub name: String,
+    pub value: f64,
+    pub unit: String,
+}
+
+impl Details {
+    /// The plan that a statement had at the end, if the run began with the meant one and lost it.
+    pub fn plan_lost(&self) -> Option<&PlanCheck> {
+        let had_it = self.target.plan.as_ref().is_some_and(|plan| plan.as_meant);
+        self.plan_after.as_ref().filter(|after| had_it && !after.as_meant)
+    }
+
+    /// True if data, indexes or plans at the end were not those that the run began with.
+    pub fn has_changed_data(&self) -> bool {
+        self.data_vanished.is_some() || self.plan_lost().is_some()
+    }
+}
+
+impl Run {
+    /// A run that has not begun: the format and the target, and no figure yet.
+    pub fn begin(engine: &str, target: Target) -> Self {
+        let summary = Summary {
+            format: FORMAT.to_owned(),
+            engine: engine.to_owned(),
+            target,
+            ..Summary::default()
+        };
+        Self { summary, details: Details::default() }
+    }
+
+    /// True of the bare device: no database lies on it.
+    pub fn is_bare_device(&self) -> bool {
+        self.summary.engine == "device"
+    }
+
+    /// Who reads and writes above the device and reports what it counted, in words.
+    pub fn reported_by(&self) -> &'static str {
+        if self.is_bare_device() { "petal" } else { "the database" }
+    }
+
+    /// Whether the database reported what it counted: without its closing snapshot a wait that is not
+    /// here is unknown, not zero.
+    pub fn is_counted(&self) -> bool {
+        !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
+    }
+
+    /// True if the database synced its log for UPDATEs and did not time its waits for that: they
+    /// stand in what DB time leaves.
+    pub fn is_log_untimed(&self) -> bool {
+        let timed = self.summary.wait(&self.details.target.io_events.log);
+        let is_timed = timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0);
+        let syncs = self.details.io.log_syncs.unwrap_or(0);
+        let is_counted = !self.summary.waits.is_empty();
+        is_counted && self.summary.ops.update > 0 && syncs > 0 && !is_timed
+    }
+
+    /// Whether every operation visited exactly the rows asked of it; None in records made before
+    /// petal kept what was asked.
+    pub fn visited_all_rows(&self) -> Option<bool> {
+        let is_as_asked = self.summary.rows_asked? == self.summary.rows;
+        Some(is_as_asked && self.details.ops_not_as_asked.unwrap_or(0) == 0)
+    }
+
+    /// How many blocks each session has in flight: IO_DEPTH.
+    pub fn io_depth(&self) -> f64 {
+        self.summary.setting_number("io_depth").unwrap_or(1.0).max(1.0)
+    }
+
+    /// The share of DB time that was waited for so long, at most 1. None without DB time, and where
+    /// waits overlap: those of several blocks at once, or ones that add up to more than DB time.
+    pub fn share_of_db_time(&self, time_us: f64) -> Option<f64> {
+        let db_time_us = self.details.db_time_s * 1e6;
+        let share = (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)?;
+        (share <= 1.0 + TIME_SLACK_SHARE).then(|| share.min(1.0))
+    }
+}
+
+/// A JSON value as people read it: text without quotes, null as `none` says.
+pub fn as_text(value: &serde_json::Value, none: &str) -> String {
+    match value {
+        serde_json::Value::Null => none.to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Summary {
+    pub fn latency(&self, kind: Kind) -> Option<&LatencySummary> {
+        self.latency_us.get(kind.name())
+    }
+
+    pub fn wait(&self, name: &str) -> Option<&WaitRow> {
+        self.waits.iter().find(|wait| wait.name == name)
+    }
+
+    /// PIOPS: physical read and write requests per second as the database counted them.
+    pub fn piops(&self) -> Option<f64> {
+        let per = &self.per_second;
+        per.physical_read_requests
+            .zip(per.physical_write_requests)
+            .map(|(read, write)| read + write)
+    }
+
+    /// None where the database does not count it.
+    pub fn counter(&self, counter: CommonCounter) -> Option<u64> {
+        self.counters.get(counter.name()).copied()
+    }
+
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.id == id)
+    }
+
+    pub fn setting(&self, key: &str) -> Option<&serde_json::Value> {
+        self.settings.get(&key.to_ascii_lowercase())
+    }
+
+    /// Each kind of operation had a rate of its own.
+    pub fn has_kind_rates(&self) -> bool {
+        let has = |key: &&str| self.setting(key).is_some_and(|rate| !rate.is_null());
+        ["select_rate", "update_rate", "scan_rate"].iter().any(has)
+    }
+
+    /// A parameter that is a number; None where it is unset or something else.
+    pub fn setting_number(&self, key: &str) -> Option<f64> {
+        self.setting(key)?.as_f64()
+    }
+}

@@ -1,0 +1,190 @@
+//! A sweep's order and what is left of it: pure functions of its plan.
+
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+use crate::record::sweep::{Sweep, SweepPlan};
+use crate::workload::deck::shuffle;
+use crate::workload::scatter::mix;
+
+/// Settling and connecting of a cell, where none was seen yet.
+pub const OVERHEAD_GUESSED: Duration = Duration::from_secs(3);
+
+/// Tells this stream from those of the sessions.
+const ORDER: u64 = 0x006f_7264_6572;
+
+/// The order of a round (from 1): all cells, from 1, shuffled, so that what drifts with time meets
+/// each cell at another moment of each round.
+pub fn round(seed: u64, cells: u32, round: u32) -> Vec<u32> {
+    let before = if round > 1 { shuffled(seed, cells, round - 1) } else { Vec::new() };
+    let mut order = shuffled(seed, cells, round);
+    if cells > 1 && order == before {
+        order.rotate_left(1);
+    }
+    order
+}
+
+fn shuffled(seed: u64, cells: u32, round: u32) -> Vec<u32> {
+    let mut stream =
+        Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ mix(ORDER ^ u64::from(round) << 48)));
+    let mut order: Vec<u32> = (1..=cells).collect();
+    shuffle(&mut order, &mut stream);
+    order
+}
+
+/// A plan with the order of all its rounds; those that it has stay.
+pub fn with_order(plan: SweepPlan) -> SweepPlan {
+    let cells = plan.cells().len() as u32;
+    let order = (1..=plan.repeats)
+        .map(|number| match plan.order.get(number as usize - 1) {
+            Some(known) => known.clone(),
+            None if plan.step_by_step => (1..=cells).collect(),
+            None => round(plan.seed, cells, number),
+        })
+        .collect();
+    SweepPlan { order, ..plan }
+}
+
+/// A cell of a round: number and repeat, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellRun {
+    pub number: u32,
+    pub repeat: u32,
+}
+
+/// All runs of cells in the order in which they are run.
+pub fn cell_runs(plan: &SweepPlan) -> Vec<CellRun> {
+    (1..)
+        .zip(&plan.order)
+        .flat_map(|(repeat, round)| round.iter().map(move |&number| CellRun { number, repeat }))
+        .collect()
+}
+
+/// The runs that are not done yet, in order.
+pub fn left(sweep: &Sweep) -> Vec<CellRun> {
+    let mut runs = cell_runs(&sweep.plan);
+    runs.retain(|run| !sweep.is_settled(run.number, run.repeat));
+    runs
+}
+
+/// How long the cells before took beside their runs, to say when the sweep will end.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Pace {
+    cells: u32,
+    overhead: Duration,
+}
+
+impl Pace {
+    /// A cell took `whole`, of which its run was `run`.
+    pub fn add(&mut self, whole: Duration, run: Duration) {
+        self.cells += 1;
+        self.overhead += whole.saturating_sub(run);
+    }
+
+    /// Settling, connecting and writing of one cell; a guess before the first.
+    pub fn overhead(&self) -> Duration {
+        self.overhead.checked_div(self.cells).unwrap_or(OVERHEAD_GUESSED)
+    }
+
+    /// Time that `cells` runs of `run` will take.
+    pub fn left(&self, cells: usize, run: Duration) -> Duration {
+        (run + self.overhead()) * u32::try_from(cells).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Status;
+    use crate::record::sweep::{Axis, FORMAT, SweepCell};
+    use proptest::prelude::*;
+
+    fn sweep(cells: usize, repeats: u32, seed: u64) -> Sweep {
+        let values = (0..cells).map(|value| value.to_string()).collect();
+        let axes = vec![Axis { key: "sessions".to_owned(), values }];
+        Sweep {
+            format: FORMAT.to_owned(),
+            petal_version: String::new(),
+            engine: String::new(),
+            started_at: String::new(),
+            status: Status::Interrupted,
+            plan: with_order(SweepPlan { axes, repeats, seed, ..SweepPlan::default() }),
+            cells: Vec::new(),
+            failures: Vec::new(),
+            skipped: Vec::new(),
+            replay: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_round_is_a_permutation_and_another_order(cells in 2u32..60, seed: u64) {
+            let rounds: Vec<Vec<u32>> = (1..=4).map(|n| round(seed, cells, n)).collect();
+            for order in &rounds {
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                prop_assert!(sorted.into_iter().eq(1..=cells));
+            }
+            prop_assert_ne!(&rounds[0], &rounds[1]);
+        }
+
+        #[test]
+        fn rounds_are_interleaved_and_come_out_the_same(
+            cells in 1usize..20, repeats in 1u32..5, seed: u64,
+        ) {
+            let sweep = sweep(cells, repeats, seed);
+            prop_assert_eq!(&with_order(sweep.plan.clone()), &sweep.plan);
+            let runs = cell_runs(&sweep.plan);
+            prop_assert_eq!(runs.len(), cells * repeats as usize);
+            // No cell comes again before every other was there.
+            let in_round = |(round, runs): (usize, &[CellRun])| {
+                runs.iter().all(|run| run.repeat as usize == round + 1)
+            };
+            prop_assert!(runs.chunks(cells).enumerate().all(in_round));
+        }
+
+        #[test]
+        fn what_is_left_and_what_is_done_are_the_whole(
+            cells in 1usize..12, repeats in 1u32..4, seed: u64, done in any::<[bool; 48]>(),
+        ) {
+            let mut sweep = sweep(cells, repeats, seed);
+            let all = cell_runs(&sweep.plan);
+            let cell = |run: &CellRun| SweepCell {
+                number: run.number,
+                repeat: run.repeat,
+                factors: Vec::new(),
+                folder: String::new(),
+                status: Status::Complete,
+            };
+            sweep.cells =
+                all.iter().zip(done).filter(|(_, done)| *done).map(|(run, _)| cell(run)).collect();
+            let left = left(&sweep);
+            prop_assert_eq!(left.len() + sweep.cells.len(), all.len());
+            prop_assert!(left.iter().all(|run| !sweep.has(run.number, run.repeat)));
+            // In the order of the whole.
+            let order: Vec<CellRun> = all.into_iter().filter(|run| left.contains(run)).collect();
+            prop_assert_eq!(order, left);
+        }
+    }
+
+    #[test]
+    fn rounds_can_be_added_without_changing_those_that_are_there() {
+        let two = sweep(7, 2, 11).plan;
+        let four = with_order(SweepPlan { repeats: 4, ..two.clone() });
+        assert_eq!(four.order[..2], two.order[..]);
+        assert_eq!(four.order.len(), 4);
+    }
+
+    #[test]
+    fn time_left_goes_by_what_cells_took() {
+        let run = Duration::from_secs(10);
+        let mut pace = Pace::default();
+        assert_eq!(pace.left(2, run), (run + OVERHEAD_GUESSED) * 2);
+        pace.add(Duration::from_secs(11), run);
+        pace.add(Duration::from_secs(13), run);
+        assert_eq!(pace.left(3, run), Duration::from_secs(36));
+    }
+}

@@ -1,0 +1,320 @@
+//! One connection: questions and answers. The thread that works with it polls the driver itself,
+//! under a timeout policy.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::prelude::{FromRow, Protocol, Queryable as _, StatementLike};
+use mysql_async::{
+    Conn, DriverError, Opts, Params, QueryResult, Row, ServerError, Statement, Value,
+};
+use tokio::time::timeout;
+
+use petal_engine::server::answer::{AnswerSize, TOO_LONG};
+use petal_engine::server::endpoint::CLOSE_LIMIT;
+use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use petal_engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
+use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+
+pub const LOCK_TIMEOUT: u16 = 1205;
+pub const QUERY_INTERRUPTED: u16 = 1317;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's own words, or what failed on the way.
+    #[error(transparent)]
+    Failed(#[from] mysql_async::Error),
+    /// The peer keeps the connection and does not answer; petal gave it up.
+    #[error("{0}")]
+    Silent(String),
+    /// A pooler shares its connections to servers among clients.
+    #[error(
+        "a connection pooler or proxy answers, not the server: connection {greeted} by its \
+         greeting, {id} by the server"
+    )]
+    Pooler { greeted: u32, id: u64 },
+    #[error("the driver panicked as it logged on")]
+    DriverPanicked,
+    #[error("no runtime for a connection: {0}")]
+    Runtime(#[from] io::Error),
+    /// A signal ended the waiting.
+    #[error("interrupted")]
+    Interrupted,
+    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    #[error("{0}")]
+    Blocked(Box<Blocked>),
+}
+
+/// A wait for a lock that the server or petal ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
+pub struct Blocked {
+    error: ServerError,
+    limit: Duration,
+    by: Option<LockWait>,
+}
+
+impl Error {
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match self {
+            Self::Failed(mysql_async::Error::Server(error)) => Some(error),
+            Self::Blocked(blocked) => Some(&blocked.error),
+            _ => None,
+        }
+    }
+
+    pub fn code(&self) -> Option<u16> {
+        self.server_error().map(|error| error.code)
+    }
+
+    /// The account's way to log on is one that petal does not have.
+    pub fn is_other_log_on(&self) -> bool {
+        use DriverError::{CleartextPluginDisabled, MysqlOldPasswordDisabled, UnknownAuthPlugin};
+        let Self::Failed(mysql_async::Error::Driver(error)) = self else { return false };
+        let is_plugin = matches!(error, UnknownAuthPlugin { .. });
+        is_plugin || matches!(error, CleartextPluginDisabled | MysqlOldPasswordDisabled)
+    }
+
+    /// The server has no TLS.
+    pub fn is_without_tls(&self) -> bool {
+        use mysql_async::Error::Driver;
+        matches!(self, Self::Failed(Driver(DriverError::NoClientSslFlagFromServer)))
+    }
+}
+
+/// One connection.
+pub struct Client {
+    conn: Option<Conn>,
+    wait: FutureWait,
+    /// An answer may still be under way, which the next statement must not get: nothing more is sent.
+    is_over: bool,
+}
+
+impl Client {
+    /// Connects and logs in within `limit`, TLS included, unless it is interrupted. Of several
+    /// `ways` the next is tried where the server has no TLS.
+    pub fn open(
+        ways: &[Opts],
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let mut opened = Err(Error::Interrupted);
+        for opts in ways {
+            opened = Self::open_one(opts, limit, is_interrupted);
+            if !opened.as_ref().is_err_and(Error::is_without_tls) {
+                break;
+            }
+        }
+        opened
+    }
+
+    fn open_one(
+        opts: &Opts,
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let runtime = runtime().build()?;
+        let connecting = async {
+            let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
+            loop {
+                match timeout(TICK, connecting.as_mut()).await {
+                    Ok(opened) => break Some(opened),
+                    Err(_) if is_interrupted() => break None,
+                    Err(_) => {}
+                }
+            }
+        };
+        // The driver panics if an account of the plugin parsec has no password.
+        let opened = catch_unwind(AssertUnwindSafe(|| runtime.block_on(connecting)));
+        let opened = opened.map_err(|_| Error::DriverPanicked)?;
+        match opened {
+            Some(Ok(Ok(conn))) => {
+                let wait = FutureWait::new(runtime);
+                Ok(Self { conn: Some(conn), wait, is_over: false })
+            }
+            Some(Ok(Err(error))) => Err(error.into()),
+            other => {
+                // A name lookup may go on.
+                runtime.shutdown_background();
+                match other {
+                    None => Err(Error::Interrupted),
+                    _ => Err(Error::Silent(format!("no answer within {} s", limit.as_secs()))),
+                }
+            }
+        }
+    }
+
+    /// The server's number of the connection.
+    pub fn id(&self) -> u32 {
+        self.conn.as_ref().map_or(0, Conn::id)
+    }
+
+    /// Sets how long an answer is waited for from now on.
+    pub fn set_policy(&mut self, policy: TimeoutPolicy) {
+        self.wait.watch.policy = policy;
+    }
+
+    /// The waits of this connection.
+    pub fn wait(&mut self) -> &mut FutureWait {
+        &mut self.wait
+    }
+
+    pub fn set_monitor(&mut self, monitor: WaitMonitor) {
+        self.wait.monitor = Some(Box::new(monitor));
+    }
+
+    /// With this other threads give the connection up.
+    pub fn abort_handle(&self) -> Arc<AbortHandle> {
+        self.wait.abort_handle()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_over || self.wait.is_aborted()
+    }
+
+    /// The rows of a statement without parameters.
+    pub fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, Error> {
+        let rows = self.ask(async |conn| collected(conn.query_iter(sql).await?).await)?;
+        rows.ok_or_else(|| self.end_too_long()).and_then(converted)
+    }
+
+    /// The first row, which there must be.
+    pub fn query_one<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<T, Error> {
+        let row: Option<Row> = self.ask(async |conn| conn.query_first(sql).await)?;
+        let row = row.ok_or_else(|| io::Error::other("the answer has no row"))?;
+        converted_row(row)
+    }
+
+    /// A statement without rows.
+    pub fn run(&mut self, sql: &str) -> Result<(), Error> {
+        self.ask(async |conn| conn.query_drop(sql).await)
+    }
+
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.ask(async |conn| conn.prep(sql).await)
+    }
+
+    /// The rows of a statement with parameters; of a procedure, those of its first result.
+    pub fn rows<T: FromRow + Send + 'static>(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<Vec<T>, Error> {
+        let rows = self.ask(async |conn| {
+            collected(conn.exec_iter(statement, parameters.into()).await?).await
+        })?;
+        rows.ok_or_else(|| self.end_too_long()).and_then(converted)
+    }
+
+    /// Gives up a connection whose answer does not end.
+    fn end_too_long(&mut self) -> Error {
+        self.is_over = true;
+        io::Error::other(TOO_LONG).into()
+    }
+
+    pub fn first<T: FromRow + Send + 'static>(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<Option<T>, Error> {
+        let row = self.ask(async |conn| conn.exec_first(statement, parameters.into()).await)?;
+        row.map(converted_row).transpose()
+    }
+
+    /// The number of rows that a statement found or made.
+    pub fn execute(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<u64, Error> {
+        self.ask(async |conn| {
+            conn.exec_drop(statement, parameters.into()).await?;
+            Ok(conn.affected_rows())
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        question: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
+    ) -> Result<T, Error> {
+        if let Some(reason) = self.wait.abort_handle().reason() {
+            return Err(Error::Silent(reason.to_owned()));
+        }
+        let Some(conn) = self.conn.as_mut().filter(|_| !self.is_over) else {
+            return Err(Error::Silent("the connection is closed".to_owned()));
+        };
+        let error: Error = match self.wait.wait(question(conn)) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error.into(),
+            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+        };
+        self.is_over = error.server_error().is_none();
+        Err(match self.wait.monitor_in_force() {
+            Some(monitor) => explained(monitor, error),
+            None => error,
+        })
+    }
+}
+
+fn converted<T: FromRow>(rows: Vec<Row>) -> Result<Vec<T>, Error> {
+    rows.into_iter().map(converted_row).collect()
+}
+
+/// A server may say what petal did not ask for, or NULL where it expects a value: that is an error,
+/// not a panic.
+fn converted_row<T: FromRow>(row: Row) -> Result<T, Error> {
+    T::from_row_opt(row).map_err(|error| {
+        let why = format!("the server's answer is not what petal asked for: {error}");
+        io::Error::other(why).into()
+    })
+}
+
+/// The rows of an answer's first result; None where they are more than any answer may have.
+async fn collected<P: Protocol>(
+    mut answer: QueryResult<'_, '_, P>,
+) -> Result<Option<Vec<Row>>, mysql_async::Error> {
+    let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+    while let Some(row) = answer.next().await? {
+        let bytes = (0..row.len()).map(|at| match row.as_ref(at) {
+            Some(Value::Bytes(bytes)) => bytes.len(),
+            _ => size_of::<Value>(),
+        });
+        if !size.add(bytes.sum()) {
+            return Ok(None);
+        }
+        found.push(row);
+    }
+    answer.drop_result().await?;
+    Ok(Some(found))
+}
+
+/// The error of a statement whose wait a monitor looked after.
+fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
+    let code = error.code();
+    let end = monitor.end(code == Some(LOCK_TIMEOUT), code == Some(QUERY_INTERRUPTED));
+    match (end, error) {
+        (WaitEnd::Interrupted, _) => Error::Interrupted,
+        (WaitEnd::Blocked(by), Error::Failed(mysql_async::Error::Server(error))) => {
+            Error::Blocked(Box::new(Blocked { error, limit: monitor.limit, by }))
+        }
+        (_, error) => error,
+    }
+}
+
+impl Drop for Client {
+    /// Says goodbye, so that the server ends the session now.
+    fn drop(&mut self) {
+        let is_closed = self.is_closed();
+        let Some(conn) = self.conn.take() else { return };
+        if is_closed {
+            return;
+        }
+        // A peer that does not take it is left.
+        let _ = self.wait.runtime.block_on(async { timeout(CLOSE_LIMIT, conn.disconnect()).await });
+    }
+}

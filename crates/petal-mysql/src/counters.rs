@@ -1,0 +1,76 @@
+//! The counters of one server on a connection of petal's own: what the storage engine of petal's data
+//! counts there.
+
+use parking_lot::Mutex;
+
+use super::client::Client;
+use super::connect::Endpoint;
+use super::errors::AtServer as _;
+use super::storage::StorageCounters;
+use super::storage_engines;
+use petal_engine::Result;
+use petal_engine::server::reset_watch::ResetWatch;
+use petal_model::stats::counters::Counters;
+
+pub struct CounterReader {
+    endpoint: Endpoint,
+    state: Mutex<ReaderState>,
+}
+
+#[derive(Default)]
+struct ReaderState {
+    client: Option<Client>,
+    /// Kept when the connection is lost.
+    counters: Option<Box<dyn StorageCounters>>,
+    resets: ResetWatch,
+}
+
+impl CounterReader {
+    pub fn new(endpoint: &Endpoint) -> Self {
+        Self { endpoint: endpoint.clone(), state: Mutex::default() }
+    }
+
+    /// Everything. Connects again if the connection was lost.
+    pub fn read(&self) -> Result<Counters> {
+        let server = self.endpoint.name.as_str();
+        let doing = "reading counters";
+        let ReaderState { client, counters, resets } = &mut *self.state.lock();
+        let client = match client.take().filter(|client| !client.is_closed()) {
+            Some(connected) => client.insert(connected),
+            None => client.insert(self.endpoint.connect_to_look()?),
+        };
+        let counters = match counters {
+            Some(counters) => counters,
+            None => {
+                let storage = storage_engines::of_data(client, server)?;
+                counters.insert(storage.counters(client).at(server, doing)?)
+            }
+        };
+        let counted = counters.read(client, resets).at(server, doing)?;
+        Ok(Counters {
+            endpoint: server.to_owned(),
+            io: counted.io,
+            waits: counted.waits,
+            files: Vec::new(),
+            raw: counted.raw,
+            resets: resets.resets().iter().map(|why| format!("{server}: {why}")).collect(),
+            restarted: resets.restarted(),
+            is_standby: false,
+        })
+    }
+
+    /// Forgets resets of the server's counters until now: a run begins.
+    pub fn begin_counting(&self) {
+        self.state.lock().resets.begin();
+    }
+
+    /// How often counters were seen to begin again.
+    pub fn resets_seen(&self) -> u64 {
+        self.state.lock().resets.seen()
+    }
+
+    /// Lets the connection go, as before a load of hours.
+    pub fn disconnect(&self) {
+        *self.state.lock() = ReaderState::default();
+    }
+}

@@ -1,0 +1,339 @@
+//! InnoDB's counters: its status variables as they are, and the figures that every engine answers for,
+//! made from them. They are the whole server's. What a product or version does not count is unknown.
+
+use std::collections::BTreeMap;
+
+use super::super::client::{Client, Error};
+use super::super::storage::{
+    FILE_COUNTS, StorageCounters, StorageSnapshot, status, without_resets,
+};
+use petal_engine::server::reset_watch::ResetWatch;
+use petal_model::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
+use petal_model::stats::delta;
+
+/// The waits that petal names, as performance_schema counts them by kind of file.
+pub const READ_EVENT: &str = "innodb_data_file read";
+pub const LOG_EVENT: &str = "innodb_log_file sync";
+pub const ROW_LOCK_EVENT: &str = "InnoDB row lock";
+/// A node of a cluster waits for the slowest one.
+const FLOW_CONTROL_EVENT: &str = "Galera flow control";
+
+/// Cumulative status variables, and the length of the undo history.
+const STATUS: &str = "\
+SHOW GLOBAL STATUS WHERE Variable_name IN (
+'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_ahead',
+'Innodb_buffer_pool_read_ahead_rnd', 'Innodb_buffer_pool_wait_free',
+'Innodb_buffer_pool_write_requests', 'Innodb_buffer_pool_pages_flushed',
+'Innodb_data_reads', 'Innodb_data_read', 'Innodb_data_writes', 'Innodb_data_written',
+'Innodb_data_fsyncs', 'Innodb_pages_read', 'Innodb_pages_written', 'Innodb_pages_created',
+'Innodb_dblwr_pages_written', 'Innodb_dblwr_writes', 'Innodb_os_log_written',
+'Innodb_os_log_fsyncs', 'Innodb_log_writes', 'Innodb_log_waits', 'Innodb_log_write_requests',
+'Innodb_lsn_current', 'Innodb_lsn_last_checkpoint', 'Innodb_redo_log_current_lsn',
+'Innodb_redo_log_checkpoint_lsn', 'Innodb_row_lock_waits', 'Innodb_row_lock_time',
+'Innodb_deadlocks', 'Innodb_history_list_length', 'Innodb_rows_read', 'Innodb_rows_updated', 'Handler_commit', 'Handler_update',
+'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits', 'Binlog_group_commits',
+'wsrep_local_commits', 'wsrep_local_cert_failures', 'wsrep_local_bf_aborts',
+'wsrep_flow_control_paused_ns', 'wsrep_flow_control_recv', 'wsrep_received_bytes',
+'wsrep_replicated_bytes', 'Uptime', 'Uptime_since_flush_status')";
+
+/// Calls and times in picoseconds, by kind of file.
+const FILES: &str = "\
+SELECT event_name, count_read, sum_timer_read, count_write, sum_timer_write, count_misc, sum_timer_misc \
+FROM performance_schema.file_summary_by_event_name \
+WHERE event_name IN ('wait/io/file/innodb/innodb_data_file', 'wait/io/file/innodb/innodb_log_file')";
+
+const HISTORY: &str = "Innodb_history_list_length";
+const LOG_SYNCS: &str = "Innodb_os_log_fsyncs";
+const PS_PER_NS: u64 = 1000;
+const NS_PER_MS: u64 = 1_000_000;
+
+/// State of counting on one server.
+pub struct InnodbCounters {
+    page_bytes: u64,
+    is_timed: bool,
+    /// None where it is not known.
+    log_bytes: Option<u64>,
+    cycles: CheckpointCycles,
+}
+
+impl InnodbCounters {
+    pub fn new(client: &mut Client) -> Result<Self, Error> {
+        Ok(Self {
+            page_bytes: client.query_one("SELECT @@innodb_page_size")?,
+            is_timed: is_timed(client),
+            log_bytes: log_bytes(client),
+            cycles: CheckpointCycles::default(),
+        })
+    }
+}
+
+/// True where the server times its reads and writes of data, and petal may see it.
+pub fn is_timed(client: &mut Client) -> bool {
+    let sql = "SELECT COUNT(*) FROM performance_schema.setup_instruments \
+               WHERE name = 'wait/io/file/innodb/innodb_data_file' AND enabled = 'YES' \
+               AND timed = 'YES' AND @@performance_schema = 1";
+    client.query_one::<u64>(sql).is_ok_and(|found| found > 0)
+}
+
+/// Transactions whose old versions are still to be purged; None where the user may not know.
+pub fn history_length(client: &mut Client) -> Option<u64> {
+    let status = format!("SHOW GLOBAL STATUS LIKE '{HISTORY}'");
+    if let Some((_, length)) = client.query::<(String, u64)>(&status).ok()?.pop() {
+        return Some(length);
+    }
+    let metrics = "SELECT count FROM information_schema.innodb_metrics \
+                   WHERE name = 'trx_rseg_history_len'";
+    client.query(metrics).ok()?.pop()
+}
+
+/// The size of the redo log: one number in MySQL 8.0.30 and later, files of one size before, and one
+/// file in MariaDB 10.5 and later.
+fn log_bytes(client: &mut Client) -> Option<u64> {
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+               ('innodb_redo_log_capacity', 'innodb_log_file_size', 'innodb_log_files_in_group')";
+    let rows: Vec<(String, u64)> = client.query(sql).ok()?;
+    let get = |name: &str| rows.iter().find(|row| row.0 == name).map(|row| row.1);
+    get("innodb_redo_log_capacity").or_else(|| {
+        Some(get("innodb_log_file_size")? * get("innodb_log_files_in_group").unwrap_or(1))
+    })
+}
+
+/// A checkpoint of InnoDB moves in small steps. One cycle is over when it has passed all that was in
+/// the log when the cycle began. The log's size forced it if three quarters of the log were in use
+/// meanwhile: from about there on the server writes changed pages as fast as it can.
+#[derive(Default)]
+struct CheckpointCycles {
+    begun_at: Option<u64>,
+    is_forced: bool,
+    ended: u64,
+    forced: u64,
+}
+
+impl CheckpointCycles {
+    fn look(&mut self, log: u64, checkpoint: u64, log_bytes: Option<u64>) {
+        let begun_at = *self.begun_at.get_or_insert(log);
+        let is_far = |bytes| log >= checkpoint.saturating_add(bytes / 4 * 3);
+        self.is_forced |= log_bytes.is_some_and(is_far);
+        if checkpoint >= begun_at && log > begun_at {
+            self.begun_at = Some(log);
+            self.ended += 1;
+            self.forced += u64::from(std::mem::take(&mut self.is_forced));
+        }
+    }
+}
+
+impl StorageCounters for InnodbCounters {
+    fn read(
+        &mut self,
+        client: &mut Client,
+        resets: &mut ResetWatch,
+    ) -> Result<StorageSnapshot, Error> {
+        let mut raw = status(client, STATUS)?;
+        let history = raw.remove(HISTORY);
+        let mut files: Vec<FileEvents> = match self.is_timed {
+            true => client.query(FILES)?,
+            false => Vec::new(),
+        };
+        without_resets(&mut raw, files.iter().flat_map(file_counts), resets);
+        if resets.is_lost(FILE_COUNTS) {
+            files.clear();
+        }
+        let mut waits = status_waits(&raw);
+        if !files.is_empty() {
+            waits.extend(files.iter().flat_map(file_waits));
+            if let Some(syncs) = log_syncs(&raw, &files) {
+                raw.insert(LOG_SYNCS.to_owned(), syncs);
+            }
+        }
+        let positions = log_position(&raw).zip(either(
+            &raw,
+            "Innodb_lsn_last_checkpoint",
+            "Innodb_redo_log_checkpoint_lsn",
+        ));
+        if let Some((log, checkpoint)) = positions {
+            self.cycles.look(log, checkpoint, self.log_bytes);
+            raw.insert(CommonCounter::Checkpoints.name().to_owned(), self.cycles.ended);
+            if self.log_bytes.is_some() {
+                let forced = self.cycles.forced;
+                raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), forced);
+            }
+        }
+        let doublewrite =
+            raw.get("Innodb_dblwr_pages_written").map(|pages| pages * self.page_bytes);
+        let history = history.or_else(|| history_length(client));
+        for (counter, value) in [
+            (CommonCounter::UnpurgedTransactions, history),
+            (CommonCounter::DoublewriteBytes, doublewrite),
+            (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
+        ] {
+            raw.extend(value.map(|value| (counter.name().to_owned(), value)));
+        }
+        Ok(StorageSnapshot { io: io_counts(&raw, self.page_bytes), waits, raw })
+    }
+}
+
+/// MariaDB 10.8 and later count the syncs of all files in one: those of the log are what the data
+/// files did not have.
+fn log_syncs(raw: &BTreeMap<String, u64>, files: &[FileEvents]) -> Option<u64> {
+    let all = raw.get("Innodb_data_fsyncs").filter(|_| !raw.contains_key(LOG_SYNCS))?;
+    let data = files.iter().find(|file| file.0.ends_with("innodb_data_file"))?;
+    delta(data.5, *all)
+}
+
+fn either(raw: &BTreeMap<String, u64>, one: &str, other: &str) -> Option<u64> {
+    raw.get(one).or_else(|| raw.get(other)).copied()
+}
+
+/// Bytes that were ever put into the log.
+fn log_position(raw: &BTreeMap<String, u64>) -> Option<u64> {
+    either(raw, "Innodb_lsn_current", "Innodb_redo_log_current_lsn")
+}
+
+/// InnoDB reads and writes each page of a data file by a request of its own. The doublewrite is not
+/// in here: it has counters of its own.
+fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
+    let get = |name: &str| raw.get(name).copied();
+    let (read, written) = (get("Innodb_pages_read"), get("Innodb_pages_written"));
+    let bytes = |pages: Option<u64>| pages.map(|pages| pages * page_bytes);
+    IoCounts {
+        logical_reads: get("Innodb_buffer_pool_read_requests"),
+        physical_read_blocks: read,
+        physical_read_requests: read,
+        physical_read_bytes: bytes(read),
+        physical_write_blocks: written,
+        physical_write_requests: written,
+        physical_write_bytes: bytes(written),
+        log_read_blocks: None,
+        redo_bytes: log_position(raw).or_else(|| get("Innodb_os_log_written")),
+        commits: get("Handler_commit"),
+        log_syncs: get(LOG_SYNCS),
+    }
+}
+
+/// Waits that status variables count and time.
+fn status_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
+    let both = |waits: &str, time: &str| raw.get(waits).copied().zip(raw.get(time).copied());
+    let row_lock = both("Innodb_row_lock_waits", "Innodb_row_lock_time").map(|(waits, time_ms)| {
+        Wait::counted(ROW_LOCK_EVENT, WaitClass::Application, Some(waits), time_ms * NS_PER_MS)
+    });
+    let flow = both("wsrep_flow_control_recv", "wsrep_flow_control_paused_ns");
+    let flow = flow.map(|(waits, time_ns)| {
+        Wait::counted(FLOW_CONTROL_EVENT, WaitClass::Concurrency, Some(waits), time_ns)
+    });
+    [row_lock, flow].into_iter().flatten().collect()
+}
+
+/// A kind of file: its name, and count and time of reads, writes and all else (syncs).
+type FileEvents = (String, u64, u64, u64, u64, u64, u64);
+
+/// The counts and times of a kind of file by names of their own.
+fn file_counts(file: &FileEvents) -> Vec<(String, u64)> {
+    let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
+    let columns = [("reads", reads), ("read_ps", read_ps), ("writes", writes)].into_iter();
+    let columns =
+        columns.chain([("write_ps", write_ps), ("others", others), ("other_ps", other_ps)]);
+    columns.map(|(column, count)| (format!("{FILE_COUNTS}.{name}.{column}"), *count)).collect()
+}
+
+fn file_waits(file: &FileEvents) -> Vec<Wait> {
+    let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
+    let wait = |name, class, waits: u64, time_ps: u64| {
+        Wait::counted(name, class, Some(waits), time_ps / PS_PER_NS)
+    };
+    if name.ends_with("innodb_log_file") {
+        return vec![
+            wait("innodb_log_file write", WaitClass::Commit, *writes, *write_ps),
+            wait(LOG_EVENT, WaitClass::Commit, *others, *other_ps),
+        ];
+    }
+    // Without writes: a page's is handed over, and the server times no more than that.
+    vec![
+        wait(READ_EVENT, WaitClass::UserIo, *reads, *read_ps),
+        wait("innodb_data_file sync", WaitClass::SystemIo, *others, *other_ps),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_requests_and_what_is_not_counted_is_unknown() {
+        let raw = BTreeMap::from([
+            ("Innodb_pages_read".to_owned(), 10),
+            ("Innodb_os_log_written".to_owned(), 700),
+        ]);
+        let io = io_counts(&raw, 16384);
+        assert_eq!((io.physical_read_requests, io.physical_read_bytes), (Some(10), Some(163840)));
+        assert_eq!((io.physical_write_bytes, io.commits), (None, None));
+        assert_eq!(io.redo_bytes, Some(700));
+        let raw = BTreeMap::from([
+            ("Innodb_lsn_current".to_owned(), 900),
+            ("Innodb_os_log_written".to_owned(), 700),
+        ]);
+        assert_eq!(io_counts(&raw, 16384).redo_bytes, Some(900));
+    }
+
+    #[test]
+    fn a_checkpoint_cycle_ends_when_all_that_was_logged_before_it_is_behind_the_checkpoint() {
+        let mut cycles = CheckpointCycles::default();
+        let steps = [
+            (100, 90, 0, 0),
+            (200, 99, 0, 0),
+            (300, 120, 1, 0),
+            (400, 290, 1, 0),
+            (500, 300, 2, 0),
+            // Nothing is logged: no cycle begins.
+            (500, 500, 2, 0),
+            (600, 500, 3, 0),
+            // Three quarters of a log of 400 are in use once.
+            (900, 600, 4, 1),
+            (1000, 850, 4, 1),
+            (1100, 950, 5, 1),
+        ];
+        for (log, checkpoint, ended, forced) in steps {
+            cycles.look(log, checkpoint, Some(400));
+            assert_eq!((cycles.ended, cycles.forced), (ended, forced), "{log} {checkpoint}");
+        }
+    }
+
+    #[test]
+    fn syncs_of_the_log_are_counted_or_made_of_all_syncs() {
+        let data = ("wait/io/file/innodb/innodb_data_file".to_owned(), 0, 0, 0, 0, 40, 0);
+        let all = BTreeMap::from([("Innodb_data_fsyncs".to_owned(), 100)]);
+        assert_eq!(log_syncs(&all, std::slice::from_ref(&data)), Some(60));
+        assert_eq!(log_syncs(&all, &[]), None);
+        let counted =
+            BTreeMap::from([(LOG_SYNCS.to_owned(), 7), ("Innodb_data_fsyncs".to_owned(), 9)]);
+        assert_eq!(log_syncs(&counted, &[data]), None);
+    }
+
+    #[test]
+    fn row_locks_and_flow_control_are_waits_where_the_server_counts_them() {
+        let of = |names: &[(&str, u64)]| {
+            let raw = names.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let waits = status_waits(&raw).into_iter();
+            waits.map(|wait| (wait.name, wait.waits, wait.time_ns)).collect::<Vec<_>>()
+        };
+        let locks = [("Innodb_row_lock_waits", 3), ("Innodb_row_lock_time", 2)];
+        assert_eq!(of(&locks), [(ROW_LOCK_EVENT.to_owned(), Some(3), 2_000_000)]);
+        let flow = [("wsrep_flow_control_recv", 4), ("wsrep_flow_control_paused_ns", 50)];
+        assert_eq!(of(&flow), [(FLOW_CONTROL_EVENT.to_owned(), Some(4), 50)]);
+    }
+
+    #[test]
+    fn file_events_become_waits_in_nanoseconds() {
+        let data = ("wait/io/file/innodb/innodb_data_file".to_owned(), 4, 8000, 1, 1000, 0, 0);
+        let waits = file_waits(&data);
+        assert_eq!(
+            (waits[0].name.as_str(), waits[0].waits, waits[0].time_ns),
+            (READ_EVENT, Some(4), 8)
+        );
+        let log = ("wait/io/file/innodb/innodb_log_file".to_owned(), 0, 0, 2, 2000, 3, 9000);
+        let waits = file_waits(&log);
+        assert_eq!(
+            (waits[1].name.as_str(), waits[1].waits, waits[1].time_ns),
+            (LOG_EVENT, Some(3), 9)
+        );
+    }
+}

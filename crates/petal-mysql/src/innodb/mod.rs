@@ -1,0 +1,128 @@
+//! InnoDB: pages of one size with exactly one row in each, a redo log. Pages are written twice
+//! (doublewrite), in small steps of the server's own choice.
+//!
+//! - `page_layout`, `placement`: how one row comes to lie in each page, and its proof
+//! - `counters`, `advice`: what the server reports; `settle`: what is paid before a run
+
+mod advice;
+pub mod counters;
+mod page_layout;
+mod placement;
+mod settle;
+
+use super::client::{Client, Error};
+use super::row_group::RowGroup;
+use super::settling::Settling;
+use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts, StorageTexts};
+use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, is_timed};
+use petal_engine::{Placement, Result};
+use petal_model::stats::target::{Durability, IoEvents};
+
+static TEXTS: StorageTexts = StorageTexts {
+    name: "innodb",
+    block_setting: ("innodb_page_size", "which is fixed when its data directory is made"),
+    tables_sql: include_str!("tables.sql"),
+    index_in_place: "ALGORITHM=INPLACE, LOCK=NONE",
+    proof_view: "mysql.innodb_index_stats",
+    proof_grant: "GRANT SELECT ON mysql.innodb_index_stats TO the user",
+    placement_hint: "please report this with the server's version and innodb_page_size",
+    flush_grant: "GRANT RELOAD ON *.*, LOCK TABLES ON the database TO the user",
+    untimed: "Start the server with performance_schema=ON, and let petal's user read it (GRANT \
+              SELECT ON performance_schema.* TO the user).",
+    settings: &[
+        "innodb_page_size",
+        "innodb_buffer_pool_size",
+        "innodb_buffer_pool_instances",
+        "innodb_flush_log_at_trx_commit",
+        "innodb_flush_method",
+        "innodb_doublewrite",
+        "innodb_log_file_size",
+        "innodb_log_files_in_group",
+        "innodb_redo_log_capacity",
+        "innodb_log_buffer_size",
+        "innodb_io_capacity",
+        "innodb_io_capacity_max",
+        "innodb_flush_neighbors",
+        "innodb_adaptive_flushing",
+        "innodb_max_dirty_pages_pct",
+        "innodb_lru_scan_depth",
+        "innodb_adaptive_hash_index",
+        "innodb_change_buffering",
+        "innodb_random_read_ahead",
+        "innodb_read_ahead_threshold",
+        "innodb_read_io_threads",
+        "innodb_write_io_threads",
+        "innodb_use_native_aio",
+        "innodb_purge_threads",
+        "innodb_checksum_algorithm",
+        "innodb_lock_wait_timeout",
+    ],
+};
+
+pub struct Innodb;
+
+impl StorageEngine for Innodb {
+    fn texts(&self) -> &'static StorageTexts {
+        &TEXTS
+    }
+
+    fn row_group(&self, block_bytes: u32) -> Result<RowGroup> {
+        Ok(page_layout::row_group(block_bytes))
+    }
+
+    fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement> {
+        placement::count(client, server, name)
+    }
+
+    fn main_bytes(&self, client: &mut Client, server: &str, name: &str) -> Result<Option<u64>> {
+        placement::main_bytes(client, server, name).map(Some)
+    }
+
+    fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {
+        settle::settle(settling, client)
+    }
+
+    fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error> {
+        settle::flush(client, schema)
+    }
+
+    fn counters(&self, client: &mut Client) -> Result<Box<dyn StorageCounters>, Error> {
+        Ok(Box::new(InnodbCounters::new(client)?))
+    }
+
+    fn facts(&self, settings: &ServerSettings) -> StorageFacts {
+        let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
+        StorageFacts {
+            cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
+            passes_page_cache: get("innodb_flush_method").starts_with("O_DIRECT"),
+            durability: Durability {
+                durable: get("innodb_flush_log_at_trx_commit") == "1",
+                setting: format!(
+                    "innodb_flush_log_at_trx_commit={}, innodb_doublewrite={}, log_bin={}, \
+                     sync_binlog={}",
+                    get("innodb_flush_log_at_trx_commit"),
+                    get("innodb_doublewrite"),
+                    get("log_bin"),
+                    get("sync_binlog")
+                ),
+            },
+            io_events: IoEvents {
+                read: READ_EVENT.to_owned(),
+                write: String::new(),
+                log: LOG_EVENT.to_owned(),
+                timed_by: "the server (performance_schema)".to_owned(),
+            },
+            checkpoint: format!(
+                "by the server, in small steps; a cycle is over when all pages are written that \
+                 were changed before it; innodb_io_capacity={}",
+                get("innodb_io_capacity")
+            ),
+            notable_settings: advice::notable_settings(settings),
+            advice: advice::advice(),
+        }
+    }
+
+    fn is_timed(&self, client: &mut Client) -> bool {
+        is_timed(client)
+    }
+}

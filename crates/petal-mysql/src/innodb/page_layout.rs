@@ -1,0 +1,51 @@
+//! The layout that puts exactly one row into each page of a clustered index. InnoDB puts at least
+//! two rows into a page, in the order of the primary key: so each row is written with filler rows
+//! behind it, so large that the next row begins another page, and the fillers are deleted.
+//!
+//! MERGE_THRESHOLD=1 keeps the server from merging what is left; rows keep their length, so updates
+//! stay in their pages.
+
+use super::super::row_group::RowGroup;
+use petal_model::workload::row::COLUMNS;
+
+/// Header, trailer, the two records of every page and the first slots of its directory.
+const PAGE_OVERHEAD_BYTES: u32 = 132;
+/// InnoDB leaves so much of a page free while rows come in order.
+const FREE_SHARE: u32 = 16;
+/// The largest record of any page.
+const RECORD_BYTES_MAX: u32 = 16_383;
+/// Record header, null bits, lengths, keys and the two system columns; rounded up.
+const RECORD_OVERHEAD_BYTES: u32 = 80;
+
+/// A row with its fillers in pages of one size.
+pub fn row_group(page_bytes: u32) -> RowGroup {
+    let usable = page_bytes - PAGE_OVERHEAD_BYTES;
+    let alone = RowGroup::of_row(page_bytes);
+    let row = alone.column * COLUMNS as u32 + RECORD_OVERHEAD_BYTES;
+    // Half a row below the most that is filled: a whole further row finds no room.
+    let rest = usable - usable / FREE_SHARE - row / 2 - row;
+    let largest = (usable / 2).min(RECORD_BYTES_MAX) - RECORD_OVERHEAD_BYTES;
+    let fillers = rest.div_ceil(largest);
+    RowGroup { fillers, filler_bytes: rest / fillers - RECORD_OVERHEAD_BYTES, ..alone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_and_its_fillers_leave_no_room_for_the_next_row_in_any_page_size() {
+        for page_bytes in [4096, 8192, 16384, 32768, 65536u32] {
+            let layout = row_group(page_bytes);
+            let row = layout.column * COLUMNS as u32 + RECORD_OVERHEAD_BYTES;
+            let filler = layout.filler_bytes + RECORD_OVERHEAD_BYTES;
+            let usable = page_bytes - PAGE_OVERHEAD_BYTES;
+            let filled = row + filler * layout.fillers;
+            let most = usable - usable / FREE_SHARE;
+            assert!(filled <= most && filled + row > most, "{page_bytes}: {filled} of {most}");
+            assert!(filler * 2 <= usable && filler <= RECORD_BYTES_MAX, "{page_bytes}");
+        }
+        assert_eq!(row_group(16384).fillers, 2);
+        assert_eq!(row_group(8192).fillers, 1);
+    }
+}

@@ -1,0 +1,300 @@
+//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB or MyRocks: the tables of all petal schemas in
+//! one database.
+//!
+//! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
+//!   mean; `client`: questions and answers on one connection
+//! - `in_use`: the locks that keep setup and drop from the data of a run
+//! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
+//!   `rocksdb`: each of them; `storage_engines`: which there are
+//! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
+//! - `before_run`, `plan`: what is asked and paid before a run; `trust`: whose code would run
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
+//!   these share
+//! - `counters`, `describe`: what the server reports
+//!
+//! A table is its primary key: a row is found through the index on the key, then through the tree of
+//! the table itself. All counters are the whole server's.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod before_run;
+mod client;
+mod connect;
+mod counters;
+mod describe;
+mod errors;
+mod filling;
+mod in_use;
+mod innodb;
+mod load;
+mod option_files;
+mod options;
+mod plan;
+mod rocksdb;
+mod row_group;
+mod rows;
+mod schema;
+mod server_work;
+mod servers;
+mod session;
+mod session_client;
+mod session_server;
+mod settling;
+mod storage;
+mod storage_engines;
+mod trust;
+mod work;
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use client::Client;
+use connect::Endpoint;
+use counters::CounterReader;
+use errors::AtServer as _;
+use in_use::TablesInUse;
+use petal_engine::in_use::DataUse;
+use petal_engine::server::loader::Load;
+use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::servers::{Servers, each_once, known};
+use petal_engine::{
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
+};
+use petal_model::settings::table::{EngineSupport, support};
+use petal_model::settings::{LoopSide, Settings};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::os::ServerProcesses;
+use petal_model::stats::server_work::ServerWork;
+use petal_model::stats::target::{
+    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+};
+use petal_model::workload::seat::Seat;
+use session::{MysqlSession, SESSION_SETTINGS};
+use work::Shared;
+
+/// One database, on one server or on the nodes of a cluster that hold the same.
+pub struct Mysql {
+    servers: Servers<Endpoint>,
+    /// Of the sessions' servers.
+    counters: Vec<CounterReader>,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    page_bytes: OnceLock<u32>,
+    /// Some session may write.
+    writes: bool,
+    shared: Arc<Shared>,
+}
+
+impl Mysql {
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let servers = servers::of_run(settings)?;
+        Ok(Self {
+            counters: servers.of_sessions().iter().map(CounterReader::new).collect(),
+            servers,
+            schemas: settings.schemas,
+            page_bytes: OnceLock::new(),
+            writes: !settings.only_reads(),
+            shared: Arc::new(Shared {
+                url: settings.db.redacted(),
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                routines: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Where data are loaded, described and settled.
+    fn first(&self) -> &Endpoint {
+        &self.servers.all[self.servers.admin.unwrap_or(0)]
+    }
+
+    fn connect_first(&self) -> Result<(Client, &str)> {
+        let endpoint = self.first();
+        Ok((endpoint.connect()?, &endpoint.name))
+    }
+
+    /// Every complete schema, or as many of them as the run asked for.
+    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>> {
+        let tables = schema::tables(client, server)?;
+        let marked = tables.iter().filter(|(_, is_marked)| *is_marked);
+        let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
+        Ok(marked.filter_map(|(name, _)| schema::number_of(name)).take(asked).collect())
+    }
+
+    fn metas(&self) -> Result<Vec<SchemaMeta>> {
+        let (mut client, server) = self.connect_first()?;
+        let numbers = self.numbers(&mut client, server)?;
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
+    }
+
+    /// The server's for the storage engine of a load.
+    fn page_bytes(&self) -> Result<u32> {
+        let ask = || {
+            let (mut client, server) = self.connect_first()?;
+            let (setting, _) = self.first().storage.texts().block_setting;
+            let asked = client.query_one(&format!("SELECT @@{setting}"));
+            asked.at(server, &format!("asking for {setting}"))
+        };
+        known(&self.page_bytes, ask).copied()
+    }
+}
+
+impl Engine for Mysql {
+    fn support(&self) -> &'static EngineSupport {
+        &support::MYSQL
+    }
+
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
+        let there = self.page_bytes()?;
+        let storage = self.first().storage;
+        let (setting, fixed) = storage.texts().block_setting;
+        storage.row_group(there)?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the server's blocks have {there} bytes ({setting}), {fixed}; \
+                 leave BLOCK_SZ out or give {there}"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        true
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        let metas = self.metas()?;
+        let (mut client, server) = self.connect_first()?;
+        let storage = storage_engines::of_data(&mut client, server)?;
+        let of = |meta: &SchemaMeta| {
+            schema::with_sizes(meta, &mut client, server, storage, &schema::name(meta.schema))
+        };
+        metas.iter().map(of).collect()
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, self.first(), &metas)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let server = &self.first().name;
+        let mut client = self.first().connect_to_look()?;
+        client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
+        let checked = plan::check_again(&mut client, 1..=schemas);
+        checked.at(server, "explaining the SELECT")
+    }
+
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        each_once(self.servers.of_sessions().iter().map(servers::processes))
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        servers::clock_ahead_s(self.first())
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        self.block_size(Some(plan.block_size))?;
+        self.counters.iter().for_each(CounterReader::disconnect);
+        load::Loader { endpoint: self.first(), load: Load { plan, progress, stop } }.run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.servers.sessions as u32
+    }
+
+    fn check_run(&self, schemas: u32) -> Result<()> {
+        if !self.writes {
+            return Ok(());
+        }
+        let mut sessions = self.servers.of_sessions().iter();
+        sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))?;
+        self.check_room().map(|_| ())
+    }
+
+    fn check_room(&self) -> Result<bool> {
+        let mut seen = true;
+        for endpoint in self.servers.of_sessions() {
+            seen &= servers::check_room(endpoint, "a run with UPDATEs", Vec::new())?;
+        }
+        Ok(seen)
+    }
+
+    fn privileges(&self) -> Result<Vec<Privilege>> {
+        let (mut client, server) = self.connect_first()?;
+        let numbers = self.numbers(&mut client, server)?;
+        before_run::privileges(self.first(), &numbers)
+    }
+
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(Box::new(TablesInUse::begin(self.first(), schemas)?))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
+        before_run::settle(self.first(), &numbers, progress, stop)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        let endpoint = &self.servers.all[self.servers.place(seat.endpoint)];
+        Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
+    }
+
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
+        self.counters.iter().map(CounterReader::read).collect()
+    }
+
+    fn begin_counting(&self) {
+        self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        let mut all = self.snapshot()?;
+        if all.iter().any(|counters| !counters.resets.is_empty()) {
+            // The next interval begins with counters that are whole.
+            self.begin_counting();
+            all = self.snapshot()?;
+        }
+        let work = all.iter().zip(&self.counters).map(|(counters, reader)| ServerWork {
+            counted_since: format!("reset {}", reader.resets_seen()),
+            ..server_work::of_counters(counters)
+        });
+        Ok(work.collect())
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        let endpoint = self.first();
+        let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
+        let storage = storage_engines::of_data(&mut client, server)?;
+        let mut bytes = Some(0);
+        for number in self.numbers(&mut client, server)? {
+            let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
+            bytes = bytes.zip(of_one).map(|(sum, one)| sum + one);
+        }
+        Ok(bytes)
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        let (mut client, server) = self.connect_first()?;
+        let storage = storage_engines::of_data(&mut client, server)?;
+        storage.placement(&mut client, server, &schema::name(schema))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::MysqlRows::open(self.first(), schema)?))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        let (mut client, server) = (self.first().connect_for_long()?, &self.first().name);
+        in_use::hold_alone(&mut client, server)?;
+        load::drop_marked(&mut client, server)
+    }
+}

@@ -1,0 +1,209 @@
+//! Loading: each schema's tables under names of their own, filled, indexed and proved; at the end
+//! one statement gives all of them their names. A load that is cut off leaves at most tables under
+//! their loading names, which nobody takes for data and which the next setup or drop removes.
+
+use std::time::Instant;
+
+use super::client::Client;
+use super::connect::Endpoint;
+use super::errors::AtServer as _;
+use super::filling::{self, Filling};
+use super::session_server::make_routine;
+use super::{in_use, schema, servers};
+use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
+use petal_engine::server::liveness;
+use petal_engine::server::loader::{
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
+};
+use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::room;
+use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Result};
+
+/// One load under way.
+pub struct Loader<'a> {
+    pub endpoint: &'a Endpoint,
+    pub load: Load<'a>,
+}
+
+impl Loader<'_> {
+    pub fn run(&self) -> Result<LoadSummary> {
+        let mut client = self.endpoint.connect_for_long()?;
+        in_use::hold_alone(&mut client, &self.endpoint.name)?;
+        self.check_names(&mut client)?;
+        self.check(&mut client)?;
+        self.load.show_loading();
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, state),
+            || self.give_final_names(&mut client),
+            || self.clean_up(),
+        )?;
+        for &number in &self.load.plan.schemas {
+            // The data are there without it, and LOOP=client needs none.
+            if let Err(error) = make_routine(&mut client, &self.endpoint.name, number) {
+                self.load.progress.note(&error.to_string());
+            }
+        }
+        Ok(loaded.summary(self.load.plan))
+    }
+
+    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
+    /// to be replaced. Leftovers of a load that was cut off go.
+    fn check_names(&self, client: &mut Client) -> Result<()> {
+        let server = &self.endpoint.name;
+        let there = schema::tables(client, server)?;
+        for &number in &self.load.plan.schemas {
+            let final_name = format!("{}_", schema::name(number));
+            for (name, is_marked) in there.iter().filter(|(name, _)| name.starts_with(&final_name))
+            {
+                if !is_marked {
+                    let instead = "rename it or load into another database";
+                    return Err(without_mark(server, &format!("a table {name}"), instead));
+                }
+                if schema::number_of(name) == Some(number) && !self.load.plan.replace {
+                    return Err(already_loaded(server, number));
+                }
+            }
+        }
+        let is_leftover = |name: &str| name.contains("_loading_") || name.contains("_replaced_");
+        let leftovers =
+            there.iter().filter(|(name, is_marked)| *is_marked && is_leftover(name.as_str()));
+        for (name, _) in leftovers {
+            self.run_sql(client, &format!("removing {name}"), &format!("DROP TABLE {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a load that is sure to fail, before its first row.
+    fn check(&self, client: &mut Client) -> Result<()> {
+        let (server, plan) = (&self.endpoint.name, self.load.plan);
+        let view = self.endpoint.storage.texts().proof_view;
+        let doing = format!("reading {view}, by which a load is proved");
+        client.query::<i64>(&format!("SELECT 1 FROM {view} LIMIT 1")).at(server, &doing)?;
+        let packet_bytes: u64 = client
+            .query_one("SELECT @@SESSION.max_allowed_packet")
+            .at(server, "asking for max_allowed_packet")?;
+        let needed_bytes = filling::statement_bytes(plan.block_size);
+        if packet_bytes < needed_bytes {
+            return Err(EngineError::Environment(format!(
+                "{server}: max_allowed_packet={packet_bytes}: a load into blocks of {} bytes sends up \
+                 to {needed_bytes} at once; set it to 16M or more (SET GLOBAL max_allowed_packet = \
+                 16777216)",
+                plan.block_size
+            )));
+        }
+        let data = vec![("data", room::data_bytes(plan))];
+        servers::check_room(self.endpoint, "the load", data).map(|_| ())
+    }
+
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
+        let begin = Instant::now();
+        let mut client = self.endpoint.connect_for_long()?;
+        let filling = Filling { endpoint: self.endpoint, load: &self.load, schema, state };
+        // Making an index takes its time, and ends only when cancelled.
+        let (id, connection) = (client.id(), client.abort_handle());
+        let cancel = || self.endpoint.kill_query(id);
+        liveness::until_over(&connection, &cancel, &|| state.is_over(), &|| (), || {
+            filling.run(&mut client)?;
+            let durable = Some(Instant::now());
+            state.go_on()?;
+            let summary = self.prove(&mut client, schema, begin)?;
+            Ok(ProvedSchema { summary, durable })
+        })
+    }
+
+    /// Proves one row per block in a schema that is durable.
+    fn prove(
+        &self,
+        client: &mut Client,
+        schema: u32,
+        begin: Instant,
+    ) -> Result<LoadedSchemaSummary> {
+        let (plan, server, name) =
+            (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
+        let storage = self.endpoint.storage;
+        let placement = storage.placement(client, server, &name)?;
+        let otherwise = storage.texts().placement_hint;
+        let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
+        let scan = format!("{name}_cf2");
+        schema::analyze(client, server, &scan)?;
+        let meta = SchemaMeta::of_plan(plan, schema);
+        Ok(LoadedSchemaSummary {
+            schema: schema::with_sizes(&meta, client, server, storage, &name)?,
+            scan_bytes: schema::table_bytes(client, server, &scan)?.0,
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        })
+    }
+
+    /// All schemas are proved: one statement gives each its name, over the one it replaces.
+    fn give_final_names(&self, client: &mut Client) -> Result<()> {
+        let there = schema::tables(client, &self.endpoint.name)?;
+        let (mut names, mut replaced) = (Vec::new(), Vec::new());
+        for &number in &self.load.plan.schemas {
+            for table in schema::TABLES {
+                let to = format!("{}_{table}", schema::name(number));
+                if there.iter().any(|(name, _)| *name == to) {
+                    let aside = format!("{}_{table}", schema::replaced_name(number));
+                    names.push(format!("{to} TO {aside}"));
+                    replaced.push(aside);
+                }
+                names.push(format!("{}_{table} TO {to}", schema::loading_name(number)));
+            }
+        }
+        // All is loaded: it would be lost.
+        let limit = REPLACE_LOCK_LIMIT.as_secs();
+        let doing = "naming the schemas";
+        self.run_sql(client, doing, &format!("SET SESSION lock_wait_timeout = {limit}"))?;
+        if let Some(monitor) = client.wait().monitor.as_mut() {
+            monitor.limit = REPLACE_LOCK_LIMIT;
+        }
+        self.run_sql(client, doing, &format!("RENAME TABLE {}", names.join(", ")))?;
+        if !replaced.is_empty() {
+            let sql = format!("DROP TABLE {}", replaced.join(", "));
+            self.run_sql(client, "dropping what was replaced", &sql)?;
+        }
+        Ok(())
+    }
+
+    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    fn clean_up(&self) {
+        let Ok(mut client) = self.endpoint.connect_to_clean_up() else { return };
+        for &number in &self.load.plan.schemas {
+            let name = schema::loading_name(number);
+            for table in schema::TABLES {
+                let _ = client.run(&format!("DROP TABLE IF EXISTS {name}_{table}"));
+            }
+        }
+    }
+
+    fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<()> {
+        client.run(sql).at(&self.endpoint.name, doing)
+    }
+}
+
+/// Drops every table with petal's mark and their routines, and returns what was dropped: each
+/// schema once.
+pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
+    let mut dropped: Vec<String> = Vec::new();
+    for (table, is_marked) in schema::tables(client, server)? {
+        if !is_marked {
+            continue;
+        }
+        client.run(&format!("DROP TABLE {table}")).at(server, &format!("dropping {table}"))?;
+        let name = table.rsplit_once('_').map_or(table.as_str(), |(name, _)| name);
+        let line = format!("schema {name} in {server}");
+        if !dropped.contains(&line) {
+            dropped.push(line);
+        }
+    }
+    let sql = "SELECT routine_name FROM information_schema.routines \
+               WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
+               AND routine_name REGEXP '^petal[1-9][0-9]*_run$' \
+               AND routine_comment LIKE 'loop of petal%'";
+    let routines: Vec<String> = client.query(sql).at(server, "looking for routines")?;
+    for routine in routines {
+        let sql = format!("DROP PROCEDURE {routine}");
+        client.run(&sql).at(server, &format!("dropping {routine}"))?;
+    }
+    Ok(dropped)
+}

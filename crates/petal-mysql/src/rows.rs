@@ -1,0 +1,48 @@
+//! Rows read back, for the verification of a ledger.
+
+use mysql_async::{Row, Statement};
+
+use super::client::Client;
+use super::connect::Endpoint;
+use super::errors::AtServer as _;
+use super::schema;
+use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::row_layout::found_row;
+use petal_engine::{FoundRow, Result, RowReader};
+use petal_model::workload::row::COLUMNS;
+
+pub struct MysqlRows {
+    client: Client,
+    server: String,
+    meta: SchemaMeta,
+    statement: Statement,
+}
+
+impl MysqlRows {
+    pub fn open(endpoint: &Endpoint, number: u32) -> Result<Self> {
+        let (mut client, server) = (endpoint.connect()?, endpoint.name.clone());
+        let meta = schema::read_meta(&mut client, &server, number)?;
+        let statement = client.prepare(&schema::rows(number));
+        let statement = statement.at(&server, "preparing to read rows")?;
+        Ok(Self { client, server, meta, statement })
+    }
+}
+
+impl RowReader for MysqlRows {
+    fn load(&self) -> &str {
+        &self.meta.load
+    }
+
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
+        let rows = self.client.rows(&self.statement, (first, last));
+        let rows: Vec<Row> = rows.at(&self.server, "reading rows")?;
+        let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
+        found.extend(rows.into_iter().map(|mut row| {
+            let key = row.take_opt(0).and_then(Result::ok).unwrap_or_default();
+            let mut text = |at| row.take_opt::<Option<Vec<u8>>, _>(at)?.ok()?;
+            let texts: Vec<Option<Vec<u8>>> = (1..=COLUMNS).map(&mut text).collect();
+            found_row(key, texts.iter().map(Option::as_deref), width, filler)
+        }));
+        Ok(())
+    }
+}

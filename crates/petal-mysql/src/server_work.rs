@@ -1,0 +1,82 @@
+//! The work of a whole server for all its users, for a profile: made of the counters that a run
+//! reads.
+
+use petal_model::stats::counters::Counters;
+use petal_model::stats::delta;
+use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
+
+use super::innodb::counters::{LOG_EVENT, READ_EVENT};
+use super::rocksdb;
+
+const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
+
+pub fn of_counters(counters: &Counters) -> ServerWork {
+    if counters.raw.contains_key(rocksdb::BLOCKS_MISSED) {
+        return rocksdb::server_work(counters);
+    }
+    let raw = |name: &str| counters.raw.get(name).copied();
+    let ahead = raw(READ_AHEAD);
+    let pages = raw("Innodb_pages_read");
+    let bytes = counters.io.physical_read_bytes.zip(pages).filter(|(_, pages)| *pages > 0);
+    let mut work = ServerWork {
+        endpoint: counters.endpoint.clone(),
+        product: "MySQL or MariaDB".to_owned(),
+        block_bytes: bytes.and_then(|(bytes, pages)| u32::try_from(bytes / pages).ok()),
+        ..ServerWork::default()
+    };
+    let single = pages.and_then(|pages| delta(ahead.unwrap_or(0), pages));
+    let source = "Innodb_pages_read less Innodb_buffer_pool_read_ahead";
+    work.count(WorkCount::SingleBlockReads, single, source);
+    work.count(WorkCount::MultiBlockReadBlocks, ahead, READ_AHEAD);
+    work.gap(
+        WorkCount::MultiBlockReads,
+        "InnoDB counts the pages that it reads ahead, not its requests for several of them",
+    );
+    work.count(WorkCount::BlockWrites, raw("Innodb_pages_written"), "Innodb_pages_written");
+    work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
+    work.gap(
+        WorkCount::Commits,
+        "transactions that only read are in it, and with a binary log each commit counts twice",
+    );
+    let source = "the log's sequence number, else Innodb_os_log_written";
+    work.count(WorkCount::RedoBytes, counters.io.redo_bytes, source);
+    let source = "performance_schema.file_summary_by_event_name: time over count";
+    for (figure, event) in
+        [(WorkTime::SingleBlockRead, READ_EVENT), (WorkTime::LogWrite, LOG_EVENT)]
+    {
+        let time = counters.count_and_time(event);
+        work.time(figure, time, source);
+        if time.is_none() {
+            work.time_gap(figure, "performance_schema does not time files on this server");
+        }
+    }
+    work.time_gap(
+        WorkTime::BlockWrite,
+        "the server times how long it takes to hand a page's write over, not the write",
+    );
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use petal_model::stats::counters::IoCounts;
+
+    #[test]
+    fn pages_read_ahead_are_no_single_reads() {
+        let raw = [("Innodb_pages_read", 100), (READ_AHEAD, 30), ("Innodb_pages_written", 7)];
+        let raw: BTreeMap<String, u64> =
+            raw.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+        let io = IoCounts { physical_read_bytes: Some(100 << 14), ..IoCounts::default() };
+        let work = of_counters(&Counters { raw, io, ..Counters::default() });
+        assert_eq!(work.counts[&WorkCount::SingleBlockReads], 70);
+        assert_eq!(work.counts[&WorkCount::MultiBlockReadBlocks], 30);
+        assert_eq!(work.block_bytes, Some(16384));
+        // What it does not count is not there, and the reason is.
+        assert!(!work.counts.contains_key(&WorkCount::Commits));
+        assert!(work.gaps.contains_key("multi_block_reads"));
+        assert!(work.gaps["log_write_us"].contains("performance_schema"));
+    }
+}

@@ -1,0 +1,94 @@
+//! The servers of a run, and questions to each before it: how many sessions it admits, which process it is on this
+//! host, and how its clock differs.
+
+use std::path::Path;
+
+use super::connect::Endpoint;
+use super::errors::AtServer as _;
+use super::options::Options;
+use petal_engine::Result;
+use petal_engine::server::clock;
+use petal_engine::server::room::{self, Need, RESERVE_BYTES};
+use petal_engine::server::servers::Servers;
+use petal_engine::url_option::process_environment;
+use petal_model::settings::Settings;
+use petal_model::stats::os::ServerProcesses;
+
+/// The servers that the URL and SLOB's parameters name.
+pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
+    let of = |service: Option<&str>| {
+        Options::new(&settings.db, service, &process_environment)
+            .map(|options| Endpoint::all(&options))
+    };
+    Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
+}
+
+/// Connections that are left for this user.
+pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
+    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let doing = "asking how many sessions it admits";
+    let (limit, own_limit): (i64, i64) =
+        client.query_one("SELECT @@max_connections, @@max_user_connections").at(server, doing)?;
+    let (_, taken): (String, i64) =
+        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").at(server, doing)?;
+    // This connection is counted, and goes.
+    let free = limit - (taken - 1);
+    Ok(if own_limit > 0 { free.min(own_limit) } else { free })
+}
+
+/// The server's process, where it runs on this host and is not in a container.
+pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+    if !endpoint.address.is_on_this_host() {
+        return None;
+    }
+    let mut client = endpoint.connect_to_look().ok()?;
+    let (folder, file): (String, String) = client.query_one("SELECT @@datadir, @@pid_file").ok()?;
+    let text = std::fs::read_to_string(Path::new(&folder).join(file)).ok()?;
+    let parent: u32 = text.trim().parse().ok()?;
+    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
+    let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
+    is_server.then_some(ServerProcesses { parent, log_writer: None })
+}
+
+/// Refuses work whose data, or the log of the server on this host, have no room; false for a server
+/// elsewhere. `data` is what the work writes, without a folder that is named.
+pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Result<bool> {
+    if !endpoint.address.is_on_this_host() {
+        return Ok(false);
+    }
+    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('datadir', 'innodb_data_home_dir', \
+               'innodb_log_group_home_dir', 'innodb_redo_log_capacity', 'log_bin_basename')";
+    let settings: Vec<(String, String)> = client.query(sql).at(server, "asking for its folders")?;
+    let get = |name: &str| {
+        let found = settings.iter().find(|(key, value)| key == name && !value.is_empty());
+        found.map_or("", |(_, value)| value.as_str())
+    };
+    let folder = Path::new(get("datadir"));
+    if !folder.is_dir() {
+        return Ok(false);
+    }
+    let log_folder = folder.join(get("innodb_log_group_home_dir"));
+    // Where the log's files are of a fixed size, they are there already.
+    let capacity: u64 = get("innodb_redo_log_capacity").parse().unwrap_or(0);
+    let files = std::fs::read_dir(log_folder.join("#innodb_redo")).into_iter().flatten().flatten();
+    let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    let mut needs = Vec::new();
+    for (what, bytes) in data {
+        let basename = Some(get("log_bin_basename")).filter(|name| !name.is_empty());
+        let binlog = basename.and_then(|name| Path::new(name).parent());
+        needs.push(Need::new(folder.join(get("innodb_data_home_dir")), what, bytes));
+        needs
+            .extend(binlog.map(|folder| Need::new(folder, format!("the binlog of {what}"), bytes)));
+    }
+    let redo = capacity.saturating_sub(there);
+    needs.push(Need::new(&log_folder, "the log (innodb_redo_log_capacity)", redo));
+    needs.push(Need::new(folder, "undo, doublewrite and others, in reserve", RESERVE_BYTES));
+    room::check(server, work, &needs).map(|()| true)
+}
+
+/// How many seconds the server's clock is ahead of this host's.
+pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+    let mut client = endpoint.connect_to_look().ok()?;
+    clock::ahead_s(|| client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok())
+}

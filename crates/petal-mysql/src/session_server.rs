@@ -1,0 +1,262 @@
+//! LOOP=server: the texts in which a batch travels to petal's routine inside the server, what the
+//! routine returns, and how it is made. The routine reports ends to a microsecond. On MariaDB UPDATEs
+//! go one by one, beside the routine.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use mysql_async::Statement;
+
+use super::client::{Client, Error, QUERY_INTERRUPTED};
+use super::errors::AtServer as _;
+use super::work::{CLUSTER_CONFLICT, Work};
+use super::{schema, trust};
+use petal_engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns, timed,
+};
+use petal_engine::server::failure::Failure;
+use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
+use petal_engine::server::sides::{LoopWork as _, Routine, SingleStatements, run_one};
+use petal_engine::{Batch, EngineError, Result, SessionError};
+use petal_model::settings::RedoStress;
+use petal_model::workload::op::{Kind, Operation};
+
+/// Kinds of operations in schema 1 are so much higher in the routine.
+const HOT: u32 = 10;
+/// The most operations of one call: the routine's texts stay short.
+const OPERATIONS_MAX: usize = 1000;
+/// Bytes of a call aside from texts of rows: of each operation, and of all.
+const OPERATION_BYTES: usize = 26 + 12;
+const CALL_BYTES: usize = 1024;
+/// The remains of a call that did not return.
+const REMAINS: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
+
+pub struct ServerLoop {
+    calls: PerSchema<Work, Statement>,
+    /// For UPDATEs, where those of a call would not wait for their log.
+    single: Option<SingleStatements<Work>>,
+    arguments: Arguments,
+    operations_max: usize,
+}
+
+/// The routine's texts, reused from batch to batch.
+#[derive(Default)]
+struct Arguments {
+    runs: String,
+    firsts: String,
+    fillers: String,
+    width: usize,
+    /// Characters from one column's text to the next: 0 where all have the same.
+    step: usize,
+}
+
+impl Routine<Work> for ServerLoop {
+    fn new(work: &mut Work) -> Result<Self> {
+        let calls = PerSchema::new(work, |work, number| {
+            ensure_routine(work, number)?;
+            work.prepare(&format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
+        })?;
+        let single = work.commits_late.then(|| PerSchema::new(work, Work::prepare_operations));
+        let operations_max = operations_max(work)?;
+        let arguments = Arguments::default();
+        Ok(Self { calls, single: single.transpose()?, arguments, operations_max })
+    }
+
+    fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        let (by_schema, commits_late) = (by_schema(work.schemas.home), work.commits_late);
+        let operations_max = self.operations_max;
+        let split = |rest: &[Operation]| {
+            let (home, length) = by_schema(&rest[..rest.len().min(operations_max)]);
+            (home, if commits_late { update_alone(&rest[..length]) } else { length })
+        };
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match (
+            part.operations,
+            &mut self.single,
+        ) {
+            ([one], Some(single)) if one.kind == Kind::Update => {
+                Ok(vec![timed(|| run_one(single, work, one))])
+            }
+            _ => self.call(work, part),
+        })
+    }
+}
+
+impl ServerLoop {
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
+        let call = self.calls.get(work, part.home)?;
+        self.arguments.fill(work, part.home, part.operations)?;
+        let Arguments { runs, firsts, fillers, width, step } = &self.arguments;
+        let arguments = (
+            runs.as_str(),
+            firsts.as_str(),
+            fillers.as_str(),
+            *width as u64,
+            *step as u64,
+            budget_us(part.budget),
+        );
+        match work.client.first::<(String, String)>(&call, arguments) {
+            Ok(answer) => Ok(read(work, &answer.unwrap_or_default(), part.operations)),
+            Err(error) => remains(work, &error, part.operations),
+        }
+    }
+}
+
+/// As many operations as the server takes in one call with the texts of their rows.
+fn operations_max(work: &mut Work) -> Result<usize> {
+    let packet_bytes: u64 = work
+        .client
+        .query_one("SELECT @@SESSION.max_allowed_packet")
+        .at(&work.server, "asking for max_allowed_packet")?;
+    let (width, is_constant) = work.column_shape(work.schemas.home)?;
+    let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
+    let texts_bytes = (packet_bytes as usize).saturating_sub(CALL_BYTES);
+    Ok((texts_bytes / (OPERATION_BYTES + width * columns)).clamp(1, OPERATIONS_MAX))
+}
+
+/// The operations up to the next UPDATE, or that alone.
+fn update_alone(operations: &[Operation]) -> usize {
+    let update = operations.iter().position(|operation| operation.kind == Kind::Update);
+    update.map_or(operations.len(), |at| at.max(1))
+}
+
+/// A call that was killed itself, or that a cluster ended: what ended before is still known, and the
+/// operation after it is the one that was cut.
+fn remains(
+    work: &mut Work,
+    error: &Error,
+    operations: &[Operation],
+) -> Result<Vec<Executed>, Failure> {
+    let failure = work.failure(error);
+    if matches!(failure, Failure::Fatal(_)) {
+        return Err(failure);
+    }
+    // A request to cancel that comes late ends this question; the next one is answered.
+    let mut answer = work.client.query_one(REMAINS);
+    if answer.as_ref().is_err_and(|late: &Error| late.code() == Some(QUERY_INTERRUPTED)) {
+        answer = work.client.query_one(REMAINS);
+    }
+    let answer: (String, String) = answer.map_err(|error| work.failure(&error))?;
+    let mut executed = read(work, &answer, operations);
+    // A cluster may end the call at the statement after the one that lost, which did nothing then.
+    let is_known = work.is_node && executed.last().is_some_and(|last| last.failure.is_some());
+    if !is_known && executed.len() < operations.len() {
+        executed.push(Executed { latency_ns: None, rows: 0, failure: Some(failure) });
+    }
+    Ok(executed)
+}
+
+/// What the routine returned: ends and errors.
+fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
+    let mut errors = errors.lines().filter_map(Noted::parse).peekable();
+    let mut begin_us = Some(0);
+    let ends = ends.split_ascii_whitespace().map(RoutineEnd::parse);
+    let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
+        let noted = errors.next_if(|error| error.at == at);
+        let latency_ns = latency_ns(begin_us, ended.end_us);
+        begin_us = ended.end_us;
+        let rows = ended.rows.unwrap_or_else(|| expected(operation));
+        let failure = noted.map(|noted| work.noted(&noted));
+        // A cluster may roll an UPDATE back without an error in the routine.
+        let is_lost = work.is_node && operation.kind == Kind::Update && rows == 0;
+        let lost = || is_lost.then(|| Failure::Counted(CLUSTER_CONFLICT.into()));
+        Executed { latency_ns, rows, failure: failure.or_else(lost) }
+    });
+    executed.collect()
+}
+
+/// Assumptions of the routine, which it does not return.
+fn expected(operation: &Operation) -> u64 {
+    match operation.kind {
+        Kind::Scan => 1,
+        Kind::Select | Kind::Update => operation.rows.into(),
+    }
+}
+
+/// `microseconds` or `microseconds/rows`.
+struct RoutineEnd {
+    /// Below 0 if the server's clock was set back; None if it cannot be read.
+    end_us: Option<i64>,
+    rows: Option<u64>,
+}
+
+impl RoutineEnd {
+    fn parse(text: &str) -> Self {
+        let (end, rows) = match text.split_once('/') {
+            Some((end, rows)) => (end, rows.parse().ok()),
+            None => (text, None),
+        };
+        Self { end_us: end.parse().ok(), rows }
+    }
+}
+
+impl Arguments {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
+        let (width, is_constant) = work.column_shape(home)?;
+        (self.width, self.step) = (width, if is_constant { 0 } else { width });
+        self.runs.clear();
+        self.firsts.clear();
+        self.fillers.clear();
+        let is_heavy = work.shared.redo_stress == RedoStress::Heavy;
+        let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
+        let shape = |operation: &Operation| {
+            let kind = match operation.kind {
+                Kind::Select => 1,
+                Kind::Scan => 2,
+                Kind::Update if is_heavy => 4,
+                Kind::Update => 3,
+            };
+            let (first, last) = keys(operation);
+            let is_first = operation.schema == 1 && home != 1;
+            (if is_first { kind + HOT } else { kind }, last - first)
+        };
+        for (at, operation) in operations.iter().enumerate() {
+            let (kind, reach) = shape(operation);
+            if operations.get(at + 1).map(shape) != Some((kind, reach)) {
+                // Writing to a text cannot fail.
+                let _ = write!(self.runs, "{kind:02}{reach:012}{:012}", at + 1);
+            }
+            let _ = write!(self.firsts, "{:012}", operation.first);
+            if operation.kind == Kind::Update {
+                self.fillers.push_str(work.update_text(operation, columns)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
+/// take no time.
+pub fn check_clock(work: &mut Work) -> Result<()> {
+    let goes = work.client.query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))");
+    let goes: u64 = goes.at(&work.server, "reading its clock")?;
+    match goes {
+        0 => Err(EngineError::Setting(format!(
+            "LOOP: {} takes SYSDATE() for NOW() (sysdate_is_now), so operations inside it cannot be \
+             timed; use LOOP=client, or start it without that option",
+            work.server
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Makes sure that a schema has this petal's routine. Each session looks before it calls.
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
+    let shared = Arc::clone(&work.shared);
+    // Sessions connect at once: the first makes it, the others wait.
+    let _one_makes_it = shared.routines.lock();
+    check_clock(work)?;
+    make_routine(&mut work.client, &work.server, number)
+}
+
+/// Makes the routine of a schema unless this petal's is there, by its text: another's would run with
+/// this user's rights.
+pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
+    let name = schema::name(number);
+    let routine = schema::routine(&name);
+    if trust::is_petals(client, server, &name, &routine)? {
+        return Ok(());
+    }
+    let doing = format!("making {name}_run from its text (LOOP=client needs none)");
+    client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).at(server, &doing)?;
+    client.run(&routine).at(server, &doing)
+}

@@ -1,0 +1,47 @@
+//! Whose code petal's statements would enter: a view in place of a table calls functions with the
+//! rights of its reader, a trigger works on each row, and a routine does what its text says,
+//! whoever wrote it.
+
+use super::client::Client;
+use super::errors::AtServer as _;
+use super::schema::{ROUTINE_COMMENT, TABLES};
+use petal_engine::{EngineError, Result};
+
+/// Refuses a schema whose tables are none, or have others' code on them.
+pub fn check_tables(client: &mut Client, server: &str, name: &str) -> Result<()> {
+    let tables = TABLES.map(|table| format!("'{name}_{table}'")).join(", ");
+    let sql = format!(
+        "SELECT CONCAT(table_name, ' is a ', LOWER(table_type)) FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND table_name IN ({tables}) \
+         AND table_type <> 'BASE TABLE' \
+         UNION ALL \
+         SELECT CONCAT(event_object_table, ' has trigger ', trigger_name, ' of ', definer) \
+         FROM information_schema.triggers \
+         WHERE event_object_schema = DATABASE() AND event_object_table IN ({tables})"
+    );
+    let found: Vec<String> =
+        client.query(&sql).at(server, &format!("asking what is on the tables of {name}"))?;
+    match found.first() {
+        None => Ok(()),
+        Some(what) => Err(EngineError::Environment(format!(
+            "{server}: {what}: no load of petal's makes it, and code of others would run; remove \
+             it, or load the data again (petal setup --replace)"
+        ))),
+    }
+}
+
+/// Whether a schema's routine is this petal's by its text, so that it needs not be made. A text
+/// that the server does not show is not.
+pub fn is_petals(client: &mut Client, server: &str, name: &str, routine: &str) -> Result<bool> {
+    let sql = format!(
+        "SELECT COALESCE(routine_definition, ''), security_type, routine_comment \
+         FROM information_schema.routines \
+         WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
+         AND routine_name = '{name}_run'"
+    );
+    let found: Vec<(String, String, String)> =
+        client.query(&sql).at(server, &format!("looking for {name}_run"))?;
+    let text = routine.find("\nBEGIN").map_or("", |at| routine[at..].trim());
+    Ok(matches!(found.as_slice(), [(definition, security, comment)]
+        if definition.trim() == text && security == "INVOKER" && comment == ROUTINE_COMMENT))
+}

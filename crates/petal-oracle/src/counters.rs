@@ -1,0 +1,426 @@
+//! Counters of the instances: their V$ views as they are, and the figures that every engine answers
+//! for, made from them. What the user may not see, or a version does not have, is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::database::Database;
+use super::errors::is_missing;
+use super::link::{Connector, Destination, Row};
+use super::meta::{cell, number};
+use super::sql;
+use petal_engine::Result;
+use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
+
+/// The waits that every engine has, by Oracle's names.
+pub const READ_EVENT: &str = "db file sequential read";
+/// The read of a block that an Exadata cell answers. Newer releases count it apart by the place that
+/// held the block, which follows a colon: flash cache, RDMA, xrmem cache.
+pub const CELL_READ_EVENT: &str = "cell single block physical read";
+pub const WRITE_EVENT: &str = "db file parallel write";
+pub const LOG_EVENT: &str = "log file parallel write";
+
+/// Statistics that also stand under the names that every engine may use.
+const COMMON: [(&str, CommonCounter); 5] = [
+    ("background checkpoints completed", CommonCounter::Checkpoints),
+    ("table fetch continued row", CommonCounter::RowsFollowed),
+    ("cleanouts only - consistent read gets", CommonCounter::BlocksCleaned),
+    ("physical reads cache", CommonCounter::BlocksCached),
+    ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
+];
+
+const NS_PER_US: u64 = 1000;
+
+type AddRow = fn(&mut Instance, &Row);
+
+/// Views, each with what becomes of its rows.
+const VIEWS: [(&str, AddRow); 6] = [
+    ("events", Instance::add_wait),
+    ("time_model", Instance::add_time),
+    ("histograms", Instance::add_bucket),
+    ("functions", Instance::add_function),
+    ("os", Instance::add_os),
+    ("log_switches", Instance::add_log_switches),
+];
+/// Those that are read every second.
+const CHEAP: [&str; 3] = ["events", "time_model", "log_switches"];
+
+/// The instances' counters, on a connection of petal's own.
+pub struct CounterReader {
+    connector: Arc<dyn Connector>,
+    place: String,
+    connection: Mutex<Option<CountersConnection>>,
+}
+
+/// The connection for statistics.
+struct CountersConnection {
+    database: Database,
+    /// It leads into a pluggable database, whose views may miss what background processes do.
+    is_pluggable: bool,
+}
+
+impl CounterReader {
+    pub fn new(connector: &Arc<dyn Connector>, place: &str) -> Self {
+        let (connector, place) = (Arc::clone(connector), place.to_owned());
+        Self { connector, place, connection: Mutex::default() }
+    }
+
+    /// Reads a set of counters for each instance, with its number. `in_full`: also what is too much
+    /// for every second. Connects again if the connection was lost.
+    pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>> {
+        let mut held = self.connection.lock();
+        let mut connection = match held.take() {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let mut counters = read(&mut connection.database, in_full)?;
+        if connection.is_pluggable {
+            counters.iter_mut().for_each(|(_, counters)| mark_background(counters));
+        }
+        *held = Some(connection);
+        Ok(counters)
+    }
+
+    fn connect(&self) -> Result<CountersConnection> {
+        let link = self.connector.connect(Destination::Admin, "petal counters");
+        let mut database = Database::connected(link, &self.place, "connecting for statistics")?;
+        let container = database.look("asking for its container", "container")?;
+        let is_pluggable = container.first().is_some_and(is_pluggable);
+        Ok(CountersConnection { database, is_pluggable })
+    }
+
+    /// Lets the connection go, as before a load of hours.
+    pub fn disconnect(&self) {
+        *self.connection.lock() = None;
+    }
+}
+
+/// Before the names of counts that are a pluggable database's own part.
+pub const CONTAINER: &str = "container: ";
+
+/// Whether a row of `container` is of a pluggable database.
+pub fn is_pluggable(container: &Row) -> bool {
+    number(container, 1) > 1
+}
+
+/// Background processes write for a pluggable database in the root, which counts it: a part of it, taken
+/// for the whole, would look like little. The whole is unknown; what the container counts is kept
+/// under names that say so.
+fn mark_background(counters: &mut Counters) {
+    const BACKGROUND: [&str; 11] = [
+        "physical write",
+        "DBWR ",
+        "background checkpoints ",
+        "redo writes",
+        "redo blocks written",
+        "redo wastage",
+        "redo write time",
+        "histogram.db file parallel write",
+        "histogram.log file parallel write",
+        "iostat.DBWR",
+        "iostat.LGWR",
+    ];
+    let io = &mut counters.io;
+    io.physical_write_blocks = None;
+    io.physical_write_requests = None;
+    io.physical_write_bytes = None;
+    counters.waits.retain(|wait| wait.class != WaitClass::SystemIo);
+    let is_background = |name: &str| BACKGROUND.iter().any(|begin| name.starts_with(begin));
+    let checkpoints = CommonCounter::Checkpoints.name();
+    let is_marked = |name: &str| is_background(name) || name == checkpoints;
+    let names: Vec<_> = counters.raw.keys().filter(|name| is_marked(name)).cloned().collect();
+    for name in names {
+        if let Some(count) = counters.raw.remove(&name) {
+            counters.raw.insert(format!("{CONTAINER}{name}"), count);
+        }
+    }
+}
+
+/// The rows of one view; None where this user or version has none.
+fn view(database: &mut Database, file: &str, section: &str) -> Result<Option<Vec<Row>>> {
+    match database.link.query(&sql::section(file, section), &[]) {
+        Ok(rows) => Ok(Some(rows)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(database.error("reading statistics", &error)),
+    }
+}
+
+fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> {
+    let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
+        // Nothing to see: the run has petal's own figures only.
+        let endpoint = database.place.clone();
+        return Ok(vec![(0, Counters { endpoint, ..Counters::default() })]);
+    };
+    // Two looks are known to be of one instance by its name: a look that fails must not change it.
+    let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
+    let names: BTreeMap<u64, String> = names
+        .iter()
+        .map(|row| (number(row, 0), format!("{}@{}", cell(row, 1), cell(row, 2))))
+        .collect();
+    let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
+    for row in &statistics {
+        let instance = instances.entry(number(row, 0)).or_default();
+        instance.raw.insert(cell(row, 1).to_owned(), number(row, 2));
+    }
+    for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
+        for row in view(database, sql::COUNTERS, name)?.unwrap_or_default() {
+            add(instances.entry(number(&row, 0)).or_default(), &row);
+        }
+    }
+    let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
+    Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
+}
+
+#[derive(Default)]
+struct Instance {
+    raw: BTreeMap<String, u64>,
+    waits: Vec<Wait>,
+}
+
+impl Instance {
+    /// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
+    /// processes, whose I/O is counted in full. One that never occurred is left out.
+    fn add_wait(&mut self, row: &Row) {
+        let class = wait_class(cell(row, 2));
+        let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
+        let waits = number(row, waits_at);
+        if waits == 0 {
+            return;
+        }
+        let time_ns = number(row, time_at).saturating_mul(NS_PER_US);
+        let event = cell(row, 1);
+        if !is_cell_read(event) {
+            self.waits.push(Wait::counted(event, class, Some(waits), time_ns));
+            return;
+        }
+        // One event whichever place held the block; each place stays among the raw counters.
+        self.raw.insert(format!("event.{event}.waits"), waits);
+        self.raw.insert(format!("event.{event}.time_us"), time_ns / NS_PER_US);
+        match self.waits.iter_mut().find(|wait| wait.name == CELL_READ_EVENT) {
+            Some(wait) => {
+                wait.waits = wait.waits.map(|others| others + waits);
+                wait.time_ns += time_ns;
+            }
+            None => {
+                self.waits.push(Wait::counted(CELL_READ_EVENT, class, Some(waits), time_ns));
+            }
+        }
+    }
+
+    /// V$SYS_TIME_MODEL, microseconds. Processor time stands among the waits, as reports show it.
+    fn add_time(&mut self, row: &Row) {
+        let (name, micros) = (cell(row, 1), number(row, 2));
+        self.raw.insert(format!("time_model.{name}"), micros);
+        if name == "DB CPU" {
+            let time_ns = micros.saturating_mul(NS_PER_US);
+            self.waits.push(Wait::counted(name, WaitClass::Cpu, None, time_ns));
+        }
+    }
+
+    fn add_bucket(&mut self, row: &Row) {
+        let name = format!("histogram.{}.{}us", cell(row, 1), cell(row, 2));
+        self.raw.insert(name, number(row, 3));
+    }
+
+    fn add_os(&mut self, row: &Row) {
+        self.raw.insert(format!("osstat.{}", cell(row, 1)), number(row, 2));
+    }
+
+    /// V$LOG: the sequence number of the instance's current log, which grows by one with each switch.
+    fn add_log_switches(&mut self, row: &Row) {
+        self.raw.insert(CommonCounter::LogSwitches.name().to_owned(), number(row, 1));
+    }
+
+    /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.
+    fn add_function(&mut self, row: &Row) {
+        const COLUMNS: [&str; 8] = [
+            "small_read_reqs",
+            "small_read_megabytes",
+            "large_read_reqs",
+            "large_read_megabytes",
+            "small_write_reqs",
+            "small_write_megabytes",
+            "large_write_reqs",
+            "large_write_megabytes",
+        ];
+        for (column, at) in COLUMNS.into_iter().zip(2..) {
+            let name = format!("iostat.{}.{column}", cell(row, 1));
+            self.raw.insert(name, number(row, at));
+        }
+    }
+
+    fn counters(mut self, endpoint: String) -> Counters {
+        for (name, counter) in COMMON {
+            if let Some(&count) = self.raw.get(name) {
+                self.raw.insert(counter.name().to_owned(), count);
+            }
+        }
+        let get = |name: &str| self.raw.get(name).copied();
+        let io = IoCounts {
+            logical_reads: get("session logical reads"),
+            physical_read_blocks: get("physical reads"),
+            physical_read_requests: get("physical read IO requests"),
+            physical_read_bytes: get("physical read bytes"),
+            physical_write_blocks: get("physical writes"),
+            physical_write_requests: get("physical write IO requests"),
+            physical_write_bytes: get("physical write bytes"),
+            log_read_blocks: None,
+            redo_bytes: get("redo size"),
+            commits: get("user commits"),
+            log_syncs: get("redo synch writes"),
+        };
+        Counters { endpoint, io, waits: self.waits, raw: self.raw, ..Counters::default() }
+    }
+}
+
+/// Whether an event is the read of a single block that a storage cell answered.
+fn is_cell_read(event: &str) -> bool {
+    let place = event.strip_prefix(CELL_READ_EVENT);
+    place.is_some_and(|place| place.is_empty() || place.starts_with(':'))
+}
+
+fn wait_class(name: &str) -> WaitClass {
+    match name {
+        "User I/O" => WaitClass::UserIo,
+        "System I/O" => WaitClass::SystemIo,
+        "Commit" => WaitClass::Commit,
+        "Application" => WaitClass::Application,
+        "Concurrency" => WaitClass::Concurrency,
+        "Configuration" => WaitClass::Configuration,
+        "Network" => WaitClass::Network,
+        "Idle" => WaitClass::Idle,
+        // Administrative, Cluster, Queueing, Scheduler, Other.
+        _ => WaitClass::Other,
+    }
+}
+
+/// On which instances the sessions of each endpoint are; None: one that is not known.
+pub type ServedInstances = BTreeMap<usize, BTreeSet<Option<u64>>>;
+
+/// Counters in the order of the run's endpoints, where the sessions of each have an instance of
+/// their own; other instances follow. Else one sum: sessions could not be told apart.
+pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &ServedInstances) -> Vec<Counters> {
+    let mut counters = counters;
+    if counters.len() > 1 {
+        let Some(endpoint_of) = endpoints_by_instance(&counters, served) else {
+            return vec![in_one(counters)];
+        };
+        // Stable: those that serve no endpoint keep their order.
+        counters.sort_by_key(|(id, _)| endpoint_of.get(id).copied().unwrap_or(usize::MAX));
+    }
+    counters.into_iter().map(|(_, counters)| counters).collect()
+}
+
+/// None unless each endpoint has an instance of its own among those that are counted.
+fn endpoints_by_instance(
+    counters: &[(u64, Counters)],
+    served: &ServedInstances,
+) -> Option<BTreeMap<u64, usize>> {
+    let only = |instances: &BTreeSet<Option<u64>>| {
+        let first = instances.first().copied().flatten()?;
+        let is_counted = counters.iter().any(|(id, _)| *id == first);
+        (instances.len() == 1 && is_counted).then_some(first)
+    };
+    let pairs = served.iter().map(|(&endpoint, instances)| Some((only(instances)?, endpoint)));
+    let by_instance: BTreeMap<u64, usize> = pairs.collect::<Option<_>>()?;
+    (by_instance.len() == served.len()).then_some(by_instance)
+}
+
+fn in_one(counters: Vec<(u64, Counters)>) -> Counters {
+    let names: Vec<&str> = counters.iter().map(|(_, it)| it.endpoint.as_str()).collect();
+    let endpoint = names.join(", ");
+    let all = counters.into_iter().map(|(_, counters)| counters);
+    let sum = all.reduce(|mut sum, other| {
+        sum.add(&other);
+        sum
+    });
+    Counters { endpoint, ..sum.unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Counters {
+        let io = IoCounts { commits: Some(3), ..IoCounts::default() };
+        Counters { endpoint: name.to_owned(), io, ..Counters::default() }
+    }
+
+    fn names(counters: &[Counters]) -> Vec<&str> {
+        counters.iter().map(|counters| counters.endpoint.as_str()).collect()
+    }
+
+    #[test]
+    fn instances_stand_in_the_order_of_endpoints() {
+        let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
+        let on = |endpoints: &[&[u64]]| -> Vec<Counters> {
+            let instances = endpoints.iter().map(|on| on.iter().copied().map(Some).collect());
+            by_endpoint(three(), &instances.enumerate().collect())
+        };
+        assert_eq!(names(&on(&[&[3], &[1]])), ["c", "a", "b"]);
+        assert_eq!(names(&on(&[&[2]])), ["b", "a", "c"]);
+        assert_eq!(names(&on(&[])), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn instances_that_cannot_be_told_apart_by_endpoint_are_one() {
+        let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
+        let all: [&[Option<u64>]; 4] = [
+            // Two endpoints on one, one endpoint on two, one that is not known or not counted.
+            &[Some(1)],
+            &[Some(2), Some(3)],
+            &[None],
+            &[Some(9)],
+        ];
+        for second in all {
+            let served = [[Some(1)].into(), second.iter().copied().collect()];
+            let shared = by_endpoint(three(), &served.into_iter().enumerate().collect());
+            assert_eq!(names(&shared), ["a, b, c"], "{second:?}");
+            assert_eq!(shared[0].io.commits, Some(9));
+        }
+    }
+
+    #[test]
+    fn one_instance_is_itself_whoever_came_to_it() {
+        let served = [(0, [None].into()), (1, [Some(1)].into())].into();
+        assert_eq!(names(&by_endpoint(vec![(1, named("a"))], &served)), ["a"]);
+    }
+
+    #[test]
+    fn reads_of_storage_cells_are_one_event_whichever_place_held_the_block() {
+        let mut instance = Instance::default();
+        for (event, waits) in [
+            ("cell single block physical read", "2"),
+            ("cell single block physical read: flash cache", "30"),
+            ("cell single block physical read: RDMA", "400"),
+            ("cell multiblock physical read", "5000"),
+            (READ_EVENT, "60000"),
+        ] {
+            let cells = ["1", event, "User I/O", waits, waits, waits, waits];
+            instance.add_wait(&cells.iter().map(|cell| Some((*cell).to_owned())).collect());
+        }
+        let counters = instance.counters("i".to_owned());
+        assert_eq!(counters.count_and_time(CELL_READ_EVENT), Some((432, 432_000)));
+        assert_eq!(counters.count_and_time(READ_EVENT), Some((60000, 60_000_000)));
+        assert_eq!(counters.waits.len(), 3);
+        assert_eq!(counters.raw["event.cell single block physical read: RDMA.waits"], 400);
+    }
+
+    #[test]
+    fn background_waits_count_only_for_background_io() {
+        let row = |event: &str, class: &str| -> Row {
+            let cells = ["1", event, class, "10", "5000", "4", "1000"];
+            cells.iter().map(|cell| Some((*cell).to_owned())).collect()
+        };
+        let mut instance = Instance::default();
+        instance.add_wait(&row(READ_EVENT, "User I/O"));
+        instance.add_wait(&row(LOG_EVENT, "System I/O"));
+        instance.add_wait(&row("gc cr request", "Cluster"));
+        let [read, log, other] = &instance.waits[..] else { panic!("{:?}", instance.waits) };
+        assert_eq!((read.waits, read.time_ns), (Some(4), 1_000_000));
+        assert_eq!((log.waits, log.time_ns), (Some(10), 5_000_000));
+        assert_eq!(other.class, WaitClass::Other);
+    }
+}

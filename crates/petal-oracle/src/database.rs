@@ -1,0 +1,45 @@
+//! A link for petal's own work around a run. Its errors name the place and say what petal was doing.
+
+use super::errors::{AtPlace as _, engine_error};
+use super::link::{BindValue, Link, LinkError, Row};
+use super::sql;
+use petal_engine::{EngineError, Result};
+
+/// A link, and what messages call the database that it leads to.
+pub struct Database {
+    pub link: Box<dyn Link>,
+    pub place: String,
+}
+
+impl Database {
+    /// A link that was just made, or the reason why it was not.
+    pub fn connected(
+        link: Result<Box<dyn Link>, LinkError>,
+        place: &str,
+        doing: &str,
+    ) -> Result<Self> {
+        Ok(Self { link: link.at(place, doing)?, place: place.to_owned() })
+    }
+
+    /// The rows of a section of `look.sql`.
+    pub fn look(&mut self, doing: &str, section: &str) -> Result<Vec<Row>> {
+        self.query(doing, &sql::section(sql::LOOK, section), &[])
+    }
+
+    /// The rows of a section of `look.sql` that the user need not be allowed to read: none then.
+    pub fn look_if_allowed(&mut self, section: &str) -> Vec<Row> {
+        self.link.query(&sql::section(sql::LOOK, section), &[]).unwrap_or_default()
+    }
+
+    pub fn query(&mut self, doing: &str, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
+        self.link.query(sql, binds).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn execute(&mut self, doing: &str, sql: &str) -> Result<()> {
+        self.link.execute(sql, &[]).map(|_| ()).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn error(&self, doing: &str, error: &LinkError) -> EngineError {
+        engine_error(&self.place, doing, error)
+    }
+}

@@ -1,0 +1,311 @@
+//! The description of the target before a run.
+
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+
+use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
+use super::database::Database;
+use super::link::{BindValue, LinkError, Row};
+use super::load::redo_advice;
+use super::meta::{OracleSchema, cell, number};
+use super::session::use_hints;
+use super::work::SessionConfig;
+use super::{advice, notable, sql};
+use petal_engine::Result;
+use petal_engine::server::batch_loop::clock_resolution_ns;
+use petal_engine::server::failure::none_loaded;
+use petal_model::settings::LoopSide;
+use petal_model::settings::table::support;
+use petal_model::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
+use petal_model::workload::row::changed_columns;
+
+/// Where a table's blocks are cached unless it says otherwise.
+const DEFAULT_POOL: &str = "DEFAULT";
+
+/// Describes the target. `database`: as a session of the run; `admin`: as who may read the V$ views.
+/// `url` is without its secrets, `metas` are those of the run: the first stands for all.
+pub fn describe(
+    url: &str,
+    config: SessionConfig,
+    metas: &[OracleSchema],
+    database: &mut Database,
+    admin: &mut Database,
+) -> Result<(Target, TargetDetails)> {
+    let none = || none_loaded(&database.place, ", or use SLOB's with --use-slob-schemas");
+    let first = metas.first().ok_or_else(none)?;
+    let parameters = parameters(admin);
+    let pool = buffer_pool(database, first);
+    let hints = use_hints(database.link.as_mut());
+    let ignored = database.look_if_allowed("ignored_hints");
+    let target = Target {
+        product: support::ORACLE.product.to_owned(),
+        version: version(database)?,
+        block_size: first.about.block_bytes.into(),
+        cache_bytes: pool_bytes(admin, &pool, first.about.block_bytes),
+        url: url.to_owned(),
+    };
+    // An administrator in the root sees the root's files alone.
+    let mut files = data_files(admin, &first.tablespace);
+    if files.is_empty() {
+        files = data_files(database, &first.tablespace);
+    }
+    let local = local_files(&database.place, &files);
+    let details = TargetDetails {
+        local: !local.is_empty(),
+        settings: [
+            settings(config, first, admin, &parameters, &files),
+            vec![
+                ("buffer pool".to_owned(), format!("{pool}, by the table's BUFFER_POOL")),
+                ("hints".to_owned(), hints_words(&hints, &ignored)),
+            ],
+        ]
+        .concat(),
+        data_files: local,
+        clock_resolution_ns: clock_resolution_ns(config.loop_side),
+        plan: plan(database, metas, config),
+        // SLOB's filler is not petal's.
+        compression_ratio: first.about.compression_ratio(first.width).filter(|_| !first.is_slobs),
+        durability: durability(config, parameters.as_deref()),
+        io_events: IoEvents {
+            read: read_event(admin).to_owned(),
+            write: WRITE_EVENT.to_owned(),
+            log: LOG_EVENT.to_owned(),
+            timed_by: "the database (V$SYSTEM_EVENT, microseconds over waits)".to_owned(),
+        },
+        checkpoint: Some(
+            "by the database: incrementally, and at each log switch; a log switch and a checkpoint \
+             before the run where the user may"
+                .to_owned(),
+        ),
+        sync_per_commit: true,
+        notable_settings: notable::settings(admin, &first.tablespace, parameters.as_deref()),
+        advice: advice::advice(),
+        ..TargetDetails::default()
+    };
+    Ok((target, details))
+}
+
+/// On Exadata the storage cells answer the reads of data, under an event of their own.
+fn read_event(admin: &mut Database) -> &'static str {
+    let cells = admin.look_if_allowed("cell_reads");
+    match cells.first().is_some_and(|row| number(row, 0) > 0) {
+        true => CELL_READ_EVENT,
+        false => READ_EVENT,
+    }
+}
+
+/// None where the user may not see them.
+fn parameters(admin: &mut Database) -> Option<Vec<(String, String)>> {
+    let rows = admin.link.query(&sql::section(sql::LOOK, "parameters"), &[]).ok()?;
+    let pair = |row: &Row| (cell(row, 0).to_owned(), cell(row, 1).to_owned());
+    Some(rows.iter().map(pair).collect())
+}
+
+fn settings(
+    config: SessionConfig,
+    first: &OracleSchema,
+    admin: &mut Database,
+    parameters: &Option<Vec<(String, String)>>,
+    files: &[String],
+) -> Vec<(String, String)> {
+    let mut listed = match parameters {
+        Some(parameters) => parameters.clone(),
+        None => vec![(
+            "V$ views".to_owned(),
+            "not visible: docs/engines/oracle-grants.sql grants what petal reads".to_owned(),
+        )],
+    };
+    let mut add = |name: &str, value: String| listed.push((name.to_owned(), value));
+    if let Some(row) = admin.look_if_allowed("container").first() {
+        add("container", cell(row, 0).to_owned());
+        if is_pluggable(row) {
+            add(
+                "background writes",
+                "unknown: inside a pluggable database the views may miss what DBWR and LGWR write; \
+                 what the container counts is kept under \"container: NAME\", as its AWR report \
+                 prints it; all of it takes a DBA_PRIV_USER in the root (ADMIN_SQLNET_SERVICE)"
+                    .to_owned(),
+            );
+        }
+    }
+    add(
+        "loop",
+        match config.loop_side {
+            LoopSide::Client => "client: one statement per operation, and one for its commit",
+            _ => "server: a PL/SQL block, one execution per operation",
+        }
+        .to_owned(),
+    );
+    add("commit", commit_words(config).to_owned());
+    add("tablespace", first.tablespace.clone());
+    add("filler", first.filler_name());
+    if first.is_slobs {
+        add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
+        add("sizes", format!("from {}", first.sizes_from));
+    }
+    let groups: Vec<&str> = files
+        .iter()
+        .filter(|file| file.starts_with('+'))
+        .filter_map(|file| file.split('/').next())
+        .collect();
+    match (groups.first(), files.first()) {
+        (Some(group), _) => add(
+            "data files",
+            format!("{} in ASM disk group {group}: its devices are not watched", files.len()),
+        ),
+        (None, Some(file)) => add("data files", format!("{}, the first {file}", files.len())),
+        (None, None) => {}
+    }
+    for line in redo_advice(admin) {
+        listed.push(("redo".to_owned(), line));
+    }
+    listed
+}
+
+fn commit_words(config: SessionConfig) -> &'static str {
+    match (config.commit_wait, config.loop_side) {
+        (true, _) => "COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
+        (false, LoopSide::Client) => {
+            "a client's COMMIT, which waits unless the instance's commit_wait says otherwise \
+             (COMMIT_WAIT=FALSE)"
+        }
+        (false, _) => "a plain COMMIT in PL/SQL, which does not wait (COMMIT_WAIT=FALSE)",
+    }
+}
+
+/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: unseen.
+fn durability(
+    config: SessionConfig,
+    parameters: Option<&[(String, String)]>,
+) -> Option<Durability> {
+    let as_sent = |durable| Durability { durable, setting: commit_words(config).to_owned() };
+    if config.commit_wait || config.loop_side != LoopSide::Client {
+        return Some(as_sent(config.commit_wait));
+    }
+    let parameters = parameters?;
+    let is_nowait = |(name, value): &&(String, String)| {
+        ["commit_wait", "commit_write"].contains(&name.as_str())
+            && value.to_uppercase().contains("NOWAIT")
+    };
+    Some(match parameters.iter().find(is_nowait) {
+        Some((name, value)) => Durability { durable: false, setting: format!("{name}={value}") },
+        None => as_sent(true),
+    })
+}
+
+fn data_files(admin: &mut Database, tablespace: &str) -> Vec<String> {
+    let query = sql::section(sql::LOOK, "data_files");
+    let rows = admin.link.query(&query, &[BindValue::from(tablespace)]).unwrap_or_default();
+    rows.iter().map(|row| cell(row, 0).to_owned()).collect()
+}
+
+/// Data files that can be seen from here: the host is this one, and they are files.
+fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
+    let address = place.split(['/', ',']).next().unwrap_or_default();
+    let is_here = address
+        .to_socket_addrs()
+        .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback()));
+    if !is_here {
+        return Vec::new();
+    }
+    files.iter().map(PathBuf::from).filter(|file| file.is_file()).collect()
+}
+
+/// The release with its update, where the view has it (18c); else the base release.
+fn version(database: &mut Database) -> Result<String> {
+    let mut rows = database.look_if_allowed("version_full");
+    if rows.first().is_none_or(|row| cell(row, 0).is_empty()) {
+        rows = database.look("asking for its version", "version")?;
+    }
+    Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
+}
+
+/// The buffer pool of the main table, by its name.
+fn buffer_pool(database: &mut Database, meta: &OracleSchema) -> String {
+    let table = meta.tables.main.to_uppercase();
+    // Without an owner it is the user's own; an empty text is NULL.
+    let (owner, table) = table.split_once('.').unwrap_or(("", &table));
+    let query = sql::section(sql::LOOK, "buffer_pool");
+    let rows = database.link.query(&query, &[BindValue::from(owner), BindValue::from(table)]);
+    let rows = rows.unwrap_or_default();
+    let name = rows.first().map(|row| cell(row, 0)).filter(|name| !name.is_empty());
+    name.unwrap_or(DEFAULT_POOL).to_owned()
+}
+
+/// The cache that holds the blocks of the data: the pool of their size and of that name. Blocks of
+/// another size than the database's have the default pool alone.
+fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64> {
+    let pools = admin.look_if_allowed("buffer_pools");
+    let of = |name: &str| {
+        let is_it = |row: &&Row| cell(row, 0) == name && number(row, 1) == u64::from(block_bytes);
+        pools.iter().find(is_it).map(|row| number(row, 2))
+    };
+    of(pool).filter(|bytes| *bytes > 0).or_else(|| of(DEFAULT_POOL))
+}
+
+/// Whether hints are used: what was set, and what the session says of it afterwards.
+fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
+    if let Some(row) = ignored.iter().find(|row| cell(row, 1) == "TRUE") {
+        return format!("ignored: {} is TRUE in the session, though petal sets it", cell(row, 0));
+    }
+    let seen = if ignored.is_empty() { "; V$PARAMETER is not visible" } else { ", as read back" };
+    match used {
+        Ok(true) => format!("used: each session sets optimizer_ignore_hints=FALSE{seen}"),
+        Ok(false) => "used: this version always does".to_owned(),
+        Err(error) => format!("perhaps ignored: optimizer_ignore_hints cannot be set ({error})"),
+    }
+}
+
+/// Plans of what sessions will send, of every schema; None where the user has no PLAN_TABLE, or one
+/// cannot be shown. In the text is one that is not as meant, else the first.
+pub fn plan(
+    database: &mut Database,
+    metas: &[OracleSchema],
+    config: SessionConfig,
+) -> Option<PlanCheck> {
+    let link = &mut database.link;
+    let mut ids = Vec::new();
+    let mut explain = || {
+        for meta in metas {
+            let select = ("SELECT", sql::select(&meta.tables));
+            let update = ("UPDATE", sql::update(&meta.tables, changed_columns(config.redo_stress)));
+            for (kind, statement) in
+                [Some(select), config.updates.then_some(update)].into_iter().flatten()
+            {
+                let id = format!("petal {kind} {}", meta.about.schema);
+                link.execute(&sql::explain(&id, &statement), &[])?;
+                ids.push((kind, id));
+            }
+        }
+        link.query(&sql::section(sql::LOOK, "explained"), &[])
+    };
+    let rows = explain();
+    let _ = link.execute(&sql::section(sql::LOOK, "forget_plan"), &[]);
+    let _ = link.commit();
+    let rows = rows.ok()?;
+    let check = |(kind, id): &(&str, String)| {
+        let steps = rows.iter().filter(|row| cell(row, 0) == id);
+        let steps: Vec<String> = steps.map(step).collect();
+        let id = id.trim_start_matches("petal ");
+        (!steps.is_empty()).then(|| PlanCheck {
+            text: format!("{id}: {}", steps.join(", ")),
+            as_meant: is_as_meant(kind, &steps),
+        })
+    };
+    let checks: Vec<PlanCheck> = ids.iter().map(check).collect::<Option<_>>()?;
+    PlanCheck::worst(checks)
+}
+
+/// A row of PLAN_TABLE in words: `INDEX RANGE SCAN PETAL1_CF1_CUSTID`.
+fn step(row: &Row) -> String {
+    let words = (1..4).map(|at| cell(row, at)).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// By the index and a block at a time. An UPDATE may find its rows in the index alone.
+fn is_as_meant(kind: &str, steps: &[String]) -> bool {
+    let has = |words: &str| steps.iter().any(|step| step.contains(words));
+    has("INDEX RANGE SCAN")
+        && !has("BATCHED")
+        && (kind == "UPDATE" || has("TABLE ACCESS BY INDEX ROWID"))
+}

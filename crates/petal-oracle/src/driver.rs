@@ -1,0 +1,328 @@
+//! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
+//!
+//! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
+//! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
+//! of its own, which is left behind. Its limit of a call holds twice (again for the answer to its
+//! break), and neither while it writes nor when it closes: others wait for links on another thread
+//! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
+//! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has
+//! two.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
+use parking_lot::{Condvar, Mutex};
+
+use super::link::{
+    BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
+};
+use super::options::{Login, Options, OracleService};
+use petal_engine::server::detached_worker::{Unanswered, within};
+
+/// Rows that a query fetches at once.
+const FETCH_ROWS: u32 = 500;
+const CONNECTING: &str = "petal connects";
+/// Log-ons that petal has under way at once: a listener starts a server process for each.
+const LOG_ONS_AT_ONCE: usize = 16;
+/// The listener has no handler free, or could not hand the connection to one: that may pass.
+const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
+const RETRY_FIRST: Duration = Duration::from_millis(250);
+const RETRY_LONGEST: Duration = Duration::from_secs(4);
+/// Words of a driver's panic where it lacks code: for a server that requires native encryption, and for
+/// packets of an unknown type.
+const NOT_IMPLEMENTED: &str = "not yet implemented";
+/// The driver's part that answers a server's challenge; it fails if that is not of a 12C verifier.
+const LOG_ON: &str = "messages/auth.rs";
+
+pub struct Driver {
+    options: Options,
+    log_ons: LogOns,
+}
+
+/// A place for each log-on that may be under way.
+#[derive(Default)]
+struct LogOns {
+    under_way: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl LogOns {
+    /// Runs a log-on as soon as there is a place for it.
+    fn paced<R>(&self, log_on: impl FnOnce() -> R) -> R {
+        let mut under_way = self.under_way.lock();
+        while *under_way >= LOG_ONS_AT_ONCE {
+            self.ended.wait(&mut under_way);
+        }
+        *under_way += 1;
+        drop(under_way);
+        let result = log_on();
+        *self.under_way.lock() -= 1;
+        self.ended.notify_one();
+        result
+    }
+}
+
+/// Tries again, with longer and longer pauses, while the listener has no handler free.
+fn while_no_handler<R>(
+    limit: Duration,
+    first_pause: Duration,
+    mut log_on: impl FnMut() -> Result<R>,
+) -> Result<R> {
+    let begin = Instant::now();
+    let mut pause = first_pause;
+    loop {
+        let error = match log_on() {
+            Err(error) if error.code.is_some_and(|code| NO_HANDLER.contains(&code)) => error,
+            result => return result,
+        };
+        if begin.elapsed() + pause > limit {
+            let waited = begin.elapsed().as_secs();
+            let message = format!("{}, for {waited} s and several attempts", error.message);
+            return Err(LinkError { message, ..error });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(RETRY_LONGEST);
+    }
+}
+
+impl Driver {
+    pub fn new(options: Options) -> Self {
+        Self { options, log_ons: LogOns::default() }
+    }
+
+    fn log_on(&self, login: &Login, place: &OracleService, purpose: &str) -> Result<Box<dyn Link>> {
+        while_no_handler(self.options.connect_timeout, RETRY_FIRST, || {
+            self.log_ons.paced(|| self.log_on_once(login, place, purpose))
+        })
+    }
+
+    fn log_on_once(
+        &self,
+        login: &Login,
+        place: &OracleService,
+        purpose: &str,
+    ) -> Result<Box<dyn Link>> {
+        let limit = self.options.connect_timeout;
+        let mut config = Config::default();
+        let password = login.password.as_ref().map_or("", |password| password.expose());
+        config = config
+            .set_credentials(&login.user, password)
+            .set_transport_connect_timeout(Some(limit))
+            .set_program("petal")
+            .and_then(|config| config.set_connect_string(&place.connect_string))
+            .map_err(link_error)?;
+        if login.is_sysdba {
+            config = config.set_auth_mode(AUTH_MODE_SYSDBA);
+        }
+        if let Some(wallet) = &self.options.wallet {
+            config = config.set_wallet_location(&wallet.folder);
+            if let Some(password) = &wallet.password {
+                config = config.set_wallet_password(password.expose());
+            }
+        }
+        let purpose = purpose.to_owned();
+        let connected = within(CONNECTING, limit, move || {
+            let connection = oracledb::connect(config)?;
+            connection.set_module(&purpose)?;
+            // Numbers as petal reads them, whatever the user's locale.
+            connection.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
+            Ok(connection)
+        });
+        match connected {
+            Ok(connected) => {
+                Ok(Box::new(DriverSession { connection: connected.map_err(link_error)? }))
+            }
+            Err(unanswered) => Err(LinkError::connection(match unanswered {
+                Unanswered::NoThread(error) => error.to_string(),
+                Unanswered::TooLate => {
+                    format!("no answer within {} s, though it may have accepted", limit.as_secs())
+                }
+                Unanswered::Failed(words) => failed(&words),
+            })),
+        }
+    }
+}
+
+impl Connector for Driver {
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        let Options { endpoints, user, admin, admin_place, .. } = &self.options;
+        match to {
+            Destination::Admin => self.log_on(admin, admin_place, purpose),
+            Destination::Endpoint(at) => match endpoints.get(at % endpoints.len().max(1)) {
+                Some(place) => self.log_on(user, place, purpose),
+                None => Err(LinkError::connection("no service is named")),
+            },
+        }
+    }
+}
+
+/// Why connecting ended in a panic of the driver.
+fn failed(words: &str) -> String {
+    if words.contains(NOT_IMPLEMENTED) {
+        "the server requires native network encryption or checksums, which the driver does not \
+         have, or does not speak Oracle's protocol"
+            .to_owned()
+    } else if words.contains(LOG_ON) {
+        format!("the account has no 12C password verifier, which the driver needs ({words})")
+    } else {
+        format!("what answers there does not speak Oracle's protocol ({words})")
+    }
+}
+
+fn link_error(error: oracledb::Error) -> LinkError {
+    let (code, kind) = match error.kind() {
+        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), LinkErrorKind::Database),
+        // The second where the answer to its break does not come in as long again, as where the
+        // database is busy: the connection is gone, and why is the same.
+        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => {
+            (None, LinkErrorKind::TimedOut)
+        }
+        ErrorKind::InvalidServiceName(..) => (Some(12514), LinkErrorKind::Connection),
+        ErrorKind::InvalidSid(..) => (Some(12505), LinkErrorKind::Connection),
+        ErrorKind::ListenerRefusedConnection(_, _, _, code) => {
+            (u32::try_from(*code).ok(), LinkErrorKind::Connection)
+        }
+        ErrorKind::NoDataFound
+        | ErrorKind::UnsupportedConversion(..)
+        | ErrorKind::WrongNumPositionalBinds(..) => (None, LinkErrorKind::Database),
+        _ => (None, LinkErrorKind::Connection),
+    };
+    // What the database says ends in a line feed.
+    LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }
+}
+
+/// One session over the driver.
+struct DriverSession {
+    connection: Connection,
+}
+
+impl DriverSession {
+    fn with_binds<T>(
+        binds: &[BindValue<'_>],
+        run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
+    ) -> Result<T> {
+        let bound: Vec<&dyn ToDbValue> = binds.iter().map(as_db_value).collect();
+        run(&bound).map_err(link_error)
+    }
+}
+
+/// A value as the driver borrows it.
+fn as_db_value<'v>(value: &'v BindValue<'_>) -> &'v (dyn ToDbValue + 'v) {
+    match value {
+        BindValue::Text(Cow::Borrowed(text)) => text,
+        BindValue::Text(Cow::Owned(text)) => text,
+        BindValue::Number(number) => number,
+    }
+}
+
+impl Link for DriverSession {
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
+        Self::with_binds(binds, |binds| self.connection.execute(sql, binds))
+            .map(|result| result.rows_affected())
+    }
+
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
+        Self::with_binds(binds, |binds| {
+            let statement = self.connection.statement(sql)?.fetch_array_size(FETCH_ROWS).build()?;
+            statement
+                .query(binds)?
+                .map(|row| {
+                    let row = row?;
+                    (0..row.columns().len()).map(|at| row.get::<Option<String>>(at)).collect()
+                })
+                .collect()
+        })
+    }
+
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
+        let bound: Vec<Vec<&dyn ToDbValue>> =
+            rows.iter().map(|row| row.iter().map(as_db_value).collect()).collect();
+        let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();
+        self.connection
+            .execute_batch(sql, BindParameters::Slice(&bound))
+            .map(|result| result.rows_affected())
+            .map_err(link_error)
+    }
+
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
+        let mut named: Vec<(&str, &dyn ToDbValue)> =
+            ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();
+        named.extend(outs.iter().map(|name| (*name, &oracledb::DB_TYPE_VARCHAR as &dyn ToDbValue)));
+        let mut result = self.connection.execute_named(block, &named).map_err(link_error)?;
+        let row = result.out_bind_data();
+        outs.iter().map(|name| row.get::<Option<String>>(*name).map_err(link_error)).collect()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.connection.commit().map_err(link_error)
+    }
+
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
+        self.connection.set_call_timeout(longest).map_err(link_error)
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        let number = |number: Result<usize, oracledb::Error>| number.map_or(0, |n| n as u64);
+        (number(self.connection.session_id()), number(self.connection.serial_num()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u32) -> LinkError {
+        let message = format!("the listener refused (ORA-{code})");
+        LinkError { code: Some(code), message, kind: LinkErrorKind::Connection }
+    }
+
+    #[test]
+    fn a_listener_without_a_free_handler_is_asked_again_until_the_limit() {
+        let pause = Duration::from_millis(1);
+        for code in NO_HANDLER {
+            let mut refusals = vec![refused(code); 3];
+            let log_on = || refusals.pop().map_or(Ok(()), Err);
+            assert!(while_no_handler(Duration::from_secs(60), pause, log_on).is_ok());
+            let mut attempts = 0;
+            let error = while_no_handler(Duration::from_millis(20), pause, || {
+                attempts += 1;
+                Err::<(), _>(refused(code))
+            });
+            let error = error.unwrap_err();
+            assert!(attempts > 2 && error.code == Some(code), "{attempts}");
+            assert!(error.message.contains("several attempts"), "{}", error.message);
+        }
+        let mut attempts = 0;
+        let wrong_password = while_no_handler(Duration::from_secs(60), pause, || {
+            attempts += 1;
+            Err::<(), _>(refused(1017))
+        });
+        assert!(wrong_password.is_err() && attempts == 1, "an account is not locked by retries");
+    }
+
+    #[test]
+    fn log_ons_go_a_few_at_once() {
+        let log_ons = LogOns::default();
+        let (at_once, most) = (Mutex::new(0_usize), Mutex::new(0_usize));
+        std::thread::scope(|scope| {
+            for _ in 0..3 * LOG_ONS_AT_ONCE {
+                scope.spawn(|| {
+                    log_ons.paced(|| {
+                        let now = {
+                            let mut now = at_once.lock();
+                            *now += 1;
+                            *now
+                        };
+                        let mut most = most.lock();
+                        *most = now.max(*most);
+                        drop(most);
+                        std::thread::sleep(Duration::from_millis(1));
+                        *at_once.lock() -= 1;
+                    });
+                });
+            }
+        });
+        assert!(*most.lock() <= LOG_ONS_AT_ONCE && *at_once.lock() == 0);
+    }
+}

@@ -1,0 +1,375 @@
+//! Oracle Database, 19c and later (12.2 and 18c are unproven), for which the SLOB method was made.
+//!
+//! - `options`, `tns`, `errors`: how petal connects, and what errors mean
+//! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
+//! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
+//! - `sql` with `sql/*.sql`: every text that is ever sent
+//! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
+//! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
+//!   what these share
+//! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: what petal reads from the database
+//!   and asks of it around a run
+//!
+//! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
+//! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
+//! unless it says so (COMMIT_WAIT). It may collect rows of an index range and read several blocks at
+//! once, which underscore parameters turn off. And its own clock says how long an operation of the
+//! loop inside it took.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod advice;
+mod before_run;
+mod counters;
+mod database;
+mod describe;
+mod driver;
+mod errors;
+mod link;
+mod load;
+mod meta;
+mod notable;
+mod options;
+mod reports;
+mod rows;
+#[cfg(test)]
+mod scripted;
+mod server_work;
+mod session;
+mod session_client;
+mod session_server;
+mod slob;
+mod sql;
+mod statspack;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+mod tns;
+mod work;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use counters::{CounterReader, ServedInstances};
+use database::Database;
+use driver::Driver;
+use errors::AtPlace;
+use link::{Connector, Destination};
+use meta::{OracleSchema, Tables, cell, number};
+use options::{Options, OracleService, TableStorage};
+use petal_engine::in_use::{DataUse, Unshared};
+use petal_engine::server::failure::not_loaded;
+use petal_engine::server::loader::Load;
+use petal_engine::{
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    Session, Stop,
+};
+use petal_model::record::server_report::ServerReport;
+use petal_model::settings::table::{EngineSupport, support};
+use petal_model::settings::{LoopSide, Settings, StatisticsType};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::server_work::ServerWork;
+use petal_model::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_model::workload::seat::Seat;
+use session::OracleSession;
+use sql::DataPlace;
+use timeouts::TimedConnector;
+use work::SessionConfig;
+
+/// The grants that petal needs, for a DBA to read and run.
+pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
+
+/// One database, through one service or several.
+pub struct Oracle {
+    /// For sessions of a run, which the runner aborts.
+    connector: Arc<dyn Connector>,
+    /// For work around a run: it gives a silent database up.
+    timed: Arc<dyn Connector>,
+    /// For looks, which are answered soon or given up.
+    looking: Arc<dyn Connector>,
+    endpoints: Vec<OracleService>,
+    admin_place: OracleService,
+    storage: TableStorage,
+    url: String,
+    use_slob_schemas: bool,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    config: SessionConfig,
+    statistics: StatisticsType,
+    statistics_asked: bool,
+    counters: CounterReader,
+    served: Mutex<ServedInstances>,
+    /// What is loaded, read once for all sessions of a run.
+    metas: Mutex<Option<Vec<OracleSchema>>>,
+    report: Mutex<Option<reports::OpeningSnapshot>>,
+}
+
+impl Oracle {
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let mut options = Options::of(settings)?;
+        tns::resolve(&mut options)?;
+        let (endpoints, admin_place) = (options.endpoints.clone(), options.admin_place.clone());
+        let storage = options.storage.clone();
+        let connector: Arc<dyn Connector> = Arc::new(Driver::new(options));
+        Ok(Self::over(connector, settings, endpoints, admin_place, storage))
+    }
+
+    fn over(
+        connector: Arc<dyn Connector>,
+        settings: &Settings,
+        endpoints: Vec<OracleService>,
+        admin_place: OracleService,
+        storage: TableStorage,
+    ) -> Self {
+        let (looking, timed) = TimedConnector::pair(&connector);
+        Self {
+            counters: CounterReader::new(&looking, &admin_place.name),
+            timed,
+            looking,
+            connector,
+            endpoints,
+            admin_place,
+            storage,
+            url: settings.db.redacted(),
+            use_slob_schemas: settings.use_slob_schemas,
+            schemas: settings.schemas,
+            config: SessionConfig {
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                commit_wait: settings.commit_wait,
+                updates: !settings.only_reads(),
+            },
+            statistics: settings.database_statistics_type,
+            statistics_asked: settings.is_given("DATABASE_STATISTICS_TYPE"),
+            served: Mutex::default(),
+            metas: Mutex::default(),
+            report: Mutex::default(),
+        }
+    }
+
+    fn place(&self) -> &str {
+        self.endpoints.first().map_or("", |place| place.name.as_str())
+    }
+
+    fn connect_first(&self) -> Result<Database> {
+        let link = self.timed.connect(Destination::Endpoint(0), "petal");
+        Database::connected(link, self.place(), "connecting")
+    }
+
+    fn connect_admin(&self) -> Result<Database> {
+        let link = self.timed.connect(Destination::Admin, "petal");
+        Database::connected(link, &self.admin_place.name, "connecting as administrator")
+    }
+
+    /// Every complete schema.
+    fn read_metas(&self) -> Result<Vec<OracleSchema>> {
+        let mut database = self.connect_first()?;
+        let metas = match self.use_slob_schemas {
+            true => slob::schemas(&mut database)?,
+            false => meta::petals(&mut database)?,
+        };
+        *self.metas.lock() = Some(metas.clone());
+        Ok(metas)
+    }
+
+    fn metas(&self) -> Result<Vec<OracleSchema>> {
+        let known = self.metas.lock().clone();
+        known.map_or_else(|| self.read_metas(), Ok)
+    }
+
+    /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
+    fn metas_now(&self) -> Result<Vec<OracleSchema>> {
+        if self.use_slob_schemas { self.metas() } else { self.read_metas() }
+    }
+
+    /// Where setup loads: as asked, else the user's default.
+    fn load_tablespace(&self, database: &mut Database) -> Result<String> {
+        if let Some(name) = &self.storage.tablespace {
+            return Ok(sql::dictionary_name(name));
+        }
+        let rows = database.look("asking for its tablespaces", "default_tablespace")?;
+        Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
+    }
+
+    fn refuse_slobs(&self, doing: &str) -> Result<()> {
+        match self.use_slob_schemas {
+            false => Ok(()),
+            true => Err(EngineError::Setting(format!(
+                "USE_SLOB_SCHEMAS=TRUE: petal uses SLOB's schemas and never {doing} them; leave it \
+                 out for schemas of petal's own"
+            ))),
+        }
+    }
+}
+
+impl Engine for Oracle {
+    fn support(&self) -> &'static EngineSupport {
+        &support::ORACLE
+    }
+
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
+        let mut database = self.connect_first()?;
+        let tablespace = self.load_tablespace(&mut database)?;
+        let there = meta::block_bytes(&mut database, &tablespace)?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the blocks of tablespace {tablespace} have {there} bytes; name \
+                 a tablespace of that block size (petal setup TABLESPACE N), or leave BLOCK_SZ out"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        Ok(self.read_metas()?.iter().map(OracleSchema::loaded).collect())
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
+        let mut metas = self.metas_now()?;
+        metas.truncate(schemas as usize);
+        let (mut database, mut admin) = (self.connect_first()?, self.connect_admin()?);
+        describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        // A look: a database that falls silent over it must not keep a run from its end.
+        let link = self.looking.connect(Destination::Endpoint(0), "petal plans");
+        let mut database = Database::connected(link, self.place(), "connecting")?;
+        Ok(describe::plan(&mut database, &metas, self.config))
+    }
+
+    /// A loading connection has three threads: the loader, the driver's and the one that cancels.
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        let connections = u64::from(plan.degree);
+        Needs { files: connections, threads: 3 * connections, ..Needs::default() }
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        self.refuse_slobs("loads")?;
+        self.block_size(Some(plan.block_size))?;
+        self.counters.disconnect();
+        *self.metas.lock() = None;
+        let tablespace = self.load_tablespace(&mut self.connect_first()?)?;
+        load::Loader {
+            connector: self.timed.as_ref(),
+            place: self.place(),
+            data_place: DataPlace {
+                tablespace: &tablespace,
+                buffer_pool: self.storage.buffer_pool.as_deref(),
+                is_index_in_default_pool: self.storage.is_index_in_default_pool,
+            },
+            copies_schemas: self.storage.copies_schemas,
+            load: Load { plan, progress, stop },
+        }
+        .run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.endpoints.len() as u32
+    }
+
+    /// Sums what all open instances leave: a SCAN address or a service spreads sessions over them.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
+        const PETALS_OWN: u64 = 5;
+        let rows = self.connect_admin()?.look_if_allowed("free_sessions");
+        let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
+        let free = free.map(|free| free.saturating_sub(PETALS_OWN));
+        Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+    }
+
+    /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads
+    /// takes no locks, and cannot be loaded or dropped there either.
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
+        const READ_ONLY: [&str; 2] = ["ORA-16000", "ORA-16456"];
+        if self.use_slob_schemas {
+            return Ok(Box::new(Unshared));
+        }
+        match before_run::begin_use(self.connect_first()?) {
+            Ok(held) => Ok(Box::new(held)),
+            Err(error) if READ_ONLY.iter().any(|code| error.to_string().contains(code)) => {
+                Ok(Box::new(Unshared))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        before_run::settle(&mut self.connect_admin()?, progress, stop)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        let metas = self.metas()?;
+        let at = seat.endpoint as usize % self.endpoints.len().max(1);
+        let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
+        let purpose = format!("petal session {}", seat.session);
+        let link =
+            self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
+        let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
+        let mut served = self.served.lock();
+        served.entry(at).or_default().insert(session.instance());
+        Ok(Box::new(session))
+    }
+
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        let counters = self.counters.read(in_full)?;
+        Ok(counters::by_endpoint(counters, &self.served.lock()))
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        let counters = self.counters.read(true)?;
+        Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
+    }
+
+    fn begin_report(&self) -> Result<Option<&'static str>> {
+        match reports::begin(&mut self.connect_admin()?, self.statistics) {
+            Ok(begun) => {
+                *self.report.lock() = Some(begun);
+                Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
+            }
+            Err(error) if self.statistics_asked => Err(error),
+            // The default is Statspack, and most databases have none.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
+        let begun = self.report.lock().take();
+        let Some(begun) = begun else { return Ok(Vec::new()) };
+        reports::end(&mut self.connect_admin()?, &begun)
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        let mut metas = self.metas_now()?;
+        metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
+        if self.use_slob_schemas {
+            return Ok(slob::bytes(&mut self.connect_first()?, &metas));
+        }
+        Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        let tables = match self.use_slob_schemas {
+            true => Tables::of_slob(schema),
+            false => Tables::own(schema),
+        };
+        load::placement(&mut self.connect_first()?, &tables.main)
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        let database = self.connect_first()?;
+        let meta = self.metas()?.into_iter().find(|meta| meta.about.schema == schema);
+        let meta = meta.ok_or_else(|| not_loaded(&database.place, schema))?;
+        Ok(Box::new(rows::OracleRows::new(database, meta)?))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        self.refuse_slobs("drops")?;
+        self.counters.disconnect();
+        *self.metas.lock() = None;
+        load::drop_all(&mut self.connect_first()?)
+    }
+}

@@ -1,0 +1,190 @@
+//! Loaded schemas of petal's own, by the entries that their load left in `petal_meta`.
+
+use std::collections::BTreeMap;
+
+use super::database::Database;
+use super::link::{BindValue, Row};
+use super::sql;
+use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
+use petal_engine::server::row_layout::column_bytes;
+use petal_engine::{EngineError, LoadPlan, Result};
+use petal_model::stats::target::LoadedSchema;
+
+/// The view that the sizes of petal's own tables come from.
+pub const SEGMENTS: &str = "USER_SEGMENTS";
+
+/// The key that a load begins with and that its end takes away.
+pub const LOADING: &str = "loading";
+
+/// The tables of one schema, as statements name them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    pub main: String,
+    pub scan: String,
+}
+
+impl Tables {
+    /// petal's tables of a schema, which belong to the user who connects.
+    pub fn own(schema: u32) -> Self {
+        Self { main: format!("petal{schema}_cf1"), scan: format!("petal{schema}_cf2") }
+    }
+
+    /// The tables of a SLOB schema, which has a user of its own.
+    pub fn of_slob(schema: u32) -> Self {
+        Self { main: format!("user{schema}.cf1"), scan: format!("user{schema}.cf2") }
+    }
+}
+
+/// One schema as it is loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OracleSchema {
+    pub about: SchemaMeta,
+    pub tables: Tables,
+    /// Characters of each column.
+    pub width: usize,
+    pub tablespace: String,
+    pub bytes: u64,
+    pub index_bytes: u64,
+    /// The view that the two sizes come from.
+    pub sizes_from: &'static str,
+    /// Made by SLOB: used as it is, never dropped.
+    pub is_slobs: bool,
+}
+
+impl OracleSchema {
+    pub fn loaded(&self) -> LoadedSchema {
+        let loaded = self.about.loaded(self.bytes, self.index_bytes);
+        LoadedSchema { filler: loaded.filler.filter(|_| !self.is_slobs), ..loaded }
+    }
+
+    pub fn filler_name(&self) -> String {
+        if self.is_slobs { "SLOB's own".to_owned() } else { self.about.filler.name() }
+    }
+}
+
+/// The rows of `petal_meta` that make a schema complete.
+pub fn entries(plan: &LoadPlan, tablespace: &str) -> Vec<(&'static str, String)> {
+    let mut entries = SchemaMeta::entries(plan);
+    entries.push(("width", column_bytes(plan.block_size).to_string()));
+    entries.push(("tablespace", tablespace.to_owned()));
+    entries
+}
+
+/// A column of a row that must be there.
+pub fn cell(row: &Row, at: usize) -> &str {
+    row.get(at).and_then(Option::as_deref).unwrap_or_default()
+}
+
+pub fn number(row: &Row, at: usize) -> u64 {
+    let text = cell(row, at);
+    text.parse().unwrap_or_else(|_| text.parse::<f64>().map_or(0, |value| value.max(0.0) as u64))
+}
+
+/// petal's own complete schemas.
+pub fn petals(database: &mut Database) -> Result<Vec<OracleSchema>> {
+    let tables = own_tables(database)?;
+    if !tables.iter().any(|table| table == "PETAL_META") {
+        return Ok(Vec::new());
+    }
+    let mut by_schema = read_entries(database)?;
+    by_schema.retain(|_, values| !values.contains_key(LOADING));
+    let segments = segments(database)?;
+    by_schema
+        .into_iter()
+        .map(|(schema, values)| {
+            let of = format!("petal_meta of schema {schema}");
+            let values = MetaValues { values, place: &database.place, of };
+            petal(schema, &values, &tables, &segments)
+        })
+        .collect()
+}
+
+/// What `petal_meta` says of each schema.
+fn read_entries(database: &mut Database) -> Result<BTreeMap<u32, BTreeMap<String, String>>> {
+    let mut by_schema: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
+    for row in database.look("reading petal_meta", "read_meta")? {
+        let schema = by_schema.entry(number(&row, 0) as u32).or_default();
+        schema.insert(cell(&row, 1).to_owned(), cell(&row, 2).to_owned());
+    }
+    Ok(by_schema)
+}
+
+/// Schemas whose load did not end.
+pub fn loading(database: &mut Database) -> Result<Vec<u32>> {
+    let entries = read_entries(database)?.into_iter();
+    Ok(entries.filter(|(_, values)| values.contains_key(LOADING)).map(|(n, _)| n).collect())
+}
+
+/// Tables that are petal's by their names, petal_meta among them, whole or not.
+pub fn own_tables(database: &mut Database) -> Result<Vec<String>> {
+    let rows = database.look("looking for petal's tables", "own_tables")?;
+    Ok(rows.iter().map(|row| cell(row, 0).to_owned()).collect())
+}
+
+/// Bytes of the user's tables and indexes, by their names in lower case.
+pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>> {
+    let rows = database.look("asking for sizes", "segments")?;
+    Ok(rows.iter().map(|row| (cell(row, 0).to_lowercase(), number(row, 1))).collect())
+}
+
+/// One schema of petal's, its tables still there.
+fn petal(
+    schema: u32,
+    kept: &MetaValues<'_>,
+    there: &[String],
+    segments: &BTreeMap<String, u64>,
+) -> Result<OracleSchema> {
+    let tables = Tables::own(schema);
+    for table in [&tables.main, &tables.scan] {
+        if !there.contains(&table.to_uppercase()) {
+            return Err(EngineError::Data(format!(
+                "{}: {table} is missing; load the data anew (petal setup --replace)",
+                kept.place
+            )));
+        }
+    }
+    let size = |name: &str| segments.get(name).copied().unwrap_or(0);
+    Ok(OracleSchema {
+        about: SchemaMeta::read(schema, kept)?,
+        width: kept.get("width")?,
+        tablespace: kept.text("tablespace")?.to_owned(),
+        bytes: size(&tables.main),
+        index_bytes: size(&format!("{}_custid", tables.main)),
+        sizes_from: SEGMENTS,
+        tables,
+        is_slobs: false,
+    })
+}
+
+/// Block size of a tablespace that the user may see.
+pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32> {
+    let query = sql::section(sql::LOOK, "tablespace");
+    let rows =
+        database.query("asking for its tablespaces", &query, &[BindValue::from(tablespace)])?;
+    match rows.first().map(|row| number(row, 0)) {
+        Some(bytes) if bytes > 0 => Ok(bytes as u32),
+        _ => Err(EngineError::Environment(format!(
+            "{}: the user has no tablespace {tablespace}: it does not exist, or ALTER USER ... \
+             QUOTA UNLIMITED ON {tablespace} is missing",
+            database.place
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use petal_engine::server::row_layout::column_bytes;
+
+    #[test]
+    fn a_row_leaves_room_in_its_block_and_none_for_a_second() {
+        for block in [2048u32, 4096, 8192, 16384, 32768] {
+            // Header, key with its length, and each column with its own.
+            let row = 3 + 8 + petal_model::workload::row::COLUMNS * (1 + column_bytes(block));
+            // Block header, transaction slots, table and row directory.
+            let usable = block as usize - 120;
+            assert!(row * 3 <= usable || block < 4096 && row * 2 <= usable, "{block}: {row}");
+            // PCTFREE 99 closes a block that holds more than a hundredth of its bytes.
+            assert!(row > usable / 100, "{block}");
+        }
+    }
+}

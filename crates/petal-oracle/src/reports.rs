@@ -1,0 +1,128 @@
+//! The database's own reports of a run: AWR as text and HTML, of all instances; Statspack by its
+//! snapshots and tables, because its report is a script of SQL*Plus, no function.
+
+use super::database::Database;
+use super::errors::AtPlace;
+use super::link::{BindValue, Link, LinkError, Row};
+use super::meta::{cell, number};
+use super::{sql, statspack};
+use petal_engine::Result;
+use petal_model::record::server_report::{ReportContent, ServerReport};
+use petal_model::settings::StatisticsType;
+
+/// Said before the first snapshot of AWR.
+pub const LICENCE: &str = "DATABASE_STATISTICS_TYPE=awr: AWR may be used only with a licence of \
+    Oracle's Diagnostics Pack";
+
+/// The snapshot that was taken before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpeningSnapshot {
+    kind: StatisticsType,
+    snapshot: String,
+}
+
+fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkError> {
+    let name = match kind {
+        StatisticsType::Awr => "awr_snapshot",
+        StatisticsType::Statspack => "statspack_snapshot",
+    };
+    let row = link.call(&sql::section(sql::REPORTS, name), &[], &["snapshot"])?;
+    Ok(cell(&row, 0).trim().to_owned())
+}
+
+/// Takes the snapshot that begins a report. Most databases have no Statspack.
+pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<OpeningSnapshot> {
+    let snapshot = snapshot(database.link.as_mut(), kind)
+        .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;
+    Ok(OpeningSnapshot { kind, snapshot })
+}
+
+fn name(kind: StatisticsType) -> &'static str {
+    match kind {
+        StatisticsType::Awr => "AWR",
+        StatisticsType::Statspack => "Statspack",
+    }
+}
+
+pub fn end(database: &mut Database, begun: &OpeningSnapshot) -> Result<Vec<ServerReport>> {
+    let (Database { link, place }, kind) = (database, begun.kind);
+    let ended = snapshot(link.as_mut(), kind).and_then(|last| match kind {
+        StatisticsType::Awr => awr(link.as_mut(), &begun.snapshot, &last),
+        StatisticsType::Statspack => Ok(statspack(link.as_mut(), &begun.snapshot, &last)),
+    });
+    ended.at(place, &format!("fetching the report of {}", name(kind)))
+}
+
+fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>, LinkError> {
+    let ids = link.query(&sql::section(sql::REPORTS, "database_id"), &[])?;
+    let database = ids.first().map_or(0, |row| number(row, 0)).cast_signed();
+    let [first, last] = [first, last].map(|text| text.parse::<i64>().unwrap_or_default());
+    let instances = link.query(&sql::section(sql::LOOK, "instances"), &[])?;
+    let numbers: Vec<u64> = instances.iter().map(|row| number(row, 0)).collect();
+    let mut reports = Vec::new();
+    let mut add = |report: &str, of: BindValue<'_>, file: &str| -> Result<(), LinkError> {
+        for (format, ending) in [("text", "txt"), ("html", "html")] {
+            let query = sql::section(sql::REPORTS, &format!("{report}_{format}"));
+            let [database, first, last] = [database, first, last].map(BindValue::Number);
+            let rows = link.query(&query, &[database, of.clone(), first, last])?;
+            reports.push(text(format!("{file}.{ending}"), lines(&rows)));
+        }
+        Ok(())
+    };
+    for instance in &numbers {
+        let file = match numbers.len() {
+            1 => "awr".to_owned(),
+            _ => format!("awr-{instance}"),
+        };
+        add("awr", BindValue::Number(instance.cast_signed()), &file)?;
+    }
+    if numbers.len() > 1 {
+        let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        add("awr_global", BindValue::from(&list.join(",")), "awr-global")?;
+    }
+    Ok(reports)
+}
+
+fn text(file: String, text: String) -> ServerReport {
+    ServerReport { file, content: ReportContent::Text(text) }
+}
+
+/// A line each; an empty one is NULL.
+fn lines(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        text.push_str(cell(row, 0));
+        text.push('\n');
+    }
+    text
+}
+
+/// The figures of PERFSTAT's tables, where the user may read them, and a script for SQL*Plus, as the
+/// user perfstat, that makes the whole one of exactly this run.
+fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> {
+    let made = statspack::interval(link, first, last);
+    let own = match &made {
+        Ok(_) => "-- statspack.txt is petal's own, of the parts that it reads.\n".to_owned(),
+        Err(error) => format!(
+            "-- petal made none itself: {error}; docs/engines/oracle-grants.sql, part 5, grants what it \
+             takes.\n"
+        ),
+    };
+    let script = format!(
+        "-- Statspack's whole report of this run. As perfstat, where the database is:\n\
+         --   sqlplus perfstat @statspack.sql\n\
+         -- leaves statspack-full.txt; beside run.json `petal report` reads it into the record.\n\
+         {own}\
+         DEFINE begin_snap = {first}\n\
+         DEFINE end_snap = {last}\n\
+         DEFINE report_name = statspack-full.txt\n\
+         @?/rdbms/admin/spreport.sql\n\
+         EXIT\n"
+    );
+    let report = made.ok().map(|interval| ServerReport {
+        file: "statspack.txt".to_owned(),
+        content: ReportContent::Interval(Box::new(interval)),
+    });
+    let script = text("statspack.sql".to_owned(), script);
+    report.into_iter().chain([script]).collect()
+}

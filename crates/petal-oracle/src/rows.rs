@@ -1,0 +1,45 @@
+//! Rows read back, for the verification of a ledger.
+
+use super::database::Database;
+use super::link::BindValue;
+use super::meta::{OracleSchema, number};
+use super::sql;
+use petal_engine::server::row_layout::found_row;
+use petal_engine::{EngineError, FoundRow, Result, RowReader};
+
+pub struct OracleRows {
+    database: Database,
+    meta: OracleSchema,
+    statement: String,
+}
+
+impl OracleRows {
+    pub fn new(database: Database, meta: OracleSchema) -> Result<Self> {
+        if meta.is_slobs {
+            return Err(EngineError::Setting(format!(
+                "{}: SLOB made these rows, and petal does not know what they held before; load \
+                 schemas of petal's (petal setup), and keep the ledger of a run on them",
+                database.place
+            )));
+        }
+        let statement = sql::rows(&meta.tables);
+        Ok(Self { database, meta, statement })
+    }
+}
+
+impl RowReader for OracleRows {
+    fn load(&self) -> &str {
+        &self.meta.about.load
+    }
+
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
+        let keys = [first, last].map(|key| BindValue::Number(key.cast_signed()));
+        let rows = self.database.query("reading rows", &self.statement, &keys)?;
+        let (width, filler) = (self.meta.width, self.meta.about.filler);
+        found.extend(rows.iter().map(|row| {
+            let texts = row.iter().skip(1).map(|text| text.as_deref().map(str::as_bytes));
+            found_row(number(row, 0), texts, width, filler)
+        }));
+        Ok(())
+    }
+}

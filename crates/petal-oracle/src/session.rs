@@ -1,0 +1,256 @@
+//! One session: its link on a thread of its own, how it is cancelled, and on which side its loop runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
+use super::link::{Connector, Destination, Link, LinkError};
+use super::meta::{OracleSchema, cell};
+use super::session_client::ClientLoop;
+use super::session_server::ServerLoop;
+use super::sql;
+use super::work::{SessionConfig, Work};
+use petal_engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker};
+use petal_engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
+use petal_engine::server::liveness::{AbortHandle, SILENCE, TICK};
+use petal_engine::server::row_layout::UpdateText;
+use petal_engine::server::session::{ABORTED, Canceller, SessionControl};
+use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
+use petal_model::settings::LoopSide;
+use petal_model::workload::seat::Seat;
+
+/// Before a run nobody aborts an operation: it may outlast the stop by this.
+const ABORT_AFTER: Duration = Duration::from_secs(15);
+/// A session of a run. A detached worker executes its loop: a call may never end.
+pub struct OracleSession {
+    worker: DetachedWorker<Worker>,
+    control: Arc<SessionControl>,
+    connection: Arc<AbortHandle>,
+    place: String,
+    /// The number of the instance; empty where it is not known.
+    instance: String,
+    abort_after: Duration,
+}
+
+struct Worker {
+    work: Work,
+    side: Side,
+}
+
+enum Side {
+    Server(ServerLoop),
+    Client(ClientLoop),
+}
+
+impl OracleSession {
+    pub fn new(
+        mut link: Box<dyn Link>,
+        place: &str,
+        seat: Seat,
+        config: SessionConfig,
+        metas: &[OracleSchema],
+        connector: &Arc<dyn Connector>,
+    ) -> Result<Self> {
+        if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
+            return Err(not_loaded(place, seat.schema));
+        }
+        link.limit(Some(SILENCE)).at(place, "connecting")?;
+        let _ = use_hints(link.as_mut());
+        let statements = CancelStatements::of(link.as_mut());
+        let instance = statements.instance.clone();
+        let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
+        let is_killed = Arc::<AtomicBool>::default();
+        let killing = Arc::clone(&is_killed);
+        // Who may not cancel waits for the driver's own limit.
+        let control = SessionControl::new(Arc::clone(&connection), move || {
+            statements.send(connector.as_ref(), || killing.store(true, Ordering::Relaxed));
+        });
+        let work = Work {
+            link,
+            place: place.to_owned(),
+            config,
+            home: seat.schema,
+            metas: metas.to_vec(),
+            control: Arc::clone(&control),
+            is_killed,
+            limit: None,
+            text: UpdateText::default(),
+        };
+        let side = match config.loop_side {
+            LoopSide::Client => Side::Client(ClientLoop::new(&work)),
+            LoopSide::Server => Side::Server(ServerLoop::default()),
+        };
+        let (name, worker) = (format!("oracle {}", seat.session), Worker { work, side });
+        // Nobody waits for the end of connections: hundreds of them, one after the other, take long.
+        let worker = DetachedWorker::new(&name, worker, Arc::clone(&connection), Duration::ZERO);
+        let worker = worker.map_err(|error| {
+            EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
+        })?;
+        let (place, abort_after) = (place.to_owned(), ABORT_AFTER);
+        Ok(Self { worker, control, connection, place, instance, abort_after })
+    }
+
+    /// The number of the instance that it came to; None where it is not known.
+    pub fn instance(&self) -> Option<u64> {
+        self.instance.parse().ok()
+    }
+
+    fn lost(&self, reason: &str) -> SessionError {
+        let code = if reason.starts_with(DRIVER_FAILED) { CONNECTION } else { NO_ANSWER };
+        let error = LinkError::connection(reason);
+        let message = format!("{}: {error}; {}", self.place, hint(&error));
+        SessionError { code: code.to_owned(), message }
+    }
+}
+
+/// Has the session use hints, which Autonomous Database ignores by default; false where the version
+/// has no such parameters and uses hints anyway.
+pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
+    for name in ["use_hints", "use_parallel_hints"] {
+        match link.execute(&sql::section(sql::OPERATIONS, name), &[]) {
+            Ok(_) => {}
+            Err(error) if error.code == Some(NO_SUCH_OPTION) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Statements that end the one of a session, sent by another session.
+pub struct CancelStatements {
+    cancel: String,
+    kill: String,
+    /// Empty where it is not known; it is not named then.
+    instance: String,
+}
+
+impl CancelStatements {
+    pub fn of(link: &mut dyn Link) -> Self {
+        let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
+        let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
+        let cancel = about_session("cancel", link.identity(), &instance);
+        let kill = about_session("kill", link.identity(), &instance);
+        Self { cancel, kill, instance }
+    }
+
+    /// Cancels the statement, as whoever may. Where that fails, kills the session.
+    pub fn send(&self, connector: &dyn Connector, before_kill: impl FnOnce()) {
+        let Ok(mut admin) = connector.connect(Destination::Admin, "petal cancel") else { return };
+        // 12.2 has no CANCEL SQL.
+        if admin.execute(&self.cancel, &[]).is_err() {
+            before_kill();
+            let _ = admin.execute(&self.kill, &[]);
+        }
+    }
+}
+
+/// A statement about a session, by the numbers that V$SESSION has for it.
+fn about_session(name: &str, (sid, serial): (u64, u64), instance: &str) -> String {
+    let instance = match instance {
+        "" => String::new(),
+        number => format!(", @{number}"),
+    };
+    let (sid, serial) = (sid.to_string(), serial.to_string());
+    let with = [("sid", &*sid), ("serial", &serial), ("instance", &instance)];
+    sql::filled(sql::OPERATIONS, name, &with)
+}
+
+impl Worker {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        match &mut self.side {
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
+        }
+    }
+}
+
+impl Session for OracleSession {
+    /// What an aborted session did of its last batch, of about a tenth of a second, is not known.
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let Batch { operations, stop, done, .. } = batch;
+        self.control.begin_batch(stop);
+        let (connection, abort_after) = (&self.connection, self.abort_after);
+        let mut stopped_at: Option<Instant> = None;
+        let mut on_tick = |_| {
+            let is_before_run = stop.planned().is_none() && stop.is_requested();
+            if is_before_run && stopped_at.get_or_insert_with(Instant::now).elapsed() >= abort_after
+            {
+                connection.abort(ABORTED);
+            }
+        };
+        let (operations, their_stop, mut outcomes) =
+            (operations.to_vec(), stop.clone(), std::mem::take(done));
+        let executed = self.worker.run(TICK, &mut on_tick, move |worker| {
+            let result = worker.execute(Batch::new(&operations, &their_stop, &mut outcomes));
+            (outcomes, result)
+        });
+        let (outcomes, result) = executed.map_err(|reason| self.lost(&reason))?;
+        *done = outcomes;
+        result
+    }
+
+    fn canceller(&self) -> Box<dyn Cancel> {
+        Box::new(Canceller(vec![Arc::clone(&self.control)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meta::Tables;
+    use super::super::scripted::ScriptedOracle;
+    use super::*;
+    use petal_engine::server::meta_table::SchemaMeta;
+    use petal_engine::server::scripted::operation;
+    use petal_engine::{Outcomes, Stop};
+    use petal_model::settings::RedoStress;
+    use petal_model::workload::op::Kind;
+    use petal_model::workload::row::Filler;
+    use petal_model::workload::seat::Role;
+    use std::sync::atomic::AtomicU8;
+
+    #[test]
+    fn warming_up_ends_though_the_database_is_silent_and_nobody_aborts() {
+        // Somebody asks to stop while the block is on its way.
+        let level = Arc::<AtomicU8>::default();
+        let raised = Arc::clone(&level);
+        let scripted = ScriptedOracle::default().hangs_until("DECLARE", move |_| {
+            raised.store(1, Ordering::Relaxed);
+            false
+        });
+        let connector: Arc<dyn Connector> = Arc::new(scripted);
+        let seat = Seat { session: 1, schema: 1, endpoint: 0, role: Role::Mixed };
+        let config = SessionConfig {
+            loop_side: LoopSide::Server,
+            redo_stress: RedoStress::Lite,
+            commit_wait: true,
+            updates: true,
+        };
+        let meta = OracleSchema {
+            about: SchemaMeta {
+                schema: 1,
+                rows: 64,
+                scan_rows: 0,
+                block_bytes: 8192,
+                filler: Filler::Constant,
+                unique_index: None,
+                load: String::new(),
+            },
+            tables: Tables::own(1),
+            width: 128,
+            tablespace: "IOPS".into(),
+            bytes: 0,
+            index_bytes: 0,
+            sizes_from: "",
+            is_slobs: false,
+        };
+        let link = connector.connect(Destination::Endpoint(0), "petal").unwrap();
+        let mut session =
+            OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
+        session.abort_after = Duration::ZERO;
+        let batch = [operation(Kind::Select, 1, 1, 1)];
+        let error =
+            session.execute(Batch::new(&batch, &Stop::unlimited(level), &mut Outcomes::default()));
+        assert_eq!(error.unwrap_err().code, "no-answer");
+    }
+}

@@ -1,0 +1,206 @@
+//! LOOP=server: the texts in which a batch travels to the block inside the database, and what the
+//! block returns. It measures each operation to a microsecond.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use super::link::{BindValue, LinkError, LinkErrorKind, Row};
+use super::meta::cell;
+use super::sql;
+use super::work::Work;
+use petal_engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
+};
+use petal_engine::server::failure::Failure;
+use petal_engine::server::row_layout::{STAMP_BYTES, split_stamp};
+use petal_engine::{Batch, Result, SessionError, Stop};
+use petal_model::workload::op::{Kind, Operation};
+
+/// Characters of one operation in the block's text.
+pub const OPERATION_CHARACTERS: usize = 25;
+/// PL/SQL's text holds 32,767.
+const TEXT_MAX: usize = 32_000;
+const OPERATIONS_MAX: usize = TEXT_MAX / OPERATION_CHARACTERS;
+
+#[derive(Default)]
+pub struct ServerLoop {
+    /// By the schema that is home in it.
+    blocks: BTreeMap<u32, String>,
+    /// The kinds of operations that came so far: a block has branches for these alone, because a
+    /// user need not have CF2, or may only SELECT.
+    letters: BTreeSet<char>,
+    ops: String,
+    fillers: String,
+    tail: String,
+}
+
+impl ServerLoop {
+    /// Makes the block in which `home` is home, unless it is there.
+    fn make_block(&mut self, work: &Work, home: u32) -> Result<()> {
+        if let Entry::Vacant(vacant) = self.blocks.entry(home) {
+            let tables = &work.meta(home)?.tables;
+            let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
+            let columns = work.changed_columns();
+            let wait = work.config.commit_wait;
+            vacant.insert(sql::run_batch(tables, hot, &self.letters, columns, wait));
+        }
+        Ok(())
+    }
+
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        let split = by_schema(work.home);
+        let stop = batch.stop;
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part, stop))
+    }
+
+    fn call(
+        &mut self,
+        work: &mut Work,
+        part: &BatchPart<'_>,
+        stop: &Stop,
+    ) -> Result<Vec<Executed>, Failure> {
+        work.limit_calls(stop, Instant::now())?;
+        let total = self.fill(work, part.home, part.operations);
+        self.make_block(work, part.home)?;
+        let block = self.blocks.get(&part.home).map_or("", String::as_str);
+        let budget_us = budget_us(part.budget);
+        let answer = work.link.call(
+            block,
+            &[
+                ("ops", BindValue::from(&self.ops)),
+                ("fillers", BindValue::from(&self.fillers)),
+                ("tail", BindValue::from(&self.tail)),
+                ("width", BindValue::Number(work.width() as i64)),
+                ("total", BindValue::Number(total as i64)),
+                ("budget_us", BindValue::Number(budget_us)),
+            ],
+            &["ended", "errors"],
+        );
+        let answer = answer.and_then(|row| Answer::read(&row, total));
+        let answer = answer.map_err(|error| work.failure(&error))?;
+        Ok(answer.executed(work))
+    }
+
+    /// As many operations as fit into one call; how many these are.
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> usize {
+        self.ops.clear();
+        self.fillers.clear();
+        self.tail.clear();
+        // All columns alike and longer than what differs: that goes for each, the rest once.
+        let is_short = work.is_constant() && work.width() > STAMP_BYTES;
+        let columns = if is_short { 1 } else { work.changed_columns() };
+        let mut total = 0;
+        for operation in operations.iter().take(OPERATIONS_MAX) {
+            if operation.kind == Kind::Update {
+                let text = work.update_text(operation, columns);
+                let (stamp, tail) = split_stamp(text);
+                let text = if is_short { stamp } else { text };
+                if self.fillers.len() + text.len() > TEXT_MAX {
+                    break;
+                }
+                self.fillers.push_str(text);
+                if is_short && self.tail.is_empty() {
+                    self.tail.push_str(tail);
+                }
+            }
+            let letter = match operation.kind {
+                Kind::Select => 'S',
+                Kind::Scan => 'C',
+                Kind::Update => 'U',
+            };
+            let letter =
+                if operation.schema == home { letter } else { letter.to_ascii_lowercase() };
+            if self.letters.insert(letter) {
+                self.blocks.clear();
+            }
+            let (first, last) = keys(operation);
+            // Into a String, which cannot fail.
+            let _ = write!(self.ops, "{letter}{first:012}{last:012}");
+            total += 1;
+        }
+        total
+    }
+}
+
+/// What the block returned.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    /// Microseconds and rows of each operation that ended. None if the clock was set back in it.
+    ended: Vec<(Option<u64>, u64)>,
+    /// Errors that the block noted, with their positions from 0.
+    failed: Vec<(usize, LinkError)>,
+}
+
+impl Answer {
+    fn read(row: &Row, total: usize) -> Result<Self, LinkError> {
+        let odd =
+            || LinkError::odd(format!("the loop in the database answered oddly: {}", cell(row, 0)));
+        let ended: Option<Vec<(Option<u64>, u64)>> = cell(row, 0)
+            .split_terminator(';')
+            .map(|one| {
+                let (micros, rows) = one.split_once(',')?;
+                let micros = u64::try_from(micros.parse::<i64>().ok()?).ok();
+                Some((micros, rows.parse().ok()?))
+            })
+            .collect();
+        let ended = ended.filter(|ended| ended.len() <= total).ok_or_else(odd)?;
+        let failed: Option<Vec<_>> = cell(row, 1).lines().map(failed).collect();
+        Ok(Self { ended, failed: failed.ok_or_else(odd)? })
+    }
+
+    fn executed(&self, work: &Work) -> Vec<Executed> {
+        let mut failed = self.failed.iter().peekable();
+        let ended = self.ended.iter().enumerate().map(|(at, &(micros, rows))| Executed {
+            latency_ns: micros.and_then(|micros| micros.checked_mul(1000)),
+            rows,
+            failure: failed.next_if(|noted| noted.0 == at).map(|(_, error)| work.failure(error)),
+        });
+        ended.collect()
+    }
+}
+
+/// An error as the block notes it, its SQLCODE below 0.
+fn failed(line: &str) -> Option<(usize, LinkError)> {
+    let Noted { at, code, message } = Noted::parse(line)?;
+    let code = u32::try_from(code.parse::<i64>().ok()?.unsigned_abs()).ok();
+    let error = LinkError { code, message: message.to_owned(), kind: LinkErrorKind::Database };
+    Some((at, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(ended: &str, errors: Option<&str>) -> Row {
+        vec![Some(ended.to_owned()), errors.map(str::to_owned)]
+    }
+
+    #[test]
+    fn answers_are_read() {
+        let errors = "2 -60 ORA-00060: deadlock detected\n";
+        let answer = Answer::read(&row("120,64;-5,0;7,1;", Some(errors)), 3).unwrap();
+        assert_eq!(answer.ended, [(Some(120), 64), (None, 0), (Some(7), 1)]);
+        assert_eq!(answer.failed[0].0, 1);
+        assert_eq!(answer.failed[0].1.name(), "ORA-00060");
+        assert_eq!(Answer::read(&vec![None, None], 3).unwrap(), Answer::default());
+    }
+
+    #[test]
+    fn an_odd_answer_is_no_lost_connection() {
+        let error = Answer::read(&row("7", None), 5).unwrap_err();
+        assert_eq!(error.name(), "odd-answer");
+        assert_eq!(error.to_string(), "the loop in the database answered oddly: 7");
+    }
+
+    proptest! {
+        #[test]
+        fn odd_answers_are_refused_and_never_panic(ended in "[0-9,;-]{0,40}", errors in ".{0,40}") {
+            if let Ok(answer) = Answer::read(&row(&ended, Some(&errors)), 5) {
+                prop_assert!(answer.ended.len() <= 5);
+            }
+        }
+    }
+}

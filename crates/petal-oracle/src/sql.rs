@@ -1,0 +1,371 @@
+//! The texts of `sql/*.sql` and what is filled into them. Each file holds sections, `-- name: x`;
+//! nothing is sent to a database that does not stand in one of them.
+
+use std::collections::BTreeSet;
+
+use super::Tables;
+use super::errors::TRANSIENT;
+use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
+use petal_model::workload::row::{COLUMNS, STAMP_BYTES};
+
+pub const LOAD: &str = include_str!("sql/load.sql");
+pub const LOOK: &str = include_str!("sql/look.sql");
+pub const LOOP: &str = include_str!("sql/loop.sql");
+pub const OPERATIONS: &str = include_str!("sql/operations.sql");
+pub const COUNTERS: &str = include_str!("sql/counters.sql");
+pub const REPORTS: &str = include_str!("sql/reports.sql");
+
+/// Each table of petal's bears this comment; nothing else is ever dropped.
+pub const MARK: &str = "petal test data";
+/// By the index on the key, a block at a time, not rows collected by block first.
+const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
+/// RESULT_CACHE_MODE=FORCE would answer a repeated SELECT without a read.
+const SELECT_HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */";
+const SCAN_HINT: &str = "/*+ NO_PARALLEL(t) NO_RESULT_CACHE */";
+
+/// Where tables and indexes are made, and which buffer pool holds their blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct DataPlace<'a> {
+    /// Its name in the dictionary.
+    pub tablespace: &'a str,
+    pub buffer_pool: Option<&'a str>,
+    pub is_index_in_default_pool: bool,
+}
+
+impl DataPlace<'_> {
+    fn of_index(self) -> Self {
+        let buffer_pool = self.buffer_pool.filter(|_| !self.is_index_in_default_pool);
+        Self { buffer_pool, ..self }
+    }
+
+    fn words(self) -> (String, String) {
+        let storage = self.buffer_pool.map(|pool| format!(" STORAGE (BUFFER_POOL {pool})"));
+        (identifier(self.tablespace), storage.unwrap_or_default())
+    }
+}
+
+/// One section without its comments.
+pub fn section(file: &str, name: &str) -> String {
+    let begins = format!("-- name: {name}\n");
+    let after = file.split_once(&begins).map_or("", |(_, after)| after);
+    let text = after.split("\n-- name: ").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// One section with what stands in braces filled in.
+pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
+    with.iter()
+        .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
+}
+
+pub fn create_meta(tablespace: &str) -> String {
+    filled(LOAD, "create_meta", &[("tablespace", &identifier(tablespace))])
+}
+
+pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
+    let column = |column| format!("c{column} VARCHAR2({width})");
+    let columns = each_column(ALL_COLUMNS, column, ", ");
+    let (tablespace, storage) = place.words();
+    let with = [
+        ("table", table),
+        ("columns", &columns),
+        ("tablespace", &tablespace),
+        ("storage", &storage),
+    ];
+    filled(LOAD, "create_table", &with)
+}
+
+pub fn create_index(table: &str, unique: bool, place: DataPlace<'_>) -> String {
+    let unique = if unique { "UNIQUE " } else { "" };
+    let (tablespace, storage) = place.of_index().words();
+    let with =
+        [("table", table), ("unique", unique), ("tablespace", &tablespace), ("storage", &storage)];
+    filled(LOAD, "create_index", &with)
+}
+
+pub fn insert(name: &str, table: &str) -> String {
+    let binds: Vec<String> = (1..=COLUMNS + 1).map(|at| format!(":{at}")).collect();
+    filled(LOAD, name, &[("table", table), ("binds", &binds.join(", "))])
+}
+
+/// As a person writes one: plain names in any case mean the database's capitals.
+pub fn identifier(name: &str) -> String {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_$#".contains(sign));
+    match is_plain {
+        true => name.to_ascii_uppercase(),
+        false => format!("\"{}\"", name.replace('"', "")),
+    }
+}
+
+/// The name as the dictionary has it.
+pub fn dictionary_name(name: &str) -> String {
+    identifier(name).trim_matches('"').to_owned()
+}
+
+pub fn select(tables: &Tables) -> String {
+    filled(OPERATIONS, "select", &[("select_hint", SELECT_HINT), ("main", &tables.main)])
+}
+
+/// Whole rows of a range of keys.
+pub fn rows(tables: &Tables) -> String {
+    filled(OPERATIONS, "rows", &[("columns", &row_columns()), ("main", &tables.main)])
+}
+
+pub fn scan(tables: &Tables) -> String {
+    filled(OPERATIONS, "scan", &[("scan_hint", SCAN_HINT), ("scan", &tables.scan)])
+}
+
+/// EXPLAIN PLAN of a statement, with numbers in place of its binds: it is explained, not executed.
+pub fn explain(id: &str, statement: &str) -> String {
+    filled(LOOK, "explain", &[("id", id), ("statement", &statement.replace(':', ""))])
+}
+
+/// Texts of the changed columns come first, then the keys.
+pub fn update(tables: &Tables, changed: usize) -> String {
+    let set = each_column(2..changed + 2, |column| format!("c{column} = :{}", column - 1), ", ");
+    let (low, high) = ((changed + 1).to_string(), (changed + 2).to_string());
+    filled(
+        OPERATIONS,
+        "update",
+        &[("hint", HINT), ("main", &tables.main), ("set", &set), ("low", &low), ("high", &high)],
+    )
+}
+
+/// The loop for a session at home in `home`, with schema 1 in `hot`: a branch for each of
+/// `letters`, and no table that none of them needs.
+pub fn run_batch(
+    home: &Tables,
+    hot: &Tables,
+    letters: &BTreeSet<char>,
+    changed: usize,
+    commit_wait: bool,
+) -> String {
+    let set = each_column(2..changed + 2, |column| format!("c{column} = v{column}"), ", ");
+    let commit = match commit_wait {
+        true => section(OPERATIONS, "commit_and_wait"),
+        false => "COMMIT".to_owned(),
+    };
+    let branch = |letter: &char| {
+        let (tables, name) = match letter {
+            'S' => (home, "select_branch"),
+            'C' => (home, "scan_branch"),
+            'U' => (home, "update_branch"),
+            's' => (hot, "select_branch"),
+            'c' => (hot, "scan_branch"),
+            _ => (hot, "update_branch"),
+        };
+        let letter = letter.to_string();
+        filled(LOOP, name, &[("letter", &letter), ("main", &tables.main), ("scan", &tables.scan)])
+    };
+    let branches = letters.iter().map(branch).collect::<Vec<_>>().join("\n");
+    let declarations = match letters.contains(&'U') || letters.contains(&'u') {
+        true => take_texts(changed),
+        false => String::new(),
+    };
+    filled(
+        LOOP,
+        "run_batch",
+        &[
+            ("transient", &sqlcodes(&TRANSIENT)),
+            ("declarations", &declarations),
+            ("branches", &branches.replace('\n', "\n                ")),
+            ("set", &set),
+            ("commit", &commit),
+            ("hint", HINT),
+            ("select_hint", SELECT_HINT),
+            ("scan_hint", SCAN_HINT),
+        ],
+    )
+}
+
+/// The variables of an UPDATE's columns, and the procedure that takes their texts.
+fn take_texts(changed: usize) -> String {
+    let columns = 2..changed + 2;
+    let declare = |column| format!("v{column} VARCHAR2(4000);");
+    let assign_one = |column| match column {
+        2 => format!("v2 := SUBSTRB(fillers, filler_at, {STAMP_BYTES}) || tail;"),
+        _ => format!("v{column} := v2;"),
+    };
+    let assign_all = |column| {
+        format!("v{column} := SUBSTRB(fillers, filler_at + {} * width, width);", column - 2)
+    };
+    filled(
+        LOOP,
+        "take_texts",
+        &[
+            ("variables", &each_column(columns.clone(), declare, "\n    ")),
+            ("assign_all", &each_column(columns.clone(), assign_all, "\n            ")),
+            ("assign_one", &each_column(columns, assign_one, "\n            ")),
+            ("changed", &changed.to_string()),
+            ("stamp_bytes", &STAMP_BYTES.to_string()),
+        ],
+    )
+}
+
+/// Error codes as PL/SQL has them: `ORA-00060` is -60.
+fn sqlcodes(codes: &[&str]) -> String {
+    let numbers =
+        codes.iter().map(|code| code.trim_start_matches(|sign: char| !('1'..='9').contains(&sign)));
+    numbers.map(|number| format!("-{number}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use petal_model::settings::RedoStress;
+    use petal_model::workload::row::changed_columns;
+
+    /// Every statement that petal can send, filled in, by the name of its section: for a grammar to
+    /// check, and for people to read.
+    pub fn all() -> Vec<(String, String)> {
+        let (home, hot) = (Tables::own(2), Tables::own(1));
+        let place = DataPlace {
+            tablespace: "iops",
+            buffer_pool: Some("KEEP"),
+            is_index_in_default_pool: false,
+        };
+        let mut all = vec![
+            ("create_table".to_owned(), create_table(&home.main, 128, place)),
+            ("create_index".to_owned(), create_index(&home.main, true, place)),
+            ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
+            ("insert_direct".to_owned(), insert("insert_direct", &home.main)),
+            ("select".to_owned(), select(&home)),
+            ("scan".to_owned(), scan(&Tables::of_slob(2))),
+            ("rows".to_owned(), rows(&home)),
+            ("update".to_owned(), update(&home, 2)),
+            ("run_batch".to_owned(), run_batch(&home, &hot, &letters("SCUscu"), 2, true)),
+            ("explain".to_owned(), explain("petal 1", &select(&home))),
+            ("explain of UPDATE".to_owned(), explain("petal 1", &update(&home, 2))),
+        ];
+        // Without the declarations of an UPDATE, and with as many as there can be.
+        for kinds in ["S", "U"] {
+            let block = run_batch(&home, &hot, &letters(kinds), COLUMNS, false);
+            all.push((format!("run_batch of {kinds}"), block));
+        }
+        for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
+            for name in names(file) {
+                if all.iter().any(|(known, _)| *known == name) {
+                    continue;
+                }
+                let with = [
+                    ("table", home.main.as_str()),
+                    ("mark", MARK),
+                    ("sid", "1"),
+                    ("serial", "2"),
+                    ("instance", ", @1"),
+                    ("tablespace", "IOPS"),
+                    ("source", hot.main.as_str()),
+                ];
+                all.push((name.to_owned(), filled(file, name, &with)));
+            }
+        }
+        all
+    }
+
+    pub fn letters(of: &str) -> BTreeSet<char> {
+        of.chars().collect()
+    }
+
+    fn names(file: &str) -> impl Iterator<Item = &str> {
+        file.lines().filter_map(|line| line.strip_prefix("-- name: "))
+    }
+
+    #[test]
+    fn sections_have_texts_and_names_of_their_own() {
+        let files = [LOAD, LOOK, LOOP, OPERATIONS, COUNTERS, REPORTS];
+        let named: Vec<&str> = files.iter().flat_map(|file| names(file)).collect();
+        assert_eq!(named.iter().collect::<BTreeSet<_>>().len(), named.len());
+        for (name, text) in all() {
+            assert!(!text.is_empty() && !text.contains(['{', '}']), "{name}: {text}");
+            assert!(!text.ends_with(';') || text.ends_with("END;"), "{name}: {text}");
+        }
+    }
+
+    /// SYS's and PERFSTAT's objects that a text names, as a GRANT names them.
+    fn objects_of_others(text: &str) -> BTreeSet<String> {
+        let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_$.".contains(sign));
+        let object = |word: &str| {
+            let word = word.to_lowercase();
+            for (view, granted) in [("gv$", "sys.gv_$"), ("v$", "sys.v_$"), ("dba_", "sys.dba_")] {
+                if let Some(name) = word.strip_prefix(view) {
+                    return Some(format!("{granted}{name}"));
+                }
+            }
+            let (owner, name) = match word.split_once('.') {
+                Some(("perfstat", name)) => ("perfstat", name.to_owned()),
+                _ if word.starts_with("dbms_workload") => ("sys", word),
+                _ => return None,
+            };
+            Some(format!("{owner}.{}", name.split('.').next().unwrap_or_default()))
+        };
+        words.filter_map(object).collect()
+    }
+
+    #[test]
+    fn what_is_granted_is_exactly_what_is_used() {
+        let used: BTreeSet<String> =
+            all().iter().flat_map(|(_, text)| objects_of_others(text)).collect();
+        let grants = crate::GRANTS.lines();
+        let granted: BTreeSet<String> = grants
+            .filter_map(|line| line.split_once("GRANT ")?.1.split_once(" ON "))
+            .filter_map(|(_, object)| Some(object.split_once(" TO petal")?.0.to_owned()))
+            .filter(|object| !object.starts_with("user1."))
+            .collect();
+        assert_eq!(used, granted);
+        assert!(granted.len() > 20, "{granted:?}");
+    }
+
+    #[test]
+    fn names_are_the_databases_capitals_unless_they_cannot_be() {
+        assert_eq!(identifier("iops"), "IOPS");
+        assert_eq!(identifier("My Space"), "\"My Space\"");
+        assert_eq!(identifier("a\"b"), "\"ab\"");
+        assert_eq!(dictionary_name("iops_8k"), "IOPS_8K");
+    }
+
+    #[test]
+    fn statements_of_each_redo_stress() {
+        let tables = Tables::own(3);
+        insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
+        insta::assert_snapshot!(scan(&tables), @"SELECT /*+ NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf2 t");
+        insta::assert_snapshot!(update(&tables, changed_columns(RedoStress::Lite)), @"UPDATE /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ petal3_cf1 t SET c2 = :1, c3 = :2 WHERE custid BETWEEN :3 AND :4");
+        assert!(
+            update(&tables, changed_columns(RedoStress::Heavy))
+                .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
+        );
+        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: Some("KEEP"), is_index_in_default_pool: true }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+    }
+
+    #[test]
+    fn the_loop_names_only_what_its_operations_need() {
+        let (home, hot) = (Tables::of_slob(2), Tables::of_slob(1));
+        let names = |kinds| {
+            let block = run_batch(&home, &hot, &letters(kinds), 2, true);
+            let words = ["user2.cf1", "user2.cf2", "user1.cf1", "user1.cf2", "UPDATE", "COMMIT"];
+            words.into_iter().filter(|word| block.contains(word)).collect::<Vec<_>>()
+        };
+        assert_eq!(names("S"), ["user2.cf1"]);
+        assert_eq!(names("SC"), ["user2.cf1", "user2.cf2"]);
+        assert_eq!(names("Ss"), ["user2.cf1", "user1.cf1"]);
+        assert_eq!(names("SU"), ["user2.cf1", "UPDATE", "COMMIT"]);
+        assert_eq!(names("u"), ["user1.cf1", "UPDATE", "COMMIT"]);
+    }
+
+    #[test]
+    fn the_loop_commits_as_it_is_reported() {
+        let (home, hot) = (Tables::own(2), Tables::of_slob(1));
+        let all = letters("SCUscu");
+        let waiting = run_batch(&home, &hot, &all, 2, true);
+        assert!(waiting.contains("COMMIT WRITE IMMEDIATE WAIT;"));
+        assert!(waiting.contains("SQLCODE NOT IN (-60, -8177, -1555, -54)"));
+        assert!(waiting.contains("petal2_cf1") && waiting.contains("user1.cf2"));
+        let slobs = run_batch(&home, &hot, &all, COLUMNS, false);
+        assert!(slobs.contains("                    COMMIT;") && !slobs.contains("WAIT"));
+        assert!(
+            slobs.contains("c20 = v20")
+                && slobs.contains("v20 := SUBSTRB(fillers, filler_at + 18 * width, width);")
+        );
+    }
+}

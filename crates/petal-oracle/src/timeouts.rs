@@ -1,0 +1,316 @@
+//! Links that give a silent peer up. A database that is stopped, or a network that swallows what is
+//! sent, keeps the connection and says nothing: a call would last until the driver's own limit, and
+//! its end as long again. Each link therefore works on a detached thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::link::{BindValue, Connector, Destination, Link, LinkError, NamedValue, Result, Row};
+use super::sql;
+use petal_engine::server::detached_worker::{DetachedWorker, Unanswered, within};
+use petal_engine::server::endpoint::CLOSE_LIMIT;
+use petal_engine::server::liveness::{
+    AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
+};
+
+const LIMITS: CallLimits =
+    CallLimits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+struct CallLimits {
+    /// For a call, before the database is asked whether it lives.
+    silence: Duration,
+    /// For the answer to that question.
+    answer: Duration,
+    /// For a connection to a database that fell silent, each time until one is made.
+    again: Duration,
+}
+
+/// Wraps another connector: its links wait under a timeout policy.
+pub struct TimedConnector {
+    inner: Arc<dyn Connector>,
+    policy: TimeoutPolicy,
+    limits: CallLimits,
+    /// The database fell silent, and has not answered since.
+    is_silent: Arc<AtomicBool>,
+}
+
+impl TimedConnector {
+    /// Two connectors to one database, for looks and for work, which know of each other's silence.
+    pub fn pair(inner: &Arc<dyn Connector>) -> (Arc<dyn Connector>, Arc<dyn Connector>) {
+        let is_silent = Arc::<AtomicBool>::default();
+        let of = |policy| -> Arc<dyn Connector> {
+            let (inner, is_silent) = (Arc::clone(inner), Arc::clone(&is_silent));
+            Arc::new(Self { inner, policy, limits: LIMITS, is_silent })
+        };
+        (of(TimeoutPolicy::AnswerSoon), of(TimeoutPolicy::WhileServerLives))
+    }
+
+    fn timed(&self, link: Box<dyn Link>, to: Destination) -> Result<Box<dyn Link>> {
+        let identity = link.identity();
+        let connection = AbortHandle::new();
+        let worker = DetachedWorker::new("oracle", link, Arc::clone(&connection), CLOSE_LIMIT)
+            .map_err(|error| LinkError::connection(error.to_string()))?;
+        let mut watch =
+            ConnectionWatch::new(Arc::clone(&connection), self.policy, self.limits.silence);
+        let (inner, limit) = (Arc::clone(&self.inner), self.limits.answer);
+        watch.ask_with(move || state_of(identity, &inner, to, limit));
+        let is_silent = Arc::clone(&self.is_silent);
+        Ok(Box::new(TimedLink { worker, watch, connection, identity, is_silent }))
+    }
+}
+
+impl Connector for TimedConnector {
+    fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>> {
+        let link = match self.is_silent.load(Ordering::Relaxed) {
+            false => self.inner.connect(to, purpose),
+            true => {
+                let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
+                answered(self.limits.again, move || inner.connect(to, &purpose))
+            }
+        };
+        let link = link?;
+        self.is_silent.store(false, Ordering::Relaxed);
+        self.timed(link, to)
+    }
+}
+
+/// Asks the database what it does for a session of petal's that is silent. Where its view of
+/// sessions may not be read, an answer of any kind is all that can be had.
+fn state_of(
+    (sid, serial): (u64, u64),
+    connector: &Arc<dyn Connector>,
+    to: Destination,
+    limit: Duration,
+) -> ServerState {
+    let connector = Arc::clone(connector);
+    let asked = answered(limit, move || {
+        let mut link = connector.connect(to, "petal asks")?;
+        let of = [BindValue::Number(sid as i64), BindValue::Number(serial as i64)];
+        if sid > 0
+            && let Ok(rows) = link.query(&sql::section(sql::LOOK, "session_at_work"), &of)
+        {
+            let is_at_work = !rows.is_empty();
+            return Ok(if is_at_work { ServerState::Working } else { ServerState::Idle });
+        }
+        link.query(&sql::section(sql::LOOK, "alive"), &[])?;
+        Ok(ServerState::Working)
+    });
+    asked.unwrap_or_else(|error| ServerState::Silent(error.to_string()))
+}
+
+/// The result of `job`, from a thread that is left behind if it takes longer.
+fn answered<R: Send + 'static>(
+    limit: Duration,
+    job: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    within("oracle asks", limit, job).unwrap_or_else(|unanswered| {
+        Err(LinkError::connection(match unanswered {
+            Unanswered::NoThread(error) => error.to_string(),
+            Unanswered::TooLate => no_answer(limit),
+            Unanswered::Failed(words) => words,
+        }))
+    })
+}
+
+struct TimedLink {
+    worker: DetachedWorker<Box<dyn Link>>,
+    watch: ConnectionWatch,
+    connection: Arc<AbortHandle>,
+    identity: (u64, u64),
+    is_silent: Arc<AtomicBool>,
+}
+
+impl TimedLink {
+    fn wait_for<R: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&mut dyn Link) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        let (watch, silence) = (&self.watch, self.watch.silence);
+        watch.begin_wait();
+        let mut next = silence;
+        let mut on_tick = |waited| {
+            if waited >= next {
+                next = waited + silence;
+                watch.on_silence();
+            }
+        };
+        let result = self.worker.run(silence, &mut on_tick, move |link| job(link.as_mut()));
+        result.unwrap_or_else(|reason| {
+            self.is_silent.store(true, Ordering::Relaxed);
+            Err(LinkError::connection(reason))
+        })
+    }
+}
+
+impl Link for TimedLink {
+    fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
+        let (sql, binds) = (sql.to_owned(), BindValue::owned(binds));
+        self.wait_for(move |link| link.execute(&sql, &binds))
+    }
+
+    fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
+        let (sql, binds) = (sql.to_owned(), BindValue::owned(binds));
+        self.wait_for(move |link| link.query(&sql, &binds))
+    }
+
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
+        let sql = sql.to_owned();
+        let rows: Vec<_> = rows.iter().map(|row| BindValue::owned(row)).collect();
+        self.wait_for(move |link| link.execute_many(&sql, &rows))
+    }
+
+    fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
+        let (block, outs) = (block.to_owned(), outs.to_vec());
+        let (names, values): (Vec<_>, Vec<_>) = ins.iter().cloned().unzip();
+        let ins: Vec<_> = names.into_iter().zip(BindValue::owned(&values)).collect();
+        self.wait_for(move |link| link.call(&block, &ins, &outs))
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.wait_for(|link| link.commit())
+    }
+
+    fn limit(&mut self, longest: Option<Duration>) -> Result<()> {
+        self.wait_for(move |link| link.limit(longest))
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    fn abort_handle(&self) -> Arc<AbortHandle> {
+        Arc::clone(&self.connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::ScriptedOracle;
+    use super::*;
+    use TimeoutPolicy::{AnswerSoon, WhileServerLives};
+    use std::sync::atomic::AtomicUsize;
+
+    /// For what never answers.
+    const SHORT: Duration = Duration::from_millis(20);
+    /// For what answers, on however slow a machine.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn link(scripted: &ScriptedOracle, policy: TimeoutPolicy, limits: CallLimits) -> Box<dyn Link> {
+        timed(scripted, policy, limits).connect(Destination::Endpoint(0), "petal").unwrap()
+    }
+
+    fn timed(
+        scripted: &ScriptedOracle,
+        policy: TimeoutPolicy,
+        limits: CallLimits,
+    ) -> TimedConnector {
+        let inner: Arc<dyn Connector> = Arc::new(scripted.clone());
+        TimedConnector { inner, policy, limits, is_silent: Arc::default() }
+    }
+
+    fn limits(silence: Duration, answer: Duration) -> CallLimits {
+        CallLimits { silence, answer, again: SHORT }
+    }
+
+    #[test]
+    fn a_database_that_fell_silent_is_tried_shortly_until_it_answers() {
+        let is_back = Arc::<AtomicBool>::default();
+        let back = Arc::clone(&is_back);
+        let scripted = ScriptedOracle::default()
+            .hangs("gv$sysstat")
+            .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
+        let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
+        let mut link = timed.connect(Destination::Endpoint(0), "petal").unwrap();
+        assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
+        // Without the limit this would hang.
+        assert!(timed.connect(Destination::Admin, "petal").is_err());
+        is_back.store(true, Ordering::Relaxed);
+        while timed.connect(Destination::Endpoint(0), "petal").is_err() {}
+        assert!(!timed.is_silent.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
+        let scripted = ScriptedOracle::default().fails("DROP", 942, "table or view does not exist");
+        let mut link = link(&scripted, WhileServerLives, limits(LONG, LONG));
+        let binds = [BindValue::Number(7), BindValue::from("x")];
+        link.execute("INSERT", &binds).unwrap();
+        link.execute_many("INSERT MANY", &[binds.to_vec(), binds.to_vec()]).unwrap();
+        assert_eq!(link.execute("DROP", &[]).unwrap_err().code, Some(942));
+        link.commit().unwrap();
+        assert_eq!(link.identity(), (7, 70));
+        assert_eq!(
+            scripted.sent(),
+            ["execute INSERT [7, 'x']", "execute 2 rows INSERT MANY", "execute DROP", "commit "]
+        );
+    }
+
+    #[test]
+    fn a_look_that_is_not_answered_is_given_up_and_not_asked_again() {
+        let scripted = ScriptedOracle::default().hangs("gv$sysstat");
+        let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
+        let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
+        assert_eq!(error.kind, super::super::link::LinkErrorKind::Connection);
+        assert!(error.message.contains("no answer for"), "{error}");
+        assert_eq!(link.query("SELECT 2 FROM dual", &[]).unwrap_err(), error);
+        assert!(!scripted.sent().iter().any(|line| line.contains("SELECT 2")));
+    }
+
+    #[test]
+    fn work_goes_on_while_the_database_answers_another_connection() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&asked);
+        // The third time that it is asked it lets the work end.
+        let works_until_asked = |question: &'static str| {
+            let seen = Arc::clone(&seen);
+            ScriptedOracle::default().hangs_until("CREATE INDEX", move |scripted| {
+                let asks = scripted.count_sent(question);
+                seen.store(asks, Ordering::Relaxed);
+                asks >= 3
+            })
+        };
+        let is_at_work =
+            works_until_asked("gv$session WHERE").answers("gv$session", &[&["ACTIVE"]]);
+        // Nobody granted the view.
+        let is_unknown = works_until_asked("dual").fails("gv$session", 942, "does not exist");
+        for scripted in [is_at_work, is_unknown] {
+            let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
+            link.execute("CREATE INDEX i", &[]).unwrap();
+            assert!(asked.swap(0, Ordering::Relaxed) >= 3);
+        }
+    }
+
+    #[test]
+    fn work_whose_session_is_idle_in_the_database_is_given_up() {
+        // The view has no row of a session at work.
+        let scripted = ScriptedOracle::default().hangs("CREATE INDEX");
+        let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
+        let error = link.execute("CREATE INDEX i", &[]).unwrap_err();
+        insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
+        let asked: Vec<String> =
+            scripted.sent().into_iter().filter(|line| line.contains("gv$session")).collect();
+        // A slow thread may ask once more before it is stopped.
+        assert!(asked.len() >= 2, "{asked:?}");
+        assert!(asked[0].ends_with("[7, 70]"), "its number and serial number: {asked:?}");
+    }
+
+    #[test]
+    fn work_is_given_up_where_nothing_answers() {
+        let scripted = ScriptedOracle::default().hangs("CREATE INDEX").hangs("gv$session");
+        let work = |scripted: &ScriptedOracle, answer| {
+            let mut link = link(scripted, WhileServerLives, limits(SHORT, answer));
+            link.execute("CREATE INDEX i", &[]).unwrap_err().message
+        };
+        let message = work(&scripted, SHORT);
+        assert!(message.contains("none on another connection: no answer for 0 s"), "{message}");
+        let scripted = ScriptedOracle::default()
+            .hangs("CREATE INDEX")
+            .fails("gv$session", 3113, "end-of-file")
+            .fails("dual", 3113, "end-of-file");
+        let message = work(&scripted, LONG);
+        assert!(message.contains("on another connection: ORA-03113"), "{message}");
+    }
+}

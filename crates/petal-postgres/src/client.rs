@@ -1,0 +1,456 @@
+//! One connection. The thread that sends a statement waits for the answer, and it alone polls the
+//! driver's future: nothing goes on between two statements.
+//!
+//! Beyond a plain wait it has a timeout policy, and keeps the server's last words: where a server
+//! says why it ends a session and closes at once, the close must not hide the words.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, BufRead, Read};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use futures_util::future::{Either, select};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{
+    Config, Connection, CopyInSink, CopyOutStream, Row, SimpleQueryMessage, Socket, Statement,
+    ToStatement,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::locks::LOCK_TIMEOUT;
+use super::pooler;
+use petal_engine::server::answer::{AnswerSize, TOO_LONG};
+use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
+use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use petal_engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
+use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+
+/// The SQLSTATE of a statement that was cancelled.
+pub const CANCELLED: &str = "57014";
+
+pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's own words, or what failed on the way.
+    #[error(transparent)]
+    Failed(#[from] tokio_postgres::Error),
+    /// The peer keeps the connection and does not answer; petal gave it up.
+    #[error("{0}")]
+    Silent(String),
+    #[error("connection closed")]
+    Closed,
+    /// A pooler shares its connections to servers among clients.
+    #[error(
+        "a connection pooler answers, not the server: process {greeted} by its greeting, {process} \
+         by the server"
+    )]
+    Pooler { greeted: String, process: i32 },
+    /// It answers, and is not the server that was asked for.
+    #[error("{0}")]
+    Unwanted(String),
+    #[error("no runtime for a connection: {0}")]
+    Runtime(io::Error),
+    #[error("{TOO_LONG}")]
+    TooLong,
+    /// A signal ended the waiting.
+    #[error("interrupted")]
+    Interrupted,
+    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
+    Blocked { error: tokio_postgres::Error, limit: Duration, by: Option<LockWait> },
+}
+
+impl Error {
+    pub fn code(&self) -> Option<&SqlState> {
+        self.as_db_error().map(DbError::code)
+    }
+
+    pub fn as_db_error(&self) -> Option<&DbError> {
+        match self {
+            Self::Failed(error) | Self::Blocked { error, .. } => error.as_db_error(),
+            _ => None,
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Failed(error) => error.is_closed(),
+            other => matches!(other, Self::Closed),
+        }
+    }
+
+    /// True when a server answered, if only to refuse the connection.
+    pub fn is_answer(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::Unwanted(_) | Self::Pooler { .. })
+    }
+
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+}
+
+/// One connection.
+pub struct Client {
+    /// The server's name, for messages.
+    pub server: String,
+    // Dropped first: the connection then sends its end.
+    asker: tokio_postgres::Client,
+    wire: Wire,
+}
+
+/// What drives a connection.
+struct Wire {
+    connection: Connection<Socket, TlsStream>,
+    is_over: bool,
+    /// What ended it, until it is returned as an error: it may come together with a good answer.
+    ended_by: Option<tokio_postgres::Error>,
+    wait: FutureWait,
+}
+
+impl Client {
+    /// Connects and logs in within `limit`, name lookup and TLS included, unless it is interrupted.
+    pub fn open(
+        server: &str,
+        config: &Config,
+        tls: MakeRustlsConnect,
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let runtime = runtime().build().map_err(Error::Runtime)?;
+        let opened = runtime.block_on(async {
+            let interrupted = async {
+                while !is_interrupted() {
+                    sleep(TICK).await;
+                }
+            };
+            match select(pin!(interrupted), pin!(timeout(limit, config.connect(tls)))).await {
+                Either::Left(_) => None,
+                Either::Right((opened, _)) => Some(opened),
+            }
+        });
+        match opened {
+            None => {
+                runtime.shutdown_background();
+                Err(Error::Interrupted)
+            }
+            Some(Ok(Ok((asker, connection)))) => {
+                let wait = FutureWait::new(runtime);
+                let wire = Wire { connection, is_over: false, ended_by: None, wait };
+                Ok(Self { server: server.to_owned(), asker, wire })
+            }
+            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Err(_)) => {
+                // A name lookup may go on.
+                runtime.shutdown_background();
+                Err(Error::Silent(format!("no answer within {} s", limit.as_secs())))
+            }
+        }
+    }
+
+    /// Sets how long an answer is waited for from now on.
+    pub fn set_policy(&mut self, policy: TimeoutPolicy) {
+        self.wire.wait.watch.policy = policy;
+    }
+
+    /// Sets what looks after long waits from now on.
+    pub fn set_monitor(&mut self, monitor: WaitMonitor) {
+        self.wire.wait.monitor = Some(Box::new(monitor));
+    }
+
+    /// Sets how the server is asked about this connection when it is silent.
+    pub fn ask_with(&mut self, ask_server: impl Fn() -> ServerState + Send + Sync + 'static) {
+        self.wire.wait.watch.ask_with(ask_server);
+    }
+
+    /// Waits so long for each lock from now on, unless the role or the URL said how long.
+    pub fn raise_lock_limit(&mut self, limit: Duration) -> Result<(), Error> {
+        let monitor = self.wire.wait.monitor.as_mut();
+        let Some(monitor) = monitor.filter(|monitor| monitor.limit == LOCK_LIMIT) else {
+            return Ok(());
+        };
+        monitor.limit = limit;
+        self.batch_execute(&format!("SET lock_timeout = {}", limit.as_millis()))
+    }
+
+    /// With this other threads give the connection up.
+    pub fn abort_handle(&self) -> Arc<AbortHandle> {
+        self.wire.wait.abort_handle()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.asker.is_closed() || self.wire.is_over || self.wire.wait.is_aborted()
+    }
+
+    /// `tls` as it was opened with; `limit` for the server to take the request.
+    pub fn cancel_token(&self, tls: &MakeRustlsConnect, limit: Duration) -> CancelToken {
+        CancelToken { token: self.asker.cancel_token(), tls: tls.clone(), limit }
+    }
+
+    /// The process by which the peer greeted; `None` if it gave none.
+    pub fn greeted_process(&self) -> Option<i32> {
+        let token = self.asker.cancel_token();
+        self.wire.wait.runtime.block_on(pooler::greeted_process(&token))
+    }
+
+    pub fn query<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let parameters = parameters.iter().map(|&parameter| parameter as &dyn ToSql);
+        let rows = self.wire.wait(async {
+            let mut rows = pin!(self.asker.query_raw(statement, parameters).await?);
+            let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+            while let Some(row) = rows.next().await.transpose()? {
+                if !size.add(row.raw_size_bytes()) {
+                    return Ok(None);
+                }
+                found.push(row);
+            }
+            Ok(Some(found))
+        })?;
+        rows.ok_or_else(|| self.wire.end_too_long())
+    }
+
+    pub fn query_one<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<Row, Error> {
+        self.wire.wait(self.asker.query_one(statement, parameters))
+    }
+
+    pub fn execute<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<u64, Error> {
+        self.wire.wait(self.asker.execute(statement, parameters))
+    }
+
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.wire.wait(self.asker.prepare(sql))
+    }
+
+    /// Statements without parameters; several are one transaction.
+    pub fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
+        self.wire.wait(self.asker.batch_execute(sql))
+    }
+
+    /// Statements without parameters, and the rows and messages that they return, as text.
+    pub fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
+        let answer = self.wire.wait(async {
+            let mut messages = pin!(self.asker.simple_query_raw(sql).await?);
+            let (mut found, mut size) = (Vec::new(), AnswerSize::default());
+            while let Some(message) = messages.next().await.transpose()? {
+                let bytes = match &message {
+                    SimpleQueryMessage::Row(row) => (0..row.len())
+                        .filter_map(|column| row.try_get(column).ok().flatten())
+                        .map(str::len)
+                        .sum(),
+                    _ => 0,
+                };
+                if !size.add(bytes) {
+                    return Ok(None);
+                }
+                found.push(message);
+            }
+            Ok(Some(found))
+        })?;
+        answer.ok_or_else(|| self.wire.end_too_long())
+    }
+
+    /// COPY ... FROM STDIN. Without [`CopyIn::finish`] the server forgets all of it.
+    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
+        let sink = self.wire.wait(self.asker.copy_in(sql))?;
+        Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })
+    }
+
+    /// COPY ... TO STDOUT.
+    pub fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
+        let stream = self.wire.wait(self.asker.copy_out(sql))?;
+        Ok(CopyOut { wire: &mut self.wire, stream: Box::pin(stream), chunk: Bytes::new() })
+    }
+}
+
+impl Wire {
+    /// Gives up a connection whose answer does not end.
+    fn end_too_long(&mut self) -> Error {
+        self.is_over = true;
+        Error::TooLong
+    }
+
+    /// Drives the connection until the answer is there, or will not come.
+    fn wait<T>(
+        &mut self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        let Self { connection, is_over, ended_by, wait } = self;
+        let mut answer = pin!(answer);
+        let driven = poll_fn(|context| {
+            if !*is_over {
+                ready!(poll(connection, is_over, ended_by, context));
+            }
+            match answer.as_mut().poll(context) {
+                Poll::Ready(Ok(answer)) => Poll::Ready(Ok(answer)),
+                // What ended the connection says more, unless the server itself answered.
+                Poll::Ready(Err(error)) => Poll::Ready(Err(match ended_by.take() {
+                    Some(why) if error.as_db_error().is_none() => why.into(),
+                    _ => error.into(),
+                })),
+                Poll::Pending if *is_over => {
+                    Poll::Ready(Err(ended_by.take().map_or(Error::Closed, Error::from)))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        let error = match wait.wait(driven) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+        };
+        Err(match wait.monitor_in_force() {
+            Some(monitor) => explained(monitor, error),
+            None => error,
+        })
+    }
+}
+
+/// The error of a statement whose wait a monitor looked after.
+fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
+    let is = |code: &str| error.code().is_some_and(|has| has.code() == code);
+    match (monitor.end(is(LOCK_TIMEOUT), is(CANCELLED)), error) {
+        (WaitEnd::Interrupted, _) => Error::Interrupted,
+        (WaitEnd::Blocked(by), Error::Failed(error)) => {
+            Error::Blocked { error, limit: monitor.limit, by }
+        }
+        (_, error) => error,
+    }
+}
+
+/// Takes what the connection has; an error ends it. Pending: it is to be polled once more.
+fn poll(
+    connection: &mut Connection<Socket, TlsStream>,
+    is_over: &mut bool,
+    ended_by: &mut Option<tokio_postgres::Error>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    loop {
+        match connection.poll_message(context) {
+            Poll::Ready(Some(Ok(_))) => continue,
+            Poll::Ready(Some(Err(error))) => {
+                let is_explained = error.as_db_error().is_some() || error.is_closed();
+                if ended_by.is_none() && !is_explained {
+                    // Where sending failed, what the server said before it closed is still unread:
+                    // the runtime looks at the socket before the next poll.
+                    *ended_by = Some(error);
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                *is_over = true;
+                if ended_by.is_none() || error.as_db_error().is_some() {
+                    *ended_by = Some(error);
+                }
+            }
+            Poll::Ready(None) => *is_over = true,
+            // After an error nothing more comes.
+            Poll::Pending => *is_over = ended_by.is_some(),
+        }
+        return Poll::Ready(());
+    }
+}
+
+impl Drop for Wire {
+    /// Closes the connection, so that the server ends the session now.
+    fn drop(&mut self) {
+        let Self { connection, is_over, ended_by, wait } = self;
+        if *is_over || wait.is_aborted() {
+            return;
+        }
+        let closed = poll_fn(|context| {
+            ready!(poll(connection, is_over, ended_by, context));
+            if *is_over { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // A peer that does not take it is left.
+        let _ = wait.runtime.block_on(async { timeout(CLOSE_LIMIT, closed).await });
+    }
+}
+
+/// Rows that COPY writes to a table.
+pub struct CopyIn<'a> {
+    wire: &'a mut Wire,
+    sink: Pin<Box<CopyInSink<Bytes>>>,
+}
+
+impl CopyIn<'_> {
+    pub fn send(&mut self, rows: Vec<u8>) -> Result<(), Error> {
+        self.wire.wait(self.sink.send(rows.into()))
+    }
+
+    /// How many rows arrived.
+    pub fn finish(mut self) -> Result<u64, Error> {
+        self.wire.wait(poll_fn(|context| self.sink.as_mut().poll_finish(context)))
+    }
+}
+
+/// Rows that COPY reads from a table.
+pub struct CopyOut<'a> {
+    wire: &'a mut Wire,
+    stream: Pin<Box<CopyOutStream>>,
+    chunk: Bytes,
+}
+
+impl Read for CopyOut<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let from = self.fill_buf()?;
+        let length = from.len().min(into.len());
+        into[..length].copy_from_slice(&from[..length]);
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for CopyOut<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.chunk.is_empty() {
+            let next = self.stream.next();
+            match self.wire.wait(async { next.await.transpose() }).map_err(io::Error::other)? {
+                Some(chunk) => self.chunk = chunk,
+                None => break,
+            }
+        }
+        Ok(&self.chunk)
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.chunk.advance(length);
+    }
+}
+
+/// Asks the server to cancel what a connection does.
+pub struct CancelToken {
+    token: tokio_postgres::CancelToken,
+    tls: MakeRustlsConnect,
+    limit: Duration,
+}
+
+impl CancelToken {
+    /// Asks the server to cancel, on a connection of its own. No answer says whether it did.
+    pub fn cancel(&self) {
+        if let Ok(runtime) = runtime().build() {
+            let asked = self.token.cancel_query(self.tls.clone());
+            let _ = runtime.block_on(async { timeout(self.limit, asked).await });
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! PostgreSQL, 12 and later: one schema of a database per petal schema.
+//!
+//! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean; `pooler`: who
+//!   answers
+//! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
+//!   `locks`: who holds a lock that petal waits for
+//! - `in_use`: the lock that keeps setup and drop from the data of a run
+//! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
+//!   that is, their proof
+//! - `servers`, `publications`, `plan`: what is asked and paid before a run
+//! - `trust`: whose code a role would enter in a schema
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
+//!   these share
+//! - `counters`, `waits`, `describe`: what the server reports; `server_work`: of everybody's work
+//!
+//! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
+//! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
+//! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod advice;
+mod answer;
+mod client;
+mod connect;
+mod counters;
+mod describe;
+mod filling;
+mod in_use;
+mod libpq;
+mod load;
+mod locks;
+mod long_work;
+mod options;
+mod placement;
+mod plan;
+mod pooler;
+mod publications;
+mod rows;
+mod schema;
+mod server_work;
+mod servers;
+mod session;
+mod session_client;
+mod session_server;
+mod tls;
+mod trust;
+mod waits;
+mod work;
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use client::Client;
+use connect::{Endpoint, check_version};
+use counters::CounterReader;
+use in_use::TablesInUse;
+use petal_engine::in_use::DataUse;
+use petal_engine::server::loader::Load;
+use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::servers::{Servers, each_once, known};
+use petal_engine::{
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
+};
+use petal_model::record::verification::Recovery;
+use petal_model::settings::table::{EngineSupport, support};
+use petal_model::settings::{LoopSide, Settings};
+use petal_model::stats::counters::{Counters, IoCounts};
+use petal_model::stats::os::ServerProcesses;
+use petal_model::stats::server_work::ServerWork;
+use petal_model::stats::target::{
+    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+};
+use petal_model::workload::seat::{Role, Seat};
+use schema::relation_bytes;
+use servers::is_standby;
+use session::PostgresSession;
+use waits::Waits;
+use work::Shared;
+
+/// The most that a server takes for effective_io_concurrency.
+const PREFETCH_MAX: u32 = 1000;
+
+/// One database, on one server or on several that hold the same.
+pub struct Postgres {
+    servers: Servers<Endpoint>,
+    /// Of every server.
+    counters: Vec<CounterReader>,
+    tablespace: Option<String>,
+    /// Autovacuum is to work on the tables that are updated.
+    autovacuum: bool,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    block_bytes: OnceLock<u32>,
+    /// Which servers are standbys, asked once.
+    standbys: OnceLock<Vec<bool>>,
+    /// Some session may write.
+    writes: bool,
+    shared: Arc<Shared>,
+}
+
+impl Postgres {
+    pub fn open(settings: &Settings) -> Result<Self> {
+        if settings.prefetch > PREFETCH_MAX {
+            return Err(EngineError::Setting(format!(
+                "PREFETCH={}: PostgreSQL reads at most {PREFETCH_MAX} blocks ahead \
+                 (effective_io_concurrency); give 0 to {PREFETCH_MAX}",
+                settings.prefetch
+            )));
+        }
+        let servers = servers::of_run(settings)?;
+        Ok(Self {
+            counters: servers.all.iter().map(CounterReader::new).collect(),
+            servers,
+            tablespace: settings.db.options.get("tablespace").cloned(),
+            autovacuum: options::autovacuum(&settings.db)?,
+            schemas: settings.schemas,
+            block_bytes: OnceLock::new(),
+            standbys: OnceLock::new(),
+            writes: !settings.only_reads(),
+            shared: Arc::new(Shared {
+                url: settings.db.redacted(),
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                prefetch: settings.prefetch,
+                routines: Mutex::default(),
+                waits: Waits::default(),
+            }),
+        })
+    }
+
+    /// Where data are loaded, described and settled.
+    fn first(&self) -> Result<&Endpoint> {
+        let at = self.servers.admin.map_or_else(|| self.primary(), Ok)?;
+        Ok(&self.servers.all[at])
+    }
+
+    /// Where UPDATEs go: the first that is no standby, or else the first.
+    fn primary(&self) -> Result<usize> {
+        Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
+    }
+
+    /// The servers of the sessions, and the primary where it is none of them and is written to.
+    fn counted(&self) -> Result<usize> {
+        match self.writes && self.primary()? >= self.servers.sessions {
+            true => Ok(self.servers.all.len()),
+            false => Ok(self.servers.sessions),
+        }
+    }
+
+    /// Which servers only read. One that stands alone need not be asked.
+    fn standbys(&self) -> Result<&[bool]> {
+        let ask = || match self.servers.all.as_slice() {
+            [_] => Ok(vec![false]),
+            several => several.iter().map(is_standby).collect(),
+        };
+        known(&self.standbys, ask).map(Vec::as_slice)
+    }
+
+    fn connect_first(&self) -> Result<Client> {
+        let mut client = self.first()?.connect("petal")?;
+        check_version(&mut client)?;
+        Ok(client)
+    }
+
+    /// Every complete schema of the run: what is beyond may be closed to this role.
+    fn metas(&self) -> Result<Vec<SchemaMeta>> {
+        let mut client = self.connect_first()?;
+        let numbers = self.numbers(&mut client)?;
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
+    }
+
+    fn numbers(&self, client: &mut Client) -> Result<Vec<u32>> {
+        let marked = load::marked_schemas(client)?;
+        let numbers = marked.iter().filter(|(_, petals)| *petals);
+        let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
+        Ok(numbers.filter_map(|(name, _)| schema::number(name)).take(asked).collect())
+    }
+
+    /// The server's, fixed when it was built.
+    fn block_bytes(&self) -> Result<u32> {
+        known(&self.block_bytes, || load::block_bytes(&mut self.connect_first()?)).copied()
+    }
+}
+
+impl Engine for Postgres {
+    fn support(&self) -> &'static EngineSupport {
+        &support::POSTGRES
+    }
+
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
+        let there = self.block_bytes()?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the server's blocks have {there} bytes, which is fixed when it \
+                 is built; leave BLOCK_SZ out or give {there}"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        true
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        let metas = self.metas()?;
+        let mut client = self.connect_first()?;
+        let of = |meta| schema::with_sizes(meta, &mut client, &schema::name(meta.schema));
+        metas.iter().map(of).collect()
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        let mut client = self.first()?.connect_to_look("petal check")?;
+        plan::apply(&mut client, self.shared.prefetch)?;
+        plan::check(&mut client, 1..=schemas, self.shared.prefetch)
+    }
+
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        let counted = self.counted().unwrap_or(self.servers.sessions);
+        each_once(self.servers.all.iter().take(counted).map(servers::processes))
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        servers::clock_ahead_s(self.first().ok()?)
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        self.block_size(Some(plan.block_size))?;
+        let endpoint = self.first()?;
+        self.counters.iter().for_each(CounterReader::disconnect);
+        let tablespace = self.tablespace.as_deref();
+        load::Loader { endpoint, tablespace, load: Load { plan, progress, stop } }.run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.servers.sessions as u32
+    }
+
+    fn check_run(&self, schemas: u32) -> Result<()> {
+        if self.servers.all.len() > 1 {
+            servers::check_one_primary(&self.servers.all)?;
+        }
+        if !self.writes {
+            return Ok(());
+        }
+        let schemas: Vec<u32> = (1..=schemas).collect();
+        servers::check_updates(&self.servers.all[self.primary()?], &schemas)?;
+        self.check_room().map(|_| ())
+    }
+
+    fn check_room(&self) -> Result<bool> {
+        servers::check_log_room(&self.servers.all[self.primary()?])
+    }
+
+    fn privileges(&self) -> Result<Vec<Privilege>> {
+        let endpoint = self.first()?;
+        let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
+        servers::privileges(endpoint, &numbers)
+    }
+
+    /// Connections that are left for this role, petal's own aside.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
+        servers::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
+            .run(&numbers)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        let at = self.servers.place(seat.endpoint);
+        let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
+        let may_write = self.writes && seat.role != Role::Reader;
+        let primary = match is_standby && may_write {
+            true => Some(&self.servers.all[self.primary()?]),
+            false => None,
+        };
+        Ok(Box::new(PostgresSession::connect(&self.shared, &self.servers.all[at], primary, seat)?))
+    }
+
+    fn begin_counting(&self) {
+        self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        let block_bytes = self.block_bytes()?;
+        let read = |reader: &CounterReader| {
+            let mut counters = reader.read(block_bytes.into(), &self.shared.waits)?;
+            if !in_full && reader.lags() {
+                // Only the log's position is of this second.
+                let redo_bytes = counters.io.redo_bytes;
+                counters.io = IoCounts { redo_bytes, ..IoCounts::default() };
+            }
+            Ok(counters)
+        };
+        self.counters.iter().take(self.counted()?).map(read).collect()
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        self.servers.of_sessions().iter().map(server_work::look).collect()
+    }
+
+    fn quiesce(&self) -> Result<()> {
+        let mut readers = self.counters.iter().zip(&self.servers.all);
+        let settled = readers.try_for_each(|(reader, endpoint)| {
+            reader.settle(&self.shared.waits.processes(&endpoint.name))
+        });
+        self.shared.waits.stop();
+        settled?;
+        let promoted = self.counters.iter().find_map(CounterReader::promoted);
+        promoted.map_or(Ok(()), |what| Err(EngineError::Environment(what)))
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        let mut client = self.first()?.connect_to_look("petal")?;
+        let mut bytes = 0;
+        for number in self.numbers(&mut client)? {
+            let name = schema::name(number);
+            for relation in ["cf1", "cf1_custid"] {
+                bytes += relation_bytes(&mut client, &format!("{name}.{relation}"))?;
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        let mut client = self.connect_first()?;
+        let block_bytes = load::block_bytes(&mut client)?;
+        placement::count(&mut client, &schema::name(schema), block_bytes, &|_| ())
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::PostgresRows::open(self.first()?, schema)?))
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        servers::recovery(self.first()?)
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        self.shared.waits.stop();
+        let mut client = long_work::open(self.first()?, "petal drop")?.client;
+        check_version(&mut client)?;
+        in_use::hold_alone(&mut client)?;
+        load::drop_marked(&mut client)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.shared.waits.stop();
+    }
+}

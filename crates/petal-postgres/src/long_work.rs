@@ -1,0 +1,39 @@
+//! Work of unknown length that petal does on its own account: loading, VACUUM, CHECKPOINT. It has no
+//! time limit, as with the database's own tools, and ends when it is cancelled.
+
+use super::client::Client;
+use super::connect::{Endpoint, OpenedConnection};
+use petal_engine::Result;
+use petal_engine::server::liveness;
+
+/// Lifts the role's limits for this connection, as far as the version has them.
+const NO_LIMITS: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM \
+    pg_catalog.pg_settings \
+                         WHERE name IN ('statement_timeout', 'transaction_timeout')";
+
+/// From 14 on a server looks so often whether the client of a statement is still there: what petal
+/// leaves when it is killed is not done later. Not every platform can.
+const NOTICE_END: &str = "SELECT pg_catalog.set_config(name, '1s', false) FROM \
+    pg_catalog.pg_settings \
+                          WHERE name = 'client_connection_check_interval'";
+
+/// A connection without the role's time limits.
+pub fn open(endpoint: &Endpoint, application: &str) -> Result<OpenedConnection> {
+    let mut opened = endpoint.open(application)?;
+    let _ = opened.client.query(NOTICE_END, &[]);
+    opened.client.ask("lifting time limits", NO_LIMITS, &[])?;
+    Ok(opened)
+}
+
+/// Works on `client` until it is done or `is_over`; see [`liveness::until_over`].
+pub fn until_over<T>(
+    endpoint: &Endpoint,
+    client: &mut Client,
+    is_over: &(dyn Fn() -> bool + Sync),
+    meanwhile: &(dyn Fn() + Sync),
+    work: impl FnOnce(&mut Client) -> Result<T>,
+) -> Result<T> {
+    let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
+    let cancel = || token.cancel();
+    liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))
+}

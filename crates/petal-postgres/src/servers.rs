@@ -1,0 +1,403 @@
+//! Which servers serve a run, and what each is asked before any session connects: whether it takes
+//! UPDATEs and the role may make them, how many sessions it admits, where it runs, and how its clock
+//! differs. Then petal pays the debts of the run before: dead rows, hint bits, dirty pages.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+use super::answer::Columns as _;
+use super::client::Client;
+use super::connect::{Endpoint, server_version};
+use super::options::Options;
+use super::{describe, long_work, plan, publications, schema};
+use petal_engine::server::clock;
+use petal_engine::server::room::{self, Need, RESERVE_BYTES};
+use petal_engine::server::servers::Servers;
+use petal_engine::url_option::process_environment;
+use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
+use petal_model::record::verification::Recovery;
+use petal_model::settings::Settings;
+use petal_model::stats::os::ServerProcesses;
+use petal_model::stats::target::{Privilege, Settled};
+
+/// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
+pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
+    let (url, environment) = (&settings.db, &process_environment);
+    let by_url = || Endpoint::all(Options::new(url, environment)?);
+    let by_service = |name: &str| Endpoint::all(Options::of_service(url, name, environment)?);
+    let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
+        || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
+    Servers::new(settings, by_url, by_service, names_host, |server| &server.name)
+}
+
+pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
+    let doing = "asking whether it is a standby";
+    endpoint.connect("petal")?.ask_value(doing, "SELECT pg_catalog.pg_is_in_recovery()", &[])
+}
+
+/// How far a standby has replayed the log of its primary; None of a server that is none.
+pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
+    let row = endpoint.connect("petal verify")?.ask_row(
+        "asking how far it has replayed",
+        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, \
+                pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text, \
+                pg_catalog.to_char(pg_catalog.timezone('UTC', \
+                    pg_catalog.pg_last_xact_replay_timestamp()), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')",
+        &[],
+    )?;
+    if !row.read::<bool>(0)? {
+        return Ok(None);
+    }
+    Ok(Some(Recovery {
+        server: endpoint.name.clone(),
+        replayed: row.read(1)?,
+        received: row.read(2)?,
+        replayed_until: row.read(3)?,
+        ..Recovery::default()
+    }))
+}
+
+/// Connections free for this role: without those reserved for others or held by them.
+pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
+    let row = endpoint.connect("petal")?.ask_row(
+        "asking how many sessions it admits",
+        "SELECT pg_catalog.current_setting('max_connections')::bigint \
+                 - CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = \
+                 current_user) THEN 0 \
+                   ELSE pg_catalog.current_setting('superuser_reserved_connections')::bigint \
+                   + CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles \
+                                       WHERE rolname = 'pg_use_reserved_connections' \
+                                       AND pg_catalog.pg_has_role(oid, 'USAGE')) THEN 0 \
+                     ELSE coalesce(pg_catalog.current_setting('reserved_connections', \
+                     true)::bigint, 0) \
+                     END END, \
+                 (SELECT coalesce(pg_catalog.sum(numbackends), 0) FROM \
+                 pg_catalog.pg_stat_database)::bigint, \
+                 (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = \
+                 current_user)::bigint, \
+                 (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint",
+        &[],
+    )?;
+    // This connection is counted, and goes.
+    let taken: i64 = row.read::<i64>(1)? - 1;
+    let limits = [Some(row.read::<i64>(0)? - taken), limit(row.read(2)?), limit(row.read(3)?)];
+    Ok(limits.into_iter().flatten().min().unwrap_or(0))
+}
+
+/// A limit of a role or database; -1 is none.
+fn limit(limit: i64) -> Option<i64> {
+    (limit >= 0).then_some(limit)
+}
+
+/// The server's processes: each session is one of its own, all children of one.
+pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+    let mut client = endpoint.connect_to_look("petal describe").ok()?;
+    let row = client
+        .query_one(
+            "SELECT pg_catalog.pg_backend_pid(), \
+             (SELECT pg_catalog.min(pid) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walwriter')",
+            &[],
+        )
+        .ok()?;
+    let session: i32 = row.try_get(0).ok()?;
+    let log_writer: Option<i32> = row.try_get(1).ok()?;
+    ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
+}
+
+/// The folder of a server on this host, as the server tells it or its process shows it.
+pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
+    if !endpoint.is_on_this_host() {
+        return None;
+    }
+    let sql = "SELECT pg_catalog.current_setting('data_directory') FROM pg_catalog.pg_settings \
+                WHERE name = 'data_directory'";
+    let rows = client.query(sql, &[]).ok()?;
+    let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
+    let folder = PathBuf::from(folder.or_else(|| describe::data_directory(client))?);
+    folder.is_dir().then_some(folder)
+}
+
+/// Space that the log of a server on this host may still take, and what is left to others: its limit
+/// is a soft one.
+pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>> {
+    let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
+               + coalesce(pg_catalog.pg_size_bytes( \
+                   pg_catalog.current_setting('wal_keep_size', true)), 0)";
+    let most: i64 = client.ask_value("asking how long its log may get", sql, &[])?;
+    let folder = data_directory.join("pg_wal");
+    // Files of the log that are there are used again.
+    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    Ok(vec![
+        Need::new(&folder, "the log (max_wal_size)", most.cast_unsigned().saturating_sub(there)),
+        Need::new(&folder, "others, in reserve", RESERVE_BYTES),
+    ])
+}
+
+/// Refuses UPDATEs at a server on this host whose log has no room; false for one elsewhere.
+pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
+    let mut client = endpoint.connect("petal")?;
+    let Some(folder) = local_data_directory(endpoint, &mut client) else { return Ok(false) };
+    let needs = log_needs(&mut client, &folder)?;
+    room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
+}
+
+/// How many seconds the server's clock is ahead of this host's.
+pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+    let mut client = endpoint.connect_to_look("petal describe").ok()?;
+    let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::pg_catalog.float8";
+    clock::ahead_s(|| client.query_one(sql, &[]).ok()?.try_get(0).ok())
+}
+
+/// Refuses a run with UPDATEs that is sure to fail on `primary`.
+pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
+    let server = primary.name.as_str();
+    let doing = "asking whether it takes UPDATEs";
+    let mut client = primary.connect("petal")?;
+    let refused = |why: String| Err(EngineError::Environment(format!("{server}: {why}")));
+    let sql = "SELECT pg_catalog.pg_is_in_recovery(), \
+        pg_catalog.current_setting('transaction_read_only')::boolean, \
+               current_user::pg_catalog.text";
+    let row = client.ask_row(doing, sql, &[])?;
+    let role: &str = row.read(2)?;
+    if row.read(0)? {
+        return refused(
+            "is a standby, which only reads: name the primary beside it (postgres://standby,\
+             primary/db), or run with UPDATE_PCT=0"
+                .to_owned(),
+        );
+    }
+    if row.read(1)? {
+        return refused(format!(
+            "role {role} only reads (default_transaction_read_only): run with another role, or \
+             with UPDATE_PCT=0"
+        ));
+    }
+    for &number in schemas {
+        let table = format!("{}.cf1", schema::name(number));
+        let sql = "SELECT pg_catalog.has_table_privilege($1::pg_catalog.text, 'UPDATE')";
+        if !client.ask_value::<bool>(doing, sql, &[&table])? {
+            return refused(format!(
+                "role {role} may not UPDATE {table}: GRANT SELECT, UPDATE ON {table} TO {role}, or \
+                 run with UPDATE_PCT=0"
+            ));
+        }
+    }
+    match publications::refusal(&mut client, schemas)? {
+        None => Ok(()),
+        Some(why) => refused(format!("{why}, or run with UPDATE_PCT=0")),
+    }
+}
+
+/// Refuses two primaries of what was one cluster: after a promotion their data go apart.
+pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
+    let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
+    for endpoint in servers {
+        let sql = "SELECT pg_catalog.pg_is_in_recovery(), system_identifier FROM \
+            pg_catalog.pg_control_system()";
+        let row = endpoint.connect("petal")?.ask_row("asking which cluster it is", sql, &[])?;
+        if row.read(0)? {
+            continue;
+        }
+        if let Some(other) = primaries.insert(row.read(1)?, &endpoint.name)
+            && other != endpoint.name
+        {
+            return Err(EngineError::Environment(format!(
+                "{other} and {} are both primaries of what was one cluster: a standby was \
+                 promoted, and their data go apart; leave out the one that is not to be measured",
+                endpoint.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What the role may do at a server, by what petal does there. Tables are asked about if loaded.
+pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
+    let mut client = endpoint.connect("petal")?;
+    let version = server_version(&mut client)?;
+    plan::apply_privileged(&mut client)?;
+    let privilege = |what: &str, is_granted: bool, without: &str, advice: &str| Privilege {
+        what: what.to_owned(),
+        is_granted,
+        without: without.to_owned(),
+        advice: advice.to_owned(),
+    };
+    let published = publications::refusal(&mut client, schemas)?;
+    let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
+    let mut privileges = vec![privilege(
+        "load and drop",
+        ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?,
+        "The role cannot load data here; runs on loaded data do not need it.",
+        "GRANT CREATE ON DATABASE ... TO the role",
+    )];
+    if schemas.is_empty() {
+        // The check of the timing itself reports on loaded data.
+        privileges.push(privilege(
+            "I/O timing",
+            ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
+            "The latency of a single-block read is then unknown.",
+            describe::UNTIMED,
+        ));
+    } else {
+        privileges.push(privilege(
+            "UPDATEs",
+            ask("SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean AND \
+                 pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
+                 FROM pg_catalog.unnest($1::int[]) AS number")?
+                && published.is_none(),
+            "The role can only run with UPDATE_PCT=0.",
+            published
+                .as_deref()
+                .unwrap_or("GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"),
+        ));
+        privileges.push(privilege(
+            "vacuum",
+            ask("SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
+                pg_catalog.pg_class \
+                 WHERE oid = ANY (SELECT pg_catalog.format('petal%s.cf1', \
+                 number)::pg_catalog.regclass \
+                                  FROM pg_catalog.unnest($1::int[]) AS number)")?,
+            "Dead rows of a run are then cleared in the next one, within its figures.",
+            "run as the role that loaded (17 and later: GRANT MAINTAIN)",
+        ));
+    }
+    if version >= 150_000 {
+        privileges.push(privilege(
+            "checkpoint",
+            ask("SELECT pg_catalog.pg_has_role('pg_checkpoint', 'USAGE')")?,
+            "Dirty blocks of a run are then written in the next one, within its figures.",
+            "GRANT pg_checkpoint TO the role",
+        ));
+    }
+    Ok(privileges)
+}
+
+fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool> {
+    let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
+    let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
+    let parameters = if sql.contains("$1") { of_tables } else { &[] };
+    let answer: Option<bool> = client.ask_value("asking for privileges", sql, parameters)?;
+    Ok(answer.unwrap_or(false))
+}
+
+pub struct Settling<'a> {
+    pub endpoint: &'a Endpoint,
+    /// Whether autovacuum is to work on the main tables from now on.
+    pub autovacuum: bool,
+    pub progress: &'a dyn Progress,
+    pub stop: &'a Stop,
+}
+
+impl Settling<'_> {
+    /// Vacuums main tables that were updated since, then checkpoints. A stop ends either at once.
+    pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
+        let begin = Instant::now();
+        let mut client = long_work::open(self.endpoint, "petal settle")?.client;
+        let is_over = || self.stop.is_requested();
+        let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool>| {
+            long_work::until_over(self.endpoint, &mut client, &is_over, &|| (), work)
+        };
+        let is_standby = pay(&mut |client| {
+            client.ask_value(
+                "settling",
+                "SELECT \
+                pg_catalog.pg_is_in_recovery()",
+                &[],
+            )
+        })?;
+        let schemas = if is_standby { &[] } else { schemas };
+        self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
+        let (mut vacuumed, mut as_asked) = (0, 0);
+        for &number in schemas {
+            if self.stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            vacuumed += usize::from(pay(&mut |client| vacuum(client, number))?);
+            let mut switch = |client: &mut Client| set_autovacuum(client, number, self.autovacuum);
+            as_asked += usize::from(pay(&mut switch)?);
+            self.progress.advance(1);
+        }
+        let mut done = vec![format!("{vacuumed} main tables vacuumed")];
+        let skipped = schemas.len() - vacuumed;
+        if skipped > 0 {
+            done.push(format!(
+                "{skipped} main tables not vacuumed: the role may not (it must own them, or have \
+                 MAINTAIN, version 17 and later); dead rows of the run before are cleared in this one"
+            ));
+        }
+        if self.autovacuum {
+            done.push(format!("autovacuum on for {as_asked} main tables"));
+        }
+        let others = schemas.len() - as_asked;
+        if others > 0 {
+            done.push(format!(
+                "autovacuum of {others} main tables left as it is: the role must own them"
+            ));
+        }
+        if pay(&mut |client| if_allowed(client, "CHECKPOINT", "checkpointing"))? {
+            done.push("checkpoint".to_owned());
+        } else {
+            done.push(
+                "no checkpoint: the role may not (GRANT pg_checkpoint, version 15 and later); \
+                 dirty blocks of the run before are written in this one"
+                    .to_owned(),
+            );
+        }
+        self.progress.advance(1);
+        Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
+    }
+}
+
+/// Passes over pages that are settled: cheap where nothing changed. False if the role may not.
+fn vacuum(client: &mut Client, number: u32) -> Result<bool> {
+    let name = format!("{}.cf1", schema::name(number));
+    if !may_vacuum(client, &name)? {
+        return Ok(false);
+    }
+    client.run(&format!("vacuuming {name}"), &format!("VACUUM {name}")).map(|()| true)
+}
+
+/// Sets autovacuum of the main table. False where it is otherwise and the role may not.
+fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
+    let name = format!("{}.cf1", schema::name(number));
+    let doing = format!("setting autovacuum of {name}");
+    if client.ask_value::<bool>(&doing, AUTOVACUUM, &[&name])? == on {
+        return Ok(true);
+    }
+    let sql = format!("ALTER TABLE {name} SET (autovacuum_enabled = {on})");
+    if_allowed(client, &sql, &doing)
+}
+
+/// Executes a statement; false where the role may not.
+fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool> {
+    match client.batch_execute(sql) {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
+        Err(error) => Err(client.error(doing, &error)),
+    }
+}
+
+const AUTOVACUUM: &str = "SELECT coalesce((SELECT option_value::boolean \
+     FROM pg_catalog.pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_enabled'), \
+     true) \
+     FROM pg_catalog.pg_class WHERE oid = $1::pg_catalog.text::pg_catalog.regclass";
+
+/// Asked before: VACUUM of a table that is not the role's is passed over with a mere warning.
+fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
+    let maintain = match server_version(client)? {
+        170_000.. => "has_table_privilege(c.oid, 'MAINTAIN')",
+        _ => "false",
+    };
+    let sql = format!(
+        "SELECT pg_catalog.pg_has_role(c.relowner, 'USAGE') OR pg_catalog.pg_has_role(d.datdba, \
+        'USAGE') OR {maintain} \
+         FROM pg_catalog.pg_class c, pg_catalog.pg_database d \
+         WHERE c.oid = $1::pg_catalog.text::pg_catalog.regclass AND d.datname = pg_catalog.current_database()"
+    );
+    client.ask_value(&format!("asking who may vacuum {table}"), &sql, &[&table])
+}

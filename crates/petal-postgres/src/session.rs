@@ -1,0 +1,130 @@
+//! One session: its connections, and which side its loop runs on. At a standby it has a second
+//! connection, to the primary, for UPDATEs.
+
+use std::sync::Arc;
+
+use tokio_postgres::Statement;
+
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, OpenedConnection, server_version};
+use super::plan;
+use super::work::{Shared, Work};
+use petal_engine::server::per_schema::{KnownSchemas, SchemaWork as _};
+use petal_engine::server::session::{Canceller, SessionControl};
+use petal_engine::server::sides::Side;
+use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
+use petal_model::workload::op::Kind;
+use petal_model::workload::seat::Seat;
+
+/// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
+pub struct PostgresSession {
+    home: ConnectedSession,
+    primary: Option<ConnectedSession>,
+}
+
+/// One connection, ready for operations.
+struct ConnectedSession {
+    work: Work,
+    side: Side<Work>,
+    flush: Option<Statement>,
+}
+
+impl PostgresSession {
+    /// `primary` where the endpoint is a standby, and the session may have to write.
+    pub fn connect(
+        shared: &Arc<Shared>,
+        endpoint: &Endpoint,
+        primary: Option<&Endpoint>,
+        seat: Seat,
+    ) -> Result<Self> {
+        let home = ConnectedSession::new(shared, endpoint, seat)?;
+        let primary =
+            primary.map(|primary| ConnectedSession::new(shared, primary, seat)).transpose()?;
+        Ok(Self { home, primary })
+    }
+}
+
+impl ConnectedSession {
+    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
+        let OpenedConnection { mut client, process, .. } =
+            endpoint.open(&format!("petal session {}", seat.session))?;
+        let doing = "preparing a session";
+        let version = server_version(&mut client)?;
+        plan::apply(&mut client, shared.prefetch)?;
+        let flush = match version >= FLUSH_VERSION_MIN {
+            true => Some(client.prepare_for(
+                doing,
+                "SELECT \
+                pg_catalog.pg_stat_force_next_flush()",
+            )?),
+            false => None,
+        };
+        let token = endpoint.cancel_token(&client);
+        let control = SessionControl::new(client.abort_handle(), move || token.cancel());
+        let mut work = Work {
+            shared: Arc::clone(shared),
+            client,
+            schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
+            control,
+        };
+        work.meta(seat.schema)?;
+        let side = Side::new(&mut work, shared.loop_side)?;
+        // In a run a lock is waited for as long as the role says.
+        work.client.run(doing, "RESET lock_timeout")?;
+        shared.waits.watch(endpoint, process)?;
+        let mut connected = Self { work, side, flush };
+        // What the preparation read is counted before the run.
+        connected.flush().map_err(|lost| EngineError::Database(lost.message))?;
+        Ok(connected)
+    }
+
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        self.side.execute(&mut self.work, batch)
+    }
+
+    fn flush(&mut self) -> Result<(), SessionError> {
+        let Some(flush) = &self.flush else { return Ok(()) };
+        let mut flushed = self.work.client.execute(flush, &[]);
+        if flushed.as_ref().is_err_and(|error| self.work.is_cut(error)) {
+            // The request to cancel was for the operation before, which has ended.
+            flushed = self.work.client.execute(flush, &[]);
+        }
+        flushed.map(|_| ()).map_err(|error| self.work.loss(&error))
+    }
+}
+
+impl Session for PostgresSession {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let Some(primary) = &mut self.primary else {
+            return self.home.execute(batch);
+        };
+        let Batch { operations, stop, done, .. } = batch;
+        let mut from = 0;
+        while let Some(rest) = operations.get(from..).filter(|rest| !rest.is_empty()) {
+            let writes = rest[0].kind == Kind::Update;
+            let length = rest.iter().take_while(|next| (next.kind == Kind::Update) == writes);
+            let length = length.count();
+            let before = done.ended.len();
+            let side = if writes { &mut *primary } else { &mut self.home };
+            let result = side.execute(Batch::new(&rest[..length], stop, done));
+            let ended = done.ended.iter_mut().skip(before);
+            ended.for_each(|outcome| outcome.operation += from as u32);
+            result?;
+            if done.ended.len() - before < length {
+                break; // Only the stop can have ended it.
+            }
+            from += length;
+        }
+        Ok(())
+    }
+
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
+        self.home.flush()?;
+        self.primary.as_mut().map_or(Ok(()), ConnectedSession::flush)
+    }
+
+    fn canceller(&self) -> Box<dyn Cancel> {
+        let connections = [Some(&self.home), self.primary.as_ref()].into_iter().flatten();
+        let controls = connections.map(|connected| Arc::clone(&connected.work.control));
+        Box::new(Canceller(controls.collect()))
+    }
+}

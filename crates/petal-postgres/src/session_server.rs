@@ -1,0 +1,299 @@
+//! LOOP=server: the arrays in which a batch travels to petal's routine inside the server, what the
+//! routine returns, and how it is made. The routine reports ends to a microsecond.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::{Row, Statement};
+
+use super::client::{Client, Error};
+use super::schema::{self, ROUTINE_VERSION};
+use super::trust;
+use super::work::Work;
+use petal_engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns,
+};
+use petal_engine::server::failure::Failure;
+use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
+use petal_engine::server::row_layout::split_stamp;
+use petal_engine::server::sides::Routine;
+use petal_engine::{Batch, EngineError, Result, SessionError};
+use petal_model::settings::RedoStress;
+use petal_model::workload::op::{Kind, Operation};
+
+/// Kinds of operations in schema 1 are so much higher in the routine.
+const HOT: i16 = 10;
+/// A routine's comment begins with this.
+const COMMENT: &str = "loop of petal, version ";
+
+/// Microseconds of a timestamptz; only differences mean anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Micros(pub i64);
+
+impl<'a> FromSql<'a> for Micros {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self(i64::from_be_bytes(raw.try_into()?)))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TIMESTAMPTZ
+    }
+}
+
+impl Micros {
+    /// Nanoseconds from an earlier moment; None if the clock was set back.
+    pub fn since_ns(self, earlier: Self) -> Option<u64> {
+        latency_ns(Some(earlier.0), Some(self.0))
+    }
+}
+
+pub struct ServerLoop {
+    calls: PerSchema<Work, Statement>,
+    /// Half of the role's statement_timeout: a call stays below it.
+    budget_max: Duration,
+    arguments: Arguments,
+}
+
+/// The routine's arrays, reused from batch to batch.
+#[derive(Default)]
+struct Arguments {
+    /// Of each run of like operations: what they do, last key less first, and its end, from 1.
+    kinds: Vec<i16>,
+    reaches: Vec<i64>,
+    untils: Vec<i32>,
+    firsts: Vec<i64>,
+    fillers: Vec<String>,
+    width: i32,
+    tail: Option<String>,
+}
+
+impl Routine<Work> for ServerLoop {
+    fn new(work: &mut Work) -> Result<Self> {
+        let sql = "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = \
+            'statement_timeout'";
+        let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
+        let budget_max = match timeout_ms.cast_unsigned() {
+            0 => BUDGET_MAX,
+            timeout_ms => Duration::from_millis(timeout_ms) / 2,
+        };
+        let calls = PerSchema::new(work, |work, number| {
+            ensure_routine(work, number)?;
+            let sql = format!(
+                "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
+                schema::name(number)
+            );
+            let call = work.client.prepare_for("preparing the routine", &sql)?;
+            // A session's first call compiles the routine and plans its SELECT, here of a key that no
+            // row has: no SELECT of the home schema waits for that.
+            let mut nothing = Arguments::default();
+            nothing.add(1, 0, 0);
+            let called = nothing.send(&mut work.client, &call, BUDGET_MAX);
+            called.map_err(|error| work.client.error("calling the routine", &error))?;
+            Ok(call)
+        })?;
+        Ok(Self { calls, budget_max, arguments: Arguments::default() })
+    }
+
+    fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        let (split, budget_max) = (by_schema(work.schemas.home), self.budget_max);
+        batch_loop::run(&split, budget_max, batch, &mut |part| self.call(work, part))
+    }
+}
+
+impl ServerLoop {
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
+        let call = self.calls.get(work, part.home)?;
+        self.arguments.fill(work, part.home, part.operations)?;
+        let answer = self.arguments.send(&mut work.client, &call, part.budget);
+        let answer = answer.and_then(|row| Answer::read(&row));
+        let answer = answer.map_err(|error| work.failure(&error))?;
+        Ok(answer.executed(work, part.operations))
+    }
+}
+
+/// Makes sure that a schema has this petal's routine. Each session looks before it calls.
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
+    let shared = Arc::clone(&work.shared);
+    // Sessions connect at once: the first makes it, the others wait.
+    let _one_makes_it = shared.routines.lock();
+    make_routine(&mut work.client, number)
+}
+
+/// Makes the routine of a schema unless this petal's is there, by its text and its owner: another's
+/// would run with this role's rights.
+pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
+    let name = schema::name(number);
+    let routine = schema::routine(&name);
+    if is_made(client, &name, &routine)? {
+        return Ok(());
+    }
+    let sql = format!(
+        "DO $$ BEGIN EXECUTE (SELECT pg_catalog.string_agg('DROP ROUTINE ' \
+         || oid::pg_catalog.regprocedure, '; ') FROM pg_catalog.pg_proc \
+         WHERE proname = 'petal_run' AND pronamespace = '{name}'::pg_catalog.regnamespace \
+         HAVING pg_catalog.count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
+         {routine} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'"
+    );
+    match client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql) {
+        // Another petal may have made it at the same time.
+        Err(error) => match is_made(client, &name, &routine) {
+            Ok(true) => Ok(()),
+            _ => Err(error),
+        },
+        made => made,
+    }
+}
+
+/// Whether the one routine there is this petal's; refuses one of a newer petal.
+fn is_made(client: &mut Client, name: &str, routine: &str) -> Result<bool> {
+    let found = trust::routines(client, name, routine)?;
+    let is_made = found.len() == 1 && found.iter().all(|found| found.is_petals);
+    let comments = found.iter().filter_map(|found| found.comment.as_deref());
+    let version = comments.filter_map(|text| text.strip_prefix(COMMENT)?.parse::<u32>().ok()).max();
+    match version.filter(|version| *version > ROUTINE_VERSION) {
+        Some(version) => Err(EngineError::Data(format!(
+            "{}: {name}.petal_run is of a newer petal (version {version}, not \
+             {ROUTINE_VERSION}); use that petal, or LOOP=client",
+            client.server
+        ))),
+        None => Ok(is_made),
+    }
+}
+
+impl Arguments {
+    fn send(&self, client: &mut Client, call: &Statement, budget: Duration) -> Result<Row, Error> {
+        let Self { kinds, reaches, untils, firsts, fillers, width, tail } = self;
+        let budget_us = budget_us(budget);
+        client.query_one(call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us])
+    }
+
+    /// One more operation, in the last run if it is like those.
+    fn add(&mut self, kind: i16, reach: i64, first: i64) {
+        self.firsts.push(first);
+        let end = self.firsts.len() as i32;
+        if let (Some(until), Some(&last)) = (self.untils.last_mut(), self.kinds.last())
+            && (last, self.reaches.last()) == (kind, Some(&reach))
+        {
+            *until = end;
+            return;
+        }
+        self.kinds.push(kind);
+        self.reaches.push(reach);
+        self.untils.push(end);
+    }
+
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
+        let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
+        self.kinds.clear();
+        self.reaches.clear();
+        self.untils.clear();
+        self.firsts.clear();
+        self.fillers.resize(if has_updates { operations.len() } else { 0 }, String::new());
+        let update = match work.shared.redo_stress {
+            RedoStress::Lite => 3,
+            RedoStress::Heavy => 4,
+        };
+        // All columns alike: the stamp is enough, and the rest goes once.
+        let (width, constant) = work.column_shape(home)?;
+        self.width = width as i32;
+        let columns = work.schemas.changed_columns();
+        self.tail = None;
+        for (at, operation) in operations.iter().enumerate() {
+            let kind = match operation.kind {
+                Kind::Select => 1,
+                Kind::Scan => 2,
+                Kind::Update => update,
+            };
+            let kind = if operation.schema == home { kind } else { kind + HOT };
+            let (first, last) = keys(operation);
+            let reach = if operation.kind == Kind::Scan { -1 } else { last - first };
+            self.add(kind, reach, first);
+            if operation.kind != Kind::Update {
+                // What an earlier batch left there need not travel.
+                if let Some(filler) = self.fillers.get_mut(at) {
+                    filler.clear();
+                }
+                continue;
+            }
+            let text = work.update_text(operation, if constant { 1 } else { columns })?;
+            let (stamp, tail) = split_stamp(text);
+            let filler = &mut self.fillers[at];
+            filler.clear();
+            if constant {
+                filler.push_str(stamp);
+                self.tail.get_or_insert_with(|| tail.to_owned());
+            } else {
+                filler.push_str(text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the routine returns.
+struct Answer {
+    started: Micros,
+    ends: Vec<Micros>,
+    /// Rows visited where they were not as many as keys; shorter than `ends`.
+    counts: Vec<Option<i64>>,
+    errors: Vec<String>,
+}
+
+impl Answer {
+    fn read(row: &Row) -> Result<Self, Error> {
+        let done: i32 = row.try_get("done")?;
+        let mut ends: Vec<Micros> = row.try_get("ends")?;
+        ends.truncate(usize::try_from(done).unwrap_or(0));
+        Ok(Self {
+            started: row.try_get("started")?,
+            ends,
+            counts: row.try_get("counts")?,
+            errors: row.try_get::<_, Option<Vec<String>>>("errors")?.unwrap_or_default(),
+        })
+    }
+
+    fn executed(&self, work: &Work, operations: &[Operation]) -> Vec<Executed> {
+        let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
+        let mut begin = self.started;
+        let ended = self.ends.iter().zip(operations).enumerate().map(|(at, (&end, operation))| {
+            let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
+            let noted = errors.next_if(|error| error.at == at);
+            let latency_ns = end.since_ns(begin);
+            begin = end;
+            Executed {
+                latency_ns,
+                rows: rows.unwrap_or(match operation.kind {
+                    Kind::Scan => 0,
+                    Kind::Select | Kind::Update => operation.rows.into(),
+                }),
+                failure: noted.map(|noted| work.noted(&noted)),
+            }
+        });
+        ended.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_that_are_alike_make_a_run() {
+        let mut arguments = Arguments::default();
+        for (kind, reach, first) in [(1, 7, 5), (1, 7, 90), (3, 7, 4), (1, 7, 1), (1, 63, 2)] {
+            arguments.add(kind, reach, first);
+        }
+        assert_eq!(arguments.kinds, [1, 3, 1, 1]);
+        assert_eq!(arguments.reaches, [7, 7, 7, 63]);
+        assert_eq!(arguments.untils, [2, 3, 4, 5]);
+        assert_eq!(arguments.firsts, [5, 90, 4, 1, 2]);
+    }
+
+    #[test]
+    fn a_clock_set_back_is_no_latency() {
+        assert_eq!(Micros(5).since_ns(Micros(3)), Some(2000));
+        assert_eq!(Micros(3).since_ns(Micros(5)), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! Whose code a role's statements would enter: a schema of petal's may hold what others put there.
+//!
+//! PostgreSQL runs triggers, rules, policies, constraints, generated columns and routines with the
+//! rights of the role that touches a table. So before petal reads a schema it looks at what is on
+//! the tables; a mighty role also needs an owner that it may trust, who else could add it a moment
+//! later.
+
+use super::answer::Columns as _;
+use super::client::Client;
+use petal_engine::{EngineError, Result};
+
+const ME: &str = include_str!("sql/me.sql");
+
+/// Refuses a schema whose tables would run somebody else's code with this role's rights.
+pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
+    let sql = include_str!("sql/trust.sql").replace("{me}", ME.trim_end());
+    let rows = client.ask(&format!("asking what is on the tables of {name}"), &sql, &[&name])?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (kind, what): (&str, &str) = (row.read(0)?, row.read(1)?);
+    let server = &client.server;
+    let why = match (kind, row.read::<Option<&str>>(2)?) {
+        ("owner", Some(owner)) => format!(
+            "{what} belongs to role {owner}, whose code would run with the rights of your role, \
+             which administers the server; connect as {owner}, or load the data again with your \
+             role (petal setup --replace)"
+        ),
+        _ => format!(
+            "{name}.{what}: its code would run with your role's rights, and no load of petal's \
+             makes it; remove it, or load the data again (petal setup --replace)"
+        ),
+    };
+    Err(EngineError::Environment(format!("{server}: {why}")))
+}
+
+/// One routine by the name of petal's.
+pub struct FoundRoutine {
+    pub comment: Option<String>,
+    /// By source, properties and owner.
+    pub is_petals: bool,
+}
+
+/// Routines in a schema by the name of petal's, compared with the text that petal makes.
+pub fn routines(client: &mut Client, name: &str, routine: &str) -> Result<Vec<FoundRoutine>> {
+    let sql = include_str!("sql/routines.sql").replace("{me}", ME.trim_end());
+    // What the server keeps of it: the text between its quotes.
+    let source = routine.split("$petal$").nth(1).unwrap_or_default();
+    let rows = client.ask("looking for petal's routine", &sql, &[&name, &source])?;
+    let found = |row: &tokio_postgres::Row| {
+        let is_petals = row.read::<Option<bool>>(1)?.unwrap_or(false);
+        Ok(FoundRoutine { comment: row.read(0)?, is_petals })
+    };
+    rows.iter().map(found).collect()
+}

@@ -1,0 +1,39 @@
+//! Where each figure of a report came from: its section, as printed, and what was computed.
+
+use crate::numbers::UNKNOWN;
+use crate::table::{Table, line};
+use petal_awr::columns::COLUMNS;
+use petal_awr::report::{Report, ReportKind};
+
+use super::csv::plain;
+
+pub fn render(reports: &[Report]) -> String {
+    reports
+        .iter()
+        .flat_map(Report::with_instances)
+        .map(|report| of(&report))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn of(report: &Report) -> String {
+    let mut table = Table::headed("figure | value: | unit | as printed: | from");
+    for (name, value) in &report.factors {
+        table.row([name.as_str(), value, "", "", "the file's name"]);
+    }
+    for column in COLUMNS {
+        let figure = (column.value)(report);
+        let (printed, from) = match &figure {
+            Some(figure) => (figure.as_printed.clone(), figure.section.to_string()),
+            None => (None, "not in this report".to_owned()),
+        };
+        let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
+        table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);
+    }
+    let instance = match (report.kind, &report.header.instance) {
+        (ReportKind::AwrgInstance, Some(name)) => format!(", instance {}", name.shown()),
+        _ => String::new(),
+    };
+    let name = format!("{}{instance}", report.file);
+    format!("{}\n{}", line(&name), table.render())
+}

@@ -1,0 +1,158 @@
+//! Reports over time: a screen of text, and CSV with a row for each figure of each report.
+
+use crate::csv_rows::CsvRows;
+use crate::numbers::{UNKNOWN, rate};
+use crate::table::{Table, line, paragraph};
+use petal_judge::and_more;
+use petal_judge::awr::over_time::ReportsOverTime;
+use petal_judge::over_time::{FigureOverTime, Judged, OverTime, median};
+use petal_model::record::profile::time_text;
+
+/// Lines of each kind that fit on a screen.
+const SHOWN: usize = 4;
+
+pub fn render(all: &[ReportsOverTime]) -> String {
+    all.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// The moment's begin, or the file where it is not known.
+pub fn moment(found: &OverTime, at: usize) -> String {
+    let moment = found.moments.get(at);
+    let begin = moment
+        .and_then(|it| it.begin)
+        .map(|begin| time_text(begin).get(..16).unwrap_or_default().replace('T', " "));
+    begin.or_else(|| moment.map(|it| it.source.clone())).unwrap_or_default()
+}
+
+fn text(of: &ReportsOverTime) -> String {
+    let found = &of.found;
+    let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
+    let mut out = match found.moments.len() {
+        0 => line(&format!("{}: no report is left", of.name)),
+        reports => line(&format!("{}: {reports} reports, {first} to {last}", of.name)),
+    };
+    if !found.figures.is_empty() {
+        out.push_str(&figures(found).render());
+        out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));
+    }
+    for it in found.together.iter().take(SHOWN) {
+        let how = if it.rho > 0.0 { "with" } else { "against" };
+        let moved = format!("{} {how} {}: rank correlation {:+.2}", it.one, it.other, it.rho);
+        out.push_str(&paragraph("moved        ", "             ", &moved));
+    }
+    for note in of.notes.iter().take(SHOWN) {
+        out.push_str(&paragraph("note         ", "             ", note));
+    }
+    if of.notes.len() > SHOWN {
+        out.push_str(&line(&format!("            {}", and_more("", of.notes.len() - SHOWN))));
+    }
+    out
+}
+
+/// The moment in which most stands out, and what does.
+pub fn worst(found: &OverTime) -> String {
+    let Some(at) = found.worst else {
+        return "none: nothing stands out, or there are too few reports to compare".to_owned();
+    };
+    let out = found.standing_out(at);
+    let one = |(figure, value, judged): &(&FigureOverTime, f64, Judged)| {
+        let against = if judged.is_same_hour { "at this hour on other days" } else { "otherwise" };
+        format!("{} {} ({} {against})", figure.name, rate(*value), rate(judged.median))
+    };
+    let shown: Vec<String> = out.iter().take(SHOWN).map(one).collect();
+    let more = and_more(" ", out.len() - shown.len());
+    format!("{}: {}{more}", moment(found, at), shown.join(", "))
+}
+
+/// A row for each figure.
+pub fn figures(found: &OverTime) -> Table {
+    let head = "figure | unit | n: | median: | lowest: | highest: | highest at | stand out:";
+    let mut table = Table::headed(head);
+    for figure in &found.figures {
+        let known: Vec<f64> = figure.values.iter().copied().flatten().collect();
+        let lowest = known.iter().copied().reduce(f64::min);
+        let highest = known.iter().copied().reduce(f64::max);
+        let at = figure.values.iter().position(|value| value.is_some() && *value == highest);
+        let out = figure.judged.iter().flatten().filter(|judged| judged.stands_out()).count();
+        let is_judged = figure.judged.iter().any(Option::is_some);
+        let shown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), rate);
+        table.row([
+            figure.name.to_owned(),
+            figure.unit.to_owned(),
+            known.len().to_string(),
+            shown(median(&known)),
+            shown(lowest),
+            shown(highest),
+            at.map_or_else(String::new, |at| moment(found, at)),
+            if is_judged { out.to_string() } else { UNKNOWN.to_owned() },
+        ]);
+    }
+    table
+}
+
+/// Everything that stands out, in the order of time.
+pub fn anomalies(found: &OverTime) -> Table {
+    let head = "begin | figure | value: | median: | MAD: | deviations: | compared with";
+    let mut table = Table::headed(head);
+    for at in 0..found.moments.len() {
+        for (figure, value, judged) in found.standing_out(at) {
+            let others = if judged.is_same_hour { "the same hours" } else { "all hours" };
+            table.row([
+                moment(found, at),
+                figure.name.to_owned(),
+                rate(value),
+                rate(judged.median),
+                rate(judged.mad),
+                format!("{:+.1}", judged.sigmas),
+                format!("{} of {others}", judged.others),
+            ]);
+        }
+    }
+    table
+}
+
+pub fn csv(all: &[ReportsOverTime]) -> Result<String, csv::Error> {
+    let mut writer = CsvRows::new();
+    writer.row([
+        "database",
+        "begin",
+        "file",
+        "figure",
+        "unit",
+        "value",
+        "median",
+        "mad",
+        "deviations",
+        "compared_with",
+        "others",
+        "stands_out",
+    ])?;
+    for of in all {
+        for (at, moment) in of.found.moments.iter().enumerate() {
+            for figure in &of.found.figures {
+                let value = figure.values.get(at).copied().flatten();
+                let judged = figure.judged.get(at).copied().flatten();
+                let number =
+                    |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
+                let of_judged = |field: fn(&Judged) -> f64| number(judged.as_ref().map(field));
+                let compared = judged
+                    .map_or("", |it| if it.is_same_hour { "same_hours" } else { "all_hours" });
+                writer.row([
+                    of.name.clone(),
+                    moment.begin.map(time_text).unwrap_or_default(),
+                    moment.source.clone(),
+                    figure.name.to_owned(),
+                    figure.unit.to_owned(),
+                    number(value),
+                    of_judged(|it| it.median),
+                    of_judged(|it| it.mad),
+                    of_judged(|it| it.sigmas),
+                    compared.to_owned(),
+                    judged.map_or_else(String::new, |it| it.others.to_string()),
+                    judged.map_or_else(String::new, |it| it.stands_out().to_string()),
+                ])?;
+            }
+        }
+    }
+    writer.finish()
+}

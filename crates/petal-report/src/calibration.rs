@@ -1,0 +1,191 @@
+//! A calibration as text: what to know in a few lines, then every point.
+
+use super::numbers::{bytes, decimal, micros, or_dash, whole};
+use super::table::{Table, line, paragraph};
+use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
+use petal_model::stats::histogram::LatencySummary;
+
+/// How to read its figures.
+pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \
+     the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
+     counters; runs are compared by that.";
+
+pub fn render(calibration: &Calibration) -> String {
+    let mut out = head(calibration);
+    out.push('\n');
+    out.push_str(&figures(calibration).render());
+    for line in unders(calibration) {
+        out.push_str(&paragraph("", "  ", &line));
+    }
+    for name in [READ, MIX, WRITE] {
+        if let Some(points) = calibration.curves.get(name) {
+            out.push('\n');
+            out.push_str(&line(&title(calibration, name)));
+            out.push_str(&curve(points).render());
+        }
+    }
+    out.push('\n');
+    for note in &calibration.notes {
+        out.push_str(&paragraph("note: ", "  ", note));
+    }
+    out.push_str(&paragraph("", "", READING));
+    out
+}
+
+fn head(calibration: &Calibration) -> String {
+    let mut out = line(&format!("petal {} calibration", calibration.petal_version));
+    out.push('\n');
+    for (name, value) in facts(calibration) {
+        out.push_str(&paragraph(&format!("{name:<14}"), &" ".repeat(14), &value));
+    }
+    out
+}
+
+pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
+    let device = calibration.device.as_ref().map_or("-", |device| &device.name);
+    let elapsed_s = decimal(calibration.elapsed_s, 0);
+    let lines = [
+        ("status", calibration.status.name().to_owned()),
+        ("measured", format!("{} ({}), on device {device}", calibration.path, calibration.kind)),
+        ("on", format!("{} of incompressible data", bytes(calibration.bytes))),
+        ("blocks of", format!("{} bytes", calibration.block_bytes)),
+        ("direct I/O", if calibration.direct_io.used { "on" } else { "off" }.to_owned()),
+        ("requests by", calibration.requests_by.clone()),
+        ("host", format!("{}, Linux {}", calibration.host, calibration.kernel)),
+        ("rounds", rounds(calibration)),
+        ("began", format!("{}, took {elapsed_s} s", calibration.started_at)),
+    ];
+    lines.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// How many rounds its points had.
+fn rounds(calibration: &Calibration) -> String {
+    let each = || calibration.curves.values().flatten().map(|point| point.rounds);
+    match (each().min(), each().max()) {
+        (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
+        (Some(1), _) => "1: too few for least and most".to_owned(),
+        (rounds, _) => or_dash(rounds, |rounds| rounds.to_string()),
+    }
+}
+
+pub(super) fn title(calibration: &Calibration, name: &str) -> String {
+    let reads = calibration.mix_read_pct;
+    match name {
+        READ => "RANDOM READS".to_owned(),
+        WRITE => "RANDOM WRITES".to_owned(),
+        _ => format!("RANDOM MIX, {reads} % reads and {} % writes", 100 - reads),
+    }
+}
+
+/// The figures that a person asks for first.
+pub(super) fn figures(calibration: &Calibration) -> Table {
+    let mut table = Table::of_figures(" | requests/s | MB/s | depth | mean us | p50 us | p99 us");
+    let mut row =
+        |what: String, iops: Option<f64>, mb_per_s, depth: u32, latency: &LatencySummary| {
+            let [mean, p50, p99] =
+                [latency.mean, latency.p50, latency.p99].map(|figure| or_dash(figure, micros));
+            let iops = or_dash(iops, |iops| decimal(iops, 0));
+            table.row([what, iops, decimal(mb_per_s, 1), depth.to_string(), mean, p50, p99]);
+        };
+    for name in [READ, MIX, WRITE] {
+        let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
+        let best = calibration.best.get(name);
+        let at_best =
+            points.iter().find(|point| best.is_some_and(|best| best.depth == point.depth));
+        for (when, point) in [("most", at_best), ("least depth", points.first())] {
+            let Some(point) = point else { continue };
+            let what = format!("{name}, {when}");
+            row(what, Some(point.iops), point.mb_per_s, point.depth, &point.latency_us);
+        }
+    }
+    for (name, in_order) in &calibration.in_order {
+        let what = format!("{name} in order, {} each", bytes(in_order.request_bytes));
+        row(what, None, in_order.mb_per_s, in_order.depth, &in_order.latency_us);
+    }
+    if let Some(log) = &calibration.log {
+        let what = format!("log write and sync, {} each", bytes(log.bytes));
+        let mb_per_s = log.per_second * log.bytes as f64 / 1e6;
+        row(what, Some(log.per_second), mb_per_s, 1, &log.latency_us);
+    }
+    table
+}
+
+/// What `--max-latency` asked for.
+pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
+    let lines = calibration.under.iter().map(|under| {
+        let bound = &under.bound;
+        match (under.iops, under.depth, under.latency_us) {
+            (Some(iops), Some(depth), Some(us)) => {
+                let (iops, us) = (decimal(iops, 0), micros(us));
+                format!("under {bound}: {iops} requests/s at depth {depth}, with {us} us")
+            }
+            _ => format!("under {bound}: no measured depth keeps it"),
+        }
+    });
+    lines.collect()
+}
+
+pub(super) fn curve(points: &[CurvePoint]) -> Table {
+    let mut table = Table::of_figures(
+        "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | at the \
+         device",
+    );
+    for point in points {
+        let latency = &point.latency_us;
+        // Of one round they would be the figure itself, and look steady.
+        let of_rounds =
+            |iops| or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0));
+        table.row([
+            whole(point.depth.into()),
+            decimal(point.iops, 0),
+            of_rounds(point.iops_min),
+            of_rounds(point.iops_max),
+            decimal(point.mb_per_s, 1),
+            or_dash(latency.mean, micros),
+            or_dash(latency.p50, micros),
+            or_dash(latency.p99, micros),
+            or_dash(latency.max, micros),
+            or_dash(point.device_depth, |depth| decimal(depth, 1)),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(rounds: u32) -> CurvePoint {
+        CurvePoint {
+            depth: 1,
+            rounds,
+            iops: 9.0,
+            iops_min: 8.0,
+            iops_max: 10.0,
+            ..CurvePoint::default()
+        }
+    }
+
+    #[test]
+    fn of_one_round_there_is_no_least_and_no_most() {
+        let row = |rounds| curve(&[point(rounds)]).render().lines().nth(2).unwrap().to_owned();
+        let figures = |rounds| row(rounds).split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+        assert_eq!(figures(3), "1 9 8 10");
+        assert_eq!(figures(1), "1 9 - -");
+    }
+
+    #[test]
+    fn the_rounds_are_told() {
+        let told = |each: &[u32]| {
+            let points = each.iter().map(|&rounds| point(rounds)).collect();
+            rounds(&Calibration {
+                curves: [(READ.to_owned(), points)].into(),
+                ..Calibration::default()
+            })
+        };
+        assert_eq!(told(&[3, 3]), "3");
+        assert_eq!(told(&[3, 2]), "2 to 3");
+        assert_eq!(told(&[1, 1]), "1: too few for least and most");
+        assert_eq!(told(&[]), "-");
+    }
+}

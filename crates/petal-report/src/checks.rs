@@ -1,0 +1,210 @@
+//! `petal check`'s report: a table of every check, then the reason and the command for those that
+//! are not good.
+
+use super::table::{Table, line, paragraph};
+use petal_judge::host::{Check, CheckResult};
+
+/// The advice is never wrapped, so that it can be pasted into a shell.
+pub fn render(checks: &[Check]) -> String {
+    let mut table = Table::headed("verdict | what | value");
+    for check in checks {
+        table.row([word(check.verdict), check.name.as_str(), check.value.as_str()]);
+    }
+    let mut out = table.render();
+    for verdict in [CheckResult::Warn, CheckResult::Note] {
+        for check in checks.iter().filter(|check| check.verdict == verdict) {
+            out.push('\n');
+            out.push_str(&line(&format!("{}  {}: {}", word(verdict), check.name, check.value)));
+            out.push_str(&paragraph("    ", "    ", &check.why));
+            if !check.advice.is_empty() {
+                out.push_str(&line(&format!("    $ {}", check.advice)));
+            }
+        }
+    }
+    out
+}
+
+fn word(verdict: CheckResult) -> &'static str {
+    match verdict {
+        CheckResult::Good => "good",
+        CheckResult::Note => "note",
+        CheckResult::Warn => "WARNING",
+        CheckResult::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_judge::host::check;
+    use petal_model::stats::host::{HostDevice, HostFacts, IdleState, RaidResync};
+
+    fn good() -> HostFacts {
+        HostFacts {
+            cpus: 16,
+            memory_bytes: Some(8 << 30),
+            cgroup: Some("/user.slice".into()),
+            governor: Some("performance".into()),
+            deepest_idle: Some(IdleState { name: "C1".into(), latency_us: 2 }),
+            swap_total_bytes: Some(0),
+            swap_used_bytes: Some(0),
+            huge_pages: Some("madvise".into()),
+            load_average: Some(0.1),
+            clock_source: Some("tsc".into()),
+            virtual_machine: Some(false),
+            raid_resyncs: Some(Vec::new()),
+            dirty_ratio: Some(20),
+            dirty_background_ratio: Some(10),
+            devices: vec![HostDevice {
+                name: "nvme0n1".into(),
+                disk: Some("nvme0n1".into()),
+                scheduler: Some("none".into()),
+                rotational: Some(false),
+                write_cache: Some("write through".into()),
+                read_ahead_bytes: Some(128 << 10),
+                ..HostDevice::default()
+            }],
+            ..HostFacts::default()
+        }
+    }
+
+    fn spoilt() -> HostFacts {
+        let resync = RaidResync { device: "md0".into(), work: "recovery 12.6%".into() };
+        HostFacts {
+            cpus: 4,
+            cpu_quota: Some(1.5),
+            cpu_quota_file: Some("/sys/fs/cgroup/db/cpu.max".into()),
+            memory_limit_bytes: Some(2 << 30),
+            memory_limit_file: Some("/sys/fs/cgroup/db/memory.max".into()),
+            governor: Some("powersave".into()),
+            deepest_idle: Some(IdleState { name: "C6".into(), latency_us: 133 }),
+            swap_total_bytes: Some(4 << 30),
+            swap_used_bytes: Some(1 << 30),
+            huge_pages: Some("always".into()),
+            load_average: Some(3.25),
+            clock_source: Some("hpet".into()),
+            virtual_machine: Some(true),
+            product: Some("QEMU Standard PC".into()),
+            raid_resyncs: Some(vec![resync]),
+            dirty_ratio: None,
+            devices: vec![HostDevice {
+                name: "sda1".into(),
+                disk: Some("sda".into()),
+                scheduler: Some("bfq".into()),
+                rotational: Some(false),
+                write_cache: Some("write back".into()),
+                read_ahead_bytes: Some(8 << 20),
+                ..HostDevice::default()
+            }],
+            ..good()
+        }
+    }
+
+    #[test]
+    fn a_good_host_is_a_table() {
+        insta::assert_snapshot!(render(&check(&good())), @r"
+        verdict  what                        value
+        -------  --------------------------  ----------------------------
+        good     processor governor          performance
+        good     deepest C-state             C1, 2 us to wake
+        good     clock source                tsc
+        good     cgroup processor limit      no limit
+        good     virtual machine             no
+        good     other load                  load 0.10 on 16 processors
+        good     swap                        none
+        good     transparent huge pages      madvise
+        good     cgroup memory limit         no limit
+        good     dirty pages before writing  10 % (819 MiB), at most 20 %
+        good     RAID resync                 none
+        good     nvme0n1: scheduler          none
+        good     nvme0n1: read-ahead         128 KiB
+        good     nvme0n1: write cache        write through
+        ");
+    }
+
+    #[test]
+    fn a_spoilt_host_is_reported_why_and_what_to_type() {
+        insta::assert_snapshot!(render(&check(&spoilt())), @r"
+        verdict  what                        value
+        -------  --------------------------  -------------------------
+        WARNING  processor governor          powersave
+        WARNING  deepest C-state             C6, 133 us to wake
+        WARNING  clock source                hpet
+        WARNING  cgroup processor limit      1.50 of 4 processors
+        note     virtual machine             yes (QEMU Standard PC)
+        WARNING  other load                  load 3.25 on 4 processors
+        WARNING  swap                        1.00 GiB of 4.00 GiB used
+        note     transparent huge pages      always
+        note     cgroup memory limit         2.00 GiB
+        unknown  dirty pages before writing  not known
+        WARNING  RAID resync                 md0 recovery 12.6%
+        WARNING  sda1: scheduler             bfq
+        note     sda1: read-ahead            8.00 MiB
+        note     sda1: write cache           write back
+
+        WARNING  processor governor: powersave
+            A processor that slows its clock while it waits for a device answers each request later, and the
+            more so the fewer sessions there are.
+            $ sudo cpupower frequency-set -g performance
+
+        WARNING  deepest C-state: C6, 133 us to wake
+            A session that waits for a device lets its processor sleep, and the time to wake it is added to
+            the latency of the request.
+            $ sudo cpupower idle-set -D 11   # undo: -E
+
+        WARNING  clock source: hpet
+            Databases and petal ask for the time around every request, which costs nanoseconds with tsc,
+            somewhat more with a hypervisor's clock and microseconds with any other.
+            $ echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
+
+        WARNING  cgroup processor limit: 1.50 of 4 processors
+            A control group that has used up its share stands still until the next period, which shows as
+            stalls that no device caused.
+            $ echo max | sudo tee /sys/fs/cgroup/db/cpu.max
+
+        WARNING  other load: load 3.25 on 4 processors
+            Others' work takes processors and devices from the test; the average is over the last minute, so
+            that work which has just ended still shows.
+            $ top -b -n 1 -o %CPU | head -n 20
+
+        WARNING  swap: 1.00 GiB of 4.00 GiB used
+            A database whose cache is swapped out does I/O that it does not know of, and a hit in its cache
+            then costs a read.
+            $ sudo swapoff -a && sudo swapon -a   # needs that much memory free
+
+        WARNING  RAID resync: md0 recovery 12.6%
+            An array that is being rebuilt or checked reads and writes all of its disks beside the test.
+            $ sudo mdadm --wait /dev/md0   # ends when the array is done
+
+        WARNING  sda1: scheduler: bfq
+            A scheduler that sorts and shares out requests costs processor time and a lock for each of them,
+            and holds some back: a flash device needs none.
+            $ echo none | sudo tee /sys/block/sda/queue/scheduler
+
+        note  virtual machine: yes (QEMU Standard PC)
+            Processors and devices are shared with machines that cannot be seen from here: time may be
+            stolen, and the host may cache, limit or burst the I/O.
+            $ vmstat 1   # column st while a test runs; then repeat it at another hour
+
+        note  transparent huge pages: always
+            With `always` the kernel moves memory about to make huge pages, which now and then stops a
+            database for milliseconds.
+            $ echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled
+
+        note  cgroup memory limit: 2.00 GiB
+            Caches of this control group, the page cache for its files among them, end at the limit: less is
+            cached than the host's memory lets one expect.
+            $ echo max | sudo tee /sys/fs/cgroup/db/memory.max
+
+        note  sda1: read-ahead: 8.00 MiB
+            Reads through the page cache that look sequential, as scans and loads do, fetch up to so much
+            more than was asked for; direct I/O does not.
+            $ sudo blockdev --setra 256 /dev/sda
+
+        note  sda1: write cache: write back
+            Writes end in the device's own volatile memory and a commit pays with a flush: compare writes
+            only between devices in the same state.
+            $ sudo hdparm -W /dev/sda   # -W0 turns it off
+        ");
+    }
+}

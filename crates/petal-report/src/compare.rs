@@ -1,0 +1,450 @@
+//! A comparison as text, and as a CSV with a row per cell, metric and side.
+
+use super::csv_rows::CsvRows;
+use super::json::word;
+use super::numbers::{UNKNOWN, exact, or_dash, rate};
+use super::table::{Align, Table, paragraph};
+use super::text::{bullets, caveats, section};
+use petal_judge::compare::limits::{LimitOutcome, LimitResult};
+use petal_judge::compare::{
+    Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
+};
+use petal_judge::price::Cost;
+use petal_judge::significance::Method;
+use petal_model::record::Severity;
+
+/// Sides are letters in tables: their names may be long.
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+/// A longer value in the table of what differs is cut.
+const VALUE_LETTERS_MAX: usize = 36;
+
+/// The columns of the CSV after the factors.
+const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low baseline_high runs \
+                           mean low high change_pct change_low_pct change_high_pct p p_corrected \
+                           method significance rounds";
+
+pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
+    let mut out = "petal comparison\n\n".to_owned();
+    for (at, side) in comparison.sides.iter().enumerate() {
+        let role = if at == 0 { ", the baseline" } else { "" };
+        let runs = if side.runs == 1 { "run" } else { "runs" };
+        out.push_str(&paragraph(
+            &format!("{}  ", letter(at)),
+            "   ",
+            &format!("{} ({} {runs}{role})", side.name, side.runs),
+        ));
+    }
+    findings(&mut out, comparison);
+    verdicts(&mut out, held);
+    for metric in &comparison.metrics {
+        let cells = cells_with(comparison, metric);
+        if !cells.is_empty() {
+            section(&mut out, metric, "means of runs, 95 % intervals");
+            out.push_str(&table(comparison, &cells));
+        }
+    }
+    costs(&mut out, &comparison.costs);
+    differing(&mut out, comparison);
+    caveats(&mut out, &comparison.notes);
+    how_to_read(&mut out, comparison);
+    out
+}
+
+/// Warnings and errors of each side, and what they do to the answer: before any figure.
+fn findings(out: &mut String, comparison: &Comparison) {
+    let has_any = comparison.sides.iter().any(|side| !side.findings.is_empty());
+    if !has_any {
+        return;
+    }
+    if !comparison.effects.is_empty() {
+        section(out, "what findings do to the answer", "read this first");
+        bullets(out, &comparison.effects);
+    }
+    section(out, "findings of each side", "warnings and errors of its runs");
+    for (at, side) in comparison.sides.iter().enumerate() {
+        let letter = letter(at);
+        if side.findings.is_empty() {
+            out.push_str(&format!("{letter}  none\n"));
+        }
+        for found in &side.findings {
+            let severity = found.severity.map_or("", Severity::name);
+            let gap = if severity.is_empty() { "" } else { " " };
+            let message = found.message.as_ref().map_or(String::new(), |text| format!(": {text}"));
+            let whose = if found.runs > 1 && found.message.is_some() {
+                "; figures of the first of them"
+            } else {
+                ""
+            };
+            let (id, runs, of) = (&found.id, found.runs, side.runs);
+            let text = format!("{severity}{gap}{id}, {runs} of {of} runs{whose}{message}");
+            out.push_str(&paragraph(&format!("{letter}  "), "   ", &text));
+        }
+    }
+}
+
+/// What each line costs, where its price is known.
+fn costs(out: &mut String, costs: &[Cost]) {
+    let Some(first) = costs.first() else { return };
+    let load = first.within.as_ref().map_or("at the peak".to_owned(), |objective| {
+        format!("at the highest load within {objective}")
+    });
+    section(out, "price of delivered I/O", &load);
+    let heading = "side | line | sessions: | PIOPS: | a month: | a month for 1,000 PIOPS:";
+    let mut table = Table::headed(heading);
+    for cost in costs {
+        let figures = [cost.piops, cost.price_per_month, cost.per_1000_piops].map(rate);
+        let names = [cost.side.clone(), cost.line.clone(), cost.sessions.to_string()];
+        table.row(names.into_iter().chain(figures));
+    }
+    out.push_str(&table.render());
+}
+
+fn letter(at: usize) -> String {
+    LETTERS.chars().nth(at).map_or_else(|| format!("#{}", at + 1), String::from)
+}
+
+fn cells_with<'a>(
+    comparison: &'a Comparison,
+    metric: &str,
+) -> Vec<(&'a ComparedCell, &'a ComparedFigure)> {
+    let figure =
+        |cell: &'a ComparedCell| cell.figures.iter().find(|figure| figure.metric == metric);
+    comparison.cells.iter().filter_map(|cell| Some((cell, figure(cell)?))).collect()
+}
+
+/// A row per cell and later side: both means, the difference, what it is worth.
+fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> String {
+    let several = comparison.sides.len() > 2;
+    let factors = cells.first().into_iter().flat_map(|(cell, _)| &cell.factors);
+    let left = factors.map(|(name, _)| name.as_str()).chain(several.then_some(""));
+    let mut columns: Vec<(&str, Align)> = left.map(|name| (name, Align::Left)).collect();
+    let other = if several { "other" } else { "B" };
+    let figures = ["n", "A", "+-", "n", other, "+-", "change %", "from", "to", "p"];
+    columns.extend(figures.map(|name| (name, Align::Right)));
+    columns.push(("significant", Align::Left));
+    let mut table = Table::new(&columns);
+    for (cell, figure) in cells {
+        for (at, change) in figure.changes.iter().enumerate() {
+            let mut row: Vec<String> =
+                cell.factors.iter().map(|(_, value)| value.clone()).collect();
+            if several {
+                row.push(letter(at + 1));
+            }
+            row.extend(side(figure.sides[0].as_ref()));
+            row.extend(side(figure.sides[at + 1].as_ref()));
+            let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
+            let paired = figure.unpaired().find(|(side, _)| *side == at + 1);
+            row.extend(changed(change.as_ref(), is_known, paired.map(|(_, rounds)| rounds)));
+            table.row(row);
+        }
+    }
+    table.render()
+}
+
+/// Runs, mean, half of the interval.
+fn side(figures: Option<&Figures>) -> [String; 3] {
+    let half = figures.and_then(|f| f.interval).map(|(low, high)| (high - low) / 2.0);
+    [
+        or_dash(figures, |figures| figures.values.len().to_string()),
+        or_dash(figures, |figures| rate(figures.mean)),
+        or_dash(half, rate),
+    ]
+}
+
+/// Without a change, one side was not measured, or the baseline is nothing to take a share of. With
+/// `of_rounds`, it is of fewer rounds than there are runs.
+fn changed(change: Option<&Change>, is_known: bool, of_rounds: Option<usize>) -> [String; 5] {
+    let Some(change) = change else {
+        let why = if is_known { "no share of 0" } else { "not measured" };
+        return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
+    };
+    let difference = &change.difference;
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let (low, high) = difference.interval.unzip();
+    let verdict = match change.significance {
+        Significance::Significant => "yes",
+        Significance::NotSignificant => "no",
+        Significance::Unknown => "unknown",
+    };
+    let paired = match (difference.method, of_rounds) {
+        (Method::Welch, _) => String::new(),
+        (Method::Paired, None) => ", in turn".to_owned(),
+        (Method::Paired, Some(rounds)) => format!(", {rounds} in turn"),
+    };
+    [
+        percent(difference.share),
+        or_dash(low, percent),
+        or_dash(high, percent),
+        or_dash(change.p_corrected, p_value),
+        format!("{verdict}{paired}"),
+    ]
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
+    if held.is_empty() {
+        return;
+    }
+    section(out, "limits", "fail only when the whole interval is past them");
+    for one in held {
+        let word = match one.outcome {
+            LimitOutcome::Passed => "passed",
+            LimitOutcome::Failed => "FAILED",
+            LimitOutcome::Inconclusive => "INCONCLUSIVE",
+        };
+        let because = if one.because.is_empty() { "" } else { ": " };
+        let line = format!("{}{because}{}", one.limit, one.because.join("; "));
+        out.push_str(&paragraph(&format!("{word:<14}"), "              ", &line));
+    }
+}
+
+fn differing(out: &mut String, comparison: &Comparison) {
+    section(out, "what differs", "settings, database, host");
+    if comparison.differences.is_empty() {
+        out.push_str("nothing that was recorded\n");
+        return;
+    }
+    let letters: Vec<String> = (0..comparison.sides.len()).map(letter).collect();
+    let mut table = Table::headed(&format!(" | {}", letters.join(" | ")));
+    for difference in &comparison.differences {
+        let values = difference.values.iter().map(|value| or_dash(value.as_deref(), short));
+        table.row(std::iter::once(difference.name.clone()).chain(values));
+    }
+    out.push_str(&table.render());
+}
+
+fn short(value: &str) -> String {
+    if value.chars().count() <= VALUE_LETTERS_MAX {
+        return value.to_owned();
+    }
+    let kept: String = value.chars().take(VALUE_LETTERS_MAX - 3).collect();
+    format!("{kept}...")
+}
+
+fn how_to_read(out: &mut String, comparison: &Comparison) {
+    section(out, "how to read this", "");
+    let mut lines = vec![
+        "`-` is unknown. It is never a zero. n are runs, +- is half of the 95 % interval of their \
+         mean. A run is one piece of evidence, however many seconds it has.",
+        "change % is from A, with its own 95 % interval. p is that of \"no difference\", after \
+         Holm's correction over the cells of the metric; significant is p under 0.05.",
+    ];
+    if comparison.has(Method::Paired) {
+        lines.push(
+            "Sides that were run in turn are paired by round: change % is the geometric mean of the \
+             rounds' own ratios of B to A, which is not the ratio of the two means.",
+        );
+    }
+    if comparison.has(Method::Welch) {
+        lines.push(
+            "Sides that were not run in turn are compared by Welch's test, which cannot tell the \
+             change from what else changed between them.",
+        );
+    }
+    lines.push("docs/numbers.md of petal has every formula and its source.");
+    bullets(out, lines);
+}
+
+/// A row per cell, metric and later side.
+pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
+    let first = comparison.cells.first().into_iter().flat_map(|cell| &cell.factors);
+    let factors = first.map(|(key, _)| key.as_str());
+    let mut writer = CsvRows::new();
+    writer.row(factors.chain(CSV_FIGURES.split_whitespace()))?;
+    for cell in &comparison.cells {
+        for figure in &cell.figures {
+            for (at, change) in figure.changes.iter().enumerate() {
+                let name = comparison.sides.get(at + 1).map_or("", |side| side.name.as_str());
+                let mut row: Vec<String> =
+                    cell.factors.iter().map(|(_, value)| value.clone()).collect();
+                row.extend([figure.metric.clone(), name.to_owned()]);
+                row.extend(csv_side(figure.sides[0].as_ref()));
+                row.extend(csv_side(figure.sides[at + 1].as_ref()));
+                row.extend(csv_change(change.as_ref()));
+                writer.row(row)?;
+            }
+        }
+    }
+    writer.finish()
+}
+
+fn csv_side(figures: Option<&Figures>) -> [String; 4] {
+    let (low, high) = figures.and_then(|figures| figures.interval).unzip();
+    let runs = exact(figures.map(|figures| figures.values.len()));
+    [runs, exact(figures.map(|figures| figures.mean)), exact(low), exact(high)]
+}
+
+fn csv_change(change: Option<&Change>) -> [String; 8] {
+    let Some(change) = change else { return Default::default() };
+    let difference = &change.difference;
+    let percent = |share: f64| share * 100.0;
+    let (low, high) = difference.interval.unzip();
+    [
+        percent(difference.share).to_string(),
+        exact(low.map(percent)),
+        exact(high.map(percent)),
+        exact(difference.p),
+        exact(change.p_corrected),
+        word(&difference.method),
+        change.significance.words().to_owned(),
+        exact(change.rounds),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_judge::compare::{ComparedSide, Rules, compare, limits};
+    use petal_model::record::observation::metric;
+    use petal_model::record::plain_csv;
+
+    const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
+
+    fn compression(metrics: &[&str]) -> Comparison {
+        let rows = plain_csv::parse(TWO_NODES, "two-nodes.csv", None).unwrap();
+        let sides = ComparedSide::split("two-nodes.csv", rows, "compression", None).unwrap();
+        let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
+        compare(&sides, &Rules { metrics, in_turn: false }).unwrap()
+    }
+
+    #[test]
+    fn the_published_cost_of_compression() {
+        let comparison = compression(&[metric::READS, metric::WRITES]);
+        let held = ["reads_s < -25%", "reads_s < -5%", "reads_s < -50%"]
+            .map(|limit| limits::hold(&limit.parse().unwrap(), &comparison));
+        let shown = render(&comparison, &held);
+        for line in shown.lines() {
+            assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+        insta::assert_snapshot!(shown, @r#"
+        petal comparison
+
+        A  compression off (9 runs, the baseline)
+        B  compression on (9 runs)
+
+        LIMITS                                              [fail only when the whole interval is past them]
+        ====================================================================================================
+        FAILED        reads_s < -25%: UPDATE_PCT 0: -28.3 %, interval -30.6 % to -26.1 %
+        FAILED        reads_s < -5%: UPDATE_PCT 0: -28.3 %, interval -30.6 % to -26.1 %; UPDATE_PCT 30:
+                      -24.9 %, interval -26.8 % to -23.0 %; UPDATE_PCT 50: -23.6 %, interval -25.9 % to
+                      -21.0 %
+        passed        reads_s < -50%
+
+        READS_S                                                              [means of runs, 95 % intervals]
+        ====================================================================================================
+        update_pct  n       A     +-  n       B     +-  change %   from     to       p  significant
+        ----------  -  ------  -----  -  ------  -----  --------  -----  -----  ------  -----------
+        0           3  79,537    467  3  56,994  1,855     -28.3  -30.6  -26.1  0.0003  yes
+        30          3  56,856    472  3  42,699  1,200     -24.9  -26.8  -23.0  0.0002  yes
+        50          3  48,871  1,921  3  37,360    942     -23.6  -25.9  -21.0  0.0003  yes
+
+        WRITES_S                                                             [means of runs, 95 % intervals]
+        ====================================================================================================
+        update_pct  n       A    +-  n       B    +-  change %   from     to        p  significant
+        ----------  -  ------  ----  -  ------  ----  --------  -----  -----  -------  -------------
+        0           3    0.00  0.00  3    0.00  0.00         -      -      -        -  no share of 0
+        30          3  16,812   110  3  12,721   274     -24.3  -25.8  -22.9  <0.0001  yes
+        50          3  23,081   955  3  17,587   344     -23.8  -26.4  -21.0   0.0005  yes
+
+        WHAT DIFFERS                                                              [settings, database, host]
+        ====================================================================================================
+        nothing that was recorded
+
+        BEFORE YOU BELIEVE IT
+        ====================================================================================================
+        - drift: the sides were not run in turn, so whatever else changed between them (other load,
+          temperature, a fuller drive) is in the difference too; where the change can be switched, run a
+          sweep with the sides as an axis
+        - uneven-endpoints: two-nodes.csv row 9: node1 is -5.4 % off in piops; over 5 % from the mean of the
+          endpoints: look at paths, caches and other load before trusting these runs
+
+        HOW TO READ THIS
+        ====================================================================================================
+        - `-` is unknown. It is never a zero. n are runs, +- is half of the 95 % interval of their mean. A
+          run is one piece of evidence, however many seconds it has.
+        - change % is from A, with its own 95 % interval. p is that of "no difference", after Holm's
+          correction over the cells of the metric; significant is p under 0.05.
+        - Sides that were not run in turn are compared by Welch's test, which cannot tell the change from
+          what else changed between them.
+        - docs/numbers.md of petal has every formula and its source.
+        "#);
+    }
+
+    #[test]
+    fn a_row_per_cell_metric_and_side() {
+        insta::assert_snapshot!(csv(&compression(&[metric::READS])).unwrap(), @"
+update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,runs,mean,low,high,change_pct,change_low_pct,change_high_pct,p,p_corrected,method,significance,rounds
+0,reads_s,compression on,3,79537.33333333333,79070.63047148913,80004.03619517753,3,56994,55138.86797760568,58849.13202239432,-28.343084170117173,-30.58512647086573,-26.11163341527942,0.00017196945084630664,0.0003439389016926133,welch,significant,
+30,reads_s,compression on,3,56856.333333333336,56384.54768496567,57328.118981701,3,42698.666666666664,41499.12820604169,43898.205127291636,-24.900773294092136,-26.824156917818375,-22.99163466843479,0.00006811194613944516,0.0002043358384183355,welch,significant,
+50,reads_s,compression on,3,48871,46950.054679831585,50791.945320168415,3,37359.666666666664,36418.069239365745,38301.264093967584,-23.55452790680227,-25.949223036858072,-21.001239826589526,0.00021675492674146945,0.0003439389016926133,welch,significant,
+");
+    }
+
+    #[test]
+    fn what_was_paired_is_shown() {
+        let text = "side,repeat,piops,writes_s\na,1,100,8\na,2,110,9\na,3,120,8\na,4,130,7\n\
+                    b,1,50,0\nb,2,52,9\nb,3,63,8\n";
+        let rows = plain_csv::parse(text, "t.csv", None).unwrap();
+        let sides = ComparedSide::split("t.csv", rows, "side", None).unwrap();
+        let rules = Rules { in_turn: true, ..Rules::default() };
+        let comparison = compare(&sides, &rules).unwrap();
+        assert!(csv(&comparison).unwrap().contains(",paired,significant,3\n"));
+        let shown = render(&comparison, &[]);
+        let rows = shown.lines().filter(|line| line.ends_with(" in turn"));
+        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
+        4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes, 3 in turn
+        4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown, 3 in turn
+        ");
+        insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
+        unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs
+        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero: the change is that of the rounds' means, its significance is unknown
+        ");
+    }
+
+    #[test]
+    fn more_than_two_sides_have_a_row_each() {
+        let mut text = "target,sessions,repeat,piops\n".to_owned();
+        for (target, base) in [("old", 100.0), ("new", 120.0), ("same", 100.5)] {
+            for (sessions, repeat) in [(1, 1), (1, 2), (1, 3), (8, 1)] {
+                let piops = base * f64::from(sessions) + f64::from(repeat);
+                text.push_str(&format!("{target},{sessions},{repeat},{piops}\n"));
+            }
+        }
+        let rows = plain_csv::parse(&text, "t.csv", None).unwrap();
+        let sides = ComparedSide::split("t.csv", rows, "target", None).unwrap();
+        let shown = render(&compare(&sides, &Rules::default()).unwrap(), &[]);
+        let table = shown.split("PIOPS").nth(1).unwrap().split("WHAT DIFFERS").next().unwrap();
+        insta::assert_snapshot!(table, @"
+                                                                        [means of runs, 95 % intervals]
+        ====================================================================================================
+        sessions     n    A    +-  n  other    +-  change %   from     to        p  significant
+        --------  -  -  ---  ----  -  -----  ----  --------  -----  -----  -------  -----------
+        1         B  3  102  2.48  3    122  2.48     +19.6  +17.2  +22.1  <0.0001  yes
+        1         C  3  102  2.48  3    102  2.48      +0.5   -1.7   +2.7   0.5734  no
+        8         B  1  801     -  1    961     -     +20.0      -      -        -  unknown
+        8         C  1  801     -  1    805     -      +0.5      -      -        -  unknown
+        ");
+    }
+
+    #[test]
+    fn what_findings_do_to_the_answer_is_before_the_figures() {
+        let mut swept = super::super::sweep::tests::swept();
+        for run in &mut swept.runs {
+            petal_model::record::fixture::read_through_page_cache(run);
+            petal_judge::conclude(run);
+        }
+        let side =
+            |name: &str| ComparedSide { name: name.to_owned(), observations: swept.observations() };
+        let comparison = compare(&[side("a"), side("b")], &Rules::default()).unwrap();
+        let shown = render(&comparison, &[]);
+        let figures = shown.find("means of runs, 95 % intervals").unwrap();
+        let effect = shown.find("does not show the storage").unwrap();
+        let finding = shown.find("A  warning cached-by-os, 11 of 11 runs").unwrap();
+        assert!(effect < finding && finding < figures, "{shown}");
+        assert!(shown.contains("B  warning cached-by-os, 11 of 11 runs; figures of the first"));
+    }
+}

@@ -1,0 +1,95 @@
+//! A history as text: a table for each figure of each cell, a row for each group of runs.
+
+use super::compare::verdicts;
+use super::numbers::{UNKNOWN, or_dash, rate};
+use super::table::{Table, paragraph};
+use super::text::{bullets, caveats, section};
+use petal_judge::compare::ContextDifference;
+use petal_judge::compare::history::{FigureHistory, History, HistoryGroup, Shift};
+use petal_judge::compare::limits::LimitResult;
+
+/// The most facts that are named of the difference between two groups.
+const FACTS_MAX: usize = 4;
+
+pub fn render(history: &History, held: &[LimitResult]) -> String {
+    let mut out = format!("petal history by {}\n", history.by);
+    verdicts(&mut out, held);
+    for series in &history.series {
+        let cell: Vec<String> = series
+            .factors
+            .iter()
+            .map(|(key, value)| format!("{} {value}", key.to_uppercase()))
+            .collect();
+        let title = [vec![series.metric.clone()], cell].concat().join(", ");
+        section(&mut out, &title, "means of runs, 95 % intervals");
+        out.push_str(&table(series, &history.by).render());
+        out.push_str(&paragraph("", "  ", &trend(series)));
+        bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
+    }
+    caveats(&mut out, &history.notes);
+    section(&mut out, "how to read this", "");
+    bullets(&mut out, READING);
+    out
+}
+
+const READING: [&str; 3] = [
+    "change % is from the level before: the mean of its groups, however many runs each has. How far \
+     groups lie apart makes the interval, from the fourth group on. `changed` is beyond chance at 5 %, \
+     corrected for the number of groups; three in a row that lie apart on one side are the next level.",
+    "The trend is the straight line through the groups' means, from the first to the newest; it \
+     needs four groups.",
+    "A limit fails where the whole interval of the newest group's change, or of the trend, is past \
+     it. It is inconclusive where the newest group has no whole run.",
+];
+
+fn table(series: &FigureHistory, by: &str) -> Table {
+    let mut table = Table::headed(&format!("{by} | n: | mean: | +-: | change %: | from: | to: | "));
+    for step in &series.steps {
+        let half = step.figures.interval.map(|(low, high)| (high - low) / 2.0);
+        let [change, from, to] = shifted(step.shift);
+        table.row([
+            step.group.clone(),
+            step.figures.values.len().to_string(),
+            rate(step.figures.mean),
+            or_dash(half, rate),
+            change,
+            from,
+            to,
+            if step.is_change { "changed" } else { "" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn shifted(shift: Option<Shift>) -> [String; 3] {
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let (low, high) = shift.and_then(|shift| shift.interval).unzip();
+    [or_dash(shift, |shift| percent(shift.share)), or_dash(low, percent), or_dash(high, percent)]
+}
+
+fn trend(series: &FigureHistory) -> String {
+    match shifted(series.trend) {
+        [share, ..] if share == UNKNOWN => "trend: fewer than four groups".to_owned(),
+        [share, from, to] => format!("trend: {share} % from first to newest ({from} to {to})"),
+    }
+}
+
+/// When it changed, and what else did.
+fn changed(step: &HistoryGroup) -> String {
+    let fact = |fact: &ContextDifference| {
+        let [before, after] =
+            [0, 1].map(|at| or_dash(fact.values.get(at).and_then(Option::as_deref), str::to_owned));
+        format!("{} {before} -> {after}", fact.name)
+    };
+    let mut facts: Vec<String> = step.differences.iter().take(FACTS_MAX).map(fact).collect();
+    let more = step.differences.len().saturating_sub(FACTS_MAX);
+    if more > 0 {
+        facts.push(format!("{more} more"));
+    }
+    let facts = match facts.is_empty() {
+        true => "nothing else that was recorded is different".to_owned(),
+        false => format!("what else is different: {}", facts.join("; ")),
+    };
+    let [share, ..] = shifted(step.shift);
+    format!("{}: {share} %; {facts}", step.group)
+}

@@ -1,0 +1,230 @@
+//! The run as a whole: how latency is spread, and the same work on every layer.
+
+use std::collections::BTreeSet;
+
+use super::super::charts::{
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
+};
+use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
+use super::super::sources;
+use petal_model::record::Run;
+use petal_model::stats::histogram::Bar;
+
+/// Spreads in one chart at most; the longest waits first.
+const SPREADS_MAX: usize = 7;
+
+/// How latency is spread: operations, and waits that were timed one by one.
+pub(super) fn histogram(run: &Run) -> Option<Chart> {
+    let spreads = spreads(run);
+    let uppers = uppers(&spreads);
+    let (&least, &most) = uppers.first().zip(uppers.last())?;
+    let shares = spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars)));
+    let (lowest, top) = shares
+        .map(|share| share * 100.0)
+        .fold((100.0, 0.0), |(low, high): (f64, f64), share| (low.min(share), high.max(share)));
+    let floor = 10_f64.powf(lowest.max(1e-6).log10().floor());
+    let (title, description) = ("How latency is spread", described(&spreads));
+    let svg = |is_log: bool| {
+        let y = if is_log { Scale::log([floor, top]) } else { Scale::linear([top]) };
+        let floor = y.from();
+        let mut plot = Plot::new(&ChartFrame {
+            id: if is_log { "histogram-log" } else { "histogram-linear" },
+            title,
+            description: &description,
+            width: 1080.0,
+            height: 330.0,
+            x: PlotAxis::new(
+                Scale::doublings((least as f64 / 2.0).max(0.5), most as f64),
+                "latency, us",
+            ),
+            y: PlotAxis::new(y, "percent of a series"),
+            shown: ChartUse::Page,
+        });
+        for (number, (_, bars)) in spreads.iter().enumerate() {
+            plot.series(number, |plot| draw_spread(plot, bars, Color::Series(number), floor));
+        }
+        for (row, &upper) in uppers.iter().enumerate() {
+            plot.hit_column(upper as f64 / 2.0, upper as f64, row);
+        }
+        plot.finish()
+    };
+    let names = spreads.iter().enumerate();
+    let series =
+        names.map(|(number, (name, _))| ChartSeries::area(number, name, Color::Series(number)));
+    let heads = spreads.iter().flat_map(|(name, _)| [format!("{name} %"), format!("{name} count")]);
+    let row = |&upper: &u64| {
+        let cells = spreads.iter().flat_map(|(_, bars)| {
+            let bar = bars.iter().find(|bar| bar.upper_us == upper);
+            let (part, count) = bar.map_or((0.0, 0), |bar| (share(bar, bars), bar.count));
+            [percent(part), whole(count)]
+        });
+        std::iter::once(whole(upper)).chain(cells).collect()
+    };
+    Some(Chart {
+        id: "histogram".to_owned(),
+        title: title.to_owned(),
+        note: format!(
+            "By their source ({}). A bar counts what took longer than half its right edge, up to \
+             that edge.",
+            sources::of(run).histograms
+        ),
+        is_wide: true,
+        variants: Variant::linear_and_log(svg),
+        series: series.collect(),
+        head: std::iter::once("up to us".to_owned()).chain(heads).collect(),
+        rows: uppers.iter().map(row).collect(),
+    })
+}
+
+type BarGroup<'a> = (&'a str, &'a [Bar]);
+
+fn spreads(run: &Run) -> Vec<BarGroup<'_>> {
+    let operations = run.details.histograms.iter();
+    let waits = run.summary.waits.iter().filter_map(|wait| {
+        run.details.wait_histograms.get(&wait.name).map(|timed| (&wait.name, &timed.bars))
+    });
+    operations
+        .chain(waits)
+        .filter(|(_, bars)| bars.iter().any(|bar| bar.count > 0))
+        .take(SPREADS_MAX)
+        .map(|(name, bars)| (name.as_str(), bars.as_slice()))
+        .collect()
+}
+
+fn uppers(spreads: &[BarGroup<'_>]) -> Vec<u64> {
+    let all = spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| bar.upper_us));
+    all.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn share(bar: &Bar, bars: &[Bar]) -> f64 {
+    let total: u64 = bars.iter().map(|bar| bar.count).sum();
+    if total > 0 { bar.count as f64 / total as f64 } else { 0.0 }
+}
+
+fn draw_spread(plot: &mut Plot, bars: &[Bar], color: Color, floor: f64) {
+    for bar in bars.iter().filter(|bar| bar.count > 0) {
+        let (from, to) = (bar.upper_us as f64 / 2.0, bar.upper_us as f64);
+        let height = share(bar, bars) * 100.0;
+        plot.rectangle([(from, height), (to, floor)], color, 0.22);
+        plot.line(&[(from, floor), (from, height), (to, height), (to, floor)], color, 1.5);
+    }
+}
+
+fn described(spreads: &[BarGroup<'_>]) -> String {
+    let mut said = "Share of operations and waits by latency, in doublings.".to_owned();
+    for (name, bars) in spreads {
+        if let Some(bar) = bars.iter().max_by_key(|bar| bar.count) {
+            let share = percent(share(bar, bars));
+            let upper = whole(bar.upper_us);
+            said.push_str(&format!(" {name}: most, {share} %, within {upper} us."));
+        }
+    }
+    said
+}
+
+/// One layer: read and written bytes; None is unknown.
+struct Layer {
+    name: String,
+    read: Option<u64>,
+    written: Option<u64>,
+}
+
+/// The same work as petal asked for it, the database saw it, and the device served it.
+pub(super) fn layers(run: &Run) -> Option<Chart> {
+    let layers = layers_of(run);
+    let known = layers.iter().flat_map(|layer| [layer.read, layer.written]).flatten();
+    let most = known.map(|bytes| bytes as f64 / 1e6).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return None;
+    }
+    let count = layers.len() as f64;
+    let words = layers.iter().enumerate();
+    let words = words.map(|(at, layer)| (count - at as f64 - 0.5, layer.name.clone()));
+    // Room at the right for the figure at the end of a bar.
+    let x = Scale::between(0.0, most * 1.14);
+    let mut plot = Plot::new(&ChartFrame {
+        id: "layers",
+        title: "The same work on every layer",
+        description: &layers_described(&layers),
+        width: 1080.0,
+        height: 72.0 + 58.0 * count,
+        x: PlotAxis::new(x, "MB over the run (millions of bytes)"),
+        y: PlotAxis {
+            words: Some(words.collect()),
+            ..PlotAxis::new(Scale::between(0.0, count), "")
+        },
+        shown: ChartUse::Page,
+    });
+    for (number, shift) in [0.17, -0.17].into_iter().enumerate() {
+        plot.series(number, |plot| {
+            for (at, layer) in layers.iter().enumerate() {
+                let level = count - at as f64 - 0.5 + shift;
+                let bytes = if number == 0 { layer.read } else { layer.written };
+                draw_bar(plot, bytes, level, Color::Series(number));
+            }
+        });
+    }
+    let [left, top, right, bottom] = plot.edges();
+    let height = (bottom - top) / count;
+    for row in 0..layers.len() {
+        let from = top + height * row as f64;
+        plot.hit_box([left, from, right, from + height], row);
+    }
+    let row = |layer: &Layer| {
+        let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
+        vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
+    };
+    let area = |(number, name)| ChartSeries::area(number, name, Color::Series(number));
+    Some(Chart {
+        id: "layers".to_owned(),
+        title: "The same work on every layer".to_owned(),
+        note: "In bytes, for requests split and merge on their way down. Reads that the device did \
+               not serve came from a cache above it; more than was asked is read-ahead, the log, or \
+               somebody else."
+            .to_owned(),
+        is_wide: true,
+        variants: vec![Variant { name: "linear", svg: plot.finish() }],
+        series: ["read", "written"].into_iter().enumerate().map(area).collect(),
+        head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
+        rows: layers.iter().map(row).collect(),
+    })
+}
+
+fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
+    const HALF: f64 = 0.145;
+    let Some(bytes) = bytes else {
+        let (x, y) = plot.at(0.0, level);
+        plot.word(x + 6.0, y, Word { size: 11.0, ..Word::new(UNKNOWN, Color::Muted) });
+        return;
+    };
+    let megabytes = bytes as f64 / 1e6;
+    plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], color, 0.85);
+    let (x, y) = plot.at(megabytes, level);
+    let text = decimal(megabytes, usize::from(megabytes < 10.0));
+    let word = Word { size: 11.0, ..Word::new(&text, Color::Text) };
+    plot.word(x + 6.0, y, word);
+}
+
+fn layers_of(run: &Run) -> Vec<Layer> {
+    let (rows, io) = (&run.summary.rows, &run.details.io);
+    let bytes = |blocks: u64| blocks * run.summary.target.block_size;
+    let (device_read, device_written) =
+        run.details.device.map(|device| (device.read_bytes, device.write_bytes)).unzip();
+    let above = sources::of(run).name;
+    let layer = |name: String, read, written| Layer { name, read, written };
+    vec![
+        layer("visited by petal".into(), Some(bytes(rows.total())), Some(bytes(rows.update))),
+        layer(format!("{above}, logical"), io.logical_reads.map(bytes), None),
+        layer(format!("{above}, physical"), io.physical_read_bytes, io.physical_write_bytes),
+        layer(format!("{above}, log"), io.log_read_blocks.map(bytes), io.redo_bytes),
+        layer(format!("device {}", run.details.devices.join(", ")), device_read, device_written),
+    ]
+}
+
+fn layers_described(layers: &[Layer]) -> String {
+    let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 0));
+    let each = layers.iter().map(|Layer { name, read, written }| {
+        format!("{name}: read {} MB, written {} MB.", megabytes(*read), megabytes(*written))
+    });
+    each.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,150 @@
+//! Many records on one page: a row for each of their lines to sort and to filter, published figures
+//! beside them, and each record's petals in small, all on the same axes.
+
+use super::super::charts::chart::spark;
+use super::super::numbers::{bytes, micros, or_dash, rate};
+use super::super::petals::small::SharedAxes;
+use super::super::records::Shown;
+use super::super::table::{Cell, Table};
+use super::page::{Page, Section, SectionPart};
+use super::{HtmlError, published};
+use petal_judge::petals::{PetalLine, Point};
+use petal_judge::price;
+use petal_model::record::observation::metric;
+use petal_model::settings::objective::Objective;
+
+const READING: [&str; 4] = [
+    "A row is a line of petals: runs that differ in sessions only. Its small picture and the \
+     charts below have the same axes in every row, PIOPS across and the mean single-block read \
+     upwards, both as logarithms. The ring is the peak.",
+    "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is \
+     half of a 95 % interval. A dash is unknown, never a zero.",
+    "Figures of different data sets, mixes and platforms stand beside each other here, and are not \
+     alike for that. Who served the reads and the warnings are those of the runs at the peak: read \
+     them first. A peak that a cache served is struck out: it has no ring, is sorted below all \
+     others and is not among the published figures.",
+    "petal compare tells whether two of these differ by more than their repeats do.",
+];
+
+pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String, HtmlError> {
+    let axes = SharedAxes::of(shown.iter().map(|record| &record.petals));
+    let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
+    let figures = shown.iter().enumerate().map(|(at, record)| {
+        let note = format!("{}; {}", record.name, record.measured);
+        SectionPart::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
+    });
+    let peaks = shown.iter().flat_map(|record| {
+        let of = |line: &PetalLine| {
+            let point = peak(line).filter(|point| !point.is_from_cache)?;
+            Some((named(record, line), point.figure(metric::PIOPS)?))
+        };
+        record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
+    });
+    let peaks: Vec<(String, f64)> = peaks.collect();
+    let published = vec![SectionPart::Figure(published::strip(&peaks))];
+    let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let reading = vec![SectionPart::Notes(READING.map(str::to_owned).into())];
+    let page = Page {
+        title: "petal gallery".to_owned(),
+        heading: "Gallery".to_owned(),
+        facts: [format!("{} records", shown.len()), format!("{lines} lines")]
+            .into_iter()
+            .chain(objective.map(|objective| format!("objective {objective}")))
+            .collect(),
+        sections: vec![
+            section(
+                "lines",
+                "Every line",
+                "sort by a name, filter above",
+                vec![SectionPart::Table(table(shown, &axes, objective))],
+            ),
+            section("multiples", "Petals", "all on the same axes", figures.collect()),
+            section("beside", "Published figures", "of others", published),
+            section("reading", "How to read this", "", reading),
+        ],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+fn id(at: usize) -> String {
+    format!("petal-{}", at + 1)
+}
+
+fn named(record: &Shown, line: &PetalLine) -> String {
+    format!("{}: {}", record.title(), line.name)
+}
+
+fn peak(line: &PetalLine) -> Option<&Point> {
+    line.points.get(line.peak?)
+}
+
+fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> Table {
+    let all = || shown.iter().flat_map(|record| &record.petals.lines);
+    let has_cost = all().any(|line| price::of_line(line, objective).is_some());
+    let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
+    let cost = if has_cost { " | a month for 1,000 PIOPS:" } else { "" };
+    let mut table = Table::headed(&format!(
+        "record | peak PIOPS: | served by | warnings at the peak | +-: | read us: | MB/s: | \
+         sessions:{}{cost} | mix | database | device | host | active data | measured",
+        within.unwrap_or_default()
+    ));
+    for (at, record) in shown.iter().enumerate() {
+        for line in &record.petals.lines {
+            table.row(row(record, &id(at), line, axes, objective, has_cost));
+        }
+    }
+    table.sortable()
+}
+
+fn row(
+    record: &Shown,
+    id: &str,
+    line: &PetalLine,
+    axes: &SharedAxes,
+    objective: Option<&Objective>,
+    has_cost: bool,
+) -> Vec<Cell> {
+    let point = peak(line);
+    let figure = |name: &str, show: fn(f64) -> String| {
+        or_dash(point.and_then(|point| point.figure(name)), show)
+    };
+    let half = point.and_then(|point| point.piops.as_ref()?.half_width);
+    let (places, peak_at) = axes.places(line);
+    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
+    let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
+    let of_peak = |text: String| Cell { is_muted: is_from_cache, ..text.into() };
+    let mut cells = vec![
+        Cell {
+            text: record.name.clone(),
+            link: Some(format!("#fig-{id}")),
+            picture: spark(&places, peak_at.filter(|_| !is_from_cache)),
+            ..Cell::default()
+        },
+        of_peak(figure(metric::PIOPS, rate)),
+        or_dash(point.and_then(|point| point.served_by.clone()), |words| words).into(),
+        warnings.unwrap_or_default().into(),
+        of_peak(or_dash(half, rate)),
+        of_peak(figure(metric::READ_US, micros)),
+        of_peak(figure(metric::MB, rate)),
+        or_dash(point, |point| point.sessions.to_string()).into(),
+    ];
+    // The load that is priced, too.
+    let met = line.within_objective.and_then(|at| line.points.get(at));
+    let load = if objective.is_some() { met } else { point };
+    let is_muted = load.is_some_and(|point| point.is_from_cache);
+    if objective.is_some() {
+        let piops = met.and_then(|point| point.figure(metric::PIOPS));
+        cells.push(Cell { is_muted, ..or_dash(piops, rate).into() });
+    }
+    if has_cost {
+        let cost = or_dash(price::of_line(line, objective), |cost| rate(cost.per_1000_piops));
+        cells.push(Cell { is_muted, ..cost.into() });
+    }
+    let words = [&line.name, &record.database, &record.device, &record.host].map(String::clone);
+    cells.extend(words.map(Cell::from));
+    cells.push(or_dash(point.and_then(|point| point.active_bytes), bytes).into());
+    cells.push(record.measured.clone().into());
+    cells
+}

@@ -1,0 +1,115 @@
+//! The page of reports over time: a chart for each figure with what stands out ringed, the worst
+//! hour, what moved together.
+
+use super::super::awr::over_time::{anomalies, figures, moment, worst};
+use super::super::charts::{
+    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant,
+};
+use super::super::numbers::rate;
+use super::HtmlError;
+use super::page::{Page, Section, SectionPart};
+use petal_judge::awr::over_time::ReportsOverTime;
+use petal_judge::over_time::{FigureOverTime, OverTime};
+
+const NOTE: &str = "A ring marks a value that stands out: more than 3.5 deviations from the median of \
+                    the same hours of other days, or of all hours where there are too few of these.";
+
+pub fn over_time(all: &[ReportsOverTime]) -> Result<String, HtmlError> {
+    let names: Vec<&str> = all.iter().map(|of| of.name.as_str()).collect();
+    let reports: usize = all.iter().map(|of| of.found.moments.len()).sum();
+    let page = Page {
+        title: "petal: reports over time".to_owned(),
+        heading: names.join(", "),
+        facts: vec![format!("{reports} reports")],
+        sections: all.iter().enumerate().map(|(at, of)| section(at, of)).collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+fn section(number: usize, of: &ReportsOverTime) -> Section {
+    let found = &of.found;
+    let mut lines = vec![format!("{}: worst hour {}", of.name, worst(found))];
+    lines.extend(found.together.iter().map(|it| {
+        let how = if it.rho > 0.0 { "with" } else { "against" };
+        format!(
+            "{} moved {how} {}: rank correlation {:+.2} over {} reports",
+            it.one, it.other, it.rho, it.moments
+        )
+    }));
+    lines.extend(of.notes.iter().cloned());
+    let mut parts = vec![SectionPart::Notes(lines), SectionPart::Table(figures(found))];
+    let out = anomalies(found);
+    if !out.is_empty() {
+        parts.push(SectionPart::Table(out.captioned("What stands out")));
+    }
+    let charts = found.figures.iter().enumerate();
+    parts.extend(charts.map(|(at, figure)| {
+        SectionPart::Figure(chart(&format!("over-time-{number}-{at}"), found, figure))
+    }));
+    Section { id: "over-time", title: "Over time", layer: "the reports' own figures", parts }
+}
+
+fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
+    let row = |(at, value): (usize, &Option<f64>)| {
+        let judged = figure.judged.get(at).copied().flatten();
+        let out = judged.filter(|judged| judged.stands_out());
+        let median = judged.map_or_else(String::new, |judged| rate(judged.median));
+        let mark = if out.is_some() { "stands out" } else { "" };
+        Some(vec![moment(found, at), rate((*value)?), median, mark.to_owned()])
+    };
+    Chart {
+        id: id.to_owned(),
+        title: figure.name.to_owned(),
+        note: NOTE.to_owned(),
+        is_wide: true,
+        variants: vec![Variant { name: "linear", svg: draw(id, found, figure) }],
+        series: vec![ChartSeries::line(0, figure.name, Color::Series(0), "", None)],
+        head: ["begin", figure.unit, "median", ""].map(str::to_owned).into(),
+        rows: figure.values.iter().enumerate().filter_map(row).collect(),
+    }
+}
+
+fn draw(id: &str, found: &OverTime, figure: &FigureOverTime) -> String {
+    let first = found.moments.first().and_then(|moment| moment.begin);
+    let hours = |at: usize| {
+        let begin = found.moments.get(at).and_then(|moment| moment.begin);
+        begin.zip(first).map(|(begin, first)| (begin - first).as_seconds_f64() / 3600.0)
+    };
+    let is_dated = found.moments.iter().all(|moment| moment.begin.is_some());
+    let x = |at: usize| hours(at).filter(|_| is_dated).unwrap_or(at as f64);
+    let end = x(found.moments.len().saturating_sub(1));
+    let values = figure.values.iter().flatten().map(|value| value * 1.05);
+    let name = format!("{id}-linear");
+    let description = format!("{} over {} reports", figure.name, found.moments.len());
+    let mut plot = Plot::new(&ChartFrame {
+        id: &name,
+        title: figure.name,
+        description: &description,
+        width: 1080.0,
+        height: 220.0,
+        x: PlotAxis::new(
+            Scale::linear([0.0, end.max(1.0)]),
+            if is_dated { "hours" } else { "reports" },
+        ),
+        y: PlotAxis::new(Scale::linear(values.chain([0.0])), figure.unit),
+        shown: ChartUse::Page,
+    });
+    plot.series(0, |plot| {
+        // A report without the figure breaks the line.
+        let places: Vec<Option<(f64, f64)>> =
+            figure.values.iter().enumerate().map(|(at, value)| Some((x(at), (*value)?))).collect();
+        for run in places.split(Option::is_none) {
+            let run: Vec<(f64, f64)> = run.iter().copied().flatten().collect();
+            plot.line(&run, Color::Series(0), 1.8);
+        }
+        for (at, place) in places.iter().enumerate() {
+            let is_out = figure.judged.get(at).copied().flatten().is_some_and(|it| it.stands_out());
+            if let Some(place) = place.filter(|_| is_out) {
+                plot.ring(place, Color::Series(1));
+            }
+        }
+    });
+    plot.finish()
+}

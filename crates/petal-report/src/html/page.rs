@@ -1,0 +1,170 @@
+//! The parts that every page is made of: a heading, tiles, findings, and sections of charts, tables
+//! and facts. One template shows all of them and escapes every text; only the drawings, which
+//! escape their own, are taken as they are.
+
+use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest, Sha256};
+
+use super::super::charts::{Chart, palette};
+use super::super::numbers::UNKNOWN;
+use super::super::table::Table;
+use petal_model::record::{Finding, Severity, Status, as_text};
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) title: String,
+    pub(super) heading: String,
+    /// Facts under the heading, in one line.
+    pub(super) facts: Vec<String>,
+    /// `good`, `warning` or `error`, and the word.
+    pub(super) status: Option<(&'static str, String)>,
+    pub(super) tiles: Vec<Tile>,
+    /// The line to paste.
+    pub(super) line: Option<String>,
+    pub(super) sections: Vec<Section>,
+    pub(super) version: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Tile {
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) unit: &'static str,
+    pub(super) layer: String,
+    /// True for words instead of a number.
+    pub(super) is_text: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct ShownFinding {
+    pub(super) finding: Finding,
+    /// Where it was found, if not everywhere.
+    pub(super) place: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// Whose figures these are.
+    pub(super) layer: &'static str,
+    pub(super) parts: Vec<SectionPart>,
+}
+
+#[derive(Debug)]
+pub(super) enum SectionPart {
+    Figure(Chart),
+    /// One of many: a browser builds it when it comes near the window.
+    FigureOnDemand(Chart),
+    Table(Table),
+    Facts(Vec<(String, String)>),
+    Notes(Vec<String>),
+    Findings(Vec<ShownFinding>),
+}
+
+impl Tile {
+    /// A figure with its unit, and the layer that it is from.
+    pub(super) fn figure(
+        label: &'static str,
+        value: String,
+        unit: &'static str,
+        layer: impl Into<String>,
+    ) -> Self {
+        Self { label, value, unit, layer: layer.into(), is_text: false }
+    }
+
+    pub(super) fn words(label: &'static str, words: &str) -> Self {
+        Self { is_text: true, ..Self::figure(label, words.to_owned(), "", "") }
+    }
+}
+
+impl ShownFinding {
+    pub(super) fn of(finding: &Finding) -> Self {
+        Self { finding: finding.clone(), place: String::new() }
+    }
+
+    fn evidence(&self) -> impl Iterator<Item = (&str, String)> {
+        let evidence = self.finding.evidence.iter();
+        evidence.map(|(name, value)| (name.as_str(), as_text(value, UNKNOWN)))
+    }
+}
+
+/// The class of a status, or of the gravest finding where that is worse.
+pub(super) fn class<'a>(
+    status: Status,
+    findings: impl IntoIterator<Item = &'a Finding>,
+) -> &'static str {
+    let worst = findings.into_iter().map(|finding| finding.severity).max();
+    match (status, worst) {
+        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
+        _ => "good",
+    }
+}
+
+/// A time of RFC 3339 to its second, as people write it; anything else as it is.
+pub(super) fn moment(text: &str) -> String {
+    let is_one = text.ends_with('Z') && text.is_ascii() && text.as_bytes().get(10) == Some(&b'T');
+    match text.get(..19).and_then(|text| text.split_once('T')).filter(|_| is_one) {
+        Some((day, time)) => format!("{day} {time} UTC"),
+        None => text.to_owned(),
+    }
+}
+
+/// A path as a link: only the unreserved letters stay, so that it never names a scheme.
+pub(super) fn link(path: &str) -> String {
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let encoded: String = path
+        .bytes()
+        .map(|byte| if kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect();
+    format!("./{}", encoded.trim_start_matches('/'))
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Markup<'a> {
+    page: &'a Page,
+    policy: String,
+    style: String,
+    script: &'static str,
+}
+
+impl Page {
+    /// The whole file. Nothing in it is fetched; its policy admits only its own script and style.
+    pub(super) fn render(&self) -> Result<String, askama::Error> {
+        let style = format!("{}{STYLE}", palette::css());
+        let hash = |text: &str| BASE64.encode(Sha256::digest(text));
+        let policy = format!(
+            "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; \
+             base-uri 'none'; form-action 'none'",
+            hash(&style),
+            hash(SCRIPT)
+        );
+        Markup { page: self, policy, style, script: SCRIPT }.render()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_to_the_second() {
+        assert_eq!(moment("2026-11-20T13:42:07.123456789Z"), "2026-11-20 13:42:07 UTC");
+        assert_eq!(moment("2026-11-20T13:42:07Z"), "2026-11-20 13:42:07 UTC");
+        assert_eq!(["yesterday", "", "Z"].map(moment), ["yesterday", "", "Z"]);
+    }
+
+    #[test]
+    fn a_link_stays_in_its_folder_and_names_no_scheme() {
+        assert_eq!(link("cells/1-u20 a/report.html"), "./cells/1-u20%20a/report.html");
+        assert_eq!(link("javascript:alert(1)"), "./javascript%3Aalert%281%29");
+        assert_eq!(link("//host/x\"<"), "./host/x%22%3C");
+    }
+}

@@ -1,0 +1,258 @@
+//! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
+//! its own report; and the page of petals from elsewhere, which has no runs to link to.
+
+use super::super::charts::Chart;
+use super::super::distinct;
+use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
+use super::super::petals as drawn;
+use super::super::sweep::{findings::grouped, not_in_means, targets};
+use super::super::table::{Align, Cell, Table};
+use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, link, moment};
+use super::run::READING;
+use super::{HtmlError, NAME, calibrated};
+use petal_judge::petals::Petals;
+use petal_model::record::observation::{Observation, metric};
+use petal_model::record::sweep::Swept;
+use petal_model::record::{Status, as_text};
+
+pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
+    let sweep = &swept.sweep;
+    let axes = sweep.plan.axes.iter();
+    let axes = axes.map(|axis| format!("{} {}", axis.key, axis.values.join(", ")));
+    let axes: Vec<String> = axes.collect();
+    let product = match targets(swept, |target| format!("{} {}", target.product, target.version)) {
+        products if products.is_empty() => sweep.engine.clone(),
+        products => products.join(", "),
+    };
+    let findings = vec![SectionPart::Findings(findings(swept))];
+    let mut sections = petal_sections(petals, findings);
+    sections.extend(calibrated::of_sweep(swept));
+    sections.push(cells(&swept.observations(), Some(swept)));
+    sections.push(settings(swept));
+    let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
+    let class = class(sweep.status, swept.runs.iter().flat_map(|run| &run.summary.findings));
+    let page = Page {
+        title: format!("petal sweep: {product}"),
+        heading: format!("{product}: a sweep over {}", axes.join("; ")),
+        facts: vec![
+            moment(&sweep.started_at),
+            targets(swept, |target| target.url.clone()).join(", "),
+            format!("{done} of {all} runs done"),
+            format!("{} repeats, interleaved", sweep.plan.repeats),
+        ],
+        status: Some((class, sweep.status.name().to_owned())),
+        tiles: tiles(petals),
+        sections,
+        version: sweep.petal_version.clone(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+/// The page of petals that petal did not measure itself: AWR reports, published tables.
+pub fn petals(
+    title: &str,
+    petals: &Petals,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    of_observations(title, tiles(petals), petal_sections(petals, Vec::new()), observations)
+}
+
+/// The page of reports of which no number of sessions is known.
+pub fn reports(
+    title: &str,
+    figure: Chart,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    let parts = vec![SectionPart::Figure(figure)];
+    let section = Section { id: "petals", title: "Latency by physical I/O", layer: "", parts };
+    of_observations(title, Vec::new(), vec![section], observations)
+}
+
+fn of_observations(
+    title: &str,
+    tiles: Vec<Tile>,
+    mut sections: Vec<Section>,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    sections.push(cells(observations, None));
+    let page = Page {
+        title: format!("petal: {title}"),
+        heading: title.to_owned(),
+        facts: vec![format!("{} observations", observations.len())],
+        tiles,
+        sections,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+fn tiles(petals: &Petals) -> Vec<Tile> {
+    let Some((line, point)) = drawn::highest_peak(petals) else { return Vec::new() };
+    let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
+    let half = point.piops.as_ref().and_then(|seen| seen.half_width);
+    let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
+    let served_by = or_dash(point.served_by.as_ref(), Clone::clone);
+    let mut after = drawn::after_peak(line);
+    if let Some(bend) = &line.bend_back {
+        after.push_str(&format!("; cause: {}", bend.cause));
+    }
+    let piops = figure(metric::PIOPS, rate);
+    let (read_us, mb_s) = (figure(metric::READ_US, micros), figure(metric::MB, rate));
+    vec![
+        Tile::figure("Most physical I/O, at the peak", piops, "PIOPS", interval),
+        Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
+        Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
+        Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
+        Tile::words("Reads at the peak served by", &served_by),
+        Tile::words("PIOPS after the peak", &after),
+    ]
+}
+
+/// The petals, what to beware of, what each line comes to, and the same over other axes.
+fn petal_sections(petals: &Petals, findings: Vec<SectionPart>) -> Vec<Section> {
+    let (of_piops, others): (Vec<_>, Vec<_>) = drawn::ALL
+        .into_iter()
+        .filter(|chart| drawn::can_draw(petals, chart))
+        .partition(|chart| chart.name == drawn::PIOPS.name);
+    let figures = |charts: Vec<&drawn::PetalChart>| {
+        charts.into_iter().map(|chart| SectionPart::Figure(drawn::figure(petals, chart))).collect()
+    };
+    let notes = match petals.notes.len() {
+        0 => None,
+        1..=NOTES_OPEN_MAX => Some(SectionPart::Notes(petals.notes.clone())),
+        _ => Some(SectionPart::Table(folded_notes(&petals.notes))),
+    };
+    let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let found = notes.into_iter().chain(findings).collect();
+    let costs = petals.writer_costs.iter();
+    let costs = costs.map(|cost| SectionPart::Table(drawn::writer_cost(cost))).collect();
+    let mut sections = vec![
+        section("petals", "Petals", "", figures(of_piops)),
+        section("writers", "SELECT latency alone and with writers", "petal's clock, us", costs),
+        section("findings", "Findings", "all runs together, then those that have each", found),
+    ];
+    if !petals.lines.is_empty() {
+        sections.push(line_section(petals));
+    }
+    sections.push(section("further", "By throughput, by operations", "", figures(others)));
+    sections.retain(|section| !section.parts.is_empty());
+    sections
+}
+
+/// More notes than this wait until somebody opens them.
+const NOTES_OPEN_MAX: usize = 4;
+
+/// What to know before comparing, under a line that tells what kinds there are.
+fn folded_notes(notes: &[String]) -> Table {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for note in notes {
+        let kind = note.split_once(": ").map_or("other", |(id, _)| id);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let mut table = Table::headed("note");
+    notes.iter().for_each(|note| table.row([note.as_str()]));
+    let caption = format!("{} notes to read before comparing: {}", notes.len(), counts.join(", "));
+    table.captioned(caption).folded()
+}
+
+fn line_section(petals: &Petals) -> Section {
+    let mut table = Table::headed(drawn::SUMMARY);
+    petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
+    let table = table.captioned("Peak, knee, what follows the peak, and the cause, of each line");
+    let (layer, parts) = ("the engine's counts and timing", vec![SectionPart::Table(table)]);
+    Section { id: "lines", title: "What each line comes to", layer, parts }
+}
+
+type Show = fn(f64) -> String;
+
+/// Name, metric and how it is written; those that nobody knows are left out.
+const METRICS: [(&str, &str, Show); 13] = [
+    ("reads/s", metric::READS, rate),
+    ("writes/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("redo MB/s", metric::REDO_MB, rate),
+    ("operations/s", metric::OPS, rate),
+    ("select p50 us", "select_p50_us", micros),
+    ("select p99 us", "select_p99_us", micros),
+    ("update p50 us", "update_p50_us", micros),
+    ("update p99 us", "update_p99_us", micros),
+    ("log write us", metric::LOG_US, micros),
+    ("logical reads/s", metric::LOGICAL_READS, rate),
+    ("CPU idle %", metric::CPU_IDLE, |value| decimal(value, 1)),
+];
+
+fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
+    let all = observations.iter().flat_map(|seen| &seen.factors);
+    let factors = distinct(all.map(|(key, _)| key.as_str()));
+    let known = |name: &str| observations.iter().any(|seen| seen.metric(name).is_some());
+    let metrics: Vec<_> = METRICS.into_iter().filter(|(_, name, _)| known(name)).collect();
+    let side = |key: &str| if key == "db" { Align::Left } else { Align::Right };
+    let mut columns: Vec<(&str, Align)> = factors.iter().map(|&key| (key, side(key))).collect();
+    columns.push(("repeat", Align::Right));
+    columns.extend(metrics.iter().map(|(name, ..)| (*name, Align::Right)));
+    columns.push((if swept.is_some() { "report" } else { "source" }, Align::Left));
+    let mut table = Table::new(&columns);
+    for (at, seen) in observations.iter().enumerate() {
+        let of_factors = factors.iter().map(|key| or_dash(seen.factor(key), str::to_owned));
+        let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
+        let figures = metrics.iter().map(|(_, name, show)| or_dash(seen.metric(name), show));
+        let last = match swept {
+            Some(swept) => linked(swept, at),
+            None => seen.source.clone().into(),
+        };
+        let row = of_factors.chain([repeat]).chain(figures).map(Cell::from);
+        table.row(row.chain([last]));
+    }
+    let table = table.captioned("Every cell, in the order of time").sortable().with_note(
+        "Rates and latencies of each run's steady window, but for those that the note whole-run \
+         names; latency of single reads as the engine timed it, of operations by petal's clock.",
+    );
+    let mut parts = vec![SectionPart::Table(table)];
+    let missing = swept.map(not_in_means).unwrap_or_default();
+    if !missing.is_empty() {
+        parts.push(SectionPart::Notes(missing));
+    }
+    Section { id: "cells", title: "Cells", layer: "", parts }
+}
+
+/// A cell's own report; with its status where it is not complete.
+fn linked(swept: &Swept, at: usize) -> Cell {
+    let Some(cell) = swept.sweep.cells.get(at) else {
+        return Cell::default();
+    };
+    let text = match cell.status {
+        Status::Complete => "report".to_owned(),
+        other => format!("report ({})", other.name()),
+    };
+    let link = link(&format!("{}/{NAME}", cell.folder.trim_end_matches('/')));
+    Cell { text, link: Some(link), ..Cell::default() }
+}
+
+fn settings(swept: &Swept) -> Section {
+    let plan = &swept.sweep.plan;
+    let mut facts: Vec<(String, String)> =
+        plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(", "))).collect();
+    facts.push(("repeats".to_owned(), plan.repeats.to_string()));
+    facts.push(("seed".to_owned(), plan.seed.to_string()));
+    let given = plan.settings.iter();
+    facts.extend(given.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))));
+    let notes = SectionPart::Notes(READING.map(str::to_owned).into());
+    let parts = vec![SectionPart::Facts(facts), notes];
+    Section { id: "settings", title: "Plan and settings", layer: "", parts }
+}
+
+/// Each finding once, with the cells in which it was found; the message is that of the first.
+fn findings(swept: &Swept) -> Vec<ShownFinding> {
+    let shown = grouped(swept).into_iter().map(|found| ShownFinding {
+        place: format!("in {}", found.place()),
+        ..ShownFinding::of(found.finding)
+    });
+    shown.collect()
+}

@@ -1,0 +1,288 @@
+use super::super::hostile;
+use super::super::petals::fixture as made;
+use super::super::sweep::tests::swept;
+use super::*;
+use crate::records::Shown;
+use petal_judge::petals::Petals;
+use petal_model::record::latency_log::{Spread, Spreads};
+use petal_model::record::sweep::{Sweep, Swept};
+use petal_model::record::{Run, Second, fixture};
+
+/// The page of a run without an interval log.
+fn run(seen: &Run) -> Result<String, HtmlError> {
+    super::run(seen, &Spreads::new())
+}
+
+fn judged() -> Run {
+    let mut run = fixture::mixed_run();
+    run.summary.findings = petal_judge::judge(&run);
+    run
+}
+
+/// Only the page's own script and no handler, wherever the texts went.
+fn assert_harmless(page: &str) {
+    assert_eq!(page.matches("<script").count(), 1, "a text became a script");
+    assert!(!page.contains("<img"), "a text became an image");
+    assert!(page.contains("&#60;script") || page.contains("&lt;script"), "the text is not shown");
+    assert_eq!(page.matches("</title>").count() - page.matches("<title id=").count(), 1);
+}
+
+#[test]
+fn a_hostile_text_anywhere_in_a_record_stays_text() {
+    let page = run(&hostile::run()).unwrap();
+    assert!(
+        page.matches("script&#62;alert(1)").count() + page.matches("script&gt;alert(1)").count()
+            > 20
+    );
+    assert_harmless(&page);
+}
+
+#[test]
+fn a_hostile_text_anywhere_in_a_sweep_stays_text() {
+    let swept = hostile::sweep();
+    let hostile = || hostile::HOSTILE.to_owned();
+    let mut petals = made::petals();
+    petals.notes = vec![hostile()];
+    for line in &mut petals.lines {
+        line.name = hostile();
+        line.factors = vec![(hostile(), hostile())];
+        let bend = line.bend_back.as_mut().unwrap();
+        (bend.cause, bend.evidence) = (hostile(), vec![hostile()]);
+    }
+    let page = sweep(&swept, &petals).unwrap();
+    assert_harmless(&page);
+    assert!(!page.contains("href=\"javascript:"));
+    let alone = super::super::petals::svg(&petals, &super::super::petals::PIOPS);
+    assert!(!alone.contains("<script") && !alone.contains("<img"));
+}
+
+#[test]
+fn a_page_fetches_nothing_and_admits_no_script_but_its_own() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        assert!(page.contains("default-src &#39;none&#39;") || page.contains("default-src 'none'"));
+        assert!(!page.contains("unsafe-inline"));
+        for fetched in ["src=\"http", "href=\"http", "url(http", "@import", "//cdn"] {
+            assert!(!page.contains(fetched), "{fetched}");
+        }
+        // Handlers and styles in the markup would need a laxer policy.
+        assert!(!page.contains(" onclick=") && !page.contains(" style=\""));
+    }
+}
+
+/// The minute of the fixture, sixty times over.
+fn hour() -> Run {
+    let mut run = judged();
+    let minute = run.details.timeline.clone();
+    run.details.timeline = (0..3600)
+        .map(|index| Second { from_s: index as f64, ..minute[index % minute.len()].clone() })
+        .collect();
+    run.summary.elapsed_s = 3600.0;
+    run
+}
+
+/// As an hour on a slow device leaves it: each second's histogram has other holes than the next.
+fn spread_wide() -> Spreads {
+    let second = |at: u64| Spread {
+        from_s: at as f64,
+        counts: (15..60)
+            .filter(|step| !(step * 7 + at).is_multiple_of(5))
+            .map(|step| (step as i32, 1 + (step * 31 + at * 17) % 977 * (60 - step)))
+            .collect(),
+    };
+    ["select", "update"].map(|kind| (kind.to_owned(), (0..3600).map(second).collect())).into()
+}
+
+#[test]
+fn an_hour_stays_under_a_megabyte_and_a_half() {
+    let page = super::run(&hour(), &spread_wide()).unwrap();
+    assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    assert!(page.contains("Drawn in pieces of 20 s"));
+    assert_eq!(page.matches("data-variant=\"heat map\"").count(), 2 * 2, "a button and a plot");
+}
+
+#[test]
+fn a_heat_map_shades_each_step_by_its_share_and_joins_equal_neighbours() {
+    let seen = judged();
+    let second = |at: usize| Spread {
+        from_s: at as f64,
+        // 1 of 1,000 took long, in every second but one.
+        counts: [(37, 999), (if at == 30 { 50 } else { 45 }, 1)].into(),
+    };
+    let spreads = [("select".to_owned(), (0..60).map(second).collect())].into();
+    let page = super::run(&seen, &spreads).unwrap();
+    let heat = page.split("data-variant=\"heat map\"").nth(2).unwrap();
+    let paths: Vec<&str> = heat
+        .split("<path shape-rendering")
+        .skip(1)
+        .filter_map(|path| path.split('>').next().filter(|path| path.contains("class=\"f-s0\"")))
+        .collect();
+    // One second parts the rare step in two and stands alone; the usual step is one stretch.
+    let [rare, usual] = paths[..2] else { panic!("{paths:?}") };
+    assert!(rare.contains("fill-opacity=\"0.16\"") && !usual.contains("fill-opacity"));
+    let stretches = |path: &str| {
+        path.split("d=\"").nth(1).unwrap().split('"').next().unwrap().matches('M').count()
+    };
+    assert_eq!((stretches(rare), stretches(usual)), (3, 1));
+}
+
+#[test]
+fn every_chart_has_a_name_a_description_and_its_values() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        let charts = page.matches("role=\"img\"").count();
+        assert!(charts > 5, "{charts}");
+        assert_eq!(page.matches("<desc id=").count(), charts);
+        assert_eq!(page.matches("<title id=").count(), charts);
+        let figures = page.matches("<figure").count();
+        assert_eq!(page.matches("<details class=\"values\"").count(), figures);
+    }
+}
+
+#[test]
+fn ids_are_unique() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        let mut ids: Vec<&str> =
+            page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}
+
+fn gallery_of(count: usize) -> Vec<Shown> {
+    let record = |number: usize| {
+        let shown = Shown::of_sweep(format!("results/sweep-{number}"), &swept(), None);
+        Shown { petals: made::petals(), host: format!("host{number}"), ..shown }
+    };
+    (0..count).map(record).collect()
+}
+
+#[test]
+fn a_gallery_of_two_hundred_records_stays_under_ten_megabytes() {
+    let page = gallery(&gallery_of(200), None).unwrap();
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    let lines = made::petals().lines.len();
+    assert_eq!(page.matches("class=\"spark\"").count(), 200 * lines, "a picture for each line");
+    assert_eq!(page.matches("id=\"fig-petal-").count(), 200, "small petals of each record");
+}
+
+#[test]
+fn texts_and_prices_of_a_gallery() {
+    let mut swept = hostile::sweep();
+    swept.sweep.cells.truncate(3);
+    swept.runs.truncate(3);
+    let hostile_name = || hostile::HOSTILE.to_owned();
+    let shown = Shown::of_sweep(hostile_name(), &swept, None);
+    let petals = Petals { lines: made::petals().lines, ..Petals::default() };
+    assert_harmless(&gallery(&[Shown { petals, ..shown }], None).unwrap());
+    // A price is a column only where one is known, and of the load within the objective.
+    let mut swept = super::super::sweep::tests::swept();
+    let page = gallery(&[Shown::of_sweep("a".into(), &swept, None)], None).unwrap();
+    assert!(!page.contains("a month for 1,000 PIOPS"));
+    for run in &mut swept.runs {
+        run.summary.settings.insert("price_per_month".into(), 603.into());
+    }
+    let objective = "read.avg=200us".parse().unwrap();
+    let shown = Shown::of_sweep("a".into(), &swept, Some(&objective));
+    let page = gallery(&[shown], Some(&objective)).unwrap();
+    // 8,060 PIOPS with 4 sessions meet it, 12,060 with 16 do not.
+    assert!(page.contains("PIOPS within read.avg=200us") && page.contains("8,060"));
+    assert!(page.contains("74.8"), "603 over 8.06");
+}
+
+#[test]
+fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
+    let page = sweep(&swept(), &made::petals()).unwrap();
+    for cell in &swept().sweep.cells {
+        assert!(
+            page.contains(&format!("href=\"./{}/report.html\"", cell.folder)),
+            "{}",
+            cell.folder
+        );
+    }
+    assert!(
+        page.contains("lower at 128 sessions, beyond the noise of the repeats; cause: processor")
+    );
+}
+
+#[test]
+fn a_finding_is_counted_once_a_cell_and_many_notes_are_folded() {
+    let mut swept = swept();
+    let all = swept.runs.len();
+    for run in &mut swept.runs {
+        run.summary.findings = petal_judge::judge(run);
+        run.summary.findings.extend(run.summary.findings.clone());
+    }
+    let mut petals = made::petals();
+    petals.notes = (0..9).map(|number| format!("repeats-vary: cell {number}")).collect();
+    let page = sweep(&swept, &petals).unwrap();
+    assert!(page.contains("in every run"));
+    assert!(!page.contains(&format!("of {all} runs")));
+    assert!(page.contains("9 notes to read before comparing: repeats-vary 9"));
+}
+
+#[test]
+fn records_of_before_and_of_nothing_have_a_page() {
+    for run in [Run::begin("x", Default::default()), fixture::opening()] {
+        assert!(super::run(&run, &Spreads::new()).unwrap().ends_with("</html>"));
+    }
+    let killed = tempfile::tempdir().unwrap();
+    fixture::killed_run(killed.path(), 4);
+    let page = run(&super::super::load(killed.path()).unwrap()).unwrap();
+    assert!(page.contains("rebuilt from its journal"));
+    let empty = Swept { runs: Vec::new(), sweep: Sweep { cells: Vec::new(), ..swept().sweep } };
+    assert!(sweep(&empty, &Petals::default()).is_ok());
+}
+
+#[test]
+fn old_records_have_a_page() {
+    let mut found = 0;
+    for folder in std::fs::read_dir("../../tests/data/records").unwrap() {
+        if let Ok(old) = super::super::load(&folder.unwrap().path()) {
+            found += 1;
+            assert!(run(&old).unwrap().contains("<h1>"));
+        }
+    }
+    assert!(found > 0);
+}
+
+#[test]
+fn petals_from_elsewhere_need_no_runs() {
+    let seen = swept().observations();
+    let page = petals("AWR reports of an array", &made::overlay(), &seen).unwrap();
+    assert!(page.contains("AWR reports of an array") && page.contains("postgres://new"));
+}
+
+/// `PETAL_SHOW=DIR` keeps them there, to look at.
+#[test]
+fn pages_and_drawings_are_written_to_their_end() {
+    let mut files = vec![
+        ("run.html".to_owned(), run(&judged()).unwrap()),
+        ("hour.html".to_owned(), super::super::html::run(&hour(), &spread_wide()).unwrap()),
+        ("sweep.html".to_owned(), sweep(&swept(), &made::petals()).unwrap()),
+        ("overlay.html".to_owned(), petals("Two targets", &made::overlay(), &[]).unwrap()),
+    ];
+    files.push(("gallery.html".to_owned(), gallery(&gallery_of(12), None).unwrap()));
+    for what in super::super::petals::ALL {
+        let drawn = super::super::petals::svg(&made::petals(), what);
+        files.push((format!("{}.svg", what.name), drawn));
+    }
+    for (name, text) in files {
+        let end = if name.ends_with(".svg") { "</svg>" } else { "</html>" };
+        assert!(text.trim_end().ends_with(end), "{name}");
+        assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count(), "{name}");
+        if let Some(dir) = std::env::var_os("PETAL_SHOW") {
+            std::fs::write(std::path::Path::new(&dir).join(name), text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_page_tells_whose_work_petals_processor_time_was_and_what_was_not_begun() {
+    let mut seen = judged();
+    seen.details.backlog = Some(4711);
+    let page = run(&seen).unwrap();
+    for reported in ["the database runs inside petal", "due and not begun", "4,711"] {
+        assert!(page.contains(reported), "{reported}");
+    }
+}

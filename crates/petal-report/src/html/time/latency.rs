@@ -1,0 +1,143 @@
+//! Latency over time, of one kind of operation: as a heat map where the record has its histograms,
+//! and as percentiles.
+
+use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
+use super::super::super::numbers::{decimal, micros, or_dash, whole};
+use super::heat::Heat;
+use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
+use petal_judge::steady::median;
+use petal_model::record::latency_log::Spread;
+use petal_model::stats::histogram::LatencySummary;
+
+const HEIGHT: f64 = 250.0;
+
+#[derive(Debug, Clone, Copy)]
+struct ChartPercentiles {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
+    count: u64,
+}
+
+fn percentiles(piece: &ChartPiece<'_>, kind: &str) -> Option<ChartPercentiles> {
+    type Pick = fn(&LatencySummary) -> Option<f64>;
+    let all = || piece.seconds.iter().filter_map(|second| second.latency_us.get(kind));
+    let middle = |pick: Pick| median(all().filter_map(pick));
+    let worst = |pick: Pick| all().filter_map(pick).reduce(f64::max);
+    Some(ChartPercentiles {
+        p50: middle(|latency| latency.p50)?,
+        p90: middle(|latency| latency.p90)?,
+        p99: worst(|latency| latency.p99)?,
+        max: worst(|latency| latency.max)?,
+        count: all().map(|latency| latency.count).sum(),
+    })
+}
+
+pub(super) fn of_kind(
+    axis: &TimeAxis<'_>,
+    kind: &str,
+    spreads: &[Spread],
+    number: usize,
+) -> Option<Chart> {
+    let pieces = &axis.pieces;
+    let values: Vec<Option<ChartPercentiles>> =
+        pieces.iter().map(|piece| percentiles(piece, kind)).collect();
+    let known = || values.iter().flatten();
+    known().next()?;
+    let id = format!("latency-{number}");
+    let title = format!("Latency of {kind} over time");
+    let description = "p50, p90, p99 and the slowest operation over the seconds of the run.";
+    let heat = Heat::of(axis, spreads);
+    let runs = known_runs(pieces, &values);
+    let variant = |name: &'static str, y: Scale, heat: Option<&Heat>| -> Variant {
+        let y = PlotAxis::new(y, "operation latency, us (petal's clock)");
+        let id = format!("{id}-{name}");
+        let svg = axis.drawing((&id, &title, description), HEIGHT, y, |plot| {
+            if let Some(heat) = heat {
+                heat.draw(plot, axis);
+            }
+            draw_percentiles(plot, &runs, heat.is_none());
+        });
+        Variant { name, svg }
+    };
+    let row = |(piece, value): (&ChartPiece<'_>, &Option<ChartPercentiles>)| {
+        let mut cells = vec![decimal(piece.begin_s(), 0)];
+        let figures: [fn(ChartPercentiles) -> f64; 4] =
+            [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
+        cells.extend(figures.map(|figure| or_dash(*value, |value| micros(figure(value)))));
+        cells.push(or_dash(*value, |value| whole(value.count)));
+        cells
+    };
+    let log = known().flat_map(|value| [value.p50, value.max]);
+    let linear = known().map(|value| value.max);
+    let mut variants: Vec<Variant> = heat
+        .iter()
+        .map(|heat| variant("heat map", Scale::log(heat.bounds_us()), Some(heat)))
+        .collect();
+    variants.push(variant("log", Scale::log(log), None));
+    variants.push(variant("linear", Scale::linear(linear), None));
+    let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
+    let shades = match heat {
+        Some(_) => {
+            "The heat map shows how many operations of each moment took how long, from the \
+                    run's histograms: two bands are two ways that an operation is served, a column \
+                    without its usual band is a stall. "
+        }
+        None => "",
+    };
+    Some(Chart {
+        note: format!(
+            "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 \
+             and to p99.{}",
+            axis.note(what)
+        ),
+        is_wide: true,
+        variants,
+        series: vec![
+            ChartSeries::line(0, "p50", PERCENTILES, "", None),
+            ChartSeries::line(1, "p90", PERCENTILES, "7 3", None),
+            ChartSeries::line(2, "p99", PERCENTILES, "3 3", None),
+            ChartSeries::line(3, "slowest", Color::Muted, "1 3", None),
+        ],
+        head: ["from s", "p50 us", "p90 us", "p99 us", "slowest us", "operations"]
+            .map(str::to_owned)
+            .into(),
+        rows: pieces.iter().zip(&values).map(row).collect(),
+        id,
+        title,
+    })
+}
+
+fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_bands: bool) {
+    type Pick = fn(&ChartPercentiles) -> f64;
+    struct Edge {
+        upper: Pick,
+        lower: Option<Pick>,
+        color: Color,
+        dash: &'static str,
+        width: f64,
+    }
+    let color = PERCENTILES;
+    let edges = [
+        Edge { upper: |v| v.p50, lower: None, color, dash: "none", width: 1.8 },
+        Edge { upper: |v| v.p90, lower: Some(|v| v.p50), color, dash: "7 3", width: 1.1 },
+        Edge { upper: |v| v.p99, lower: Some(|v| v.p90), color, dash: "3 3", width: 1.3 },
+        Edge { upper: |v| v.max, lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
+    ];
+    for (number, edge) in edges.iter().enumerate().rev() {
+        let attributes =
+            format!("class=\"series\" data-series=\"{number}\" stroke-dasharray=\"{}\"", edge.dash);
+        plot.group(&attributes, |plot| {
+            for run in runs {
+                if let Some(lower) = edge.lower.filter(|_| has_bands) {
+                    let band: Vec<_> =
+                        run.iter().map(|(x, v)| (*x, lower(v), (edge.upper)(v))).collect();
+                    plot.band(&band, edge.color, if number == 1 { 0.3 } else { 0.15 });
+                }
+                let line: Vec<_> = run.iter().map(|(x, v)| (*x, (edge.upper)(v))).collect();
+                plot.line(&line, edge.color, edge.width);
+            }
+        });
+    }
+}

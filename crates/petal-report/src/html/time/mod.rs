@@ -1,0 +1,223 @@
+//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in
+//! a few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most of
+//! its seconds kept; percentiles, which have no mean, are those of its middle and of its worst
+//! second. The note of each chart says so.
+
+mod events;
+mod heat;
+mod latency;
+mod processors;
+mod rates;
+
+use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
+use super::super::run::seconds::SECOND_S_MIN;
+use events::Lane;
+use petal_model::record::latency_log::Spreads;
+use petal_model::record::{Run, Second};
+
+/// Pieces of a chart at most.
+const PIECES_MAX: usize = 180;
+const WIDTH: f64 = 1080.0;
+const HEIGHT: f64 = 200.0;
+/// Left of every chart, for the longest name of an event, so that all begin at one place.
+const ROOM: f64 = 122.0;
+
+struct ChartPiece<'a> {
+    seconds: &'a [Second],
+}
+
+impl ChartPiece<'_> {
+    fn begin_s(&self) -> f64 {
+        self.seconds.first().map_or(0.0, |second| second.from_s)
+    }
+
+    fn end_s(&self) -> f64 {
+        self.seconds.last().map_or(0.0, |second| second.from_s + second.length_s)
+    }
+
+    fn middle_s(&self) -> f64 {
+        (self.begin_s() + self.end_s()) / 2.0
+    }
+}
+
+fn pieces(timeline: &[Second]) -> Vec<ChartPiece<'_>> {
+    // What is left of the last second has no rate to compare.
+    let whole = match timeline.split_last() {
+        Some((last, before)) if last.length_s < SECOND_S_MIN => before,
+        _ => timeline,
+    };
+    let length = whole.len().div_ceil(PIECES_MAX).max(1);
+    whole.chunks(length).map(|seconds| ChartPiece { seconds }).collect()
+}
+
+/// Mean, least and most of a figure in one piece; None where a second lacks it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ChartRange {
+    mean: f64,
+    least: f64,
+    most: f64,
+}
+
+/// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
+fn level(
+    piece: &ChartPiece<'_>,
+    amount: impl Fn(&Second) -> Option<f64>,
+    per: impl Fn(&Second) -> Option<f64>,
+) -> Option<ChartRange> {
+    let mut sum = (0.0, 0.0);
+    let (mut least, mut most) = (f64::MAX, f64::MIN);
+    for second in piece.seconds {
+        let (amount, per) = (amount(second)?, per(second)?);
+        if per > 0.0 {
+            sum = (sum.0 + amount, sum.1 + per);
+            (least, most) = (least.min(amount / per), most.max(amount / per));
+        }
+    }
+    (sum.1 > 0.0).then(|| ChartRange { mean: sum.0 / sum.1, least, most })
+}
+
+/// The time of a run, as all of its charts have it.
+struct TimeAxis<'a> {
+    run: &'a Run,
+    pieces: Vec<ChartPiece<'a>>,
+    lanes: Vec<Lane>,
+}
+
+fn length(second: &Second) -> Option<f64> {
+    Some(second.length_s)
+}
+
+/// All charts over time; those without a known value are left out. `spreads` are by kind.
+pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
+    let mut figures = Vec::new();
+    let mut axis = TimeAxis { run, pieces: pieces(&run.details.timeline), lanes: Vec::new() };
+    if axis.pieces.len() < 2 {
+        return figures;
+    }
+    axis.lanes = events::lanes(run, axis.end_s());
+    figures.extend(events::strip(&axis));
+    for (number, kind) in run.summary.latency_us.keys().enumerate() {
+        let spreads = spreads.get(kind).map_or(&[][..], Vec::as_slice);
+        figures.extend(latency::of_kind(&axis, kind, spreads, number));
+    }
+    figures.extend(rates::reads_by_layer(&axis));
+    figures.extend(rates::writes_by_layer(&axis));
+    figures.extend(rates::io(&axis));
+    figures.extend(rates::operations(&axis));
+    figures.extend(rates::device_wait(&axis));
+    figures.extend(processors::parts(&axis));
+    figures
+}
+
+impl TimeAxis<'_> {
+    fn begin_s(&self) -> f64 {
+        self.pieces.first().map_or(0.0, ChartPiece::begin_s)
+    }
+
+    fn end_s(&self) -> f64 {
+        self.pieces.last().map_or(self.run.summary.elapsed_s, ChartPiece::end_s)
+    }
+
+    /// What a chart's note says of its pieces.
+    fn note(&self, what: &str) -> String {
+        match self.pieces.first().map_or(1, |piece| piece.seconds.len()) {
+            1 => String::new(),
+            seconds => format!(" Drawn in pieces of {seconds} s: {what}."),
+        }
+    }
+
+    /// A chart over the time of the run, in which a pointer finds the piece where it is. What is
+    /// marked behind its figures are the events.
+    fn drawing(
+        &self,
+        (id, title, description): (&str, &str, &str),
+        height: f64,
+        y: PlotAxis,
+        draw: impl FnOnce(&mut Plot),
+    ) -> String {
+        let is_of_events = y.words.is_some();
+        let x = PlotAxis::new(
+            Scale::between(self.begin_s(), self.end_s()),
+            "seconds since the trigger",
+        );
+        let (low, high) = (y.scale.from(), y.scale.to());
+        let (y, width, shown) = (y.with_room(ROOM), WIDTH, ChartUse::Page);
+        let mut plot =
+            Plot::new(&ChartFrame { id, title, description, width, height, x, y, shown });
+        let marked = self.lanes.iter().filter(|lane| lane.is_marked_everywhere());
+        for lane in marked.filter(|_| !is_of_events) {
+            let spans: Vec<_> = lane.spans.iter().map(|&(a, b)| [(a, low), (b, high)]).collect();
+            plot.rectangles(&spans, lane.color, lane.tint());
+        }
+        draw(&mut plot);
+        for (row, piece) in self.pieces.iter().enumerate() {
+            plot.hit_column(piece.begin_s(), piece.end_s(), row);
+        }
+        plot.finish()
+    }
+}
+
+/// A series' dash: color is never alone.
+fn dashed(number: usize) -> &'static str {
+    ["", "7 3", "2 3", "9 3 2 3"][number % 4]
+}
+
+/// The color of a kind's percentiles, over heat of another hue.
+const PERCENTILES: Color = Color::Series(1);
+
+/// The values in a row without a gap, each at the middle of its piece.
+fn known_runs<T: Copy>(pieces: &[ChartPiece<'_>], values: &[Option<T>]) -> Vec<Vec<(f64, T)>> {
+    let mut runs = vec![Vec::new()];
+    for (piece, value) in pieces.iter().zip(values) {
+        match (value, runs.last_mut()) {
+            (Some(value), Some(run)) => run.push((piece.middle_s(), *value)),
+            _ => runs.push(Vec::new()),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn pieces_keep_the_least_and_the_most_and_every_second() {
+        let minute = fixture::timeline(60);
+        let mut timeline: Vec<Second> = minute.iter().cycle().take(3600).cloned().collect();
+        timeline[1234].ops.total = 7;
+        let pieces = pieces(&timeline);
+        assert!(pieces.len() <= PIECES_MAX);
+        assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
+        let amount = |second: &Second| Some(second.ops.total as f64);
+        let levels: Vec<ChartRange> =
+            pieces.iter().filter_map(|piece| level(piece, amount, length)).collect();
+        let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
+        assert_eq!(least, 7.0);
+        assert!(levels.iter().all(|level| level.least <= level.mean && level.mean <= level.most));
+    }
+
+    #[test]
+    fn an_unknown_second_is_a_gap() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline[20].io = None;
+        let figures = figures(&run, &Spreads::new());
+        let shown = figures.iter().find(|figure| figure.id == "io").unwrap();
+        assert_eq!(shown.rows[20][1..], ["-", "-"]);
+        // A line on either side, for reads and for writes.
+        assert_eq!(shown.variants[0].svg.matches("stroke-width=\"1.6\"").count(), 4);
+    }
+
+    #[test]
+    fn figures_that_nobody_knows_have_no_chart() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline.iter_mut().for_each(|second| {
+            second.device = None;
+            second.cpu = None;
+        });
+        let ids: Vec<String> = figures(&run, &Spreads::new()).into_iter().map(|f| f.id).collect();
+        let known = ["events", "latency-0", "latency-1", "reads", "writes", "io", "operations"];
+        assert_eq!(ids, known);
+    }
+}

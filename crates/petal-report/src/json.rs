@@ -1,0 +1,321 @@
+//! The summary that `petal run --json` prints: exactly [`Summary`](petal_model::record::Summary), of which
+//! docs/petal-run.schema.json is the contract.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use petal_judge::break_point::{self, BreakPoint};
+use petal_judge::compare::limits::LimitResult;
+use petal_judge::petals::{Petals, WriterCost};
+use petal_model::record::conclusions::{LimitedBy, ServedBy};
+use petal_model::record::sweep::{SweepPlan, Swept};
+use petal_model::record::{Run, SessionLost, Status};
+use petal_model::settings::objective::Objective;
+use petal_model::stats::server_work::WorkCount;
+
+/// A value, indented, with a line's end.
+pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// The word by which the JSON names a kind, a format, a source or a method.
+pub(super) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or("").to_owned()
+}
+
+pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
+    pretty(&run.summary)
+}
+
+/// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
+#[derive(Serialize)]
+struct SweepSummary<'a> {
+    format: &'a str,
+    status: Status,
+    engine: &'a str,
+    started_at: &'a str,
+    plan: &'a SweepPlan,
+    cells: Vec<CellSummary<'a>>,
+    /// Of readers that ran alone and with writers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    writer_costs: Vec<WriterCost>,
+    /// Of a replay step by step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    will_it_fit: Option<FitSummary<'a>>,
+}
+
+/// Up to which multiple of the replayed load it was held; see [`BreakPoint`].
+#[derive(Serialize)]
+struct FitSummary<'a> {
+    database: &'a str,
+    time: &'a str,
+    objective: Option<&'a str>,
+    fits: Option<bool>,
+    holds: Option<f64>,
+    fails: Option<f64>,
+    fails_always: Option<f64>,
+    breaks_95: Option<(f64, f64)>,
+    cause: Option<&'a str>,
+    steps: Vec<StepSummary<'a>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct StepSummary<'a> {
+    scale: f64,
+    runs: usize,
+    held: usize,
+    reasons: &'a [String],
+    /// Means over the runs, as multiples of what was asked; a figure that is not known is not there.
+    delivered: BTreeMap<WorkCount, f64>,
+}
+
+impl<'a> From<&'a BreakPoint> for FitSummary<'a> {
+    fn from(found: &'a BreakPoint) -> Self {
+        let steps = found.steps.iter().map(|step| StepSummary {
+            scale: step.scale,
+            runs: step.runs,
+            held: step.held,
+            reasons: &step.reasons,
+            delivered: WorkCount::ALL
+                .into_iter()
+                .filter_map(|figure| Some((figure, step.delivered(figure)?)))
+                .collect(),
+        });
+        Self {
+            database: &found.of.database,
+            time: &found.of.time,
+            objective: found.objective.as_deref(),
+            fits: found.fits(),
+            holds: found.holds,
+            fails: found.fails,
+            fails_always: found.fails_always,
+            breaks_95: found.interval,
+            cause: found.cause.as_deref(),
+            steps: steps.collect(),
+            notes: &found.notes,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CellSummary<'a> {
+    number: u32,
+    repeat: u32,
+    factors: BTreeMap<&'a str, &'a str>,
+    folder: &'a str,
+    status: Status,
+    started_at: &'a str,
+    elapsed_s: f64,
+    /// The time that the metrics are of.
+    window: Option<String>,
+    active_bytes: u64,
+    sessions_lost: &'a [SessionLost],
+    /// The ids of its warnings and errors, each once.
+    findings: BTreeSet<String>,
+    served_by: &'a Option<ServedBy>,
+    limited_by: &'a Option<LimitedBy>,
+    /// A figure that is not known is not there.
+    metrics: BTreeMap<String, f64>,
+}
+
+/// A replay step by step is judged by the objective; without one by that which was stated then.
+pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
+    let found = break_point::of(swept, objective);
+    let observations = swept.observations();
+    let writer_costs = Petals::of(&observations).writer_costs;
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(observations);
+    let summary = SweepSummary {
+        format: &swept.sweep.format,
+        status: swept.sweep.status,
+        engine: &swept.sweep.engine,
+        started_at: &swept.sweep.started_at,
+        plan: &swept.sweep.plan,
+        cells: cells
+            .map(|((cell, run), seen)| CellSummary {
+                number: cell.number,
+                repeat: cell.repeat,
+                factors: cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+                folder: &cell.folder,
+                status: cell.status,
+                started_at: &run.summary.started_at,
+                elapsed_s: run.summary.elapsed_s,
+                active_bytes: run.summary.active_bytes,
+                sessions_lost: &run.summary.sessions_lost,
+                window: seen.window.as_ref().map(ToString::to_string),
+                findings: seen.warnings.into_iter().collect(),
+                served_by: &run.summary.served_by,
+                limited_by: &run.summary.limited_by,
+                metrics: seen.metrics,
+            })
+            .collect(),
+        writer_costs,
+        will_it_fit: found.as_ref().map(FitSummary::from),
+    };
+    pretty(&summary)
+}
+
+#[derive(Serialize)]
+struct WithLimits<'a, T> {
+    #[serde(flatten)]
+    of: &'a T,
+    limits: &'a [LimitResult],
+}
+
+/// What `petal compare --json` and `petal history --json` print: the comparison or the history, and
+/// what the limits came to.
+pub fn with_limits(
+    of: &impl Serialize,
+    limits: &[LimitResult],
+) -> Result<String, serde_json::Error> {
+    pretty(&WithLimits { of, limits })
+}
+
+#[derive(Serialize)]
+struct Drawn<'a> {
+    format: &'static str,
+    #[serde(flatten)]
+    petals: &'a Petals,
+}
+
+pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
+    pretty(&Drawn { format: "petal-petals/1", petals })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::driver_hosts::HostRun;
+    use petal_model::record::fixture;
+    use serde_json::Value;
+
+    const SCHEMA: &str = include_str!("../../../docs/petal-run.schema.json");
+
+    fn validator() -> jsonschema::Validator {
+        jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap()
+    }
+
+    fn rendered(run: &Run) -> Value {
+        serde_json::from_str(&summary(run).unwrap()).unwrap()
+    }
+
+    fn sample() -> Value {
+        let mut run = fixture::mixed_run();
+        petal_judge::conclude(&mut run);
+        rendered(&run)
+    }
+
+    #[test]
+    fn what_is_printed_is_what_the_schema_says() {
+        let validator = validator();
+        let errors: Vec<String> =
+            validator.iter_errors(&sample()).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn a_run_that_knows_next_to_nothing_is_valid_too() {
+        let run = Run::begin("sqlite", Default::default());
+        let errors: Vec<String> =
+            validator().iter_errors(&rendered(&run)).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn a_run_of_several_hosts_is_valid_too() {
+        let mut run = fixture::mixed_run();
+        run.summary.hosts = vec![
+            HostRun::default(),
+            HostRun { status: Some(Status::Complete), ..HostRun::default() },
+        ];
+        let shown = rendered(&run);
+        assert!(validator().is_valid(&shown));
+        for name in shown["hosts"][0].as_object().unwrap().keys() {
+            let mut without = shown.clone();
+            without["hosts"][0].as_object_mut().unwrap().remove(name);
+            assert!(!validator().is_valid(&without), "{name} is not required");
+        }
+        run.summary.hosts.clear();
+        run.summary.status = Status::Incomplete;
+        run.summary.share = Some(Default::default());
+        let shown = rendered(&run);
+        let errors: Vec<String> =
+            validator().iter_errors(&shown).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty() && shown.get("hosts").is_none(), "{errors:#?}");
+    }
+
+    #[test]
+    fn no_field_may_go_and_none_may_come_unnamed() {
+        let validator = validator();
+        let sample = sample();
+        for name in sample.as_object().unwrap().keys() {
+            let mut without = sample.clone();
+            without.as_object_mut().unwrap().remove(name);
+            assert!(!validator.is_valid(&without), "{name} is not required");
+        }
+        let mut with = sample.clone();
+        with.as_object_mut().unwrap().insert("more".into(), Value::from(1));
+        assert!(!validator.is_valid(&with));
+        for inner in ["ops", "rows", "per_second", "target"] {
+            let mut with = sample.clone();
+            with[inner].as_object_mut().unwrap().insert("more".into(), Value::from(1));
+            assert!(!validator.is_valid(&with), "{inner} takes anything");
+        }
+    }
+
+    #[test]
+    fn a_sweep_is_what_its_schema_says() {
+        const SCHEMA: &str = include_str!("../../../docs/petal-sweep.schema.json");
+        let validator =
+            jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+        let mut swept = super::super::sweep::tests::swept();
+        swept.runs.iter_mut().for_each(petal_judge::conclude);
+        let shown: Value = serde_json::from_str(&sweep(&swept, None).unwrap()).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&shown).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        for (key, value) in &swept.sweep.cells[0].factors {
+            assert_eq!(shown["cells"][0]["factors"][key], **value);
+        }
+        for name in shown["cells"][0].as_object().unwrap().keys() {
+            let mut without = shown.clone();
+            without["cells"][0].as_object_mut().unwrap().remove(name);
+            assert!(!validator.is_valid(&without), "{name} is not required");
+        }
+        let mut with = shown.clone();
+        with["cells"][0]["more"] = 1.into();
+        assert!(!validator.is_valid(&with));
+        assert!(shown.get("will_it_fit").is_none(), "no replay");
+        assert!(shown.get("writer_costs").is_none(), "no readers with writers");
+        let mut kinds = swept.clone();
+        for (cell, writers) in kinds.sweep.cells.iter_mut().zip(["0", "2"].iter().cycle()) {
+            cell.factors = [("readers", "4"), ("writers", writers)]
+                .map(|(key, value)| (key.to_owned(), value.to_string()))
+                .into();
+        }
+        let with: Value = serde_json::from_str(&sweep(&kinds, None).unwrap()).unwrap();
+        assert_eq!(with["writer_costs"][0]["rows"].as_array().map(Vec::len), Some(2));
+        assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
+        let replayed = fixture::replay_sweep(&[(1.0, 1, 0), (2.0, 1, 9999)]);
+        let shown: Value = serde_json::from_str(&sweep(&replayed, None).unwrap()).unwrap();
+        let fit = &shown["will_it_fit"];
+        assert_eq!(
+            (&fit["holds"], &fit["fails"], &fit["fits"]),
+            (&1.0.into(), &2.0.into(), &true.into())
+        );
+        let fits = |value: &Value| validator.validate(value).map_err(|error| error.to_string());
+        // The sweep around it is bare; its answer is as the schema says.
+        let mut with: Value = serde_json::from_str(&sweep(&swept, None).unwrap()).unwrap();
+        with["will_it_fit"] = fit.clone();
+        assert_eq!(fits(&with), Ok(()));
+        with["will_it_fit"]["more"] = 1.into();
+        assert!(!validator.is_valid(&with));
+    }
+
+    #[test]
+    fn details_are_not_in_the_summary() {
+        assert!(sample().get("details").is_none());
+    }
+}

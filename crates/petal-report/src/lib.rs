@@ -1,0 +1,192 @@
+//! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
+//! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
+//! sweep in [`write_sweep`], of a calibration in [`write_calibration`].
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod awr;
+pub mod calibration;
+pub mod card;
+pub mod charts;
+pub mod checks;
+pub mod compare;
+pub mod csv;
+mod csv_os;
+mod csv_rows;
+pub mod history;
+#[cfg(test)]
+mod hostile;
+pub mod html;
+pub mod json;
+pub mod numbers;
+mod os_text;
+pub mod petals;
+pub mod petals_text;
+pub mod powercut;
+pub mod profile;
+pub mod records;
+pub mod replay;
+mod run;
+mod sources;
+pub mod sweep;
+pub mod table;
+pub mod text;
+pub mod verification;
+#[cfg(feature = "xlsx")]
+pub mod workbook;
+
+use petal_judge::break_point::{self, BreakPoint};
+use petal_judge::petals::Petals;
+use petal_model::record::calibration::Calibration;
+use petal_model::record::sweep::Swept;
+use petal_model::record::{self, RecordError, RecordFolder, Run, latency_log};
+use petal_model::settings::objective::Objective;
+use petal_model::settings::printable::printable;
+use std::path::{Path, PathBuf};
+
+pub const TEXT_NAME: &str = "report.txt";
+pub use html::NAME as HTML_NAME;
+pub const CSV_NAME: &str = "timeline.csv";
+pub const SWEEP_CSV_NAME: &str = "sweep.csv";
+
+/// Writes every report of a run into its folder, and returns their paths.
+pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run))?;
+    let spreads = latency_log::spreads(folder.path());
+    let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
+    Ok(vec![
+        folder.write_atomically(TEXT_NAME, printable(&text::render(run)).as_bytes())?,
+        folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+    ])
+}
+
+/// Writes what the operating system saw as the files that SLOB leaves, and returns their paths; none
+/// where it was not watched.
+pub fn write_os_text(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+    let files = os_text::files(run).into_iter().flatten();
+    files.map(|(name, text)| folder.write_atomically(name, text.as_bytes())).collect()
+}
+
+/// Writes every report of a sweep into its folder, and returns their paths.
+pub fn write_sweep(
+    folder: &RecordFolder,
+    swept: &Swept,
+    objective: Option<&Objective>,
+) -> Result<Vec<PathBuf>, RecordError> {
+    let petals = Petals::of(&swept.observations()).with_objective(objective);
+    let rows = made(folder, SWEEP_CSV_NAME, "the sweep's table", sweep::csv::sweep(swept))?;
+    let page = made(folder, html::NAME, "the report as a page", html::sweep(swept, &petals))?;
+    let text = sweep::render(swept, &petals, objective);
+    let mut written = vec![
+        folder.write_atomically(TEXT_NAME, printable(&text).as_bytes())?,
+        folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+    ];
+    for chart in petals::ALL.into_iter().filter(|chart| petals::can_draw(&petals, chart)) {
+        let drawn = petals::svg(&petals, chart);
+        let name = format!("{}.svg", chart.name);
+        written.push(folder.write_atomically(&name, printable(&drawn).as_bytes())?);
+    }
+    if let Some(found) = break_point::of(swept, objective) {
+        written.extend(write_fit(folder, &found)?);
+    }
+    Ok(written)
+}
+
+pub const FIT_HTML_NAME: &str = "will-it-fit.html";
+const FIT_TEXT_NAME: &str = "will-it-fit.txt";
+const FIT_SVG_NAME: &str = "will-it-fit.svg";
+
+/// Writes the break point of a replay into the folder of its sweep, and returns the paths. The page
+/// needs the profile that lies there.
+fn write_fit(folder: &RecordFolder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("{}\npetal {version} replay\n", replay::break_point(found));
+    let mut written = vec![folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?];
+    let path = folder.path().join(record::profile::NAME);
+    if path.is_file() {
+        let profile = petal_judge::profile::resummarise(record::profile::load(&path)?);
+        let page = made(folder, FIT_HTML_NAME, "the answer as a page", html::fit(found, &profile))?;
+        let drawn = html::fit_svg(found, &profile);
+        written.push(folder.write_atomically(FIT_HTML_NAME, printable(&page).as_bytes())?);
+        written.push(folder.write_atomically(FIT_SVG_NAME, printable(&drawn).as_bytes())?);
+    }
+    Ok(written)
+}
+
+/// Writes every report of a calibration into its folder, and returns their paths.
+pub fn write_calibration(
+    folder: &RecordFolder,
+    measured: &Calibration,
+) -> Result<Vec<PathBuf>, RecordError> {
+    let page = made(folder, html::NAME, "the report as a page", html::calibration(measured))?;
+    Ok(vec![
+        folder.write_atomically(TEXT_NAME, printable(&calibration::render(measured)).as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+    ])
+}
+
+/// The text of a report, or why there is none.
+fn made<E: std::fmt::Display>(
+    folder: &RecordFolder,
+    name: &str,
+    what: &'static str,
+    text: Result<String, E>,
+) -> Result<String, RecordError> {
+    text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
+}
+
+/// Each value once, in the order in which they first appear.
+fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed
+/// petal could not.
+pub fn load(path: &Path) -> Result<Run, RecordError> {
+    let mut run = record::load(path)?;
+    if run.details.rebuilt {
+        petal_judge::conclude(&mut run);
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+    use std::fs;
+
+    #[test]
+    fn reports_are_rebuilt_the_same_from_the_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = RecordFolder::open(dir.path());
+        let mut run = fixture::mixed_run();
+        run.summary.findings = petal_judge::judge(&run);
+        record::save(&folder, &run).unwrap();
+        fixture::os_log(dir.path(), &run);
+        let paths = write_all(&folder, &run).unwrap();
+        let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+        paths.iter().for_each(|path| fs::remove_file(path).unwrap());
+        let again = write_all(&folder, &load(dir.path()).unwrap()).unwrap();
+        let second: Vec<Vec<u8>> = again.iter().map(|path| fs::read(path).unwrap()).collect();
+        assert_eq!(paths, again);
+        assert!(first == second, "a report depends on more than its record");
+        assert!(first.iter().all(|text| !text.is_empty()));
+    }
+
+    #[test]
+    fn a_killed_run_is_judged_when_it_is_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), 4);
+        let run = load(dir.path()).unwrap();
+        assert!(run.summary.finding("partial-record").is_some());
+    }
+}

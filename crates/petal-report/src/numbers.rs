@@ -1,0 +1,117 @@
+//! Numbers as people read them: thousands apart, digits that matter, `-` for what is unknown.
+
+use std::time::Duration;
+
+pub use petal_model::stats::units::bytes;
+
+/// What stands for an unknown figure. Never 0.
+pub const UNKNOWN: &str = "-";
+
+/// `1,234,567`.
+pub fn whole(value: u64) -> String {
+    let digits = value.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// With so many decimals, thousands apart.
+pub fn decimal(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (units, fraction) = match text.split_once('.') {
+        Some((units, fraction)) => (units, Some(fraction)),
+        None => (text.as_str(), None),
+    };
+    let sign = if value < 0.0 && text.bytes().any(|b| matches!(b, b'1'..=b'9')) { "-" } else { "" };
+    let units = units.parse().map_or_else(|_| units.to_owned(), whole);
+    fraction.map_or_else(|| format!("{sign}{units}"), |f| format!("{sign}{units}.{f}"))
+}
+
+/// A rate or ratio: no decimals from 100 on, one from 10 on, else two; a tiny one keeps a digit.
+pub fn rate(value: f64) -> String {
+    let size = value.abs();
+    let decimals = match size {
+        _ if size >= 99.95 => 0,
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.01 || size == 0.0 => 2,
+        _ => 5,
+    };
+    decimal(value, decimals)
+}
+
+/// Microseconds: one decimal below a thousand.
+pub fn micros(value: f64) -> String {
+    decimal(value, usize::from(value.abs() < 999.95))
+}
+
+/// A share of one as percent with one decimal.
+pub fn percent(share: f64) -> String {
+    decimal(share * 100.0, 1)
+}
+
+/// `show` of what is known, `-` of what is not.
+pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), show)
+}
+
+/// The shortest text that reads back as the same value; empty for what is unknown.
+pub fn exact(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// One over the other; unknown where either is, or where there is nothing to divide by.
+pub fn ratio(over: Option<u64>, under: Option<u64>) -> Option<f64> {
+    let (over, under) = over.zip(under)?;
+    (under > 0).then(|| over as f64 / under as f64)
+}
+
+/// `2 h 5 min`, `3 min 20 s`, `45 s`.
+pub fn span(time: Duration) -> String {
+    let s = time.as_secs_f64().round() as u64;
+    match (s / 3600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, s) => format!("{min} min {s} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        let shown: Vec<String> = [0, 999, 1000, 1_234_567, u64::MAX].map(whole).into();
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
+        assert_eq!(decimal(-1234.56, 1), "-1,234.6");
+        assert_eq!(decimal(-0.01, 1), "0.0");
+    }
+
+    #[test]
+    fn digits_that_matter() {
+        let shown: Vec<String> =
+            [0.0, 0.0021, 0.25, 9.994, 9.999, 99.94, 99.96, 12345.6].map(rate).into();
+        assert_eq!(shown, ["0.00", "0.00210", "0.25", "9.99", "10.0", "99.9", "100", "12,346"]);
+        assert_eq!([84.3, 999.94, 999.96].map(micros), ["84.3", "999.9", "1,000"]);
+        assert_eq!(percent(0.9966), "99.7");
+    }
+
+    #[test]
+    fn unknown_is_never_zero() {
+        assert_eq!(or_dash(None::<u64>, whole), "-");
+        assert_eq!(or_dash(Some(0), whole), "0");
+        assert_eq!(ratio(Some(1), Some(0)), None);
+        assert_eq!(ratio(None, Some(1)), None);
+    }
+
+    #[test]
+    fn spans_of_time() {
+        let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
+        assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
+    }
+}

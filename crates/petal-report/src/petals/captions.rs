@@ -1,0 +1,176 @@
+//! Petals in words: the marks, the table of values, what is said of a point and of the whole.
+
+use super::super::numbers::{UNKNOWN, bytes, decimal, micros, or_dash, rate};
+use super::super::table::Table;
+use super::{EstimateOf, PetalChart};
+use petal_judge::petals::{
+    AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Point, WriterCost,
+};
+
+/// What a point is: `peak`, `knee`, `bends back: processor`.
+pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
+    let at = |place: Option<usize>| place == Some(position);
+    let bend = line.bend_back.as_ref().filter(|bend| bend.at == position);
+    let marks = [
+        // One point is no peak of anything.
+        (at(line.peak) && line.points.len() > 1).then(|| "peak".to_owned()),
+        at(line.saturated_from).then(|| "saturated from here".to_owned()),
+        at(line.knee).then(|| "knee".to_owned()),
+        at(line.within_objective).then(|| "within the objective".to_owned()),
+        bend.map(|bend| format!("bends back: {}", bend.cause)),
+    ];
+    marks.into_iter().flatten().collect()
+}
+
+pub(super) fn head(chart: &PetalChart) -> Vec<String> {
+    chart.columns.split('|').map(str::to_owned).collect()
+}
+
+pub(super) fn rows(petals: &Petals, chart: &PetalChart) -> Vec<Vec<String>> {
+    let all = petals.lines.iter().flat_map(|line| (0..line.points.len()).map(move |at| (line, at)));
+    all.map(|(line, position)| row(line, position, chart)).collect()
+}
+
+fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
+    let Some(point) = line.points.get(position) else {
+        return Vec::new();
+    };
+    let mut cells = vec![line.name.clone(), point.sessions.to_string()];
+    let mut pair = |estimate: Option<&Estimate>, show: fn(f64) -> String| {
+        cells.push(or_dash(estimate, |seen| show(seen.mean)));
+        cells.push(or_dash(estimate.and_then(|seen| seen.half_width), show));
+    };
+    pair((chart.x)(point), rate);
+    chart.heights.iter().for_each(|(_, height)| pair(height(point), micros));
+    cells.push(or_dash((chart.x)(point), |seen| seen.values.len().to_string()));
+    if chart.has_marks {
+        cells.push(marks(line, position).join(", "));
+    }
+    cells
+}
+
+/// The values of one point, as the pointer shows them.
+pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalChart) -> String {
+    let (head, cells) = (head(chart), row(line, position, chart));
+    let values = head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty());
+    let values: Vec<String> = values.map(|(head, cell)| format!("{head} {cell}")).collect();
+    format!("{name}: {}", values.join(", "))
+}
+
+/// The chart in words, for readers who cannot see it.
+pub(super) fn description(petals: &Petals, chart: &PetalChart) -> String {
+    let mut said = format!(
+        "{} against {}, {} lines, a point for each number of sessions.",
+        chart.y_title,
+        chart.x_title,
+        petals.lines.len()
+    );
+    for line in petals.lines.iter().filter(|_| chart.has_marks) {
+        let peak = at(line, line.peak);
+        let (piops, us) = (mean(peak, PIOPS, rate), mean(peak, READ_US, micros));
+        let sessions = or_dash(peak, |point| point.sessions.to_string());
+        said.push_str(&format!(
+            " {}: peak {piops} PIOPS at {sessions} sessions, {us} us.",
+            line.name
+        ));
+    }
+    said
+}
+
+const PIOPS: EstimateOf = |point| point.piops.as_ref();
+const READ_US: EstimateOf = |point| point.read_us.as_ref();
+
+fn at(line: &PetalLine, position: Option<usize>) -> Option<&Point> {
+    position.and_then(|position| line.points.get(position))
+}
+
+fn mean(point: Option<&Point>, pick: EstimateOf, show: fn(f64) -> String) -> String {
+    or_dash(point.and_then(pick), |seen| show(seen.mean))
+}
+
+pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | \
+                           saturated from | knee | from the knee to the last point | \
+                           after the peak | cause | evidence";
+
+/// A line's shape and cause, in the columns of [`SUMMARY`].
+pub fn summary(line: &PetalLine) -> [String; 12] {
+    let peak = at(line, line.peak);
+    let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
+    let piops_at = |point: &Point| {
+        format!("{} sessions: {} PIOPS", point.sessions, mean(Some(point), PIOPS, rate))
+    };
+    let knee_at =
+        |point| format!("{} at {} us", piops_at(point), mean(Some(point), READ_US, micros));
+    [
+        line.name.clone(),
+        mean(peak, PIOPS, rate),
+        or_dash(half, |half| decimal(half, 0)),
+        mean(peak, |point| point.mb_s.as_ref(), rate),
+        mean(peak, READ_US, micros),
+        or_dash(peak, |point| point.sessions.to_string()),
+        or_dash(at(line, line.saturated_from), piops_at),
+        or_dash(at(line, line.knee), knee_at),
+        or_dash(line.beyond_knee, beyond_knee),
+        after_peak(line),
+        or_dash(line.limit.as_ref(), |limit| limit.cause.clone()),
+        or_dash(line.limit.as_ref(), |limit| limit.evidence.join("; ")),
+    ]
+}
+
+/// `PIOPS +58 %, latency +420 %`.
+pub fn beyond_knee(BeyondKnee { piops_change, read_us_change }: BeyondKnee) -> String {
+    let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+    format!("PIOPS {}, latency {}", percent(piops_change), percent(read_us_change))
+}
+
+/// `8 % lower at 16 sessions, within the noise of the repeats`.
+pub fn after_peak(line: &PetalLine) -> String {
+    let Some(AfterPeak { at: position, lower_by, noise }) = line.after_peak else {
+        return match line.peak {
+            Some(_) if line.points.len() == 1 => "not measured: it has one point".to_owned(),
+            Some(_) => "not measured: the peak is the last point".to_owned(),
+            None => UNKNOWN.to_owned(),
+        };
+    };
+    let sessions = or_dash(at(line, Some(position)), |point| point.sessions.to_string());
+    let noise = match noise {
+        Noise::Within => "within the noise of the repeats",
+        Noise::Beyond => "beyond the noise of the repeats",
+        Noise::Unknown => "too few repeats to know the noise",
+    };
+    format!("{:.1} % lower at {sessions} sessions, {noise}", lower_by * 100.0)
+}
+
+/// SELECT latency of so many readers, a row without writers and a row for each number of writers.
+pub fn writer_cost(cost: &WriterCost) -> Table {
+    let mut table = Table::headed(
+        "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | to: | \
+         one block read:",
+    );
+    let mean = |seen: &Option<Estimate>| or_dash(seen.as_ref(), |seen| micros(seen.mean));
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    for row in &cost.rows {
+        let half = row.select_mean_us.as_ref().and_then(|seen| seen.half_width);
+        let change = row.change.as_ref();
+        let (low, high) = change.and_then(|change| change.interval).unzip();
+        let who = if row.writers == 0 { "readers alone" } else { "readers, with writers" };
+        table.row([
+            who.to_owned(),
+            row.writers.to_string(),
+            row.sources.len().to_string(),
+            mean(&row.select_mean_us),
+            or_dash(half, micros),
+            mean(&row.select_p50_us),
+            mean(&row.select_p99_us),
+            or_dash(change, |change| percent(change.share)),
+            or_dash(low, percent),
+            or_dash(high, percent),
+            mean(&row.read_us),
+        ]);
+    }
+    let factors =
+        cost.factors.iter().map(|(key, value)| format!(", {} {value}", key.to_uppercase()));
+    let active =
+        cost.active_bytes.map_or(String::new(), |all| format!(", active data {}", bytes(all)));
+    table.captioned(format!("READERS {}{}{active}", cost.readers, factors.collect::<String>()))
+}

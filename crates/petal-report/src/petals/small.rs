@@ -1,0 +1,83 @@
+//! Petals in small, many beside each other: on axes that all of them share, without words beside
+//! the points.
+
+use super::super::charts::{Chart, ChartFrame, ChartUse, Plot, PlotAxis, Scale, Variant};
+use super::{Drawing, PIOPS, Petals, captions, joined};
+use petal_judge::petals::PetalLine;
+
+/// The axes on which all of these can be set beside each other.
+pub struct SharedAxes {
+    x: Scale,
+    y: Scale,
+}
+
+impl SharedAxes {
+    pub fn of<'a>(all: impl Iterator<Item = &'a Petals> + Clone) -> Self {
+        let dots = all.flat_map(|petals| {
+            let drawing = Drawing::new(petals, &PIOPS);
+            drawing.dots().map(|dot| (dot.x, dot.y)).collect::<Vec<_>>()
+        });
+        let (x, y): (Vec<f64>, Vec<f64>) = dots.unzip();
+        Self { x: Scale::log(x), y: Scale::log(y) }
+    }
+
+    /// Where the points of a line are, as shares of the axes, and which of them is its peak.
+    pub fn places(&self, line: &PetalLine) -> (Vec<(f64, f64)>, Option<usize>) {
+        let mut peak = None;
+        let mut places = Vec::new();
+        for (at, point) in line.points.iter().enumerate() {
+            let (Some(x), Some(y)) = (&point.piops, &point.read_us) else { continue };
+            if line.peak == Some(at) {
+                peak = Some(places.len());
+            }
+            places.push((self.x.share(x.mean), self.y.share(y.mean)));
+        }
+        (places, peak)
+    }
+
+    /// One of the small charts, with the table of its values.
+    pub fn figure(&self, petals: &Petals, id: String, title: String, note: String) -> Chart {
+        let drawing = Drawing::new(petals, &PIOPS);
+        let mut plot = Plot::new(&ChartFrame {
+            id: &id,
+            title: &title,
+            description: &captions::description(petals, &PIOPS),
+            width: 360.0,
+            height: 250.0,
+            x: PlotAxis::new(self.x.clone(), "PIOPS"),
+            y: PlotAxis::new(self.y.clone(), "single-block read, us").with_room(52.0),
+            shown: ChartUse::Page,
+        });
+        for (number, curve) in drawing.curves.iter().enumerate() {
+            let (color, dash) = (curve.look.color, curve.look.dash);
+            plot.series(number, |plot| {
+                let dash = if dash.is_empty() { "none" } else { dash };
+                plot.group(&format!("stroke-dasharray=\"{dash}\""), |plot| {
+                    for run in joined(&curve.dots) {
+                        let points: Vec<_> = run.iter().map(|dot| (dot.x, dot.y)).collect();
+                        plot.line(&points, color, 1.8);
+                    }
+                });
+                for dot in curve.dots.iter().flatten() {
+                    plot.marker((dot.x, dot.y), curve.look.marker, color, false);
+                    let point = curve.line.points.get(dot.position);
+                    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
+                    if curve.line.peak == Some(dot.position) && !is_from_cache {
+                        plot.ring((dot.x, dot.y), color);
+                    }
+                    plot.hit_point((dot.x, dot.y), dot.row, "");
+                }
+            });
+        }
+        Chart {
+            variants: vec![Variant { name: "log", svg: plot.finish() }],
+            series: drawing.series(),
+            head: captions::head(&PIOPS),
+            rows: captions::rows(petals, &PIOPS),
+            is_wide: false,
+            id,
+            title,
+            note,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Petals in words: peak, knee and bend-back of each line, what it ran into and why, the highest
+//! load within an objective; and the points as a table, with their intervals.
+
+use std::collections::BTreeMap;
+
+use super::numbers::{micros, or_dash, rate, whole};
+use super::table::{self, Table, paragraph};
+use super::text::{bullets, caveats, section};
+use petal_judge::petals::{Estimate, PetalLine, Petals};
+use petal_judge::price;
+use petal_model::settings::objective::Objective;
+
+/// One sweep or table by itself, without settings that it may not have.
+pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
+    let mut out = paragraph("petals of ", "  ", name);
+    section(
+        &mut out,
+        "petals: PIOPS against single-block read",
+        "the engine's counts, means of repeats",
+    );
+    out.push_str(&super::sweep::chart::petals(petals));
+    out.push_str(&lines(petals, objective));
+    writer_costs(&mut out, petals);
+    findings(&mut out, petals);
+    section(&mut out, "points", "means, 95 % intervals");
+    out.push_str(&points(petals));
+    caveats(&mut out, &petals.notes);
+    out
+}
+
+/// A paragraph per line.
+pub fn lines(petals: &Petals, objective: Option<&Objective>) -> String {
+    petals.lines.iter().map(|line| paragraph("- ", "  ", &words(line, objective))).collect()
+}
+
+fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
+    let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
+    let is_one_point = line.points.len() == 1;
+    let mut words = match is_one_point {
+        true => format!("{}: one point, {}", line.name, point(line, 0)),
+        false => format!("{}: peak {}", line.name, at(line.peak)),
+    };
+    if let Some(position) = line.saturated_from {
+        words.push_str(&format!("; saturated from {}", point(line, position)));
+    }
+    if !is_one_point {
+        words.push_str(&format!("; knee {}", at(line.knee)));
+    }
+    if let (Some(change), Some(last)) = (line.beyond_knee, line.points.last()) {
+        let figures = super::petals::beyond_knee(change);
+        words.push_str(&format!("; from there to {} sessions {figures}", last.sessions));
+    }
+    if let Some(bend) = &line.bend_back {
+        words.push_str(&format!("; bends back at {}", point(line, bend.at)));
+    }
+    if line.after_peak.is_some() {
+        words.push_str(&format!("; after the peak {}", super::petals::after_peak(line)));
+    }
+    if let Some(limit) = &line.limit {
+        words.push_str(&format!("; cause: {} ({})", limit.cause, limit.evidence.join("; ")));
+    }
+    if let Some(objective) = objective {
+        let met = match line.within_objective {
+            Some(position) => format!("{objective} is met up to {}", point(line, position)),
+            None => format!("{objective} is met by no point that was measured"),
+        };
+        words.push_str(&format!("; {met}"));
+    }
+    if let Some(cost) = price::of_line(line, objective) {
+        let month = rate(cost.per_1000_piops);
+        words
+            .push_str(&format!("; 1,000 PIOPS cost {month} a month at {} sessions", cost.sessions));
+    }
+    words
+}
+
+fn point(line: &PetalLine, position: usize) -> String {
+    let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
+    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+    let sessions = whole(u64::from(point.sessions));
+    let noun = if point.sessions == 1 { "session" } else { "sessions" };
+    format!("{sessions} {noun} ({piops} PIOPS, {read} us)")
+}
+
+/// Warnings and errors, each with the points whose runs have it.
+fn findings(out: &mut String, petals: &Petals) {
+    let points = petals.lines.iter().flat_map(|line| line.points.iter().map(move |p| (line, p)));
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (line, point) in points {
+        for id in &point.warnings {
+            let place = format!("{}, {} sessions", line.name, point.sessions);
+            places.entry(id).or_default().push(place);
+        }
+    }
+    if places.is_empty() {
+        return;
+    }
+    section(out, "findings", "warnings and errors of the runs of these points");
+    bullets(out, places.iter().map(|(id, places)| format!("{id}: {}", places.join("; "))));
+}
+
+/// A table per line: means and half of their 95 % intervals.
+pub fn points(petals: &Petals) -> String {
+    const HEADING: &str = "sess | n | PIOPS | +- | read us | +- | MB/s | ops/s | p50 | p99 | ";
+    let tables = petals.lines.iter().map(|line| {
+        let mut table = Table::of_figures(HEADING);
+        for (at, point) in line.points.iter().enumerate() {
+            let mean = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                or_dash(estimate.as_ref(), |estimate| show(estimate.mean))
+            };
+            let half = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                or_dash(estimate.as_ref().and_then(|estimate| estimate.half_width), show)
+            };
+            table.row([
+                point.sessions.to_string(),
+                point.sources.len().to_string(),
+                mean(&point.piops, rate),
+                half(&point.piops, rate),
+                mean(&point.read_us, micros),
+                half(&point.read_us, micros),
+                mean(&point.mb_s, rate),
+                mean(&point.ops_s, rate),
+                mean(&point.op_p50_us, micros),
+                mean(&point.op_p99_us, micros),
+                marks(line, at),
+            ]);
+        }
+        format!("{}\n{}", table::line(&line.name), table.render())
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// The section of readers alone and with writers; none where no sweep has both.
+pub fn writer_costs(out: &mut String, petals: &Petals) {
+    if petals.writer_costs.is_empty() {
+        return;
+    }
+    section(out, "SELECT latency alone and with writers", "petal's clock, us, means of repeats");
+    for (at, cost) in petals.writer_costs.iter().enumerate() {
+        let gap = if at > 0 { "\n" } else { "" };
+        let table = super::petals::writer_cost(cost);
+        out.push_str(&format!("{gap}{}{}", table::line(&table.caption), table.render()));
+    }
+}
+
+fn marks(line: &PetalLine, at: usize) -> String {
+    let marks = [
+        (line.knee == Some(at), "knee"),
+        (line.saturated_from == Some(at), "saturated from here"),
+        (line.peak == Some(at) && line.points.len() > 1, "peak"),
+        (line.bend_back.as_ref().is_some_and(|bend| bend.at == at), "bends back"),
+    ];
+    let words: Vec<&str> = marks.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::plain_csv;
+
+    #[test]
+    fn a_published_line() {
+        let text = include_str!("../../../tests/samples/flash-pcie.csv");
+        let objective: Objective = "read.avg=500us".parse().unwrap();
+        let petals = Petals::of(&plain_csv::parse(text, "pcie.csv", None).unwrap());
+        let petals = petals.with_objective(Some(&objective));
+        insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
+        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); knee 16 sessions (70,122 PIOPS, 160.0 us); from
+          there to 64 sessions PIOPS +41 %, latency +276 %; cause: storage or processors: not known (from 16
+          to 64 sessions PIOPS went from 70122 to 99060 while a read went from 160.0 to 602.0 us: reads are
+          slower; how busy the processors were is not known, and a read's time holds its waits for a
+          processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS, 275.0 us)
+        ");
+        insta::assert_snapshot!(points(&petals), @"
+        all
+
+        sess  n   PIOPS  +-  read us  +-  MB/s  ops/s  p50  p99
+        ----  -  ------  --  -------  --  ----  -----  ---  ---  ----
+        1     1   7,139   -    107.0   -     -      -    -    -
+        4     1  24,883   -    122.0   -     -      -    -    -
+        8     1  41,569   -    136.0   -     -      -    -    -
+        16    1  70,122   -    160.0   -     -      -    -    -  knee
+        32    1  92,185   -    275.0   -     -      -    -    -
+        64    1  99,060   -    602.0   -     -      -    -    -  peak
+        ");
+    }
+}

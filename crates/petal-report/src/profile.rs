@@ -1,0 +1,68 @@
+//! A profile as text for a person: its rates, the busiest interval, where the figures come from and
+//! what is missing.
+
+use super::numbers::{micros, rate};
+use super::table::{Table, line, paragraph};
+use petal_model::record::profile::{Profile, ProfileInterval};
+use petal_model::stats::server_work::{WorkCount, WorkTime};
+
+const GAPS_SHOWN: usize = 12;
+
+pub fn render(profile: &Profile) -> String {
+    let mut out = line(&format!(
+        "profile of {}: {} intervals, {} in all, from {}",
+        if profile.database.is_empty() { "a database without a name" } else { &profile.database },
+        profile.intervals.len(),
+        length(profile.length_s()),
+        profile.intervals.first().and_then(|it| it.begin.as_deref()).unwrap_or("an unknown time"),
+    ));
+    out.push('\n');
+    let mut table = Table::of_figures("per second | p50 | p90 | p99 | highest | busiest interval");
+    let busiest = profile.busiest();
+    for figure in WorkCount::ALL {
+        let of = profile.summary.percentiles.get(&figure);
+        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
+        let in_busiest = shown(busiest.and_then(|interval| interval.rate(figure)));
+        let cells =
+            [of.map(|of| of.p50), of.map(|of| of.p90), of.map(|of| of.p99), of.map(|of| of.max)];
+        let mut row = vec![figure.words().to_owned()];
+        row.extend(cells.map(shown));
+        row.push(in_busiest);
+        table.row(row);
+    }
+    out.push_str(&table.render());
+    if let Some(busiest) = busiest {
+        out.push('\n');
+        out.push_str(&line(&format!(
+            "busiest   {} for {}{}",
+            busiest.begin.as_deref().unwrap_or("an unknown time"),
+            length(busiest.length_s),
+            latencies(busiest),
+        )));
+    }
+    for gap in profile.gaps.iter().take(GAPS_SHOWN) {
+        out.push_str(&paragraph("gap       ", "          ", gap));
+    }
+    if profile.gaps.len() > GAPS_SHOWN {
+        let rest = profile.gaps.len() - GAPS_SHOWN;
+        out.push_str(&line(&format!("          {rest} more are in the file")));
+    }
+    out
+}
+
+fn latencies(interval: &ProfileInterval) -> String {
+    let of = |figure: WorkTime| {
+        Some(format!(", {} {} us", figure.words(), micros(interval.latency(figure)?)))
+    };
+    WorkTime::ALL.into_iter().filter_map(of).collect()
+}
+
+/// Seconds as people say them.
+pub fn length(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} minutes", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} hours", s / 3600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}

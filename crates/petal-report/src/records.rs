@@ -1,0 +1,84 @@
+//! Records as a gallery and a card show them: a sweep as it is; runs that no sweep holds together
+//! stand with those that differ from them in sessions and mix alone.
+
+use std::collections::BTreeMap;
+
+use super::distinct;
+use petal_judge::petals::Petals;
+use petal_model::record::Run;
+use petal_model::record::observation::Observation;
+use petal_model::record::sweep::Swept;
+use petal_model::settings::objective::Objective;
+
+/// One record, or several runs as one.
+pub struct Shown {
+    /// Where it lies.
+    pub name: String,
+    pub petals: Petals,
+    pub database: String,
+    pub device: String,
+    pub host: String,
+    /// The day on which it began.
+    pub measured: String,
+    pub runs: usize,
+    pub petal_version: String,
+}
+
+/// What runs of one line, or of lines beside each other, may differ in.
+const VARIED: [&str; 6] =
+    ["update_pct", "threads_per_schema", "readers", "writers", "run_time", "calibrations"];
+
+impl Shown {
+    fn of(name: String, seen: &[Observation], objective: Option<&Objective>) -> Self {
+        let all = |key: &str| {
+            let reported = seen.iter().filter_map(|seen| seen.context.get(key));
+            distinct(reported.map(String::as_str)).join(", ")
+        };
+        let first = seen.iter().filter_map(|seen| seen.started_at.as_deref()).min();
+        let day = first.and_then(|moment| moment.split('T').next()).unwrap_or_default();
+        Self {
+            name,
+            petals: Petals::of(seen).with_objective(objective),
+            database: all("database"),
+            device: all("device"),
+            host: all("host"),
+            measured: day.to_owned(),
+            runs: seen.len(),
+            petal_version: all("petal"),
+        }
+    }
+
+    pub fn of_sweep(name: String, swept: &Swept, objective: Option<&Objective>) -> Self {
+        Self::of(name, &swept.observations(), objective)
+    }
+
+    /// The database and where it ran, in one line.
+    pub fn title(&self) -> String {
+        let known = [&self.database, &self.device, &self.host].into_iter();
+        let known = known.filter(|text| !text.is_empty()).map(String::as_str);
+        known.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Runs by their folders' names, each with those that differ from it in what [`VARIED`] names.
+pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Shown> {
+    let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
+    for (name, run) in named {
+        let pct = run.summary.setting("update_pct").map_or("-".to_owned(), ToString::to_string);
+        let sessions = run.summary.sessions.to_string();
+        let factors = [("update_pct", pct), ("sessions", sessions)];
+        let factors = factors.map(|(key, value)| (key.to_owned(), value)).into();
+        let seen = Observation::of_run(name, factors, run);
+        let alike = seen.context.iter().filter(|(key, _)| !VARIED.contains(&key.as_str()));
+        let alike = alike.map(|(key, value)| (key.clone(), value.clone())).collect();
+        groups.entry(alike).or_default().push(seen);
+    }
+    let shown = groups.into_values().map(|seen| {
+        let name = match seen.as_slice() {
+            [one] => one.source.clone(),
+            several => format!("{} and {} more", several[0].source, several.len() - 1),
+        };
+        Shown::of(name, &seen, objective)
+    });
+    shown.collect()
+}

@@ -1,0 +1,194 @@
+//! A replay for a person: how a profile becomes operations, before the run; what of it was imitated,
+//! after it; and up to which multiple a platform holds it.
+
+use std::iter;
+
+use super::numbers::{micros, or_dash, rate};
+use super::table::{Table, line, paragraph};
+use petal_judge::break_point::{BreakPoint, LoadHeld, load_held};
+use petal_judge::replay::ReplayPlan;
+use petal_judge::replay::delivered::{Delivered, delivered, scale_of};
+use petal_model::record::Run;
+use petal_model::record::replay::ReplayOf;
+use petal_model::settings::objective::Objective;
+use petal_model::stats::server_work::WorkCount;
+
+/// A plan, before its run.
+pub fn plan(plan: &ReplayPlan) -> String {
+    let mut out = line(&format!("replay of {}: {}", plan.of.database, plan.of.time));
+    out.push('\n');
+    bulleted(&mut out, "how       ", &plan.of.how);
+    let parameters = plan.parameters();
+    let shown: Vec<String> =
+        parameters.iter().map(|(key, value)| format!("{key}={}", shortened(value))).collect();
+    out.push_str(&paragraph("set       ", "          ", &shown.join(" ")));
+    out.push('\n');
+    let mut table = Table::of_figures("per second | production | expected here | times");
+    for figure in WorkCount::ALL {
+        let (of, here) = (plan.of.per_second.get(&figure), plan.expected.get(&figure));
+        table.row([
+            figure.words().to_owned(),
+            or_dash(of.copied(), rate),
+            or_dash(here.copied(), |here| match plan.assumed.contains(&figure) {
+                true => format!("~{}", rate(here)),
+                false => rate(here),
+            }),
+            times(plan.ratio(figure)),
+        ]);
+    }
+    out.push_str(&table.render());
+    bulleted(&mut out, "not alike ", &plan.of.not_imitated);
+    out
+}
+
+fn times(ratio: Option<f64>) -> String {
+    or_dash(ratio, |ratio| format!("{ratio:.2}"))
+}
+
+/// Steps of a day are too many for a line.
+fn shortened(value: &str) -> String {
+    let steps: Vec<&str> = value.split(' ').collect();
+    match steps.as_slice() {
+        [first, .., last] if steps.len() > 4 => {
+            format!("'{first} ... {last}' ({} steps)", steps.len())
+        }
+        [_] => value.to_owned(),
+        _ => format!("'{value}'"),
+    }
+}
+
+fn bulleted(out: &mut String, name: &str, lines: &[String]) {
+    for (at, text) in lines.iter().enumerate() {
+        let first = if at == 0 { name } else { "          " };
+        out.push_str(&paragraph(&format!("{first}- "), "            ", text));
+    }
+}
+
+/// What a run imitated; None of a run that is no replay.
+pub fn imitated(run: &Run) -> Option<String> {
+    let of = run.details.replay.as_ref()?;
+    let scale = scale_of(run);
+    let mut out = line(&format!("{scale}x of {}: {}", of.database, of.time));
+    out.push('\n');
+    let mut table = Table::of_figures("per second | production | x scale | this run | times");
+    for (figure, Delivered { asked, here }) in delivered(run) {
+        table.row([
+            figure.words().to_owned(),
+            or_dash(of.rate(figure), rate),
+            or_dash(asked, rate),
+            or_dash(here, rate),
+            times(Delivered { asked, here }.ratio()),
+        ]);
+    }
+    out.push_str(&table.render());
+    out.push('\n');
+    out.push_str(&paragraph("held      ", "          ", &held(run, of)));
+    bulleted(&mut out, "not alike ", &of.not_imitated);
+    Some(out)
+}
+
+fn held(run: &Run, of: &ReplayOf) -> String {
+    let objective: Option<Objective> = of.objective.as_ref().and_then(|text| text.parse().ok());
+    match load_held(run, objective.as_ref()) {
+        LoadHeld::Yes => match &objective {
+            Some(objective) => format!("yes, within {objective}"),
+            None => "yes: what was due was begun".to_owned(),
+        },
+        LoadHeld::No(why) => format!("no: {why}"),
+        LoadHeld::Unknown(why) => format!("not known: {why}"),
+    }
+}
+
+/// The answer: the line, the steps, and what was assumed.
+pub fn break_point(found: &BreakPoint) -> String {
+    let mut out = paragraph("", "  ", &found.line());
+    out.push('\n');
+    out.push_str(&steps(found).render());
+    out.push('\n');
+    let delivered = delivered_steps(found);
+    if !delivered.is_empty() {
+        out.push_str(&line(DELIVERED));
+        out.push('\n');
+        out.push_str(&delivered.render());
+        out.push('\n');
+    }
+    out.push_str(&line(&format!("load      {}: {}", found.of.database, found.of.time)));
+    out.push_str(&line(&format!("platform  {}", found.target)));
+    for note in &found.notes {
+        out.push_str(&paragraph("note      ", "          ", note));
+    }
+    bulleted(&mut out, "not alike ", &found.of.not_imitated);
+    out
+}
+
+pub(super) fn steps(found: &BreakPoint) -> Table {
+    let mut table = Table::of_figures(
+        "scale | held | operations/s | PIOPS | read us | log us | response p99 us | why not",
+    );
+    for step in &found.steps {
+        let figure = |name: &str, show: fn(f64) -> String| or_dash(step.figure(name), show);
+        table.row([
+            step.scale.to_string(),
+            format!("{} of {}", step.held, step.runs),
+            figure("ops_s", rate),
+            figure("piops", rate),
+            figure("read_us", micros),
+            figure("log_us", micros),
+            figure("op_response_p99_us", micros),
+            step.reasons.first().cloned().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// What stands above [`delivered_steps`].
+pub(super) const DELIVERED: &str =
+    "what was delivered, as a multiple of what was asked (production's rates times the scale)";
+
+/// What each step delivered of the load, means over the rounds; empty where no figure is known.
+pub(super) fn delivered_steps(found: &BreakPoint) -> Table {
+    let known: Vec<WorkCount> = WorkCount::ALL
+        .into_iter()
+        .filter(|figure| found.steps.iter().any(|step| step.delivered(*figure).is_some()))
+        .collect();
+    let heading: Vec<&str> = iter::once("scale").chain(known.iter().map(|it| it.words())).collect();
+    let mut table = Table::of_figures(&heading.join(" | "));
+    for step in found.steps.iter().filter(|_| !known.is_empty()) {
+        let ratios = known.iter().map(|figure| times(step.delivered(*figure)));
+        table.row(iter::once(step.scale.to_string()).chain(ratios));
+    }
+    table
+}
+
+/// Several platforms under the same load, a row each.
+pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
+    let mut table =
+        Table::of_figures("platform | holds | fails at | breaks at, 95 % | room | limited by");
+    for (name, found) in found {
+        table.row([
+            name.clone(),
+            or_dash(found.holds, |scale| format!("{scale}x")),
+            or_dash(found.fails, |scale| format!("{scale}x")),
+            found.interval_words().unwrap_or_else(|| "-".to_owned()),
+            or_dash(found.room(), |room| format!("{room:.1}")),
+            or_dash(found.cause.as_deref(), |cause| {
+                // The column says the first, and the line below all of it.
+                let cause = cause.strip_prefix("limited by: ").unwrap_or(cause);
+                cause.split(';').next().unwrap_or(cause).to_owned()
+            }),
+        ]);
+    }
+    let mut out = String::from("Will it fit?\n\n");
+    out.push_str(&table.render());
+    out.push('\n');
+    let loads: Vec<&ReplayOf> = found.iter().map(|(_, found)| &found.of).collect();
+    if loads.windows(2).any(|two| two[0].per_second != two[1].per_second) {
+        out.push_str(&line("The sides replay different loads: their multiples do not compare."));
+        out.push('\n');
+    }
+    for (name, found) in found {
+        out.push_str(&paragraph(&format!("{name}  "), "  ", &found.line()));
+    }
+    out.push('\n');
+    out
+}

@@ -1,0 +1,18 @@
+//! The database's own counters over the run, by its own names; on the bare device petal's.
+
+use super::super::numbers::{or_dash, rate, whole};
+use super::super::table::Table;
+use petal_model::record::Run;
+
+/// Those that counted anything.
+pub(crate) fn counters(run: &Run) -> Table {
+    let seconds = run.summary.elapsed_s;
+    let mut table = Table::of_figures("counter | total | per second");
+    for (name, &total) in run.summary.counters.iter().filter(|&(_, &total)| total > 0) {
+        // A peak has no rate.
+        let is_peak = name.ends_with("_max");
+        let per_second = (seconds > 0.0 && !is_peak).then(|| total as f64 / seconds);
+        table.row([name.clone(), whole(total), or_dash(per_second, rate)]);
+    }
+    table
+}

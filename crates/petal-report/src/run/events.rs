@@ -1,0 +1,115 @@
+//! Where the time went: wait events, the latency of operations and of single I/Os.
+
+use super::super::json::word;
+use super::super::numbers::{decimal, micros, or_dash, percent, whole};
+use super::super::table::{Cell, Table};
+use petal_judge::verdict::is_foreground;
+use petal_model::record::Run;
+use petal_model::stats::histogram::LatencySummary;
+
+const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
+     no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
+     waiting for a processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight \
+     do, or if they took longer than DB time.";
+
+/// Wait events by time, and what they leave of DB time.
+pub(crate) fn top_events(run: &Run) -> Table {
+    let db_time_us = run.details.db_time_s * 1e6;
+    let mut table =
+        Table::headed("event | waits: | time s: | avg us: | % DB time: | class | source");
+    let mut waited_us = 0.0;
+    for wait in &run.summary.waits {
+        let foreground = is_foreground(wait.class);
+        if foreground {
+            waited_us += wait.time_us;
+        }
+        let share = run.share_of_db_time(wait.time_us).filter(|_| foreground);
+        table.row([
+            wait.name.as_str().into(),
+            or_dash(wait.waits, whole).into(),
+            decimal(wait.time_us / 1e6, 2).into(),
+            or_dash(wait.avg_us, micros).into(),
+            shared(share),
+            wait.class.label().into(),
+            word(&wait.source).into(),
+        ]);
+    }
+    let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
+    let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
+    table.row([
+        match run.is_log_untimed() {
+            true => "CPU, log waits + other",
+            false => "CPU + other",
+        }
+        .into(),
+        "-".into(),
+        or_dash(rest_us, |us| decimal(us / 1e6, 2)).into(),
+        "-".into(),
+        shared(rest_us.and_then(|us| run.share_of_db_time(us))),
+        "-".into(),
+        "remainder".into(),
+    ]);
+    table.with_note(DB_TIME)
+}
+
+/// A share of DB time, with its bar on a page.
+fn shared(share: Option<f64>) -> Cell {
+    let share = share.filter(|share| share.is_finite());
+    Cell { share, ..or_dash(share, percent).into() }
+}
+
+/// Operation latency, of the whole run and of its steady window.
+pub(crate) fn operations(run: &Run) -> Table {
+    let mut table =
+        Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max");
+    for (name, latency) in run.summary.latency_us.iter().chain(&run.summary.hot_latency_us) {
+        table.row(latency_cells(name, latency));
+    }
+    if let Some(steady) = &run.summary.steady {
+        for (kind, latency) in &steady.latency_us {
+            table.row(latency_cells(&format!("{kind}, steady"), latency));
+        }
+    }
+    table.with_note(operations_note(run))
+}
+
+/// From when operation latency counts.
+fn operations_note(run: &Run) -> String {
+    let mut note = "Closed loop: service time, from the moment petal asked.".to_owned();
+    if run.summary.latency_us.keys().any(|kind| kind.ends_with("_response")) {
+        note = "`_response` counts from the intended start of each operation (RATE).".to_owned();
+    }
+    if run.details.saturated > 0 {
+        note.push_str(&format!(" {} values were past one hour.", run.details.saturated));
+    }
+    note
+}
+
+fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
+    let LatencySummary { count, mean, p50, p90, p95, p99, p99_9, max } = *latency;
+    let figures = [mean, p50, p90, p95, p99, p99_9, max].map(|figure| or_dash(figure, micros));
+    [name.to_owned(), whole(count)].into_iter().chain(figures).collect()
+}
+
+/// Latency of single reads, writes and syncs, with who timed them.
+pub(crate) fn io(run: &Run) -> Table {
+    let mut table = Table::headed("I/O | count: | mean: | p50: | p99: | max: | source");
+    for (kind, latency) in &run.summary.io_latency_us {
+        let [mean, p50, p99, max] = [latency.mean, latency.p50, latency.p99, latency.max]
+            .map(|figure| or_dash(figure, micros));
+        let count = whole(latency.count);
+        table.row([kind.clone(), count, mean, p50, p99, max, latency.source.clone()]);
+    }
+    if let Some(device) = &run.details.device {
+        let sides = [
+            ("device read", device.read_requests, device.read_ms),
+            ("device write", device.write_requests, device.write_ms),
+        ];
+        for (name, requests, time_ms) in sides {
+            let mean = (requests > 0).then(|| time_ms as f64 * 1000.0 / requests as f64);
+            let (requests, mean) = (whole(requests), or_dash(mean, micros));
+            table.row([name, &requests, &mean, "-", "-", "-", "/proc/diskstats, with its queue"]);
+        }
+    }
+    table
+}

@@ -1,0 +1,237 @@
+//! Petals in plain characters: 80 columns, no colors, the same in a terminal, a pipe and a mail.
+//! Crates that draw with braille dots tell lines apart by color alone, which a pipe has not; here
+//! each line has a letter and each point its number of sessions.
+
+use super::super::charts::Scale;
+use super::super::numbers::rate;
+use super::super::table::line;
+use petal_judge::petals::Petals;
+
+const WIDTH: usize = 80;
+const HEIGHT: usize = 20;
+/// Columns left of the plot: the y axis and its numbers.
+const MARGIN: usize = 9;
+const PLOT: usize = WIDTH - MARGIN - 1;
+const LINES_MAX: usize = 26;
+/// Steps between the ticks of an axis, at most.
+const STEPS_MAX: usize = 5;
+
+/// A line of points in the order of its sessions.
+#[derive(Debug, Clone)]
+struct TextCurve {
+    name: String,
+    /// Sessions, x, y.
+    points: Vec<(u32, f64, f64)>,
+}
+
+/// Mean single-block read latency against PIOPS, a line per further factors, a point per number of
+/// sessions; and what each letter stands for.
+pub fn petals(petals: &Petals) -> String {
+    let curves = curves(petals);
+    if curves.is_empty() {
+        return "nothing to draw: no run knows both PIOPS and the latency of a single read\n"
+            .to_owned();
+    }
+    let mut text = plot(&curves);
+    for (letter, curve) in letters().zip(&curves) {
+        let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
+        let legend = format!("{letter}  {}: {} sessions", curve.name, sessions.join(", "));
+        text.push_str(&line(&legend));
+    }
+    if curves.len() > LINES_MAX {
+        text.push_str(&format!("{} further lines are not drawn\n", curves.len() - LINES_MAX));
+    }
+    text
+}
+
+fn letters() -> impl Iterator<Item = char> {
+    ('a'..='z').take(LINES_MAX)
+}
+
+fn curves(petals: &Petals) -> Vec<TextCurve> {
+    let curves = petals.lines.iter().map(|line| {
+        let points = line.points.iter().filter_map(|point| {
+            Some((point.sessions, point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean))
+        });
+        TextCurve { name: line.name.clone(), points: points.collect() }
+    });
+    curves.filter(|curve| !curve.points.is_empty()).collect()
+}
+
+fn plot(curves: &[TextCurve]) -> String {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x_axis = Scale::with_steps(points().map(|point| point.1), STEPS_MAX);
+    let y_axis = Scale::with_steps(points().map(|point| point.2), STEPS_MAX);
+    let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; HEIGHT] };
+    let place = |point: &(u32, f64, f64)| {
+        (cell(&x_axis, point.1, PLOT - 1), HEIGHT - 1 - cell(&y_axis, point.2, HEIGHT - 1))
+    };
+    for curve in curves.iter().take(LINES_MAX) {
+        for pair in curve.points.windows(2) {
+            grid.dots(place(&pair[0]), place(&pair[1]));
+        }
+    }
+    for (letter, curve) in letters().zip(curves) {
+        curve.points.iter().for_each(|point| grid.mark(place(point), letter));
+    }
+    for curve in curves.iter().take(LINES_MAX) {
+        for point in &curve.points {
+            grid.label(place(point), &point.0.to_string());
+        }
+    }
+    drawn(&grid, &x_axis, &y_axis)
+}
+
+fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale) -> String {
+    let mut text = format!("{:>MARGIN$}\n", "read us");
+    let y_ticks = y_axis.ticks(STEPS_MAX);
+    for (at, row) in grid.cells.iter().enumerate() {
+        let is_here = |tick: &&f64| HEIGHT - 1 - cell(y_axis, **tick, HEIGHT - 1) == at;
+        let tick = y_ticks.iter().copied().find(|tick| is_here(&tick));
+        let number = tick.map_or_else(String::new, short);
+        let edge = if tick.is_some() { '+' } else { '|' };
+        let row: String = row.iter().collect();
+        text.push_str(format!("{number:>8} {edge}{row}").trim_end());
+        text.push('\n');
+    }
+    let mut edge = vec!['-'; PLOT];
+    let mut numbers = vec![' '; WIDTH];
+    for tick in x_axis.ticks(STEPS_MAX) {
+        let column = cell(x_axis, tick, PLOT - 1);
+        edge[column] = '+';
+        let number = short(tick);
+        let length = number.chars().count();
+        let from = (MARGIN + 1 + column + 1).saturating_sub(length.div_ceil(2)).min(WIDTH - length);
+        for (place, letter) in numbers.iter_mut().skip(from).zip(number.chars()) {
+            *place = letter;
+        }
+    }
+    let edge: String = edge.into_iter().collect();
+    let numbers: String = numbers.into_iter().collect();
+    text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
+    text.push_str(&format!("{:>WIDTH$}\n", "PIOPS, reads and writes"));
+    text
+}
+
+/// A round number in few letters.
+fn short(value: f64) -> String {
+    match value {
+        _ if value == 0.0 => "0".to_owned(),
+        _ if value >= 1e9 => format!("{:.0}G", value / 1e9),
+        _ if value >= 1e6 => format!("{:.0}M", value / 1e6),
+        _ if value >= 1e5 => format!("{:.0}k", value / 1e3),
+        _ => rate(value),
+    }
+}
+
+/// The cell, of 0..=last, in which a value lies.
+fn cell(axis: &Scale, value: f64, last: usize) -> usize {
+    (axis.share(value) * last as f64).round() as usize
+}
+
+struct CharacterGrid {
+    cells: Vec<Vec<char>>,
+}
+
+type GridPlace = (usize, usize);
+
+impl CharacterGrid {
+    /// A straight line of dots; what is there stays.
+    fn dots(&mut self, from: GridPlace, to: GridPlace) {
+        let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
+        let between = |a: usize, b: usize, step: usize| {
+            let share = step as f64 / steps as f64;
+            (a as f64 + (b as f64 - a as f64) * share).round() as usize
+        };
+        for step in 0..=steps {
+            let cell = &mut self.cells[between(from.1, to.1, step)][between(from.0, to.0, step)];
+            if *cell == ' ' {
+                *cell = '.';
+            }
+        }
+    }
+
+    /// A point; `*` where several lines have one.
+    fn mark(&mut self, (column, row): GridPlace, letter: char) {
+        let cell = &mut self.cells[row][column];
+        *cell = if matches!(*cell, ' ' | '.') || *cell == letter { letter } else { '*' };
+    }
+
+    /// Beside a point, right or left, where nothing but dots is in the way.
+    fn label(&mut self, (column, row): GridPlace, text: &str) {
+        let length = text.chars().count();
+        let line = &mut self.cells[row];
+        let is_free = |line: &[char], from: usize| {
+            line.get(from..from + length)
+                .is_some_and(|cells| cells.iter().all(|cell| matches!(cell, ' ' | '.')))
+        };
+        let right = Some(column + 1).filter(|from| is_free(line, *from));
+        let left = column.checked_sub(length).filter(|from| is_free(line, *from));
+        let Some(from) = right.or(left) else { return };
+        for (cell, letter) in line.iter_mut().skip(from).zip(text.chars()) {
+            *cell = letter;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_lines() {
+        insta::assert_snapshot!(petals(&Petals::of(&super::super::tests::swept().observations())), @"
+          read us
+             400 +
+                 |
+                 |                                                     b16
+                 |                                                   .. .a16
+                 |                                                 .. ..
+             300 +                                               .. ..
+                 |                                             .. ..
+                 |                                           .....
+                 |                                         ....
+             200 +                                       ....
+                 |                                     ....
+                 |                                  .4ba4
+                 |                            .......
+                 |                      .......
+             100 +                 1ba1..
+                 |
+                 |
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: 1, 4, 16 sessions
+        b  UPDATE_PCT 20: 1, 4, 16 sessions
+        ");
+    }
+
+    #[test]
+    fn nothing_known_is_said() {
+        let mut swept = super::super::tests::swept();
+        swept.runs.iter_mut().for_each(|run| run.summary.io_latency_us.clear());
+        assert!(petals(&Petals::of(&swept.observations())).starts_with("nothing to draw"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_figures_it_is_80_columns_wide(
+            lines in prop::collection::vec(
+                prop::collection::vec((1u32..5000, 0.0f64..1e9, 0.0f64..1e7), 1..8), 1..30,
+            ),
+        ) {
+            let curves: Vec<TextCurve> = lines
+                .into_iter()
+                .map(|points| TextCurve { name: String::new(), points })
+                .collect();
+            let shown = plot(&curves);
+            prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);
+            prop_assert_eq!(shown.lines().count(), HEIGHT + 4);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The findings of a sweep's cells: each warning and error once, with the cells that have it.
+
+use super::super::text::{bullets, section};
+use petal_judge::petals::Petals;
+use petal_model::record::sweep::Swept;
+use petal_model::record::{Finding, Severity};
+
+pub struct Grouped<'a> {
+    /// Of the first run that has it.
+    pub finding: &'a Finding,
+    runs: usize,
+    of_runs: usize,
+    cells: Vec<u32>,
+}
+
+impl Grouped<'_> {
+    /// Where it was found, and whose its figures are:
+    /// `8 of 12 runs (cells 1, 2, 4); figures of the first of them`.
+    pub fn place(&self) -> String {
+        let whose = if self.runs > 1 { "; figures of the first of them" } else { "" };
+        if self.runs == self.of_runs {
+            return format!("every run{whose}");
+        }
+        let cells: Vec<String> = self.cells.iter().map(u32::to_string).collect();
+        let word = if cells.len() == 1 { "cell" } else { "cells" };
+        format!("{} of {} runs ({word} {}){whose}", self.runs, self.of_runs, cells.join(", "))
+    }
+}
+
+/// Each finding once, the gravest first.
+pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
+    let mut all: Vec<Grouped<'_>> = Vec::new();
+    for (cell, run) in swept.sweep.cells.iter().zip(&swept.runs) {
+        // A run may have one finding several times, such as one for each endpoint.
+        let mut seen: Vec<&str> = Vec::new();
+        for finding in &run.summary.findings {
+            if seen.contains(&finding.id.as_str()) {
+                continue;
+            }
+            seen.push(&finding.id);
+            let known = all.iter_mut().find(|known| {
+                known.finding.id == finding.id && known.finding.severity == finding.severity
+            });
+            match known {
+                Some(known) => {
+                    known.runs += 1;
+                    known.cells.push(cell.number);
+                }
+                None => all.push(Grouped {
+                    finding,
+                    runs: 1,
+                    of_runs: swept.runs.len(),
+                    cells: vec![cell.number],
+                }),
+            }
+        }
+    }
+    for found in &mut all {
+        found.cells.sort_unstable();
+        found.cells.dedup();
+    }
+    all.sort_by(|a, b| {
+        let order = |found: &Grouped<'_>| std::cmp::Reverse(found.finding.severity);
+        order(a).cmp(&order(b)).then_with(|| a.finding.id.cmp(&b.finding.id))
+    });
+    all
+}
+
+/// What to beware of: the notes on all runs together, then the warnings of single cells.
+pub(super) fn render(out: &mut String, swept: &Swept, petals: &Petals) {
+    let grave = |found: &Grouped<'_>| found.finding.severity >= Severity::Warning;
+    let found: Vec<Grouped<'_>> = grouped(swept).into_iter().filter(grave).collect();
+    section(out, "findings", "all runs together, then what single runs have");
+    if petals.notes.is_empty() && found.is_empty() {
+        out.push_str("- none\n");
+    }
+    bullets(out, &petals.notes);
+    let line = |found: &Grouped<'_>| {
+        let Finding { id, severity, message, .. } = found.finding;
+        format!("{} {id}: {}: {message}", severity.name(), found.place())
+    };
+    bullets(out, found.iter().map(line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn finding(id: &str, severity: Severity) -> Finding {
+        Finding {
+            id: id.to_owned(),
+            severity,
+            message: "somebody read 90 MB/s".to_owned(),
+            advice: String::new(),
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_cells_warnings_are_reported_once_with_their_cells() {
+        let mut swept = super::super::tests::swept();
+        for (cell, run) in swept.sweep.cells.iter().zip(&mut swept.runs) {
+            run.summary.findings = vec![finding("single-run", Severity::Info)];
+            if [2, 3, 5].contains(&cell.number) {
+                // Once for each endpoint.
+                run.summary.findings.push(finding("other-load", Severity::Warning));
+                run.summary.findings.push(finding("other-load", Severity::Warning));
+            }
+        }
+        swept.runs[0].summary.findings.push(finding("bad-blocks", Severity::Error));
+        let first = swept.sweep.cells[0].number;
+        let mut out = String::new();
+        render(&mut out, &swept, &Petals { notes: vec!["a: b".to_owned()], ..Petals::default() });
+        let reported: Vec<&str> = out.lines().skip(3).collect();
+        // The figures are one run's: where several have it the report says so.
+        let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");
+        let other = [
+            "- warning other-load: 5 of 11 runs (cells 2, 3, 5); figures of the first of them: somebody \
+             read 90",
+            "  MB/s",
+        ];
+        assert_eq!(reported, ["- a: b", bad.as_str(), other[0], other[1]]);
+    }
+}

@@ -1,0 +1,245 @@
+//! The harness table of a sweep: a row per run, and the means of each cell.
+
+use std::collections::BTreeMap;
+
+use super::super::numbers::{micros, or_dash, rate};
+use super::super::table::{Table, line};
+use petal_model::record::observation::{Observation, metric};
+use petal_model::record::sweep::Swept;
+use petal_model::record::{Run, Status};
+
+/// Factors that have a column of their own; all others head a table.
+const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
+
+pub struct SweepRow {
+    pub seen: Observation,
+    /// Its place in the plan.
+    pub number: u32,
+    /// Whether it counts in means.
+    pub is_whole: bool,
+}
+
+/// The runs of a sweep, by cell and repeat.
+pub struct SweepRows(pub Vec<SweepRow>);
+
+pub struct CellRows<'a> {
+    /// Those that count in means.
+    rows: Vec<&'a SweepRow>,
+    first: &'a SweepRow,
+}
+
+impl SweepRows {
+    pub fn of(swept: &Swept) -> Self {
+        let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+        let mut rows: Vec<SweepRow> = cells
+            .map(|((cell, run), seen)| SweepRow {
+                seen,
+                number: cell.number,
+                is_whole: run.summary.status == Status::Complete,
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.number, row.seen.repeat));
+        Self(rows)
+    }
+
+    pub fn of_runs(runs: &[&Run]) -> Self {
+        // Where targets differ, each heads its rows.
+        let first = runs.first().map(|run| &run.summary.target.url);
+        let differ = runs.iter().any(|run| Some(&run.summary.target.url) != first);
+        let rows = (1..).zip(runs).map(|(number, run)| {
+            let update_pct = or_dash(run.summary.setting("update_pct"), ToString::to_string);
+            let mut factors = vec![
+                ("update_pct".to_owned(), update_pct),
+                ("sessions".to_owned(), run.summary.sessions.to_string()),
+            ];
+            if differ {
+                factors.push(("db".to_owned(), run.summary.target.url.clone()));
+            }
+            SweepRow {
+                seen: Observation::of_run("", factors, run),
+                number,
+                is_whole: run.summary.status == Status::Complete,
+            }
+        });
+        Self(rows.collect())
+    }
+
+    pub fn cells(&self) -> Vec<CellRows<'_>> {
+        let mut cells: BTreeMap<u32, CellRows<'_>> = BTreeMap::new();
+        for row in &self.0 {
+            let cell = cells.entry(row.number).or_insert(CellRows { rows: Vec::new(), first: row });
+            cell.rows.extend(Some(row).filter(|row| row.is_whole));
+        }
+        cells.into_values().collect()
+    }
+}
+
+impl CellRows<'_> {
+    fn known(&self, name: &str) -> Vec<f64> {
+        self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
+    }
+
+    /// The mean of the repeats that know it; None where one does not.
+    pub fn mean(&self, name: &str) -> Option<f64> {
+        let known = self.known(name);
+        let is_whole = !known.is_empty() && known.len() == self.rows.len();
+        is_whole.then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
+    /// Largest less smallest, in percent of the mean; None of one repeat.
+    fn spread_pct(&self, name: &str) -> Option<f64> {
+        let known = self.known(name);
+        let mean = self.mean(name).filter(|mean| known.len() > 1 && *mean > 0.0)?;
+        let largest = known.iter().copied().fold(f64::MIN, f64::max);
+        let smallest = known.iter().copied().fold(f64::MAX, f64::min);
+        Some((largest - smallest) / mean * 100.0)
+    }
+}
+
+/// How a figure is shown: its column, its name, and its words.
+type FigureColumn = (&'static str, &'static str, fn(f64) -> String);
+
+const IDLE: FigureColumn = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
+
+const OF_RUNS: [FigureColumn; 10] = [
+    ("read/s", metric::READS, rate),
+    ("write/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("sel p50", "select_p50_us", micros),
+    ("sel p99", "select_p99_us", micros),
+    ("upd p50", "update_p50_us", micros),
+    ("upd p99", "update_p99_us", micros),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
+];
+
+/// Without percentiles, which are not to be averaged.
+const OF_MEANS: [FigureColumn; 8] = [
+    ("PIOPS", metric::PIOPS, rate),
+    ("read/s", metric::READS, rate),
+    ("write/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("ops/s", metric::OPS, rate),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
+];
+
+pub fn runs(rows: &SweepRows) -> String {
+    let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
+    let shown = rows.0.iter().map(|SweepRow { seen, .. }| {
+        let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
+        let figures = OF_RUNS.map(|(_, name, show)| or_dash(seen.metric(name), show));
+        (title(seen), [sessions_and_mix(seen), vec![repeat], figures.to_vec()].concat())
+    });
+    grouped(&heading, shown)
+}
+
+/// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
+pub fn means(rows: &SweepRows) -> String {
+    let names = OF_MEANS.map(|(name, ..)| name).join(" | ");
+    let cells = rows.cells();
+    let shown = cells.iter().map(|cell| {
+        let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
+        let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
+        let count = cell.rows.len().to_string();
+        let seen = &cell.first.seen;
+        let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
+        (title(seen), row)
+    });
+    grouped(&format!("sess | upd% | n | spread | {names}"), shown)
+}
+
+fn sessions_and_mix(seen: &Observation) -> Vec<String> {
+    ["sessions", "update_pct"].map(|key| or_dash(seen.factor(key), str::to_owned)).to_vec()
+}
+
+/// The title of a row's table.
+fn title(seen: &Observation) -> String {
+    let reported = seen.factors.iter().filter(|(key, _)| !IN_COLUMNS.contains(&key.as_str()));
+    reported
+        .map(|(key, value)| format!("{} {value}", key.to_ascii_uppercase()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A table for each title of a row, in the order in which titles come.
+fn grouped(heading: &str, rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
+    let mut tables: Vec<(String, Table)> = Vec::new();
+    for (title, row) in rows {
+        let at = tables.iter().position(|(known, _)| *known == title).unwrap_or_else(|| {
+            tables.push((title, Table::of_figures(heading)));
+            tables.len() - 1
+        });
+        tables[at].1.row(row);
+    }
+    let shown = tables.iter().map(|(title, table)| match title.as_str() {
+        "" => table.render(),
+        title => format!("{}\n{}", line(title), table.render()),
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn runs_without_a_sweep_have_a_row_each() {
+        let mixed = fixture::mixed_run();
+        let mut reads = fixture::mixed_run();
+        reads.summary.sessions = 16;
+        reads.summary.settings.insert("update_pct".into(), 0.into());
+        reads.summary.latency_us.remove("update");
+        reads.summary.per_second.redo_bytes = None;
+        reads.summary.cpu = None;
+        let shown = runs(&SweepRows::of_runs(&[&mixed, &reads]));
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= super::super::super::table::WIDTH)
+        );
+        insta::assert_snapshot!(shown, @r"
+        sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
+        ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
+        8       20    1  59,432   10,000   569     84.3    7,377   10,002   12,698   16,351  96.2   25.0
+        16       0    1  59,432   10,000   569     84.3    7,377   10,002        -        -     -      -
+        ");
+    }
+
+    #[test]
+    fn runs_on_several_targets_stand_below_their_names() {
+        let here = fixture::mixed_run();
+        let mut there = fixture::mixed_run();
+        there.summary.target.url = "device:/data/petal.dat".into();
+        let shown = runs(&SweepRows::of_runs(&[&here, &there, &here]));
+        let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("DB ")).collect();
+        assert_eq!(headings, ["DB sqlite:petal-data", "DB device:/data/petal.dat"]);
+    }
+
+    #[test]
+    fn a_mean_is_unknown_where_one_repeat_does_not_know() {
+        let mut swept = super::super::tests::swept();
+        let at = swept.sweep.cells.iter().position(|cell| cell.number == 4).unwrap();
+        swept.runs[at].summary.cpu = None;
+        let rows = SweepRows::of(&swept);
+        let cell = &rows.cells()[3];
+        assert_eq!(cell.mean(metric::CPU_IDLE), None);
+        assert_eq!(cell.mean(metric::READS), Some(3260.0));
+        // Of 3240 and 3280 with a fifth of writes: 48 of 3912.
+        assert!((cell.spread_pct(metric::PIOPS).unwrap() - 100.0 * 48.0 / 3912.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn further_factors_head_tables_of_their_own() {
+        let mut swept = super::super::tests::swept();
+        for cell in &mut swept.sweep.cells {
+            let loop_side = if cell.number % 2 == 0 { "client" } else { "server" };
+            cell.factors.insert(0, ("loop".to_owned(), loop_side.to_owned()));
+        }
+        let shown = means(&SweepRows::of(&swept));
+        let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("LOOP")).collect();
+        assert_eq!(headings, ["LOOP server", "LOOP client"]);
+        assert_eq!(shown.matches("read us").count(), 2);
+    }
+}

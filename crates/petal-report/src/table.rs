@@ -1,0 +1,311 @@
+//! The one table of all reports, which text and pages lay out; and tables and paragraphs as text of
+//! a fixed width, as a terminal and a mail show them: [`WIDTH`], or what [`within`] lays out for a
+//! narrower terminal.
+
+use std::cell::Cell as Shared;
+
+use petal_model::settings::paragraph;
+use petal_model::settings::printable::printable_line;
+
+/// Columns of a report in a file or a pipe, and the most on a terminal.
+pub const WIDTH: usize = 100;
+/// Narrower than this, lines are as of a terminal of this width.
+const WIDTH_MIN: usize = 40;
+
+thread_local! {
+    static COLUMNS: Shared<usize> = const { Shared::new(WIDTH) };
+}
+
+/// Has `report` lay out its text for a terminal of so many columns.
+pub fn within<T>(columns: usize, report: impl FnOnce() -> T) -> T {
+    let before = COLUMNS.replace(columns.clamp(WIDTH_MIN, WIDTH));
+    let made = report();
+    COLUMNS.set(before);
+    made
+}
+
+/// Columns that a line may have.
+pub fn columns() -> usize {
+    COLUMNS.get()
+}
+
+const GAP: &str = "  ";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A table: a name and a side for each column, its rows, and what goes with them.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// On a page; text has a section's title instead.
+    pub caption: String,
+    /// A page shows it closed until somebody opens it.
+    pub is_folded: bool,
+    /// A page lets its reader sort and filter the rows.
+    pub is_sortable: bool,
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<Cell>>,
+    /// What to know of its figures, below them.
+    pub note: String,
+}
+
+/// One field of a table: its text, and what a page adds to it.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    pub text: String,
+    /// A path relative to the page.
+    pub link: Option<String>,
+    /// Share of one, drawn beside the text.
+    pub share: Option<f64>,
+    /// A drawing of petal's own, before the text.
+    pub picture: String,
+    /// A figure that a page shows struck out, its row muted, and sorts below all others.
+    pub is_muted: bool,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Cell {
+    /// The length of the bar beside the text, in percent.
+    pub fn bar_pct(&self) -> String {
+        format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
+    }
+}
+
+impl Table {
+    /// A table with columns that are not known beforehand.
+    pub fn new(columns: &[(&str, Align)]) -> Self {
+        let shown = |name: &str| printable_line(name).into_owned();
+        let columns = columns.iter().map(|(name, align)| (shown(name), *align)).collect();
+        Self { columns, ..Self::default() }
+    }
+
+    /// A table by its heading, such as `event | waits: | class`: figures stand in the columns whose
+    /// names end in a colon, at their right.
+    pub fn headed(heading: &str) -> Self {
+        let columns = heading.split(" | ").map(|name| match name.strip_suffix(':') {
+            Some(name) => (name, Align::Right),
+            None => (name, Align::Left),
+        });
+        Self::new(&columns.collect::<Vec<_>>())
+    }
+
+    /// A table of names and their figures, by its heading: `file | reads | MB`.
+    pub fn of_figures(heading: &str) -> Self {
+        let sides = std::iter::once(Align::Left).chain(std::iter::repeat(Align::Right));
+        Self::new(&heading.split(" | ").zip(sides).collect::<Vec<_>>())
+    }
+
+    pub fn captioned(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    pub fn with_note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    pub fn sortable(self) -> Self {
+        Self { is_sortable: true, ..self }
+    }
+
+    pub fn folded(self) -> Self {
+        Self { is_folded: true, ..self }
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        let shown = |cell: Cell| Cell { text: printable_line(&cell.text).into_owned(), ..cell };
+        self.rows.push(cells.into_iter().map(|cell| shown(cell.into())).collect());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The names of the columns, and whether figures stand under them.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().map(|(name, align)| (name.as_str(), *align == Align::Right))
+    }
+
+    /// True where figures stand in this column.
+    pub fn is_figure(&self, column: &usize) -> bool {
+        self.columns.get(*column).is_some_and(|(_, align)| *align == Align::Right)
+    }
+
+    pub fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    #[cfg(test)]
+    pub fn texts(&self, row: usize) -> Vec<&str> {
+        self.rows[row].iter().map(|cell| cell.text.as_str()).collect()
+    }
+
+    /// The table as text, with a line under the names, and its note below. No line ends in spaces.
+    /// What is too wide for a terminal has the text of its last column broken; else it is parted,
+    /// with the first column before the others in each part.
+    pub fn render(&self) -> String {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, (name, _))| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| length(&cell.text)).chain([length(name)]).max().unwrap_or(0)
+            })
+            .collect();
+        if let (Some(room), Some(last)) = (self.room_for_text(&widths), widths.last_mut()) {
+            *last = room;
+        }
+        let names: Vec<Cell> = self.columns().map(|(name, _)| name.into()).collect();
+        let rules: Vec<Cell> = widths.iter().map(|&width| "-".repeat(width).into()).collect();
+        let part = |shown: Vec<usize>| -> String {
+            let lines = [&names, &rules].into_iter().chain(&self.rows);
+            lines.map(|cells| self.line(cells, &widths, &shown)).collect()
+        };
+        let table = parts(&widths).into_iter().map(part).collect::<Vec<_>>().join("\n");
+        if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
+    }
+
+    /// What a narrower terminal leaves to a last column of words; None where it needs no less, or
+    /// cannot be broken so.
+    fn room_for_text(&self, widths: &[usize]) -> Option<usize> {
+        let ((name, align), (wanted, others)) = self.columns.last().zip(widths.split_last())?;
+        let taken = others.iter().map(|width| width + GAP.len()).sum();
+        let room = columns().checked_sub(taken)?;
+        let texts = self.rows.iter().filter_map(|row| row.get(others.len()));
+        let words = texts.flat_map(|cell| cell.text.split_whitespace()).chain([name.as_str()]);
+        let longest = words.map(length).max()?;
+        let is_narrow = columns() < WIDTH && *align == Align::Left;
+        (is_narrow && (longest..*wanted).contains(&room)).then_some(room)
+    }
+
+    /// The cells of these columns; a text that is longer than its column goes on below.
+    fn line(&self, cells: &[Cell], widths: &[usize], shown: &[usize]) -> String {
+        let known = shown.iter().filter_map(|&at| {
+            let cell = cells.get(at).map_or("", |cell| cell.text.as_str());
+            let ((_, align), width) = (self.columns.get(at)?, *widths.get(at)?);
+            let broken = match length(cell) > width {
+                true => paragraph::paragraph("", "", cell, width),
+                false => cell.to_owned(),
+            };
+            let lines: Vec<String> = broken.lines().map(str::to_owned).collect();
+            Some((*align, width, lines))
+        });
+        let known: Vec<_> = known.collect();
+        let height = known.iter().map(|(.., lines)| lines.len()).max().unwrap_or(0).max(1);
+        let line = |row: usize| {
+            let padded = known.iter().map(|(align, width, lines)| {
+                let cell = lines.get(row).map_or("", String::as_str);
+                let space = " ".repeat(width.saturating_sub(length(cell)));
+                match align {
+                    Align::Left => format!("{cell}{space}"),
+                    Align::Right => format!("{space}{cell}"),
+                }
+            });
+            format!("{}\n", padded.collect::<Vec<_>>().join(GAP).trim_end())
+        };
+        (0..height).map(line).collect()
+    }
+}
+
+/// Which columns stand beside each other: all of them, or on a narrower terminal as many as fit
+/// behind the first.
+fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
+    let width_of = |part: &[usize]| {
+        let cells: usize = part.iter().filter_map(|&at| widths.get(at)).sum();
+        cells + GAP.len() * part.len().saturating_sub(1)
+    };
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    for at in 0..widths.len() {
+        match parts.last_mut() {
+            None => parts.push(vec![at]),
+            Some(part) if part.len() == 1 => part.push(at),
+            Some(part) => {
+                part.push(at);
+                if columns() < WIDTH && width_of(part) > columns() {
+                    part.pop();
+                    parts.push(vec![0, at]);
+                }
+            }
+        }
+    }
+    parts
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// One line with its end, whatever the text holds.
+pub fn line(text: &str) -> String {
+    format!("{}\n", printable_line(text))
+}
+
+/// Breaks a text at spaces, at the width that [`within`] says: the first line begins with `first`, the
+/// others with `rest`.
+pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
+    paragraph::paragraph(first, rest, text, columns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_under_their_names() {
+        let mut table = Table::of_figures("event | waits");
+        table.row(["main read", "1,234"]);
+        table.row(["µs", "7"]);
+        insta::assert_snapshot!(table.render(), @r"
+        event      waits
+        ---------  -----
+        main read  1,234
+        µs             7
+        ");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_is_parted_behind_its_first_column() {
+        let mut table = Table::of_figures("run | first figure | second figure | third");
+        table.row(["a name of a run", "1", "2", "3"]);
+        let text = within(44, || table.render());
+        insta::assert_snapshot!(text, @r"
+        run              first figure  second figure
+        ---------------  ------------  -------------
+        a name of a run             1              2
+
+        run              third
+        ---------------  -----
+        a name of a run      3
+        ");
+        assert_eq!(table.render().lines().count(), 3);
+    }
+
+    #[test]
+    fn a_last_column_of_words_is_broken_before_a_table_is_parted() {
+        let mut table = Table::headed("verdict | value");
+        table.row(["good", "a value of more words than a narrow terminal has room for"]);
+        table.row(["note", "short"]);
+        let text = within(40, || table.render());
+        insta::assert_snapshot!(text, @r"
+        verdict  value
+        -------  -------------------------------
+        good     a value of more words than a
+                 narrow terminal has room for
+        note     short
+        ");
+    }
+}

@@ -1,0 +1,252 @@
+//! The sections of the text report, in their order: the tables and facts of
+//! [`run`](super::super::run), one below the other.
+
+use super::super::numbers::{decimal, or_dash, percent, rate, whole};
+use super::super::run::{
+    Facts, calibrated, counters, differences, drivers, events, layers, load, os, seconds,
+    server_report, tested,
+};
+use super::super::sources;
+use super::super::table::{Align, Table, columns, line, paragraph};
+use super::{bullets, fact, section};
+use petal_judge::server_report::compare;
+use petal_model::record::os::HostSeen;
+use petal_model::record::{Run, Window};
+use petal_model::stats::histogram::Bar;
+
+/// A section's title, with the time that it is of where that is not the whole run.
+fn titled(title: &str, run: &Run) -> String {
+    run.counted_until().map_or(title.to_owned(), |until| format!("{title} {until}"))
+}
+
+fn facts(out: &mut String, facts: &Facts) {
+    facts.iter().for_each(|(name, value)| fact(out, name, value));
+}
+
+pub(super) fn target(out: &mut String, run: &Run) {
+    section(out, "target and host", "as they were before the run");
+    facts(out, &tested::facts(run));
+    section(out, "settings", "slob.conf, environment, flags");
+    let set = tested::settings(run, false);
+    if !set.is_empty() {
+        out.push_str(&set.render());
+    }
+    let rest: Vec<String> = tested::by_default(run)
+        .map(|given| format!("{}={}", given.key, tested::value(given)))
+        .collect();
+    if !rest.is_empty() {
+        out.push_str(&paragraph("by default: ", "  ", &rest.join(", ")));
+    }
+    if let Some(file) = &run.details.conf_file {
+        out.push_str(&paragraph("settings file: ", "  ", file));
+    }
+}
+
+/// What a replay was to imitate, and what it did.
+pub(super) fn replay(out: &mut String, run: &Run) {
+    if let Some(text) = super::super::replay::imitated(run) {
+        section(out, "replay", "production's profile; this run's own counters");
+        out.push_str(&text);
+    }
+}
+
+/// The load, where time went and the layers, all of the time that the database counted.
+pub(super) fn work(out: &mut String, run: &Run) {
+    let sources = sources::of(run);
+    section(out, &titled("load profile", run), sources.counts);
+    out.push_str(&format!("{}\n{}", load::profile(run).render(), load::ratios(run).render()));
+    section(out, &titled("top timed events", run), sources.events);
+    out.push_str(&events::top_events(run).render());
+    section(out, "operation latency, us", "petal's clock");
+    out.push_str(&events::operations(run).render());
+    section(out, "I/O latency, us", "the source beside each");
+    out.push_str(&events::io(run).render());
+    section(out, "latency histograms", sources.histograms);
+    histograms(out, run);
+    section(out, &titled("layer by layer", run), sources.layers);
+    out.push_str(&layers::layers(run).render());
+    bullets(out, differences::steps(run));
+    let files = layers::files(run);
+    if !files.is_empty() {
+        section(out, "I/O by kind of file", sources.events);
+        out.push_str(&files.render());
+    }
+    if run.summary.endpoints.len() > 1 {
+        section(out, "endpoints", "the database");
+        out.push_str(&layers::endpoints(run).render());
+    }
+}
+
+fn histograms(out: &mut String, run: &Run) {
+    let operations = run.details.histograms.iter();
+    let waits = run.details.wait_histograms.iter().map(|(name, wait)| (name, &wait.bars));
+    let all: String = operations.chain(waits).map(|(name, bars)| histogram(name, bars)).collect();
+    out.push_str(if all.is_empty() { "-\n" } else { &all });
+}
+
+fn histogram(name: &str, bars: &[Bar]) -> String {
+    let total: u64 = bars.iter().map(|bar| bar.count).sum();
+    let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let longest = columns() / 2;
+    let mut table = Table::new(&[
+        (name, Align::Left),
+        ("up to us", Align::Right),
+        ("count", Align::Right),
+        ("%", Align::Right),
+        ("", Align::Left),
+    ]);
+    for bar in bars {
+        let length = (bar.count as f64 / most as f64 * longest as f64).round() as usize;
+        // What happened at all is seen, however rare.
+        let length = length.max(usize::from(bar.count > 0));
+        let share = if total > 0 { bar.count as f64 / total as f64 } else { 0.0 };
+        let bar_of = "#".repeat(length);
+        table.row([String::new(), whole(bar.upper_us), whole(bar.count), percent(share), bar_of]);
+    }
+    table.render()
+}
+
+pub(super) fn own_report(out: &mut String, run: &Run) {
+    if run.summary.server_reports.is_empty() {
+        return;
+    }
+    section(out, "the database's own report", "the database, between its own snapshots");
+    for report in &run.summary.server_reports {
+        let heading = server_report::heading(report);
+        out.push_str(&paragraph(&format!("{}: ", report.file), "  ", &heading));
+    }
+    match compare(run) {
+        None => {}
+        Some(Err(why)) => out.push_str(&paragraph("not compared: ", "  ", &why)),
+        Some(Ok(comparison)) => {
+            out.push_str(&format!("\n{}", server_report::beside(&comparison).render()));
+        }
+    }
+    for report in run.summary.server_reports.iter().filter(|report| report.unread.is_none()) {
+        let figures = ("figures", server_report::figures(report));
+        for (title, table) in [figures, ("top timed events", server_report::top_events(report))] {
+            if !table.is_empty() {
+                let title = line(&format!("{title} of {}", report.file));
+                out.push_str(&format!("\n{title}{}", table.render()));
+            }
+        }
+        bullets(out, server_report::remarks(report));
+    }
+}
+
+pub(super) fn drivers(out: &mut String, run: &Run) {
+    if !run.summary.hosts.is_empty() {
+        section(out, "driver hosts", "petal on each of them");
+        out.push_str(&drivers::table(run).render());
+    }
+}
+
+pub(super) fn hosts(out: &mut String, run: &Run) {
+    let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
+    let hosts = [
+        ("what the operating system saw", run.database_host()),
+        ("what petal's own host saw", own),
+    ];
+    for (title, seen) in hosts {
+        if let Some(seen) = seen {
+            section(out, title, &os::place(seen));
+            host(out, seen);
+        }
+    }
+    if hosts.iter().all(|(_, seen)| seen.is_none()) {
+        section(out, "what the operating system saw", "the operating system");
+        out.push_str("- (not watched: NO_OS_PERF_DATA, or a record without it)\n");
+    }
+}
+
+fn host(out: &mut String, seen: &HostSeen) {
+    out.push_str(&os::processors(seen).render());
+    if let Some(devices) = &seen.whole.sum.devices {
+        let table = os::device_table(devices, seen.whole.sum.seconds);
+        out.push_str(&format!("\n{}", table.render()));
+        let below: Vec<&str> =
+            devices.iter().filter(|device| !device.data).map(|d| d.name.as_str()).collect();
+        if !below.is_empty() {
+            let lie = if below.len() == 1 { "lies" } else { "lie" };
+            let names = below.join(", ");
+            let text =
+                format!("{names} {lie} below the data's devices: not added up in other sections");
+            out.push_str(&paragraph("", "", &text));
+        }
+    }
+    out.push_str(&format!("\n{}\n", os::gauges(seen).render()));
+    facts(out, &os::facts(seen));
+}
+
+pub(super) fn beside_device(out: &mut String, run: &Run) {
+    let Some(share) = &run.details.calibrated else { return };
+    section(out, "beside the calibrated device", "the device");
+    out.push_str(&paragraph("", "", &calibrated::line(share)));
+    out.push_str(&calibrated::table(share).render());
+    for note in calibrated::notes(share) {
+        out.push_str(&paragraph("", "  ", &note));
+    }
+}
+
+pub(super) fn over_time(out: &mut String, run: &Run) {
+    let sources = sources::of(run);
+    section(out, "per-second extremes", sources.seconds);
+    out.push_str(&seconds::extremes(run).render());
+    section(out, "steady window", sources.window);
+    steady(out, run);
+    section(out, "errors and lost sessions", "petal");
+    facts(out, &seconds::errors(run));
+    for lost in seconds::lost(run) {
+        out.push_str(&paragraph("  ", "    ", &lost));
+    }
+    section(out, "processors and petal's own cost", "the operating system");
+    facts(out, &seconds::cost(run));
+    if !run.details.hooks.is_empty() {
+        section(out, "external script", "what it printed");
+        hooks(out, run);
+    }
+}
+
+fn steady(out: &mut String, run: &Run) {
+    let Some(steady) = &run.summary.steady else {
+        out.push_str("- (there was no time in which all sessions ran after the warm-up)\n");
+        return;
+    };
+    let headline = match run.headline().window {
+        Window::Steady { .. } => "; the headline is of it".to_owned(),
+        other => format!("; the headline is of the {other}"),
+    };
+    let text = format!(
+        "from {} s to {} s: all surviving sessions running, warm-up excluded{headline}",
+        decimal(steady.from_s, 1),
+        decimal(steady.to_s, 1)
+    );
+    out.push_str(&paragraph("", "  ", &text));
+    out.push_str(&seconds::steady_rates(run, steady).render());
+}
+
+fn hooks(out: &mut String, run: &Run) {
+    for call in &run.details.hooks {
+        let code = or_dash(call.exit_code, |code| code.to_string());
+        let text =
+            format!("exit {code} after {} s, output in {}", decimal(call.seconds, 2), call.output);
+        fact(out, &call.moment, &text);
+        for value in &call.values {
+            fact(out, "", &format!("{} = {} {}", value.name, rate(value.value), value.unit));
+        }
+    }
+}
+
+pub(super) fn own_counters(out: &mut String, run: &Run) {
+    if run.summary.counters.is_empty() {
+        return;
+    }
+    section(out, sources::of(run).counters, run.reported_by());
+    out.push_str(&counters::counters(run).render());
+    let zero: Vec<&str> =
+        run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();
+    if !zero.is_empty() {
+        let names = format!("counted and zero: {}", zero.join(", "));
+        out.push_str(&paragraph("", "  ", &names));
+    }
+}

@@ -1,0 +1,278 @@
+//! An engine without a database: operations take the time that a script says, and data are a number
+//! for each row. It is for tests of petal, and the smallest example of an engine; no build that is
+//! handed out has it.
+//!
+//! `scripted:DIR?select_us=N&scan_us=N&update_us=N&load_us=N` keeps its rows in a folder and takes
+//! real time. Tests of the runner have one in memory with faults and a clock of its own, on which
+//! hours pass in no time.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod data;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use self::data::SchemaFolder;
+use self::session::ScriptedSession;
+use petal_engine::server::loader::{self, Load, ProvedSchema};
+use petal_engine::url_option::UrlOptions;
+use petal_engine::{
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
+};
+use petal_model::settings::Settings;
+use petal_model::settings::table::EngineSupport;
+use petal_model::settings::table::support::SCRIPTED;
+use petal_model::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+use petal_model::stats::histogram::Latencies;
+use petal_model::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
+use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::row::COLUMNS;
+use petal_model::workload::seat::Seat;
+
+/// What happens, and how long it takes.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// Latency of SELECT, scan and UPDATE.
+    pub latency: [Duration; Kind::ALL.len()],
+    /// Time that a loaded row takes.
+    pub load: Duration,
+    /// A fault at the n-th operation, from 1, of a session.
+    pub faults: Vec<(u32, u64, Fault)>,
+    /// A session that cannot connect.
+    pub refused: Option<u32>,
+    pub sessions_max: Option<u32>,
+    pub snapshot_fails: bool,
+    /// Sampling the counters panics after the opening snapshot.
+    pub snapshot_panics: bool,
+    /// Where every session's operations are kept, in their order.
+    pub trace: Option<OperationTrace>,
+}
+
+/// Operations by session.
+pub type OperationTrace = Arc<Mutex<BTreeMap<u32, Vec<Operation>>>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The operation fails and the session goes on.
+    Busy,
+    /// The session ends.
+    Die,
+    /// The operation lasts until it is cancelled.
+    Hang,
+    /// The session's thread panics.
+    Panic,
+}
+
+const OPTIONS: UrlOptions = UrlOptions("scripted");
+
+impl Script {
+    fn parse(options: &BTreeMap<String, String>) -> Result<Self> {
+        let mut script = Self::default();
+        for (key, value) in options {
+            let time = match key.as_str() {
+                "select_us" => &mut script.latency[Kind::Select.index()],
+                "scan_us" => &mut script.latency[Kind::Scan.index()],
+                "update_us" => &mut script.latency[Kind::Update.index()],
+                "load_us" => &mut script.load,
+                _ => return Err(OPTIONS.unknown(key, "select_us, scan_us, update_us and load_us")),
+            };
+            let us = value.parse::<u32>().map_err(|_| {
+                OPTIONS.refused(key, value, "is not a number of microseconds", "write 100")
+            })?;
+            *time = Duration::from_micros(us.into());
+        }
+        Ok(script)
+    }
+}
+
+/// Where rows are.
+#[derive(Debug, Clone)]
+enum ScriptedData {
+    /// As many schemas as anybody asks for, each with so many rows, and nothing is kept.
+    Endless {
+        rows: u64,
+    },
+    Files(SchemaFolder),
+}
+
+#[derive(Default)]
+struct ScriptedTotals {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    commits: AtomicU64,
+    read_latencies: Mutex<Latencies>,
+    snapshots: AtomicU64,
+}
+
+pub struct Scripted {
+    script: Arc<Script>,
+    data: ScriptedData,
+    totals: Arc<ScriptedTotals>,
+}
+
+impl Scripted {
+    /// The target of a URL.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let script = Arc::new(Script::parse(&settings.db.options)?);
+        let data = ScriptedData::Files(SchemaFolder((&settings.db.rest).into()));
+        Ok(Self { script, data, totals: Arc::default() })
+    }
+
+    /// A target with `rows` rows in each of as many schemas as are asked for.
+    pub fn in_memory(script: Script, rows: u64) -> Self {
+        Self {
+            script: Arc::new(script),
+            data: ScriptedData::Endless { rows },
+            totals: Arc::default(),
+        }
+    }
+
+    /// The folder of a target that keeps data.
+    fn folder(&self) -> Result<&SchemaFolder> {
+        match &self.data {
+            ScriptedData::Files(folder) => Ok(folder),
+            ScriptedData::Endless { .. } => {
+                Err(EngineError::Setting("scripted: keeps no data in memory; name a folder".into()))
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let reads = self.totals.reads.load(Ordering::Relaxed);
+        let writes = self.totals.writes.load(Ordering::Relaxed);
+        let commits = self.totals.commits.load(Ordering::Relaxed);
+        let block_size = u64::from(SCRIPTED.block_size_default);
+        let latencies = self.totals.read_latencies.lock().clone();
+        Counters {
+            endpoint: "scripted".into(),
+            io: IoCounts {
+                logical_reads: Some(reads),
+                physical_read_blocks: Some(reads),
+                physical_read_requests: Some(reads),
+                physical_read_bytes: Some(reads * block_size),
+                physical_write_blocks: Some(writes),
+                physical_write_requests: Some(writes),
+                physical_write_bytes: Some(writes * block_size),
+                log_read_blocks: None,
+                redo_bytes: None,
+                commits: Some(commits),
+                log_syncs: Some(commits),
+            },
+            waits: vec![Wait {
+                name: "read".into(),
+                class: WaitClass::UserIo,
+                source: WaitSource::Timed,
+                waits: Some(latencies.count()),
+                time_ns: latencies.total_ns(),
+                latencies: Some(latencies),
+            }],
+            raw: BTreeMap::from([("commits".into(), commits)]),
+            ..Counters::default()
+        }
+    }
+}
+
+impl Engine for Scripted {
+    fn support(&self) -> &'static EngineSupport {
+        &SCRIPTED
+    }
+
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        block_bytes as usize / COLUMNS
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        match &self.data {
+            ScriptedData::Endless { rows } => {
+                Ok((1..=1000).map(|number| data::schema_of(number, *rows)).collect())
+            }
+            ScriptedData::Files(folder) => folder.loaded().map_err(|error| folder.failed(&error)),
+        }
+    }
+
+    fn describe(&self, _: u32, _: u32) -> Result<(Target, TargetDetails)> {
+        let target = Target {
+            product: SCRIPTED.product.into(),
+            version: "1".into(),
+            block_size: SCRIPTED.block_size_default.into(),
+            cache_bytes: None,
+            url: "scripted:".into(),
+        };
+        let details = TargetDetails {
+            io_events: IoEvents {
+                read: "read".into(),
+                timed_by: "the script".into(),
+                ..IoEvents::default()
+            },
+            ..TargetDetails::default()
+        };
+        Ok((target, details))
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        let folder = self.folder()?;
+        loader::check_block_size(SCRIPTED.block_sizes, plan, "scripted files are loaded")?;
+        folder.prepare(plan)?;
+        let load = Load { plan, progress, stop };
+        load.show_loading();
+        let loaded = load.run(
+            &|schema, state| {
+                let summary = folder.load(schema, plan, self.script.load, progress, state)?;
+                Ok(ProvedSchema { summary, durable: None })
+            },
+            || folder.name(&plan.schemas),
+            || folder.clean_up(),
+        )?;
+        Ok(loaded.summary(plan))
+    }
+
+    /// A session opens the file of its own schema and of the hot one.
+    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {
+        Ok(Needs { files: seats.len() as u64 * 2, ..Needs::default() })
+    }
+
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        Ok(self.script.sessions_max)
+    }
+
+    fn settle(&self, _: &dyn Progress, _: &Stop) -> Result<Settled> {
+        Ok(Settled::default())
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        if self.script.refused == Some(seat.session) {
+            return Err(EngineError::Environment("scripted: connection refused".into()));
+        }
+        let (script, data) = (Arc::clone(&self.script), self.data.clone());
+        Ok(Box::new(ScriptedSession::new(seat, script, data, Arc::clone(&self.totals))))
+    }
+
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
+        let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.script.snapshot_panics || earlier == 0, "scripted: snapshot panicked");
+        if self.script.snapshot_fails && earlier > 0 {
+            return Err(EngineError::Database("scripted: snapshot failed".into()));
+        }
+        Ok(vec![self.counters()])
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        match &self.data {
+            ScriptedData::Endless { rows } => Ok(data::placement_of(*rows)),
+            ScriptedData::Files(folder) => {
+                let placement = folder.open(schema).and_then(|file| file.placement());
+                placement.map_err(|error| folder.failed(&error))
+            }
+        }
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        self.folder()?.drop_data()
+    }
+}

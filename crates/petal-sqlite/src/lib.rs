@@ -1,0 +1,333 @@
+//! SQLite: one database file per schema in the target folder.
+//!
+//! - `layout`, `meta`, `placement`: the data, what a load leaves, and its proof
+//! - `files`, `connection`: the folder, opening, what errors mean
+//! - `load`, `session`, `writer_queue`, `checkpoint`: work
+//! - `plan`: the plan of the SELECT, before a run and after it
+//! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
+//!
+//! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
+//! queue for it (`writer lock`). And a session whose file was changed by another connection drops
+//! its whole page cache at its next operation: with several sessions per schema and UPDATEs,
+//! index and interior pages are read again, and reads per row go above one.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod advice;
+mod bounce;
+mod checkpoint;
+mod connection;
+mod describe;
+mod direct;
+mod files;
+mod in_use;
+pub mod io;
+mod layout;
+mod load;
+mod meta;
+mod options;
+mod placement;
+mod plan;
+mod rows;
+mod session;
+pub mod vfs;
+mod writer_queue;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use checkpoint::Checkpointers;
+use connection::{Access, AtFile, open};
+use files::{FileHeader, TargetFolder};
+use io::{ConnectionRecorder, IoContext, IoSource, Statistics};
+use meta::FileMeta;
+use options::Options;
+use petal_engine::in_use::{DataUse, FileId};
+use petal_engine::on_path::OnPath;
+use petal_engine::server::loader::Load;
+use petal_engine::{
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    Session, Stop,
+};
+use petal_model::settings::table::{EngineSupport, support};
+use petal_model::settings::{RedoStress, Settings};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_model::workload::seat::Seat;
+use session::SqliteSession;
+use writer_queue::WriterQueue;
+
+/// A folder of database files.
+pub struct Sqlite {
+    shared: Arc<Shared>,
+}
+
+/// State that the engine, its sessions and its checkpointers share.
+struct Shared {
+    folder: TargetFolder,
+    options: Options,
+    url: String,
+    redo_stress: RedoStress,
+    /// Pages that an UPDATE holds until its commit; 0 in a run without UPDATEs.
+    dirty_pages: u64,
+    /// Sessions hold a second connection, to schema 1.
+    hot_schema: bool,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    direct: bool,
+    statistics: Arc<Statistics>,
+    writer_queues: Mutex<HashMap<u32, Arc<WriterQueue>>>,
+    checkpointers: Checkpointers,
+}
+
+impl Shared {
+    fn writer_queue(&self, schema: u32) -> Arc<WriterQueue> {
+        Arc::clone(self.writer_queues.lock().entry(schema).or_default())
+    }
+
+    /// The recorder of one more connection, and the context in which its files are served.
+    fn recorded(&self, source: IoSource) -> (Arc<ConnectionRecorder>, IoContext) {
+        let recorder = self.statistics.recorder(source);
+        let kept = Some(Arc::clone(&recorder));
+        (recorder, IoContext { recorder: kept, direct: self.direct, gathers: false })
+    }
+
+    /// Pages that a session caches of a schema.
+    fn cache_pages(&self, meta: &FileMeta) -> u64 {
+        match self.options.cache_bytes {
+            Some(bytes) => bytes / u64::from(meta.block_bytes),
+            None => layout::cache_pages(meta.interior_pages, meta.index_pages, self.dirty_pages),
+        }
+    }
+}
+
+impl Sqlite {
+    pub fn open(settings: &Settings) -> Result<Self> {
+        if settings.db.rest.is_empty() {
+            return Err(EngineError::Setting(
+                "DB=sqlite: names no folder; give one, as in sqlite:petal-data".into(),
+            ));
+        }
+        if settings.db.password.is_some() {
+            return Err(EngineError::Setting(format!(
+                "DB={}: SQLite has no password; leave it out",
+                settings.db.redacted()
+            )));
+        }
+        vfs::register().map_err(EngineError::Environment)?;
+        let shared = Shared {
+            folder: TargetFolder::new(&settings.db.rest),
+            options: Options::parse(&settings.db.options)?,
+            url: settings.db.redacted(),
+            redo_stress: settings.redo_stress,
+            dirty_pages: if settings.only_reads() {
+                0
+            } else {
+                u64::from(settings.update_work_unit)
+            },
+            hot_schema: settings.hot_schema_frequency > 0,
+            schemas: settings.schemas,
+            direct: settings.direct_io != Some(false),
+            statistics: Arc::default(),
+            writer_queues: Mutex::default(),
+            checkpointers: Checkpointers::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Every complete schema, checked.
+    fn metas(&self) -> Result<Vec<FileMeta>> {
+        let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
+        files.map(|file| FileMeta::inspect(&file.path, file.schema)).collect()
+    }
+
+    /// The schemas that a run touches.
+    fn metas_in_use(&self) -> Result<Vec<FileMeta>> {
+        let mut metas = self.metas()?;
+        metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));
+        Ok(metas)
+    }
+
+    /// Empties one WAL. Returns a line if there was something to do.
+    fn settle_schema(&self, meta: &FileMeta) -> Result<Option<String>> {
+        let path = self.shared.folder.database(meta.schema);
+        let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
+        let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
+        let mut line = None;
+        if wal_bytes > 0 {
+            let connection = open(&path, Access::Write, &context)?;
+            let answer = context
+                .during(|| checkpoint::checkpoint(&connection, "TRUNCATE"))
+                .at(&path, "settling")?;
+            let emptied =
+                if answer.busy { "could not be emptied: it is in use" } else { "emptied" };
+            line = Some(format!(
+                "petal{}.db: checkpoint, WAL of {wal_bytes} bytes {emptied}",
+                meta.schema
+            ));
+        }
+        direct::buffered(&path).and_then(|file| file.sync_all()).on(&path)?;
+        Ok(line)
+    }
+}
+
+impl Engine for Sqlite {
+    fn support(&self) -> &'static EngineSupport {
+        &support::SQLITE
+    }
+
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        layout::column_bytes(block_bytes)
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        Ok(self.metas()?.iter().map(FileMeta::loaded).collect())
+    }
+
+    fn describe(&self, schemas: u32, sessions: u32) -> Result<(Target, TargetDetails)> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, &metas, sessions)
+    }
+
+    fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
+        plan::check(&self.shared.folder, 1..=schemas)
+    }
+
+    fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
+    }
+
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        describe::load_needs(plan)
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        let Shared { folder, direct, .. } = &*self.shared;
+        let load = Load { plan, progress, stop };
+        load::Loader { folder, direct: *direct, load, made: Mutex::default() }.run()
+    }
+
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
+        let metas = self.metas_in_use()?;
+        let paths = metas.iter().map(|meta| self.shared.folder.database(meta.schema));
+        Ok(Box::new(in_use::FilesInUse::begin(paths.collect())?))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        let begin = Instant::now();
+        let metas = self.metas_in_use()?;
+        progress.phase("settling", metas.len() as u64, petal_engine::ProgressUnit::Items);
+        let mut done = Vec::new();
+        for meta in &metas {
+            if stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            done.extend(self.settle_schema(meta)?);
+            progress.advance(1);
+        }
+        if done.is_empty() {
+            done.push("no WAL held anything".to_owned());
+        }
+        done.push(format!("{} database files synced", metas.len()));
+        self.shared.statistics.reset_peaks();
+        Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        self.shared.checkpointers.resume();
+        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, Access::Write)?))
+    }
+
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        let wal = files::beside(&self.shared.folder.database(seat.schema), "-wal");
+        // Rows may be in the WAL, which only a connection that may write can read.
+        let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
+            true => Access::Write,
+            false => Access::Unchanging,
+        };
+        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, access)?))
+    }
+
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, in_full)])
+    }
+
+    fn quiesce(&self) -> Result<()> {
+        self.shared.checkpointers.stop(&self.shared);
+        self.shared.checkpointers.take_failure().map_or(Ok(()), Err)
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        let mut bytes = 0;
+        for meta in self.metas_in_use()? {
+            let path = self.shared.folder.database(meta.schema);
+            bytes += std::fs::metadata(&path).on(&path)?.len();
+        }
+        Ok(Some(bytes))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        let path = self.shared.folder.database(schema);
+        // Every page in order: the kernel reads ahead into the page cache, several times as fast.
+        let context = IoContext::default();
+        let connection = open(&path, Access::Write, &context)?;
+        let pages = context.during(|| placement::count_pages(&connection, &path, "cf1"))?;
+        if self.shared.direct {
+            files::leave_page_cache(&path);
+        }
+        Ok(Placement::from(pages))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::SqliteRows::open(&self.shared.folder, schema)?))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        let folder = &self.shared.folder;
+        let files = folder.named()?;
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.shared.checkpointers.stop(&self.shared);
+        let _alone = folder.lock()?;
+        let mut petals = Vec::new();
+        for file in files {
+            files::refuse_link(&file.path)?;
+            let id = FileId::of(&file.path).on(&file.path)?;
+            let is_petals = match files::header(&file.path)? {
+                FileHeader::Petal { .. } => true,
+                FileHeader::Empty => file.loading,
+                FileHeader::Foreign => false,
+            };
+            if is_petals {
+                // All are free before the first goes.
+                let lock = files::lock_file(&file.path)?;
+                petals.push((file, id, lock));
+            }
+        }
+        let mut dropped = Vec::new();
+        for (file, id, _lock) in &petals {
+            files::remove(&file.path, *id)?;
+            dropped.push(file.path.display().to_string());
+        }
+        if !dropped.is_empty() && folder.remove_if_empty() {
+            dropped.push(format!("{} (empty)", folder.path().display()));
+        }
+        Ok(dropped)
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.shared.checkpointers.stop(&self.shared);
+    }
+}

@@ -1,0 +1,324 @@
+//! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
+//! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+
+use super::checkpoint::checkpoint;
+use super::connection::{Access, AtFile, open};
+use super::direct::{self, FileId};
+use super::files::{self, FileHeader, TargetFolder};
+use super::io::IoContext;
+use super::layout;
+use super::meta::FileMeta;
+use super::placement::count_pages;
+use petal_engine::file_lock::FileLock;
+use petal_engine::on_path::OnPath;
+use petal_engine::server::loader::{
+    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
+};
+use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_model::settings::table::support;
+use petal_model::workload::row::{COLUMNS, load_stamp};
+use petal_model::workload::scatter::Permutation;
+
+/// Rows between two looks at the stop flag.
+const ROWS_PER_STEP: u64 = 256;
+/// A commit writes what the cache still holds; without a journal its size is of no matter else.
+const ROWS_PER_COMMIT: u64 = 4096;
+/// Rows go through it once: a small one stays in the processor's own.
+const CACHE_KIB: i64 = 1 << 10;
+/// While the index is made: entries sorted in memory before SQLite uses a temporary file.
+const SORT_KIB: i64 = 64 << 10;
+/// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
+const STEPS_PER_LOOK: i32 = 100_000;
+
+/// One load under way.
+pub struct Loader<'a> {
+    pub folder: &'a TargetFolder,
+    /// Runs will go past the page cache: loaded pages need not stay in it.
+    pub direct: bool,
+    pub load: Load<'a>,
+    /// The files that are being loaded.
+    pub made: Mutex<BTreeMap<u32, FileId>>,
+}
+
+impl Loader<'_> {
+    pub fn run(&self) -> Result<LoadSummary> {
+        loader::check_block_size(
+            support::SQLITE.block_sizes,
+            self.load.plan,
+            "SQLite files are loaded",
+        )?;
+        self.folder.create()?;
+        let _alone = self.folder.lock()?;
+        self.check_names()?;
+        let _locks = self.lock_replaced()?;
+        self.folder.check_room(self.bytes_needed())?;
+        self.load.show_loading();
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, state),
+            || self.give_final_names(),
+            || self.clean_up(),
+        )?;
+        Ok(loaded.summary(self.load.plan))
+    }
+
+    /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
+    fn check_names(&self) -> Result<()> {
+        let foreign = files::remove_leftovers(self.folder)?;
+        for &schema in &self.load.plan.schemas {
+            let loading = self.folder.loading(schema);
+            if foreign.contains(&loading) {
+                return Err(foreign_file(&loading));
+            }
+            let path = self.folder.database(schema);
+            for name in [&loading, &path] {
+                if let Some(side) = files::foreign_side(name)? {
+                    return Err(foreign_file(&side));
+                }
+            }
+            files::refuse_link(&path)?;
+            if !path.exists() {
+                continue;
+            }
+            match files::header(&path)? {
+                FileHeader::Petal { .. } if self.load.plan.replace => {}
+                FileHeader::Petal { .. } => {
+                    return Err(already_loaded(path.display(), schema));
+                }
+                FileHeader::Empty | FileHeader::Foreign => return Err(foreign_file(&path)),
+            }
+        }
+        Ok(())
+    }
+
+    /// No run uses what is to be replaced, nor begins to.
+    fn lock_replaced(&self) -> Result<Vec<FileLock>> {
+        let paths = self.load.plan.schemas.iter().map(|&schema| self.folder.database(schema));
+        let locks: Result<Vec<_>, _> =
+            paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
+        Ok(locks?.into_iter().flatten().collect())
+    }
+
+    /// A page per row, interior pages, and an index of under 24 bytes a row with pages' slack.
+    fn bytes_needed(&self) -> u64 {
+        let plan = self.load.plan;
+        let block = u64::from(plan.block_size);
+        let rows = plan.rows + plan.scan_rows;
+        let table = rows.saturating_mul(block);
+        let schema = table.saturating_add(table / 256).saturating_add(plan.rows * 24 + 16 * block);
+        schema.saturating_mul(plan.schemas.len() as u64)
+    }
+
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
+        let begin = Instant::now();
+        let path = self.folder.loading(schema);
+        let context = IoContext { gathers: true, ..IoContext::default() };
+        let (meta, placement, durable) = context.during(|| {
+            let mut connection = open(&path, Access::Create, &context)?;
+            self.made.lock().insert(schema, FileId::of(&path).on(&path)?);
+            connection
+                .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
+                .at(&path, "setting up the load")?;
+            let filling =
+                Filling { loader: self, schema, path: &path, connection: &connection, state };
+            let filled = filling.run()?;
+            drop(connection);
+            set_wal_mode(&path, &context)?;
+            Ok::<_, EngineError>(filled)
+        })?;
+        sync(&path)?;
+        if self.direct {
+            files::leave_page_cache(&path);
+        }
+        let summary = LoadedSchemaSummary {
+            schema: meta.loaded(),
+            scan_bytes: meta.scan_pages * u64::from(meta.block_bytes),
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        };
+        Ok(ProvedSchema { summary, durable: Some(durable) })
+    }
+
+    /// Gives each schema its name, over the one it replaces. All are proved by now.
+    fn give_final_names(&self) -> Result<()> {
+        for &schema in &self.load.plan.schemas {
+            let (from, to) = (self.folder.loading(schema), self.folder.database(schema));
+            self.check_made(schema)?;
+            let replaced = FileId::of(&to).ok();
+            if replaced.is_some() {
+                empty_wal(&to)?;
+            }
+            std::fs::rename(&from, &to).on(&to)?;
+            replaced.into_iter().for_each(direct::forget);
+        }
+        self.folder.sync()
+    }
+
+    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    fn clean_up(&self) {
+        for (&schema, &file) in &*self.made.lock() {
+            let _ = files::remove(&self.folder.loading(schema), file);
+        }
+    }
+
+    /// Refuses a file that has taken the place of the one that was loaded.
+    fn check_made(&self, schema: u32) -> Result<()> {
+        let path = self.folder.loading(schema);
+        let made = self.made.lock().get(&schema).copied();
+        made.and_then(|made| made.vanished(&path)).map_or(Ok(()), |reason| {
+            Err(EngineError::Environment(format!(
+                "{reason}: it is not the one that petal loaded, so petal leaves it; find out what \
+                 renames files there, then load again"
+            )))
+        })
+    }
+}
+
+fn sync(path: &Path) -> Result<()> {
+    direct::buffered(path).on(path)?.sync_all().on(path)
+}
+
+fn foreign_file(path: &Path) -> EngineError {
+    let instead = "move it away or load into another folder (--db sqlite:DIR)";
+    without_mark(path.display(), "a file", instead)
+}
+
+/// The mode stays in the file's header.
+fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
+    let connection = open(path, Access::Write, context)?;
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .at(path, "changing to WAL mode")?;
+    drop(connection);
+    if mode != "wal" {
+        return Err(EngineError::Environment(format!(
+            "{}: SQLite cannot use WAL mode there (it stays in {mode}), most likely because the \
+             file system has no shared memory maps, as network file systems; use another folder",
+            path.display()
+        )));
+    }
+    files::remove_sides(path)
+}
+
+/// The WAL of the file that is replaced must not be taken for the new one's.
+fn empty_wal(path: &Path) -> Result<()> {
+    // A damaged file is replaced all the same: its WAL goes with it.
+    if let Ok(connection) = open(path, Access::Write, &IoContext::default())
+        && checkpoint(&connection, "TRUNCATE").is_ok_and(|answer| answer.busy)
+    {
+        return Err(EngineError::Environment(format!(
+            "{}: another process uses it, so it is not replaced; stop that one first",
+            path.display()
+        )));
+    }
+    files::remove_sides(path)
+}
+
+/// One file being filled.
+struct Filling<'a> {
+    loader: &'a Loader<'a>,
+    schema: u32,
+    path: &'a PathBuf,
+    connection: &'a Connection,
+    state: &'a LoadState<'a>,
+}
+
+impl Filling<'_> {
+    /// Rows and index, when they were durable, and the proof.
+    fn run(&self) -> Result<(FileMeta, Placement, Instant)> {
+        let plan = self.loader.load.plan;
+        self.batch("creating the tables", &self.set_up())?;
+        let permutation = Permutation::new(plan.rows.max(1), plan.seed);
+        self.fill("cf1", plan.rows, &permutation)?;
+        if plan.scan_rows > 0 {
+            self.fill("cf2", plan.scan_rows, &Permutation::new(plan.scan_rows, plan.seed))?;
+        }
+        let index = layout::create_index(plan.unique_index);
+        self.batch("creating the index", &format!("PRAGMA cache_size = -{SORT_KIB}; {index}"))?;
+        sync(self.path)?;
+        let durable = Instant::now();
+        let main = count_pages(self.connection, self.path, "cf1")?;
+        let otherwise = "please report this with the SQLite version";
+        let place = self.path.display();
+        let placement = loader::prove(place, "cf1", main.into(), plan.rows, otherwise)?;
+        let meta = FileMeta {
+            schema: self.schema,
+            rows: plan.rows,
+            scan_rows: plan.scan_rows,
+            block_bytes: plan.block_size,
+            filler: plan.filler,
+            scatter_seed: plan.seed,
+            load: plan.id.to_string(),
+            interior_pages: main.interior,
+            main_pages: main.all(),
+            index_pages: count_pages(self.connection, self.path, "cf1_custid")?.all(),
+            scan_pages: count_pages(self.connection, self.path, "cf2")?.all(),
+        };
+        meta.write(self.connection).at(self.path, "writing petal_meta")?;
+        Ok((meta, placement, durable))
+    }
+
+    /// The mark is in the file with the first commit.
+    fn set_up(&self) -> String {
+        format!(
+            "PRAGMA page_size = {}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; \
+             PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -{CACHE_KIB}; \
+             BEGIN; PRAGMA application_id = {}; {} COMMIT",
+            self.loader.load.plan.block_size,
+            layout::APPLICATION_ID,
+            layout::create_tables()
+        )
+    }
+
+    /// Rows in rowid order: each append takes a page of its own.
+    fn fill(&self, table: &str, rows: u64, keys: &Permutation) -> Result<()> {
+        let bytes_per_row = u64::from(self.loader.load.plan.block_size);
+        let mut from = 0;
+        while from < rows {
+            self.state.go_on()?;
+            let to = (from + ROWS_PER_COMMIT).min(rows);
+            self.batch("beginning a transaction", "BEGIN")?;
+            let mut step = from;
+            while step < to && !self.state.is_over() {
+                let until = (step + ROWS_PER_STEP).min(to);
+                self.insert(table, step..until, keys).at(self.path, "writing rows")?;
+                self.loader.load.progress.advance((until - step) * bytes_per_row);
+                step = until;
+            }
+            self.batch("writing rows", "COMMIT")?;
+            from = step;
+        }
+        Ok(())
+    }
+
+    fn insert(
+        &self,
+        table: &str,
+        rows: std::ops::Range<u64>,
+        keys: &Permutation,
+    ) -> rusqlite::Result<()> {
+        let plan = self.loader.load.plan;
+        let mut statement = self.connection.prepare_cached(&layout::insert(table))?;
+        let mut text = vec![0u8; layout::column_bytes(plan.block_size)];
+        for row in rows {
+            let key = keys.apply(row) + 1;
+            statement.raw_bind_parameter(1, key.cast_signed())?;
+            for column in 0..COLUMNS {
+                plan.filler.fill(&mut text, load_stamp(self.schema, key), column as u32 + 2);
+                statement.raw_bind_parameter(column + 2, std::str::from_utf8(&text)?)?;
+            }
+            statement.raw_execute()?;
+        }
+        Ok(())
+    }
+
+    fn batch(&self, doing: &str, sql: &str) -> Result<()> {
+        self.connection.execute_batch(sql).at(self.path, doing)
+    }
+}

@@ -1,0 +1,284 @@
+//! Names in the code. Which files may speak of an engine by its name, or by the names of its
+//! parameters and views: a new engine must need no other. And no two types have one name, unless
+//! they are one thing, of several engines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Folders and files, each with the reason.
+const ALLOWED: [(&str, &str); 24] = [
+    ("crates/petal-postgres/", "the engine itself"),
+    ("crates/petal-oracle/", "the engine itself"),
+    ("crates/petal-mysql/", "the engine itself"),
+    ("crates/petal-sqlite/", "the engine itself"),
+    ("crates/petal-scripted/", "the engine itself"),
+    ("src/engines.rs", "its line"),
+    ("crates/petal-model/src/settings/table/", "its column of support, and its own parameters"),
+    ("crates/petal-model/src/settings/table.rs", "the group of its own parameters"),
+    ("crates/petal-model/src/settings/mod.rs", "its own parameters"),
+    ("crates/petal-model/src/settings/read.rs", "its own parameters"),
+    ("crates/petal-model/src/settings/url.rs", "examples in messages"),
+    ("crates/petal-awr/", "reports of one product"),
+    ("crates/petal-judge/src/awr/", "reports of one product"),
+    ("crates/petal-report/src/awr/", "reports of one product"),
+    ("src/cli/awr.rs", "reports of one product"),
+    ("src/cli/", "examples of commands"),
+    ("src/runner/series.rs", "a hint leaves the default target out"),
+    ("src/runner/powercut/", "what its guest runs"),
+    ("src/runner/server_report.rs", "which reports the database made"),
+    ("crates/petal-report/src/run/server_report.rs", "what kind of report the database made"),
+    ("src/runner/hooks.rs", "names of variables that hold passwords"),
+    ("crates/petal-device/src/safety.rs", "signatures of what others keep on a device"),
+    ("src/lib.rs", "the list of rooms"),
+    ("crates/petal-report/src/workbook.rs", "reports of one product"),
+];
+
+/// Crates of single engines. What other rooms need of them is in `engines.rs` or in the table of support.
+const CALLS: [&str; 5] =
+    ["petal_sqlite", "petal_postgres", "petal_mysql", "petal_oracle", "petal_scripted"];
+
+/// Names of products, and of what only one of them has.
+const NAMES: [&str; 18] = [
+    "scripted::",
+    "postgres",
+    "oracle",
+    "sqlite",
+    "mysql",
+    "innodb",
+    "pg_stat",
+    "wal_size",
+    "synchronous_commit",
+    "track_io",
+    "shared_buffers",
+    "commit_wait=",
+    "pl/sql",
+    "v$",
+    "_db_block",
+    "_db_file",
+    "physical reads cache",
+    "continued row",
+];
+
+const ENGINES: [&str; 6] = [
+    "petal-device",
+    "petal-mysql",
+    "petal-oracle",
+    "petal-postgres",
+    "petal-scripted",
+    "petal-sqlite",
+];
+
+/// Names of types that several engines have, one each, or share: the same thing everywhere.
+const OF_EACH_ENGINE: [&str; 23] = [
+    "Address",
+    "Answer",
+    "Arguments",
+    "Canceller",
+    "Client",
+    "CounterReader",
+    "Endpoint",
+    "Error",
+    "Filling",
+    "Loader",
+    "Options",
+    "ReaderState",
+    "Result",
+    "Row",
+    "ServerLoop",
+    "Settling",
+    "Shared",
+    "Side",
+    "SslMode",
+    "Statistics",
+    "TablesInUse",
+    "TlsOptions",
+    "Work",
+];
+
+/// The text without its tests and without comments.
+fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // The module of a file's tests is its last item.
+    let code = text.split("mod tests {").next().unwrap_or(text);
+    let lines = (1..).zip(code.lines());
+    lines.filter(|(_, line)| {
+        let line = line.trim_start();
+        !line.starts_with("//") && !line.starts_with("#[cfg(")
+    })
+}
+
+fn is_test(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    path.contains("/tests/") || ["tests.rs", "fixture.rs"].iter().any(|end| name.ends_with(end))
+}
+
+/// Calls `look` with the name and the text of each file of the project that is no test.
+fn each_file(look: &mut impl FnMut(&str, &str)) {
+    fn visit(folder: &Path, root: &Path, look: &mut impl FnMut(&str, &str)) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                visit(&path, root, look);
+            } else if name.ends_with(".rs") && !is_test(&name) {
+                look(&name, &fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    visit(&root.join("src"), root, look);
+    for entry in fs::read_dir(root.join("crates")).unwrap() {
+        visit(&entry.unwrap().path().join("src"), root, look);
+    }
+}
+
+/// The lines that hold one of these names, but for files with an allowed beginning.
+fn lines_with(names: &[&str], allowed: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    each_file(&mut |file, text| {
+        if allowed.iter().any(|allowed| file.starts_with(allowed)) {
+            return;
+        }
+        for (number, line) in product_code(text) {
+            let lower = line.to_lowercase();
+            if names.iter().any(|name| lower.contains(name)) {
+                found.push(format!("{file}:{number}: {}", line.trim()));
+            }
+        }
+    });
+    found
+}
+
+#[test]
+fn no_other_file_speaks_of_an_engine() {
+    let found = lines_with(&NAMES, &ALLOWED.map(|(allowed, _)| allowed));
+    assert!(found.is_empty(), "an engine supplies this itself:\n{}", found.join("\n"));
+}
+
+#[test]
+fn no_other_room_calls_one_engine() {
+    let found = lines_with(&CALLS, &["src/engines.rs", "src/lib.rs"]);
+    assert!(found.is_empty(), "ask the registry, or the table of support:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_file_that_may_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, why) in ALLOWED {
+        assert!(root.join(name).exists(), "{name} ({why}) is not there");
+    }
+}
+
+/// The name of the type that this line of a module begins.
+fn type_begun(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
+        Some(rest) => rest.trim_start(),
+        None => line,
+    };
+    let (kind, rest) = line.split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric()).next()?;
+    ["struct", "enum", "trait", "type", "union"].contains(&kind).then_some(name)
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    each_file(&mut |file, text| {
+        for name in product_code(text).filter_map(|(_, line)| type_begun(line)) {
+            files.entry(name.to_owned()).or_default().push(file.to_owned());
+        }
+    });
+    files.retain(|_, files| files.len() > 1);
+    // The engine's crate, or the file or folder that engines share.
+    let place = |file: &str| {
+        let (name, file) = file.strip_prefix("crates/")?.split_once("/src/")?;
+        match name {
+            "petal-engine" => Some(file.split('/').next().unwrap_or(file).to_owned()),
+            _ => ENGINES.contains(&name).then(|| name.to_owned()),
+        }
+    };
+    let is_of_each = |name: &str, files: &[String]| {
+        let places: BTreeSet<Option<String>> = files.iter().map(|file| place(file)).collect();
+        OF_EACH_ENGINE.contains(&name) && places.len() == files.len() && !places.contains(&None)
+    };
+    let unneeded: Vec<&str> =
+        OF_EACH_ENGINE.into_iter().filter(|name| !files.contains_key(*name)).collect();
+    assert!(unneeded.is_empty(), "no two engines have these any more: {unneeded:?}");
+    files.retain(|name, files| !is_of_each(name, files));
+    assert!(files.is_empty(), "different things by one name: {files:#?}");
+}
+
+/// A driver's own way to read a column panics at a value of another type, or at NULL.
+#[test]
+fn no_column_of_an_answer_is_read_by_a_call_that_panics() {
+    let names = ["row.get(", "row.get::<", "row.take(", "row.take::<", ".from_row(", "from_row::<"];
+    // SQLite's and Oracle's columns are results already.
+    let found = lines_with(&names, &["src/", "crates/petal-sqlite/", "crates/petal-oracle/"]);
+    let is_engine = |line: &&String| {
+        ENGINES.iter().any(|name| line.contains(name)) || line.contains("petal-engine")
+    };
+    let found: Vec<_> = found.iter().filter(is_engine).collect();
+    assert!(found.is_empty(), "read it by a call that returns a Result: {found:#?}");
+}
+
+/// Every file with `unsafe` in it, also in tests.
+fn files_with_unsafe(folder: &str) -> BTreeSet<String> {
+    files_with(folder, &["unsafe", " {"].concat())
+}
+
+/// Every file below a folder of the project that holds a text.
+fn files_with(folder: &str, text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs")
+                && fs::read_to_string(&path).unwrap().contains(text)
+            {
+                found.insert(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_pages_name_and_count_every_file_with_unsafe() {
+    const COUNTS: [&str; 8] = ["no", "one", "two", "three", "four", "five", "six", "seven"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = |name: &str| fs::read_to_string(root.join(name)).unwrap().replace('\n', " ");
+    let (architecture, contributing) = (page("ARCHITECTURE.md"), page("CONTRIBUTING.md"));
+    let mut found = files_with_unsafe("src");
+    found.append(&mut files_with_unsafe("crates"));
+    let count = format!("`unsafe` is in {} files", COUNTS[found.len()]);
+    assert!(architecture.contains(&count), "ARCHITECTURE.md does not say: {count}: {found:?}");
+    for file in &found {
+        assert!(architecture.contains(file.as_str()), "{file} is not in ARCHITECTURE.md");
+        assert!(contributing.contains(file.as_str()), "{file} is not in CONTRIBUTING.md");
+    }
+    for file in files_with_unsafe("tests") {
+        assert!(contributing.contains(&file), "{file} is not in CONTRIBUTING.md");
+    }
+}
+
+/// Every row of the threat model names a test, in backquotes at its end, that is there.
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let named = rows.filter_map(|row| row.trim_end_matches("` |").rsplit('`').next());
+    let missing: Vec<&str> = named
+        .filter(|name| {
+            let test = format!("fn {name}(");
+            ["src", "crates", "tests"].iter().all(|folder| files_with(folder, &test).is_empty())
+        })
+        .collect();
+    assert_eq!(missing, [""; 0]);
+    assert!(page.matches("` |\n").count() > 30);
+}
