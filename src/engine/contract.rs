@@ -13,7 +13,9 @@ use crate::stats::counters::Counters;
 use crate::stats::database_interval::DatabaseInterval;
 use crate::stats::os::ServerProcesses;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails};
+use crate::stats::target::{
+    LoadFact, LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
@@ -49,6 +51,12 @@ pub trait Engine: Send + Sync {
 
     /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
+
+    /// Looks whether this load would find room, and data of the shape that it needs. May make a small
+    /// table of petal's own, and drops it.
+    fn check_load(&self, _plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        Ok(Vec::new())
+    }
 
     /// The number of endpoints; [`crate::workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {

@@ -4,7 +4,7 @@
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
 //! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
-//! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
+//! - `meta`, `load`, `room`, `slob`: the data, how it is made, its proof; room for it; SLOB's own schemas
 //! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
 //!   what these share
 //! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: what petal reads from the database
@@ -29,6 +29,7 @@ mod meta;
 mod notable;
 mod options;
 mod reports;
+mod room;
 mod rows;
 #[cfg(test)]
 mod scripted;
@@ -56,11 +57,13 @@ use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
     ServerReport, Session, Stop,
 };
+use crate::settings::rules::SETUP_SCALE;
+use crate::settings::size::Extent;
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
 use crate::stats::server_work::ServerWork;
-use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use counters::{CounterReader, ServedInstances};
 use database::Database;
@@ -92,6 +95,8 @@ pub struct Oracle {
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
+    /// Main and scan table of a schema that is to be loaded.
+    extents: [Extent; 2],
     config: SessionConfig,
     statistics: StatisticsType,
     statistics_asked: bool,
@@ -131,6 +136,7 @@ impl Oracle {
             url: settings.db.redacted(),
             use_slob_schemas: settings.use_slob_schemas,
             schemas: settings.schemas,
+            extents: [settings.scale.unwrap_or(SETUP_SCALE), settings.scan_table_sz],
             config: SessionConfig {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
@@ -189,6 +195,31 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
+    /// The missing tablespace's error, with the statement that makes one.
+    fn without_tablespace(
+        &self,
+        database: &mut Database,
+        tablespace: &str,
+        asked: Option<u32>,
+        error: EngineError,
+    ) -> EngineError {
+        let EngineError::Environment(text) = error else { return error };
+        let block_bytes = u64::from(asked.unwrap_or(support::ORACLE.block_size_default));
+        let blocks: u64 = self.extents.iter().map(|extent| extent.blocks(block_bytes)).sum();
+        let bytes = blocks * block_bytes * u64::from(self.schemas.unwrap_or(1));
+        let statement = room::serving(database, tablespace, bytes, asked);
+        EngineError::Environment(format!("{text}; this makes one that serves: {statement}"))
+    }
+
+    fn data_place<'a>(&'a self, tablespace: &'a str) -> DataPlace<'a> {
+        DataPlace {
+            tablespace,
+            buffer_pool: self.storage.buffer_pool.as_deref(),
+            is_index_in_default_pool: self.storage.is_index_in_default_pool,
+            is_logged: self.storage.is_logged,
+        }
+    }
+
     fn refuse_slobs(&self, doing: &str) -> Result<()> {
         match self.use_slob_schemas {
             false => Ok(()),
@@ -208,7 +239,8 @@ impl Engine for Oracle {
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let mut database = self.connect_first()?;
         let tablespace = self.load_tablespace(&mut database)?;
-        let there = meta::block_bytes(&mut database, &tablespace)?;
+        let there = meta::block_bytes(&mut database, &tablespace)
+            .map_err(|error| self.without_tablespace(&mut database, &tablespace, asked, error))?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
                 "BLOCK_SZ={asked}: the blocks of tablespace {tablespace} have {there} bytes; name \
@@ -253,15 +285,23 @@ impl Engine for Oracle {
         load::Loader {
             connector: self.timed.as_ref(),
             place: self.place(),
-            data_place: DataPlace {
-                tablespace: &tablespace,
-                buffer_pool: self.storage.buffer_pool.as_deref(),
-                is_index_in_default_pool: self.storage.is_index_in_default_pool,
-            },
+            data_place: self.data_place(&tablespace),
             copies_schemas: self.storage.copies_schemas,
             load: Load { plan, progress, stop },
         }
         .run()
+    }
+
+    fn check_load(&self, plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        if self.use_slob_schemas {
+            return Ok(Vec::new());
+        }
+        let mut database = self.connect_first()?;
+        let tablespace = self.load_tablespace(&mut database)?;
+        let proof = room::probe(&mut database, plan, self.data_place(&tablespace));
+        let mut admin = self.connect_admin().ok();
+        let mut views = room::Views { database: &mut database, admin: admin.as_mut() };
+        Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))
     }
 
     fn endpoints(&self) -> u32 {
