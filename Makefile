@@ -31,8 +31,10 @@ integration:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
 test-oracle:
 	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
-	$(CARGO) test --locked --test integration what_a_live_database_proves -- --ignored
-	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1
+	@failed=0; \
+	$(CARGO) test --locked --test integration what_a_live_database_proves -- --ignored || failed=1; \
+	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1 || failed=1; \
+	exit $$failed
 
 # What tests start privately, from Debian's packages, where it is missing.
 servers:

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::rows;
-use petal_engine::{Engine, EngineError, Result};
 use petal_judge::host::{Check, CheckResult};
 use petal_judge::{host, target};
-use petal_model::settings::LoopSide;
+use petal_engine::{Engine, EngineError, Result};
+use crate::runner::{load, rows};
 use petal_model::settings::table::CommandKind;
 use petal_model::settings::url::TargetUrl;
+use petal_model::settings::{LoopSide, Settings};
 use petal_model::stats::devices;
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::LoadedSchema;
@@ -28,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal check                            this host, and the data in ./petal-data
   petal check --db sqlite:/data/petal    the device under /data/petal
+  petal check -s 8 --db oracle://u@h/s   before a load: room, and a small test table
 
 Exit code 1 when something would spoil a test, 0 otherwise.";
 
@@ -35,12 +36,14 @@ pub fn command() -> Command {
     let command = Command::new("check")
         .about("Tell what would spoil a test here: processors, memory, devices, the target")
         .after_help(EXAMPLES);
+    let command = command.arg(args::schemas("How many schemas are to be loaded [default: 1]"));
     args::with_settings(command, CommandKind::Target)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let mut settings = source::read(matches, CommandKind::Target, None, console)?;
-    // The loop inside a server may need a routine there, and a check makes nothing.
+    let schemas = matches.get_one("schemas").copied();
+    let mut settings = source::read(matches, CommandKind::Target, schemas, console)?;
+    // The loop inside a server may need a routine there, and a check leaves nothing.
     settings.loop_side = Some(LoopSide::Client);
     let engine = source::open_alone(&settings, console)?;
     let loaded = engine.loaded()?;
@@ -61,7 +64,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             checks.push(target::data(about, details, &loaded, &host));
             checks.extend(target::timing(details));
         }
-        None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
+        None => {
+            console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted()));
+            checks.extend(before_load(engine.as_ref(), &settings)?);
+        }
     }
     checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
     checks.extend(target::room(engine.check_room().map_err(|error| error.to_string())));
@@ -70,6 +76,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     console.report(|| petal_report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == CheckResult::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
+}
+
+/// What a load would meet. Only a database with tablespaces keeps that to itself until it is asked.
+fn before_load(engine: &dyn Engine, settings: &Settings) -> Result<Vec<Check>, CommandError> {
+    if !engine.support().tablespaces || settings.use_slob_schemas {
+        return Ok(Vec::new());
+    }
+    let setup = load::plan(engine, settings, 1, false)?;
+    Ok(engine.check_load(&setup.plan)?.iter().map(target::before_load).collect())
 }
 
 /// The time for looking at rows, shared by all schemas.

@@ -407,10 +407,11 @@ fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
 /// Of a share, with what a merge needs.
 fn wait_histograms(total: &Counters, is_whole: bool) -> BTreeMap<String, WaitHistogram> {
     let timed = total.waits.iter().filter_map(|wait| {
-        let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0)?;
-        let histogram = match is_whole {
-            true => WaitHistogram::of(latencies),
-            false => WaitHistogram::with_buckets(latencies),
+        let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0);
+        let histogram = match (latencies, is_whole) {
+            (None, _) => WaitHistogram::of_powers_of_two(&wait.buckets)?,
+            (Some(latencies), true) => WaitHistogram::of(latencies),
+            (Some(latencies), false) => WaitHistogram::with_buckets(latencies),
         };
         Some((wait.name.clone(), histogram))
     });

@@ -17,6 +17,15 @@ use crate::support::{Ended, Workplace, count, findings, record};
 /// Holds the rows of schema 1 against others until it is dropped.
 type HoldRows<'a> = &'a dyn Fn() -> Box<dyn std::any::Any>;
 
+/// What the checks need besides petal.
+struct Beside<'a> {
+    hold_rows: HoldRows<'a>,
+    /// An administrator in the root container, as a URL.
+    root: Option<String>,
+    /// PASSWORD_VERSIONS of petal's account, as that administrator sees it.
+    password_versions: &'a dyn Fn() -> String,
+}
+
 /// The run of all checks at one database.
 struct CheckList {
     work: Workplace,
@@ -65,6 +74,22 @@ impl CheckList {
         writeln!(self.report, "{}", self.hide(&line)).unwrap();
     }
 
+    /// petal with the statistics of the administrator `root`, in the root container.
+    fn petal_in_root(&self, root: &str, args: &str) -> Ended {
+        let root = TargetUrl::parse(root).unwrap();
+        let server = root.server().unwrap();
+        let host = &server.hosts[0];
+        let service = format!("//{}:{}/{}", host.host, host.port.unwrap_or(1521), server.name);
+        let password = root.password.map(|password| password.expose().to_owned());
+        self.work
+            .petal(args.split(' ').chain(["--db", &self.url]).collect::<Vec<_>>())
+            .env("ORACLE_PASSWORD", &self.password)
+            .env("ADMIN_SQLNET_SERVICE", &service)
+            .env("DBA_PRIV_USER", &server.user.unwrap())
+            .env("SYSDBA_PASSWD", &password.unwrap())
+            .ends()
+    }
+
     /// A text without where the database is.
     fn hide(&self, text: &str) -> String {
         let place = self.place();
@@ -109,6 +134,19 @@ impl CheckList {
     }
 }
 
+/// Counters of a run, each with its name; `-` if it is unknown, and the container's own if there is one.
+fn shown(run: &Value, names: &[&str]) -> String {
+    let counter = |name: &str| run["counters"][name].as_u64();
+    let one = |name: &&str| {
+        let whole = counter(name).map_or("-".to_owned(), |count| count.to_string());
+        match counter(&format!("container: {name}")) {
+            Some(own) => format!("{name} {whole} (the container's own: {own})"),
+            None => format!("{name} {whole}"),
+        }
+    };
+    names.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// Exit code 0, or what petal said instead.
 fn went_well(ended: Ended) -> Ended {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -121,7 +159,7 @@ fn show(line: &str) {
 }
 
 /// Does all checks; how many failed, and the text to send back.
-fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, String) {
+fn check_all(url: String, beside: &Beside<'_>, show: fn(&str)) -> (u32, String) {
     let password = TargetUrl::parse(&url).unwrap().password.expect("a password in the URL");
     let password = password.expose().to_owned();
     let (login, place) = url.split_once('@').unwrap();
@@ -132,6 +170,13 @@ fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, Stri
     list.check("it connects, and nothing of an earlier petal is left", |list| {
         proof(list.petal("drop"))
     });
+    list.check("petal's account has a 12C password verifier", |_| (beside.password_versions)());
+    list.check("check tests the tablespace before a load, and leaves nothing", |list| {
+        let said = list.petal("check -s 2").stdout;
+        assert!(said.contains("501 rows of a test table in 501 blocks, up to 1 in one"), "{said}");
+        let from = said.lines().skip_while(|line| !line.contains("one row per block"));
+        from.take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n")
+    });
     list.check("two schemas load by direct path, one row in each block", |list| {
         proof(list.petal("setup -s 2 --scale 8M --load-parallel-degree 2"))
     });
@@ -140,6 +185,21 @@ fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, Stri
         assert_eq!(said.matches("each looked for by its key: all there").count(), 2, "{said}");
         String::new()
     });
+    for which in ["first", "second"] {
+        let proves = format!("the {which} run of SELECTs after a load cleans no blocks out");
+        list.check(&proves, |list| {
+            let (run, seen) = list.run("--work-loop 200 --update-pct 0");
+            let cleaned = count(&run, "/counters/cleanouts only - consistent read gets");
+            assert!(cleaned * 100 <= count(&run, "/rows/select"), "{cleaned} blocks cleaned out");
+            let names = [
+                "cleanouts only - consistent read gets",
+                "immediate (CR) block cleanout applications",
+                "physical writes",
+                "redo size",
+            ];
+            format!("{seen}\n{}", shown(&run, &names))
+        });
+    }
     let work = "--work-loop 200 --update-pct 40 --scan-pct 5";
     list.check("LOOP=server visits the rows asked, counters are known, UPDATEs commit", |list| {
         let (run, seen) = list.run(work);
@@ -152,10 +212,32 @@ fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, Stri
         )
     });
     list.check("LOOP=client does the same", |list| list.run(&format!("{work} --loop client")).1);
+    list.check("parses per operation are known, of each LOOP", |list| {
+        let of = |side: &str| {
+            let run = list.run(&format!("--work-loop 500 --update-pct 0 --loop {side}")).0;
+            let parses = count(&run, "/counters/parse count (total)") as f64;
+            let per_operation = parses / count(&run, "/ops/total") as f64;
+            let names = ["parse count (total)", "parse count (hard)", "execute count"];
+            format!("LOOP={side}: {per_operation:.2} per operation; {}", shown(&run, &names))
+        };
+        format!("{}\n{}", of("server"), of("client"))
+    });
+    list.check("counters of the pluggable database and of the root, one after the other", |list| {
+        let Some(root) = &beside.root else {
+            return "not tried: name the root by PETAL_TEST_ORACLE_ROOT".to_owned();
+        };
+        let names =
+            ["physical writes", "redo size", "redo writes", "DBWR checkpoint buffers written"];
+        let args = format!("run --json {work}");
+        let own = went_well(list.petal(&args)).json();
+        let whole = went_well(list.petal_in_root(root, &args)).json();
+        assert!(whole["counters"]["physical writes"].is_u64(), "{}", whole["counters"]);
+        format!("as petal: {}\nin the root: {}", shown(&own, &names), shown(&whole, &names))
+    });
     list.check(
         "an operation that waits for a lock is cut after the end, its session kept",
         |list| {
-            let held = hold_rows();
+            let held = (beside.hold_rows)();
             let run = list.petal("run --json --run-time 1 --update-pct 100 --work-unit 512").json();
             drop(held);
             assert!(count(&run, "/ops/cut") > 0, "{}", run["ops"]);
@@ -189,7 +271,12 @@ fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, Stri
 #[test]
 #[ignore = "needs a live Oracle Database: make test-oracle"]
 fn what_a_live_database_proves() {
-    let (failed, report) = check_all(server_oracle::url(), &server_oracle::hold_rows, show);
+    let beside = Beside {
+        hold_rows: &server_oracle::hold_rows,
+        root: server_oracle::root(),
+        password_versions: &server_oracle::password_versions,
+    };
+    let (failed, report) = check_all(server_oracle::url(), &beside, show);
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/oracle-checks.txt");
     let head =
         format!("petal {} with Oracle Database: {failed} failed\n", env!("CARGO_PKG_VERSION"));
@@ -203,9 +290,14 @@ fn what_a_live_database_proves() {
 fn the_check_list_tells_what_was_proved_and_what_failed() {
     let stand_in = StandIn::start(Release::Free23);
     let hold = || -> Box<dyn std::any::Any> { Box::new(()) };
-    let (failed, report) = check_all(stand_in.url(), &hold, |_| ());
+    let beside = Beside {
+        hold_rows: &hold,
+        root: Some(stand_in.url()),
+        password_versions: &|| "12C".to_owned(),
+    };
+    let (failed, report) = check_all(stand_in.url(), &beside, |_| ());
     let verdicts = |verdict| report.lines().filter(|line| line.starts_with(verdict)).count();
-    assert_eq!((failed, verdicts("FAILED"), verdicts("PROVED")), (1, 1, 10), "{report}");
+    assert_eq!((failed, verdicts("FAILED"), verdicts("PROVED")), (1, 1, 16), "{report}");
     assert!(
         report.contains("s  an operation that waits") && report.contains("\"cut\":0"),
         "{report}"

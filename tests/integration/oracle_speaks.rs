@@ -41,6 +41,43 @@ fn a_load_a_run_and_a_check_go_through() {
 }
 
 #[test]
+fn a_check_before_a_load_tests_the_tablespace_and_leaves_nothing() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let said = petal(&work, &stand_in, &["check", "-s", "2"]).ends().stdout;
+    for seen in [
+        "501 rows of a test table in 501 blocks, up to 1 in one (DBMS_ROWID)",
+        "162 MiB needed for 2 schemas; 1.00 GiB free, its files extend by 31.0 GiB",
+        "- (ORA-00942",
+        "not needed: NOARCHIVELOG",
+    ] {
+        assert!(said.contains(seen), "{seen}: {said}");
+    }
+    assert!(stand_in.shared.world().tables.is_empty());
+    stand_in.understood_all();
+}
+
+/// A listener of a cluster sends clients to the listener or the handler of one instance.
+#[test]
+fn a_listener_that_redirects_is_followed() {
+    let (listener, instance) = (StandIn::start(Release::Free23), StandIn::start(Release::Free23));
+    listener.fails_at("connect", 0, Fault::Redirects(instance.port));
+    let work = Workplace::new();
+    petal(&work, &listener, &["setup", "--scale", "8M"]).exits(0);
+    assert_eq!((instance.rows(1).len(), listener.statements().len()), (1024, 0));
+    instance.understood_all();
+    // An instance that takes the connection and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.is_well_again();
+    listener.fails_at("connect", 0, Fault::Redirects(silent.local_addr().unwrap().port()));
+    let url = format!("{}?connect_timeout=2", listener.url());
+    work.petal(["run", "--db", &url]).exits(3).telling(&["connecting"]);
+    // One that nobody listens at.
+    drop(silent);
+    work.petal(["run", "--db", &url]).exits(3).telling(&["connecting"]);
+    listener.understood_all();
+}
+
+#[test]
 fn a_schema_loads_in_ranges_and_the_others_are_copies_of_it() {
     let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
     let url = format!("{}?further_schemas=copy", stand_in.url());

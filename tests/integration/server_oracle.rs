@@ -15,6 +15,31 @@ pub fn url() -> String {
     std::env::var(VARIABLE).unwrap_or_else(|_| panic!("{VARIABLE} names no Oracle Database"))
 }
 
+/// An administrator in the root container: `oracle://system:password@host:1521/FREE`.
+pub fn root() -> Option<String> {
+    std::env::var("PETAL_TEST_ORACLE_ROOT").ok().filter(|url| !url.is_empty())
+}
+
+/// The password verifiers of petal's account, if the root's administrator is named.
+pub fn password_versions() -> String {
+    let Some(root) = root() else {
+        return "it logs on; its PASSWORD_VERSIONS take PETAL_TEST_ORACLE_ROOT".to_owned();
+    };
+    let user = TargetUrl::parse(&url()).unwrap().server().unwrap().user.unwrap();
+    let sql = format!(
+        "SELECT password_versions FROM sys.cdb_users WHERE username = '{}'",
+        user.to_uppercase()
+    );
+    let connection = connect(&root);
+    let cursor = connection.query(&sql, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let versions: Vec<String> = cursor
+        .map(|row| row.unwrap_or_else(|error| panic!("{error}")))
+        .map(|row| row.get::<String>(0).unwrap_or_else(|error| panic!("{error}")))
+        .collect();
+    assert!(versions.iter().any(|versions| versions.contains("12C")), "{versions:?}");
+    format!("PASSWORD_VERSIONS: {}", versions.join(", "))
+}
+
 /// There is one set of petal's schemas at a server: one test at a time, and each finds none.
 pub fn turn() -> Box<dyn Any> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -25,8 +50,8 @@ pub fn turn() -> Box<dyn Any> {
 }
 
 /// A connection past petal.
-fn connect() -> oracledb::Connection {
-    let url = TargetUrl::parse(&url()).unwrap();
+fn connect(url: &str) -> oracledb::Connection {
+    let url = TargetUrl::parse(url).unwrap();
     let server = url.server().unwrap();
     let host = &server.hosts[0];
     let place = format!("{}:{}/{}", host.host, host.port.unwrap_or(1521), server.name);
@@ -40,7 +65,7 @@ fn connect() -> oracledb::Connection {
 
 /// Keys of a schema with the text of c2, past petal.
 pub fn rows(schema: u32) -> BTreeMap<u64, String> {
-    let connection = connect();
+    let connection = connect(&url());
     let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
     let cursor = connection.query(&sql, &[]).unwrap_or_else(|error| panic!("{error}"));
     cursor
@@ -54,7 +79,7 @@ pub fn rows(schema: u32) -> BTreeMap<u64, String> {
 
 /// Changes every row of schema 1 without a commit, until what is returned is dropped.
 pub fn hold_rows() -> Box<dyn Any> {
-    let connection = connect();
+    let connection = connect(&url());
     let sql = "UPDATE petal1_cf1 SET c2 = c2";
     connection.execute(sql, &[]).unwrap_or_else(|error| panic!("{error}"));
     Box::new(connection)

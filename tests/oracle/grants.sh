@@ -5,7 +5,9 @@ set -euo pipefail
 {
     echo "WHENEVER SQLERROR EXIT FAILURE"
     echo "ALTER SESSION SET CONTAINER = $PETAL_PDB;"
-    echo "ALTER USER petal QUOTA UNLIMITED ON users;"
+    echo "ALTER USER petal DEFAULT TABLESPACE users QUOTA UNLIMITED ON users;"
     # Also what the script leaves to the DBA: settling and ending operations.
     sed 's/^-- GRANT ALTER SYSTEM/GRANT ALTER SYSTEM/' /grants.sql | grep '^GRANT '
 } | sqlplus -s / as sysdba
+# The health check of compose.yaml waits for this file.
+touch /tmp/petal-granted

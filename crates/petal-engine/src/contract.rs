@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::in_use::{DataUse, Unshared};
 use super::server::row_layout;
-use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::EngineSupport;
 use petal_model::stats::counters::Counters;
+use petal_model::record::server_report::ServerReport;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
-    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+    LoadFact, LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
 };
 use petal_model::workload::op::Operation;
 use petal_model::workload::row::Filler;
@@ -51,6 +51,12 @@ pub trait Engine: Send + Sync {
 
     /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
+
+    /// Looks whether this load would find room, and data of the shape that it needs. May make a small
+    /// table of petal's own, and drops it.
+    fn check_load(&self, _plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        Ok(Vec::new())
+    }
 
     /// The number of endpoints; [`petal_model::workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {

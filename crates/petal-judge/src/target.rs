@@ -2,7 +2,9 @@
 
 use super::host::{Check, CheckResult, judged};
 use petal_model::stats::host::HostFacts;
-use petal_model::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
+use petal_model::stats::target::{
+    LoadFact, LoadVerdict, LoadedSchema, Privilege, RowsFound, Target, TargetDetails,
+};
 use petal_model::stats::units::bytes;
 
 /// Data of so many times the memory leave a page cache little to serve.
@@ -114,6 +116,17 @@ pub fn room(found: Result<bool, String>) -> Option<Check> {
     };
     let advice = "make room there, or run with UPDATE_PCT=0";
     Some(judged("room for the log", why, (value, verdict, advice)))
+}
+
+/// Judges a fact about a target before a load.
+pub fn before_load(fact: &LoadFact) -> Check {
+    let verdict = match fact.verdict {
+        LoadVerdict::Good => CheckResult::Good,
+        LoadVerdict::Note => CheckResult::Note,
+        LoadVerdict::Bad => CheckResult::Warn,
+        LoadVerdict::Unknown => CheckResult::Unknown,
+    };
+    judged(fact.what.as_str(), &fact.why, (fact.value.as_str(), verdict, fact.advice.as_str()))
 }
 
 /// Shows which privileges the role has.

@@ -219,9 +219,14 @@ impl Instance {
         }
     }
 
+    /// V$EVENT_HISTOGRAM_MICRO: waits of all processes.
     fn add_bucket(&mut self, row: &Row) {
-        let name = format!("histogram.{}.{}us", cell(row, 1), cell(row, 2));
-        self.raw.insert(name, number(row, 3));
+        let (event, upper_us, count) = (cell(row, 1), number(row, 2), number(row, 3));
+        self.raw.insert(format!("histogram.{event}.{upper_us}us"), count);
+        let event = if is_cell_read(event) { CELL_READ_EVENT } else { event };
+        if let Some(wait) = self.waits.iter_mut().find(|wait| wait.name == event) {
+            *wait.buckets.entry(upper_us).or_default() += count;
+        }
     }
 
     fn add_os(&mut self, row: &Row) {

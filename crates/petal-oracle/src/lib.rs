@@ -4,7 +4,7 @@
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
 //! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
-//! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
+//! - `meta`, `load`, `room`, `slob`: the data, how it is made, its proof; room for it; SLOB's own schemas
 //! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
 //!   what these share
 //! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: what petal reads from the database
@@ -31,6 +31,7 @@ mod meta;
 mod notable;
 mod options;
 mod reports;
+mod room;
 mod rows;
 #[cfg(test)]
 mod scripted;
@@ -51,13 +52,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use counters::{CounterReader, ServedInstances};
-use database::Database;
-use driver::Driver;
-use errors::AtPlace;
-use link::{Connector, Destination};
-use meta::{OracleSchema, Tables, cell, number};
-use options::{Options, OracleService, TableStorage};
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::loader::Load;
@@ -66,16 +60,21 @@ use petal_engine::{
     Session, Stop,
 };
 use petal_model::record::server_report::ServerReport;
+use petal_model::settings::rules::SETUP_SCALE;
+use petal_model::settings::size::Extent;
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{LoopSide, Settings, StatisticsType};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_model::stats::target::{LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
 use petal_model::workload::seat::Seat;
-use session::OracleSession;
-use sql::DataPlace;
-use timeouts::TimedConnector;
-use work::SessionConfig;
+use counters::{CounterReader, ServedInstances};
+use database::Database;
+use driver::Driver;
+use errors::AtPlace;
+use link::{Connector, Destination};
+use meta::{OracleSchema, Tables, cell, number};
+use options::{Options, OracleService, TableStorage};
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
@@ -95,6 +94,8 @@ pub struct Oracle {
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
+    /// Main and scan table of a schema that is to be loaded.
+    extents: [Extent; 2],
     config: SessionConfig,
     statistics: StatisticsType,
     statistics_asked: bool,
@@ -134,6 +135,7 @@ impl Oracle {
             url: settings.db.redacted(),
             use_slob_schemas: settings.use_slob_schemas,
             schemas: settings.schemas,
+            extents: [settings.scale.unwrap_or(SETUP_SCALE), settings.scan_table_sz],
             config: SessionConfig {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
@@ -192,6 +194,31 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
+    /// The missing tablespace's error, with the statement that makes one.
+    fn without_tablespace(
+        &self,
+        database: &mut Database,
+        tablespace: &str,
+        asked: Option<u32>,
+        error: EngineError,
+    ) -> EngineError {
+        let EngineError::Environment(text) = error else { return error };
+        let block_bytes = u64::from(asked.unwrap_or(support::ORACLE.block_size_default));
+        let blocks: u64 = self.extents.iter().map(|extent| extent.blocks(block_bytes)).sum();
+        let bytes = blocks * block_bytes * u64::from(self.schemas.unwrap_or(1));
+        let statement = room::serving(database, tablespace, bytes, asked);
+        EngineError::Environment(format!("{text}; this makes one that serves: {statement}"))
+    }
+
+    fn data_place<'a>(&'a self, tablespace: &'a str) -> DataPlace<'a> {
+        DataPlace {
+            tablespace,
+            buffer_pool: self.storage.buffer_pool.as_deref(),
+            is_index_in_default_pool: self.storage.is_index_in_default_pool,
+            is_logged: self.storage.is_logged,
+        }
+    }
+
     fn refuse_slobs(&self, doing: &str) -> Result<()> {
         match self.use_slob_schemas {
             false => Ok(()),
@@ -211,7 +238,8 @@ impl Engine for Oracle {
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let mut database = self.connect_first()?;
         let tablespace = self.load_tablespace(&mut database)?;
-        let there = meta::block_bytes(&mut database, &tablespace)?;
+        let there = meta::block_bytes(&mut database, &tablespace)
+            .map_err(|error| self.without_tablespace(&mut database, &tablespace, asked, error))?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
                 "BLOCK_SZ={asked}: the blocks of tablespace {tablespace} have {there} bytes; name \
@@ -256,15 +284,23 @@ impl Engine for Oracle {
         load::Loader {
             connector: self.timed.as_ref(),
             place: self.place(),
-            data_place: DataPlace {
-                tablespace: &tablespace,
-                buffer_pool: self.storage.buffer_pool.as_deref(),
-                is_index_in_default_pool: self.storage.is_index_in_default_pool,
-            },
+            data_place: self.data_place(&tablespace),
             copies_schemas: self.storage.copies_schemas,
             load: Load { plan, progress, stop },
         }
         .run()
+    }
+
+    fn check_load(&self, plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        if self.use_slob_schemas {
+            return Ok(Vec::new());
+        }
+        let mut database = self.connect_first()?;
+        let tablespace = self.load_tablespace(&mut database)?;
+        let proof = room::probe(&mut database, plan, self.data_place(&tablespace));
+        let mut admin = self.connect_admin().ok();
+        let mut views = room::Views { database: &mut database, admin: admin.as_mut() };
+        Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))
     }
 
     fn endpoints(&self) -> u32 {

@@ -15,14 +15,14 @@ use super::link::{BindValue, Connector, Destination};
 use super::meta::{self, Tables, cell, number};
 use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
-use super::{before_run, sql};
+use super::{before_run, room, sql};
 use petal_engine::server::liveness;
 use petal_engine::server::loader::{
     self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
 };
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::column_bytes;
-use petal_engine::{LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Result};
 use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
@@ -30,6 +30,10 @@ use petal_model::workload::scatter::Permutation;
 const ROWS_PER_CALL: u64 = 500;
 /// Redo logs below this switch too often for a test.
 const LOG_BYTES_MIN: u64 = 1 << 30;
+
+/// The test table of `petal check`, as the dictionary has it.
+pub const PROBE: &str = "PETAL_PROBE";
+const PROBE_TABLE: &str = "petal_probe";
 
 const COPIES: &str = "the further schemas are copies of the first one: their rows hold the same texts, \
     which storage that deduplicates may keep once";
@@ -48,7 +52,9 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
         let mut database = self.connect("petal setup")?;
         self.check_names(&mut database)?;
-        redo_advice(&mut database).iter().for_each(|line| self.load.progress.note(line));
+        room::refuse_if_short(&mut database, self.load.plan, self.data_place.tablespace)?;
+        let advice = redo_advice(&mut database).into_iter().chain(self.logging(&mut database));
+        advice.for_each(|line| self.load.progress.note(&line));
         drop(database);
         self.load.show_loading();
         let plan = self.load.plan;
@@ -73,6 +79,24 @@ impl Loader<'_> {
     fn connect(&self, purpose: &str) -> Result<Database> {
         let link = self.connector.connect(Destination::Endpoint(0), purpose);
         Database::connected(link, self.place, "connecting")
+    }
+
+    /// A line if the database archives its redo and lacks the rows, or if nothing archives them.
+    fn logging(&self, database: &mut Database) -> Option<String> {
+        let mode = database.look_if_allowed("log_mode");
+        let mode = mode.first()?;
+        let line = match (cell(mode, 0), cell(mode, 1), self.data_place.is_logged) {
+            ("ARCHIVELOG", "NO", false) => {
+                "the load is NOLOGGING: standbys and archived logs lack its rows; for these, load \
+                 with ?load=logged"
+            }
+            ("NOARCHIVELOG", _, true) => {
+                "?load=logged: the database archives nothing (NOARCHIVELOG), and direct path \
+                 writes no redo there"
+            }
+            _ => return None,
+        };
+        Some(line.to_owned())
     }
 
     /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.
@@ -174,13 +198,16 @@ impl Loader<'_> {
         state: &LoadState<'_>,
     ) -> Result<LoadedSchemaSummary> {
         let plan = self.load.plan;
-        for table in [&tables.main, &tables.scan] {
+        let is_unlogged = !self.data_place.is_logged;
+        for table in [&tables.main, &tables.scan].into_iter().filter(|_| is_unlogged) {
             database.execute(&format!("finishing {table}"), &filled("logging", table))?;
         }
         let index = sql::create_index(&tables.main, plan.unique_index, self.data_place);
         let doing = format!("indexing {}", tables.main);
         database.execute(&doing, &index)?;
-        database.execute(&doing, &filled("index_logging", &tables.main))?;
+        if is_unlogged {
+            database.execute(&doing, &filled("index_logging", &tables.main))?;
+        }
         for table in [&tables.main, &tables.scan] {
             state.go_on()?;
             let doing = format!("gathering statistics of {table}");
@@ -299,6 +326,43 @@ pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
     Ok(dropped)
 }
 
+/// Makes a table with petal's mark.
+fn create_marked(
+    database: &mut Database,
+    table: &str,
+    plan: &LoadPlan,
+    place: DataPlace<'_>,
+) -> Result<()> {
+    let create = sql::create_table(table, column_bytes(plan.block_size), place);
+    database.execute(&format!("making {table}"), &create)?;
+    database.execute(&format!("marking {table}"), &filled("comment_table", table))
+}
+
+/// Makes the test table, and fills it as a load does.
+pub fn fill_probe(
+    database: &mut Database,
+    plan: &LoadPlan,
+    place: DataPlace<'_>,
+) -> Result<Placement> {
+    let doing = format!("writing rows of {PROBE_TABLE}");
+    create_marked(database, PROBE_TABLE, plan, place)?;
+    let mut made = InsertRows::new(1, plan.filler, column_bytes(plan.block_size));
+    for (insert, keys) in [("insert_rows", 1..2), ("insert_direct", 2..ROWS_PER_CALL + 2)] {
+        made.make(keys);
+        let link = &mut database.link;
+        let sent = link.execute_many(&sql::insert(insert, PROBE_TABLE), &made.binds());
+        sent.and_then(|_| link.commit()).at(&database.place, &doing)?;
+        if insert == "insert_rows" {
+            database.execute(&doing, &filled("minimize", PROBE_TABLE))?;
+        }
+    }
+    placement(database, PROBE_TABLE)
+}
+
+pub fn drop_probe(database: &mut Database) -> Result<()> {
+    database.execute(&format!("dropping {PROBE_TABLE}"), &filled("drop_table", PROBE_TABLE))
+}
+
 pub fn placement(database: &mut Database, table: &str) -> Result<Placement> {
     let doing = format!("counting blocks of {table}");
     let rows = database.query(&doing, &filled("placement", table), &[])?;
@@ -376,10 +440,7 @@ impl Filling<'_> {
 
     /// Makes a table with its first row, which sets how many a block may take.
     fn create(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
-        let (loader, plan) = (self.loader, self.loader.load.plan);
-        let create = sql::create_table(table, column_bytes(plan.block_size), loader.data_place);
-        database.execute(&format!("making {table}"), &create)?;
-        database.execute(&format!("marking {table}"), &filled("comment_table", table))?;
+        create_marked(database, table, self.loader.load.plan, self.loader.data_place)?;
         if rows == 0 {
             return Ok(());
         }
@@ -415,8 +476,31 @@ impl Filling<'_> {
             sent.and_then(|_| link.commit()).at(loader.place, &doing)?;
             loader.load.progress.advance(count * u64::from(plan.block_size));
             at += count;
+            let is_first = places.start == 1 && at == 1 + count;
+            if is_first && at < places.end {
+                self.prove_early(database, table)?;
+            }
         }
         Ok(())
+    }
+
+    /// Stops a load at its first rows if the tablespace does not keep one in each block.
+    fn prove_early(&self, database: &mut Database, table: &str) -> Result<()> {
+        let (plan, tablespace) = (self.loader.load.plan, self.loader.data_place.tablespace);
+        let Placement { rows, blocks, rows_per_block_max, source, .. } =
+            match placement(database, table)? {
+                placement if placement.is_one_row_per_block() => return Ok(()),
+                placement => placement,
+            };
+        let all = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
+        let bytes = all * u64::from(plan.block_size);
+        let statement = room::serving(database, tablespace, bytes, Some(plan.block_size));
+        Err(EngineError::Data(format!(
+            "{}: {table}: not one row per block after the first rows: {rows} rows in {blocks} \
+             blocks, up to {rows_per_block_max} in one ({source}); the load ends here, because \
+             tablespace {tablespace} does not keep one row per block; one that does: {statement}",
+            self.loader.place
+        )))
     }
 
     /// Copies the rows that are not there yet, all but the first, inside the database.

@@ -22,8 +22,15 @@ pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
 const WALLET_PASSWORD_VARIABLE: &str = "ORACLE_WALLET_PASSWORD";
 const WALLET_FILE: &str = "ewallet.pem";
 const OPTIONS: UrlOptions = UrlOptions("oracle");
-const NAMES: [&str; 6] =
-    ["buffer_pool", "connect_timeout", "further_schemas", "protocol", "tablespace", "wallet"];
+const NAMES: [&str; 7] = [
+    "buffer_pool",
+    "connect_timeout",
+    "further_schemas",
+    "load",
+    "protocol",
+    "tablespace",
+    "wallet",
+];
 const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
 /// SLOB's own placement: the tables in KEEP, the index in the default pool.
 const KEEP_TABLES: &str = "keep_tables";
@@ -75,6 +82,8 @@ pub struct TableStorage {
     pub is_index_in_default_pool: bool,
     /// The database copies the first schema into the others; else each is loaded by petal.
     pub copies_schemas: bool,
+    /// The load writes redo, so that standbys and archived logs have its rows.
+    pub is_logged: bool,
 }
 
 /// What options come from beside the settings, so that tests have their own.
@@ -136,6 +145,7 @@ impl Options {
                 buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
                 is_index_in_default_pool: option("buffer_pool").as_deref() == Some(KEEP_TABLES),
                 copies_schemas: copies_schemas(option("further_schemas").as_deref())?,
+                is_logged: is_logged(option("load").as_deref())?,
             },
         })
     }
@@ -193,6 +203,16 @@ fn copies_schemas(given: Option<&str>) -> Result<bool> {
         Some("copy") => Ok(true),
         Some(other) => {
             Err(OPTIONS.refused("further_schemas", other, "is not known", "use load or copy"))
+        }
+    }
+}
+
+fn is_logged(given: Option<&str>) -> Result<bool> {
+    match given {
+        None | Some("nologging") => Ok(false),
+        Some("logged") => Ok(true),
+        Some(other) => {
+            Err(OPTIONS.refused("load", other, "is not known", "use logged or nologging"))
         }
     }
 }
@@ -469,9 +489,10 @@ pub mod tests {
         insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, further_schemas, protocol, tablespace, wallet");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, further_schemas, load, protocol, tablespace, wallet");
         insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, keep_tables, recycle or default");
         insta::assert_snapshot!(refusal("oracle://u@h/s?further_schemas=2"), @"DB=oracle:...?further_schemas=2: further_schemas is not known; use load or copy");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?load=fast"), @"DB=oracle:...?load=fast: load is not known; use logged or nologging");
         insta::assert_snapshot!(refusal("oracle:///ORCL"), @"DB=oracle:///ORCL: names no host, and the driver has no local (bequeath) log-on; write oracle://user@localhost:1521/ORCL, with a service that lsnrctl services shows and a password");
         insta::assert_snapshot!(refusal("oracle://u@/"), @"DB=oracle://u@/: names no host, and the driver has no local (bequeath) log-on; write oracle://u@localhost:1521/SERVICE, with a service that lsnrctl services shows and a password");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));

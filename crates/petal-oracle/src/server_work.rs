@@ -57,7 +57,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::counters::{Wait, WaitClass, WaitSource};
+    use petal_model::stats::counters::{Wait, WaitClass};
 
     #[test]
     fn blocks_that_no_single_read_brought_came_in_several() {
@@ -65,14 +65,8 @@ mod tests {
         counters.raw.insert("physical reads".to_owned(), 1000);
         counters.raw.insert(MULTI.to_owned(), 20);
         for (name, waits) in [(READ_EVENT, 60), (CELL_READ_EVENT, 300)] {
-            counters.waits.push(Wait {
-                name: name.to_owned(),
-                class: WaitClass::UserIo,
-                source: WaitSource::Counted,
-                waits: Some(waits),
-                time_ns: 2000 * waits,
-                latencies: None,
-            });
+            let (class, time_ns) = (WaitClass::UserIo, 2000 * waits);
+            counters.waits.push(Wait::counted(name, class, Some(waits), time_ns));
         }
         let work = of_counters(&counters);
         let counts = [

@@ -30,12 +30,18 @@ pub struct DataPlace<'a> {
     pub tablespace: &'a str,
     pub buffer_pool: Option<&'a str>,
     pub is_index_in_default_pool: bool,
+    /// Direct path writes redo, too.
+    pub is_logged: bool,
 }
 
 impl DataPlace<'_> {
     fn of_index(self) -> Self {
         let buffer_pool = self.buffer_pool.filter(|_| !self.is_index_in_default_pool);
         Self { buffer_pool, ..self }
+    }
+
+    fn logging(self) -> &'static str {
+        if self.is_logged { "LOGGING" } else { "NOLOGGING" }
     }
 
     fn words(self) -> (String, String) {
@@ -72,6 +78,7 @@ pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
         ("columns", &columns),
         ("tablespace", &tablespace),
         ("storage", &storage),
+        ("logging", place.logging()),
     ];
     filled(LOAD, "create_table", &with)
 }
@@ -79,9 +86,37 @@ pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
 pub fn create_index(table: &str, unique: bool, place: DataPlace<'_>) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
     let (tablespace, storage) = place.of_index().words();
-    let with =
-        [("table", table), ("unique", unique), ("tablespace", &tablespace), ("storage", &storage)];
+    let with = [
+        ("table", table),
+        ("unique", unique),
+        ("tablespace", &tablespace),
+        ("storage", &storage),
+        ("logging", place.logging()),
+    ];
     filled(LOAD, "create_index", &with)
+}
+
+/// The statement that makes a tablespace of this size for loads. Without a folder of the database's
+/// own, the file that it names is an example. `block_bytes`: if not the database's own.
+pub fn create_tablespace(
+    tablespace: &str,
+    bytes: u64,
+    has_managed_files: bool,
+    block_bytes: Option<u32>,
+) -> String {
+    let name = identifier(tablespace);
+    let file = match has_managed_files {
+        true => String::new(),
+        false => format!(" '/path/{}01.dbf'", name.trim_matches('"').to_lowercase()),
+    };
+    let block_size = block_bytes.map(|bytes| format!("BLOCKSIZE {bytes} ")).unwrap_or_default();
+    let with = [
+        ("tablespace", name.as_str()),
+        ("file", &file),
+        ("size", &format!("{}G", bytes.div_ceil(1 << 30).max(1))),
+        ("block_size", &block_size),
+    ];
+    filled(LOAD, "create_tablespace", &with).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 pub fn insert(name: &str, table: &str) -> String {
@@ -225,8 +260,10 @@ pub mod tests {
             tablespace: "iops",
             buffer_pool: Some("KEEP"),
             is_index_in_default_pool: false,
+            is_logged: false,
         };
         let mut all = vec![
+            ("create_tablespace".to_owned(), create_tablespace("iops", 1 << 40, true, Some(16384))),
             ("create_table".to_owned(), create_table(&home.main, 128, place)),
             ("create_index".to_owned(), create_index(&home.main, true, place)),
             ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
@@ -286,19 +323,17 @@ pub mod tests {
     /// SYS's and PERFSTAT's objects that a text names, as a GRANT names them.
     fn objects_of_others(text: &str) -> BTreeSet<String> {
         let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_$.".contains(sign));
+        let granted = ["gv_$", "v_$", "dba_", "dbms_workload"];
         let object = |word: &str| {
             let word = word.to_lowercase();
-            for (view, granted) in [("gv$", "sys.gv_$"), ("v$", "sys.v_$"), ("dba_", "sys.dba_")] {
-                if let Some(name) = word.strip_prefix(view) {
-                    return Some(format!("{granted}{name}"));
-                }
-            }
-            let (owner, name) = match word.split_once('.') {
-                Some(("perfstat", name)) => ("perfstat", name.to_owned()),
-                _ if word.starts_with("dbms_workload") => ("sys", word),
-                _ => return None,
+            let (owner, name) = word.split_once('.')?;
+            let is_granted = match owner {
+                "perfstat" => true,
+                "sys" => granted.iter().any(|begin| name.starts_with(begin)),
+                _ => false,
             };
-            Some(format!("{owner}.{}", name.split('.').next().unwrap_or_default()))
+            let name = name.split('.').next().unwrap_or_default();
+            is_granted.then(|| format!("{owner}.{name}"))
         };
         words.filter_map(object).collect()
     }
@@ -335,7 +370,7 @@ pub mod tests {
             update(&tables, changed_columns(RedoStress::Heavy))
                 .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
         );
-        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: Some("KEEP"), is_index_in_default_pool: true }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: Some("KEEP"), is_index_in_default_pool: true, is_logged: false }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
     }
 
     #[test]

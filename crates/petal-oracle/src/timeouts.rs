@@ -220,11 +220,11 @@ mod tests {
         let is_back = Arc::<AtomicBool>::default();
         let back = Arc::clone(&is_back);
         let scripted = ScriptedOracle::default()
-            .hangs("gv$sysstat")
+            .hangs("gv_$sysstat")
             .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
         let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let mut link = timed.connect(Destination::Endpoint(0), "petal").unwrap();
-        assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
+        assert!(link.query("SELECT 1 FROM sys.gv_$sysstat", &[]).is_err());
         // Without the limit this would hang.
         assert!(timed.connect(Destination::Admin, "petal").is_err());
         is_back.store(true, Ordering::Relaxed);
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn a_look_that_is_not_answered_is_given_up_and_not_asked_again() {
-        let scripted = ScriptedOracle::default().hangs("gv$sysstat");
+        let scripted = ScriptedOracle::default().hangs("gv_$sysstat");
         let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
-        let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
+        let error = link.query("SELECT 1 FROM sys.gv_$sysstat", &[]).unwrap_err();
         assert_eq!(error.kind, super::super::link::LinkErrorKind::Connection);
         assert!(error.message.contains("no answer for"), "{error}");
-        assert_eq!(link.query("SELECT 2 FROM dual", &[]).unwrap_err(), error);
+        assert_eq!(link.query("SELECT 2 FROM sys.dual", &[]).unwrap_err(), error);
         assert!(!scripted.sent().iter().any(|line| line.contains("SELECT 2")));
     }
 
@@ -273,9 +273,9 @@ mod tests {
             })
         };
         let is_at_work =
-            works_until_asked("gv$session WHERE").answers("gv$session", &[&["ACTIVE"]]);
+            works_until_asked("gv_$session WHERE").answers("gv_$session", &[&["ACTIVE"]]);
         // Nobody granted the view.
-        let is_unknown = works_until_asked("dual").fails("gv$session", 942, "does not exist");
+        let is_unknown = works_until_asked("dual").fails("gv_$session", 942, "does not exist");
         for scripted in [is_at_work, is_unknown] {
             let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
             link.execute("CREATE INDEX i", &[]).unwrap();
@@ -291,7 +291,7 @@ mod tests {
         let error = link.execute("CREATE INDEX i", &[]).unwrap_err();
         insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
         let asked: Vec<String> =
-            scripted.sent().into_iter().filter(|line| line.contains("gv$session")).collect();
+            scripted.sent().into_iter().filter(|line| line.contains("gv_$session")).collect();
         // A slow thread may ask once more before it is stopped.
         assert!(asked.len() >= 2, "{asked:?}");
         assert!(asked[0].ends_with("[7, 70]"), "its number and serial number: {asked:?}");
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn work_is_given_up_where_nothing_answers() {
-        let scripted = ScriptedOracle::default().hangs("CREATE INDEX").hangs("gv$session");
+        let scripted = ScriptedOracle::default().hangs("CREATE INDEX").hangs("gv_$session");
         let work = |scripted: &ScriptedOracle, answer| {
             let mut link = link(scripted, WhileServerLives, limits(SHORT, answer));
             link.execute("CREATE INDEX i", &[]).unwrap_err().message
@@ -308,7 +308,7 @@ mod tests {
         assert!(message.contains("none on another connection: no answer for 0 s"), "{message}");
         let scripted = ScriptedOracle::default()
             .hangs("CREATE INDEX")
-            .fails("gv$session", 3113, "end-of-file")
+            .fails("gv_$session", 3113, "end-of-file")
             .fails("dual", 3113, "end-of-file");
         let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");

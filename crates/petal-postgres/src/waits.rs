@@ -119,6 +119,7 @@ impl Waits {
             waits: None,
             time_ns,
             latencies: None,
+            buckets: BTreeMap::new(),
         });
         SampledWaits {
             waits: waits.collect(),

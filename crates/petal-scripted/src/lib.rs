@@ -171,6 +171,7 @@ impl Scripted {
                 waits: Some(latencies.count()),
                 time_ns: latencies.total_ns(),
                 latencies: Some(latencies),
+                buckets: BTreeMap::new(),
             }],
             raw: BTreeMap::from([("commits".into(), commits)]),
             ..Counters::default()

@@ -15,6 +15,7 @@ const PACKET_MAX: usize = 8192;
 
 pub const CONNECT: u8 = 1;
 pub const ACCEPT: u8 = 2;
+pub const REDIRECT: u8 = 5;
 pub const DATA: u8 = 6;
 pub const RESEND: u8 = 11;
 pub const MARKER: u8 = 12;

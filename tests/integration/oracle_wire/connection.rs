@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, RESEND, Reader, Writer};
+use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, REDIRECT, RESEND, Reader, Writer};
 use super::logon::{self, Keys, LogOn};
 use super::model::{Answer, Row, Value, values};
 use super::request::{COMMIT, Execute, IN, OUT, Request, Requests};
@@ -100,7 +100,7 @@ impl<'a> Connection<'a> {
 
     fn accept(&mut self) -> Result<(), Broken> {
         let asked = self.packets().read()?;
-        self.step("connect")?;
+        let fault = self.step("connect")?;
         assert_eq!(asked.kind, CONNECT);
         // Long connect data come in a packet of their own, which XE has sent again.
         let is_long = u16::from_be_bytes([asked.payload[16], asked.payload[17]]) > 230;
@@ -110,6 +110,9 @@ impl<'a> Connection<'a> {
             assert_eq!(self.packets().read()?.kind, CONNECT);
             assert_eq!(self.packets().read()?.kind, DATA);
         }
+        if let Some(Fault::Redirects(port)) = fault {
+            return self.redirect(port);
+        }
         let release = self.shared.release;
         let name = if release == Release::Xe18 { "xe18-accept" } else { "free23-accept" };
         self.step("accept")?;
@@ -117,6 +120,17 @@ impl<'a> Connection<'a> {
         self.packets().are_long = true;
         self.packets().ends_are_marked = release == Release::Free23;
         Ok(())
+    }
+
+    /// Names the address and the connect data to come back with, in a packet of their own.
+    fn redirect(&mut self, port: u16) -> Result<(), Broken> {
+        let address = format!("(ADDRESS=(PROTOCOL=tcp)(HOST=127.0.0.1)(PORT={port}))");
+        let connect = "(DESCRIPTION=(CONNECT_DATA=(SERVICE_NAME=standin)(INSTANCE_NAME=one)))";
+        let data = [address.as_bytes(), &[0], connect.as_bytes()].concat();
+        self.packets().write(REDIRECT, &(data.len() as u16).to_be_bytes());
+        self.packets().write(DATA, &[&[0, 0], &data[..]].concat());
+        let _ = self.packets().stream.read_to_end(&mut Vec::new());
+        Err(Broken::Ended)
     }
 
     fn log_on(&mut self) -> Result<(), Broken> {
@@ -339,7 +353,7 @@ impl<'a> Connection<'a> {
 
     /// Says whether another session works; cancels or kills it, as `ALTER SYSTEM` does it.
     fn of_sessions(&self, sql: &str, bound: &[Vec<Value>]) -> Option<Answer> {
-        if sql.starts_with("SELECT status FROM gv$session ") {
+        if sql.starts_with("SELECT status FROM sys.gv_$session ") {
             let (session, serial) = (bound[0][0].number(), bound[0][1].number());
             let sessions = lock(&self.shared.sessions);
             let is_idle = |flags: &Arc<Flags>| flags.is_idle.load(Ordering::Relaxed);

@@ -222,7 +222,7 @@ impl World {
         match sql {
             "COMMIT WRITE IMMEDIATE WAIT" => self.commit(session),
             "ROLLBACK" => self.roll_back(session),
-            _ if sql.starts_with("DELETE FROM plan_table") => self.plans.clear(),
+            _ if sql.starts_with("DELETE FROM sys.plan_table$") => self.plans.clear(),
             _ => return None,
         }
         Some(Answer::Done(0))
@@ -278,7 +278,9 @@ impl World {
             return one(&[&rows, &rows, if table.rows.is_empty() { "0" } else { "1" }]);
         }
         let from = sql.rsplit_once("FROM ").map_or("", |(_, after)| after);
-        match from.split([' ', ')']).next()? {
+        let relation = from.split([' ', ')']).next()?;
+        // A name of the dictionary without its owner is no name to the stand-in.
+        match relation.strip_prefix("sys.").or((relation == "petal_meta").then_some(relation))? {
             "user_tab_comments" => {
                 let marked = self.tables.iter().filter(|(_, table)| !table.comment.is_empty());
                 Some(Answer::Rows(marked.map(|(name, _)| vec![name.clone()]).collect()))
@@ -303,20 +305,31 @@ impl World {
                 }
                 Some(Answer::Rows(rows))
             }
+            "user_users" if sql.contains("temporary_tablespace") => one(&["TEMP"]),
             "user_users" => one(&["IOPS"]),
-            "user_tablespaces" => one(&["8192", "AUTO", "LOGGING", "NO"]),
+            "user_free_space" => one(&["1073741824"]),
+            "session_privs" => one(&["UNLIMITED TABLESPACE"]),
+            "dba_data_files" if sql.contains("maxbytes") => {
+                one(&["1", "1073741824", "34359738368"])
+            }
+            // No grant for these.
+            "dba_temp_files" | "v_$recovery_file_dest" => Some(no_table(relation)),
+            "user_tablespaces" => {
+                one(&["8192", "AUTO", "LOGGING", "NO", "YES", "ONLINE", "PERMANENT"])
+            }
             "product_component_version" => one(&["23.26.1.0.0"]),
             "all_tables" => one(&["DEFAULT"]),
-            "gv$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
-            "gv$instance" => one(&["1", "STANDIN", "localhost"]),
-            "gv$resource_limit" => one(&["300"]),
-            "v$log" if sql.contains("gv$instance") => one(&["1", "7"]),
-            "v$log" => one(&["3", "4294967296", "4294967296", "1"]),
-            "v$database" => one(&["NOARCHIVELOG", "NO"]),
-            "v$archive_dest" => Some(Answer::Rows(Vec::new())),
+            "gv_$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
+            "gv_$instance" => one(&["1", "STANDIN", "localhost"]),
+            "gv_$resource_limit" => one(&["300"]),
+            "v_$log" if sql.contains("gv_$instance") => one(&["1", "7"]),
+            "v_$log" => one(&["3", "4294967296", "4294967296", "1"]),
+            "v_$database" => one(&["NOARCHIVELOG", "NO"]),
+            "v_$archive_dest" => Some(Answer::Rows(Vec::new())),
             "dba_data_files" => one(&["+DATA/iops.dbf"]),
-            "plan_table" => Some(Answer::Rows(self.plans.clone())),
-            "v$parameter" => Some(Answer::Rows(vec![
+            "plan_table$" => Some(Answer::Rows(self.plans.clone())),
+            "v_$parameter" if sql.contains("UPPER(value)") => one(&["UNDOTBS1"]),
+            "v_$parameter" => Some(Answer::Rows(vec![
                 row(&["db_block_size", "8192"]),
                 row(&["db_cache_size", "268435456"]),
                 row(&["sga_target", "0"]),
@@ -325,24 +338,24 @@ impl World {
             "dual" if sql.contains("'CON_ID'") => one(&["STANDIN", "0"]),
             "dual" if sql.contains("'INSTANCE'") => one(&["1"]),
             "dual" => one(&["X"]),
-            "gv$sysstat" => {
+            "gv_$sysstat" => {
                 let rows = self.statistics.iter();
                 let rows =
                     rows.map(|(name, value)| vec!["1".into(), (*name).into(), value.to_string()]);
                 Some(Answer::Rows(rows.collect()))
             }
-            "gv$system_event" if sql.contains("COUNT(*)") => one(&["0"]),
-            "gv$system_event" => {
+            "gv_$system_event" if sql.contains("COUNT(*)") => one(&["0"]),
+            "gv_$system_event" => {
                 let waits = self.statistics["redo synch writes"].to_string();
                 Some(Answer::Rows(vec![
                     row(&["1", "log file sync", "Commit", &waits, &waits, &waits, &waits]),
                     row(&["1", "log file parallel write", "System I/O", &waits, &waits, "0", "0"]),
                 ]))
             }
-            "gv$sys_time_model" => one(&["1", "DB CPU", "1000000"]),
-            "gv$event_histogram_micro" => one(&["1", "log file sync", "128", "1"]),
-            "gv$iostat_function" => one(&["1", "LGWR", "0", "0", "0", "0", "1", "1", "0", "0"]),
-            "gv$osstat" => one(&["1", "BUSY_TIME", "100"]),
+            "gv_$sys_time_model" => one(&["1", "DB CPU", "1000000"]),
+            "gv_$event_histogram_micro" => one(&["1", "log file sync", "128", "1"]),
+            "gv_$iostat_function" => one(&["1", "LGWR", "0", "0", "0", "0", "1", "1", "0", "0"]),
+            "gv_$osstat" => one(&["1", "BUSY_TIME", "100"]),
             name if name.starts_with("perfstat.") => Some(no_table(name)),
             _ => None,
         }

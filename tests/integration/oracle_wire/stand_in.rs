@@ -42,6 +42,8 @@ pub enum Fault {
     Sends(Vec<u8>),
     /// An error of the database.
     Fails(u32, &'static str),
+    /// The listener sends the client to another port of this host.
+    Redirects(u16),
     /// The statement ends when somebody cancels it or kills its session.
     Hangs,
 }
@@ -147,6 +149,9 @@ impl StandIn {
             "user commits",
             "redo synch writes",
             "background checkpoints completed",
+            "cleanouts only - consistent read gets",
+            "parse count (total)",
+            "execute count",
         ] {
             world.count(name, 0);
         }

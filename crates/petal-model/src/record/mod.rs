@@ -344,7 +344,8 @@ pub struct Details {
     /// With RATE the same operations from when they were due. None in records made before petal kept
     /// it.
     pub op_response_us: Option<LatencySummary>,
-    /// Wait latency bars and percentiles, by event name, where each wait was timed.
+    /// Wait latency bars and percentiles, by event name, where each wait was timed; the bounds of
+    /// percentiles where the database counts waits by powers of two.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.
     pub files: Vec<FileIo>,

@@ -1,6 +1,8 @@
 //! The histogram of single waits of one event, as a record keeps it. A share of several hosts keeps
 //! its buckets too, so that the merge of all is exact.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -9,10 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::histogram::{Bar, LATENCY_NS_MAX, Latencies, LatencySummary};
 
+/// Percentiles by their names, as shares of all waits.
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999)];
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitHistogram {
     pub latency_us: LatencySummary,
     pub bars: Vec<Bar>,
+    /// The bounds of the bar that each percentile is in: more than the first, at most the second, in
+    /// microseconds. Only if the database counts waits by powers of two, which gives no closer figure.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub percentile_bounds_us: BTreeMap<String, [u64; 2]>,
     /// The buckets, as an interval log has them; in the record of a share alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<String>,
@@ -20,7 +30,34 @@ pub struct WaitHistogram {
 
 impl WaitHistogram {
     pub fn of(latencies: &Latencies) -> Self {
-        Self { latency_us: latencies.summary(), bars: latencies.bars(), buckets: None }
+        Self {
+            latency_us: latencies.summary(),
+            bars: latencies.bars(),
+            percentile_bounds_us: BTreeMap::new(),
+            buckets: None,
+        }
+    }
+
+    /// Keeps what a database counted by powers of two of microseconds; None of no waits.
+    pub fn of_powers_of_two(counts: &BTreeMap<u64, u64>) -> Option<Self> {
+        let bars: Vec<Bar> = counts
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(&upper_us, &count)| Bar { upper_us, count })
+            .collect();
+        let count: u64 = bars.iter().map(|bar| bar.count).sum();
+        let bounds = PERCENTILES.iter().filter_map(|(name, share)| {
+            let rank = (count as f64 * share).ceil().max(1.0) as u64;
+            let mut below = 0;
+            let bar = bars.iter().find(|bar| {
+                below += bar.count;
+                below >= rank
+            })?;
+            Some(((*name).to_owned(), [bar.upper_us / 2, bar.upper_us]))
+        });
+        let percentile_bounds_us = bounds.collect();
+        let latency_us = LatencySummary { count, ..LatencySummary::default() };
+        (count > 0).then(|| Self { latency_us, bars, percentile_bounds_us, buckets: None })
     }
 
     /// Keeps the buckets as well, for a merge.
@@ -41,7 +78,8 @@ impl WaitHistogram {
             exact.iter().for_each(|latencies| all.add(latencies));
             return Some(Self::of(&all));
         }
-        let mut sum = Self { buckets: None, ..(*first).clone() };
+        let (buckets, percentile_bounds_us) = (None, BTreeMap::new());
+        let mut sum = Self { buckets, percentile_bounds_us, ..(*first).clone() };
         for other in others {
             sum.latency_us = sum.latency_us.plus_without_percentiles(&other.latency_us);
             sum.bars.extend(other.bars.iter().cloned());
@@ -58,7 +96,11 @@ impl WaitHistogram {
     /// Count, mean and maximum stay; what the percentiles are is not known any more.
     pub fn without_percentiles(self) -> Self {
         let nothing = LatencySummary::default();
-        Self { latency_us: self.latency_us.plus_without_percentiles(&nothing), ..self }
+        Self {
+            latency_us: self.latency_us.plus_without_percentiles(&nothing),
+            percentile_bounds_us: BTreeMap::new(),
+            ..self
+        }
     }
 
     fn latencies(&self) -> Option<Latencies> {
@@ -122,5 +164,19 @@ mod tests {
         }
         let alone = WaitHistogram::sum(&[&WaitHistogram::with_buckets(&one)]).unwrap();
         assert_eq!(alone, WaitHistogram::of(&one));
+    }
+
+    #[test]
+    fn a_percentile_of_powers_of_two_is_the_bounds_of_its_bucket() {
+        // The 500th of 1,000 waits is the last of the second bucket, the 999th of the third.
+        let counts = BTreeMap::from([(128, 100), (256, 400), (512, 499), (1024, 0), (65536, 1)]);
+        let histogram = WaitHistogram::of_powers_of_two(&counts).unwrap();
+        let bounds = |name: &str| histogram.percentile_bounds_us[name];
+        assert_eq!(["p50", "p90", "p99_9"].map(bounds), [[128, 256], [256, 512], [256, 512]]);
+        assert_eq!((histogram.latency_us.count, histogram.latency_us.p50), (1000, None));
+        assert_eq!(histogram.bars.len(), 4);
+        let one = WaitHistogram::of_powers_of_two(&BTreeMap::from([(4096, 1)])).unwrap();
+        assert!(one.percentile_bounds_us.values().all(|bounds| *bounds == [2048, 4096]));
+        assert_eq!(WaitHistogram::of_powers_of_two(&BTreeMap::from([(128, 0)])), None);
     }
 }

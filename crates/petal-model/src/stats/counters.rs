@@ -290,13 +290,16 @@ pub struct Wait {
     pub time_ns: u64,
     /// Every single wait, where they were seen.
     pub latencies: Option<Latencies>,
+    /// Waits of more than half so many microseconds, and of at most so many: powers of two, where
+    /// the database counts them. Empty if they are not known.
+    pub buckets: BTreeMap<u64, u64>,
 }
 
 impl Wait {
     /// A wait that the database counts and times in all.
     pub fn counted(name: &str, class: WaitClass, waits: Option<u64>, time_ns: u64) -> Self {
         let (name, source) = (name.to_owned(), WaitSource::Counted);
-        Self { name, class, source, waits, time_ns, latencies: None }
+        Self { name, class, source, waits, time_ns, latencies: None, buckets: BTreeMap::new() }
     }
 
     /// None if its count or its time fell.
@@ -313,6 +316,7 @@ impl Wait {
                 (now, None) if old.is_nothing() => now.clone(),
                 _ => None,
             },
+            buckets: self.buckets_since(old),
             ..self.clone()
         })
     }
@@ -328,8 +332,33 @@ impl Wait {
             // Those of one endpoint are not those of both.
             _ => None,
         };
+        self.add_buckets(other);
         self.waits = self.waits.zip(other.waits).map(|(a, b)| a + b);
         self.time_ns += other.time_ns;
+    }
+
+    /// Unknown if a bucket fell, or if the earlier ones are unknown.
+    fn buckets_since(&self, old: &Self) -> BTreeMap<u64, u64> {
+        if old.buckets.is_empty() && !old.is_nothing() {
+            return BTreeMap::new();
+        }
+        let earlier = |upper_us: &u64| old.buckets.get(upper_us).copied().unwrap_or(0);
+        let rises = self
+            .buckets
+            .iter()
+            .map(|(upper_us, &now)| delta(earlier(upper_us), now).map(|rise| (*upper_us, rise)));
+        rises.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    fn add_buckets(&mut self, other: &Self) {
+        let is_known = |wait: &Self| wait.is_nothing() || !wait.buckets.is_empty();
+        if !is_known(self) || !is_known(other) {
+            self.buckets.clear();
+            return;
+        }
+        for (upper_us, count) in &other.buckets {
+            *self.buckets.entry(*upper_us).or_default() += count;
+        }
     }
 
     /// Nobody waited, so that there is no latency to miss.
@@ -438,6 +467,7 @@ mod tests {
             waits: Some(waits),
             time_ns: waits * 1_000_000,
             latencies: is_timed.then_some(latencies),
+            buckets: BTreeMap::new(),
         };
         Counters { waits: vec![wait], ..Counters::default() }
     }
@@ -467,5 +497,30 @@ mod tests {
         assert_eq!(since(endpoint(2, true)), Some(3));
         assert_eq!(since(endpoint(2, false)), None);
         assert_eq!(since(endpoint(0, false)), Some(5));
+    }
+
+    #[test]
+    fn buckets_that_fell_or_were_unknown_before_are_unknown() {
+        let counted = |buckets: &[(u64, u64)]| {
+            let waits = buckets.iter().map(|(_, count)| count).sum();
+            let wait = Wait::counted("read", WaitClass::UserIo, Some(waits), waits * 9);
+            Wait { buckets: buckets.iter().copied().collect(), ..wait }
+        };
+        let unseen = |waits| Wait::counted("read", WaitClass::UserIo, Some(waits), waits * 9);
+        let now = counted(&[(256, 7), (512, 9), (1024, 1)]);
+        let since = |old: &Wait| now.since(old).unwrap().buckets.into_iter().collect::<Vec<_>>();
+        assert_eq!(since(&counted(&[(256, 2), (512, 9)])), [(256, 5), (512, 0), (1024, 1)]);
+        assert_eq!(since(&counted(&[(256, 8)])), []);
+        assert_eq!(since(&unseen(3)), []);
+        assert_eq!(since(&unseen(0)).len(), 3);
+        let sum = |mut one: Wait, other: &Wait| {
+            one.add(other);
+            one.buckets.into_iter().collect::<Vec<_>>()
+        };
+        let other = counted(&[(512, 1), (2048, 2)]);
+        assert_eq!(sum(now.clone(), &other), [(256, 7), (512, 10), (1024, 1), (2048, 2)]);
+        assert_eq!(sum(now.clone(), &unseen(4)), []);
+        assert_eq!(sum(unseen(4), &other), []);
+        assert_eq!(sum(unseen(0), &other), [(512, 1), (2048, 2)]);
     }
 }

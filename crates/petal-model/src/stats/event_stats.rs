@@ -172,6 +172,7 @@ impl EventStats {
                 waits: Some(total.calls),
                 time_ns: total.time_ns,
                 latencies,
+                buckets: BTreeMap::new(),
             })
             .collect()
     }

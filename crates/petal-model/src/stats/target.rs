@@ -122,6 +122,29 @@ pub struct Privilege {
     pub advice: String,
 }
 
+/// A fact about a target before a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadFact {
+    /// Such as `room for the data`.
+    pub what: String,
+    /// `-` with the reason, if it is unknown.
+    pub value: String,
+    pub verdict: LoadVerdict,
+    /// One sentence: what it does to a load.
+    pub why: String,
+    pub advice: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadVerdict {
+    Good,
+    /// Worth knowing, and no reason against the load.
+    Note,
+    /// The load would fail or be refused.
+    Bad,
+    Unknown,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanCheck {
     pub text: String,

@@ -1,7 +1,7 @@
 -- What the instances count, cumulative since they started. GV$ views: one row for each instance.
 
 -- name: statistics
-SELECT TO_CHAR(inst_id), name, TO_CHAR(value) FROM gv$sysstat
+SELECT TO_CHAR(inst_id), name, TO_CHAR(value) FROM sys.gv_$sysstat
 WHERE name IN (
     'session logical reads', 'consistent gets', 'db block gets', 'physical reads',
     'physical reads cache', 'physical reads cache prefetch', 'physical reads direct',
@@ -24,17 +24,17 @@ WHERE name IN (
 -- name: events
 SELECT TO_CHAR(inst_id), event, wait_class, TO_CHAR(total_waits), TO_CHAR(time_waited_micro),
     TO_CHAR(total_waits_fg), TO_CHAR(time_waited_micro_fg)
-FROM gv$system_event
+FROM sys.gv_$system_event
 WHERE wait_class <> 'Idle'
 
 -- name: time_model
-SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM gv$sys_time_model
+SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM sys.gv_$sys_time_model
 WHERE stat_name IN ('DB time', 'DB CPU', 'background cpu time')
 
 -- name: histograms
 -- Exadata's reads have names of their own, by where the block was: flash cache, RDMA, PMEM.
 SELECT TO_CHAR(inst_id), event, TO_CHAR(wait_time_micro), TO_CHAR(wait_count)
-FROM gv$event_histogram_micro
+FROM sys.gv_$event_histogram_micro
 WHERE event IN (
     'db file sequential read', 'db file parallel read', 'db file scattered read',
     'direct path read', 'log file sync', 'log file parallel write', 'db file parallel write'
@@ -44,14 +44,14 @@ WHERE event IN (
 SELECT TO_CHAR(inst_id), function_name, TO_CHAR(small_read_reqs), TO_CHAR(small_read_megabytes),
     TO_CHAR(large_read_reqs), TO_CHAR(large_read_megabytes), TO_CHAR(small_write_reqs),
     TO_CHAR(small_write_megabytes), TO_CHAR(large_write_reqs), TO_CHAR(large_write_megabytes)
-FROM gv$iostat_function
+FROM sys.gv_$iostat_function
 
 -- name: os
-SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM gv$osstat
+SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM sys.gv_$osstat
 WHERE cumulative = 'YES'
 
 -- name: log_switches
 SELECT TO_CHAR(i.inst_id), TO_CHAR(MAX(l.sequence#))
-FROM v$log l
-JOIN gv$instance i ON i.thread# = l.thread#
+FROM sys.v_$log l
+JOIN sys.gv_$instance i ON i.thread# = l.thread#
 GROUP BY i.inst_id

@@ -31,7 +31,7 @@ DELETE FROM petal_meta WHERE schema_number = :1
 -- name: create_table
 -- PCTFREE makes a block with one row full, and leaves room in it for the row to stay.
 CREATE TABLE {table} (custid NUMBER(12), {columns})
-PCTFREE 99 NOLOGGING NOCOMPRESS TABLESPACE {tablespace}{storage}
+PCTFREE 99 {logging} NOCOMPRESS TABLESPACE {tablespace}{storage}
 
 -- name: comment_table
 COMMENT ON TABLE {table} IS '{mark}'
@@ -54,7 +54,7 @@ INSERT /*+ APPEND */ INTO {table}
 SELECT /*+ FULL(t) NO_PARALLEL(t) */ * FROM {source} t WHERE custid <> :1
 
 -- name: create_index
-CREATE {unique}INDEX {table}_custid ON {table} (custid) NOLOGGING TABLESPACE {tablespace}{storage}
+CREATE {unique}INDEX {table}_custid ON {table} (custid) {logging} TABLESPACE {tablespace}{storage}
 
 -- name: logging
 ALTER TABLE {table} LOGGING
@@ -66,11 +66,11 @@ ALTER INDEX {table}_custid LOGGING
 -- What the plan needs: the rows and the key's range, of a hundredth of the blocks. The index got its
 -- own when it was made. Locked, so that no job changes plans between two runs.
 BEGIN
-    DBMS_STATS.GATHER_TABLE_STATS(
+    SYS.DBMS_STATS.GATHER_TABLE_STATS(
         ownname => USER, tabname => UPPER('{table}'), method_opt => 'FOR COLUMNS SIZE 1 custid',
         estimate_percent => 1, block_sample => TRUE, cascade => FALSE, no_invalidate => FALSE
     );
-    DBMS_STATS.LOCK_TABLE_STATS(ownname => USER, tabname => UPPER('{table}'));
+    SYS.DBMS_STATS.LOCK_TABLE_STATS(ownname => USER, tabname => UPPER('{table}'));
 END;
 
 -- name: buffered_scans
@@ -89,9 +89,14 @@ SELECT /*+ FULL(t) NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM {table} t
 -- of them as long as no row was deleted; petal deletes none. The whole table is read.
 SELECT TO_CHAR(COUNT(*)), TO_CHAR(COUNT(DECODE(slot, 0, 0))), TO_CHAR(NVL(MAX(slot) + 1, 0))
 FROM (
-    SELECT /*+ FULL(t) NO_RESULT_CACHE */ DBMS_ROWID.ROWID_ROW_NUMBER(t.ROWID) AS slot
+    SELECT /*+ FULL(t) NO_RESULT_CACHE */ SYS.DBMS_ROWID.ROWID_ROW_NUMBER(t.ROWID) AS slot
     FROM {table} t
 )
+
+-- name: create_tablespace
+-- Never sent: petal shows it to a DBA if a tablespace does not serve.
+CREATE BIGFILE TABLESPACE {tablespace} DATAFILE{file} SIZE {size} AUTOEXTEND ON NEXT 1G MAXSIZE UNLIMITED
+{block_size}EXTENT MANAGEMENT LOCAL AUTOALLOCATE SEGMENT SPACE MANAGEMENT AUTO
 
 -- name: drop_table
 DROP TABLE {table} PURGE

@@ -2,24 +2,24 @@
 
 -- name: database_id
 -- In a pluggable database its own, which its snapshots are kept under; elsewhere both are the same.
-SELECT TO_CHAR(NVL(NULLIF(con_dbid, 0), dbid)) FROM v$database
+SELECT TO_CHAR(NVL(NULLIF(con_dbid, 0), dbid)) FROM sys.v_$database
 
 -- name: awr_snapshot
 BEGIN
-    :snapshot := TO_CHAR(DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT);
+    :snapshot := TO_CHAR(SYS.DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT);
 END;
 
 -- name: awr_text
-SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_TEXT(:1, :2, :3, :4))
+SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_TEXT(:1, :2, :3, :4))
 
 -- name: awr_html
-SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_HTML(:1, :2, :3, :4))
+SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_HTML(:1, :2, :3, :4))
 
 -- name: awr_global_text
-SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_GLOBAL_REPORT_TEXT(:1, :2, :3, :4))
+SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_GLOBAL_REPORT_TEXT(:1, :2, :3, :4))
 
 -- name: awr_global_html
-SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_GLOBAL_REPORT_HTML(:1, :2, :3, :4))
+SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_GLOBAL_REPORT_HTML(:1, :2, :3, :4))
 
 -- name: statspack_snapshot
 -- Level 7: with the segments.

@@ -63,13 +63,13 @@ fn loaded() -> ScriptedOracle {
     let tables: Vec<[&str; 1]> = tables.into_iter().map(|table| [table]).collect();
     let tables: Vec<&[&str]> = tables.iter().map(|table| &table[..]).collect();
     ScriptedOracle::default()
-        .answers("FROM user_tables", &tables)
-        .answers("FROM user_tab_comments", &tables)
+        .answers("FROM sys.user_tables", &tables)
+        .answers("FROM sys.user_tab_comments", &tables)
         .answers("FROM petal_meta", &meta)
-        .answers("FROM user_segments", &[&["PETAL1_CF1", "17000000"]])
-        .answers("FROM user_users", &[&["IOPS"]])
-        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
-        .answers("FROM product_component_version", &[&["19.0.0.0.0"]])
+        .answers("FROM sys.user_segments", &[&["PETAL1_CF1", "17000000"]])
+        .answers("FROM sys.user_users", &[&["IOPS"]])
+        .answers("FROM sys.user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("FROM sys.product_component_version", &[&["19.0.0.0.0"]])
 }
 
 fn seat(session: u32, schema: u32) -> Seat {

@@ -138,10 +138,61 @@ fn no_statement_names_what_stands_in_no_list() {
     assert_eq!(newer, expected);
     // A check that knows every name would prove nothing.
     let wrong = |text: &str| release_of("x", text).unwrap_err();
-    assert_eq!(wrong("SELECT valeu FROM gv$sysstat"), "x: valeu");
-    assert_eq!(wrong("SELECT value FROM gv$sysstats"), "x: value");
-    assert_eq!(wrong("SELECT d.con_id FROM v$database d"), "x: d.con_id");
-    assert_eq!(wrong("SELECT TO_NUM(value) FROM gv$sysstat"), "x: to_num");
+    assert_eq!(wrong("SELECT valeu FROM sys.gv_$sysstat"), "x: valeu");
+    assert_eq!(wrong("SELECT value FROM sys.gv_$sysstats"), "x: value");
+    assert_eq!(wrong("SELECT d.con_id FROM sys.v_$database d"), "x: d.con_id");
+    assert_eq!(wrong("SELECT TO_NUM(value) FROM sys.gv_$sysstat"), "x: to_num");
+}
+
+/// A name of the dictionary that a public synonym, or an object of petal's own user, may replace.
+fn unqualified(name: &str, text: &str) -> Option<String> {
+    const DICTIONARY: [&str; 10] = [
+        "all_",
+        "cdb_",
+        "dba_",
+        "dbms_",
+        "dual",
+        "plan_table",
+        "product_component",
+        "session_privs",
+        "user_",
+        "utl_",
+    ];
+    const OWNERS: [&str; 3] = ["sys.", "perfstat.", "rdsadmin."];
+    let declared = declared(name, text);
+    let names = names(text);
+    let follows = |word: &String, at: usize| {
+        let before = at.checked_sub(1).map_or("", |before| names[before].as_str());
+        // Not of EXTRACT(DAY FROM gap), FROM (SELECT and FROM TABLE(.
+        ["from", "join"].contains(&before)
+            && !["select", "table"].contains(&word.as_str())
+            && !declared.contains(word)
+    };
+    let is_open = |(at, word): &(usize, &String)| {
+        let is_dictionary = DICTIONARY.iter().any(|begin| word.starts_with(begin))
+            || word.contains('$')
+            || follows(word, *at);
+        let is_own = word.starts_with("petal") || word.starts_with("user2.");
+        is_dictionary && !is_own && !OWNERS.iter().any(|owner| word.starts_with(owner))
+    };
+    let found = names.iter().enumerate().find(is_open);
+    found.map(|(_, word)| format!("{name}: {word}"))
+}
+
+#[test]
+fn every_name_of_the_dictionary_has_its_owner() {
+    for (name, text) in all() {
+        assert_eq!(unqualified(&name, &text), None);
+    }
+    for (text, word) in [
+        ("SELECT value FROM gv$sysstat", "gv$sysstat"),
+        ("SELECT l.bytes FROM sys.v_$log l JOIN gv_$instance i ON 1 = 1", "gv_$instance"),
+        ("BEGIN DBMS_STATS.LOCK_TABLE_STATS(ownname => USER); END;", "dbms_stats.lock_table_stats"),
+        ("SELECT dummy FROM dual", "dual"),
+        ("SELECT c2 FROM others_table", "others_table"),
+    ] {
+        assert_eq!(unqualified("x", text), Some(format!("x: {word}")));
+    }
 }
 
 #[test]

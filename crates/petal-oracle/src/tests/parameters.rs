@@ -187,8 +187,8 @@ fn use_slob_schemas() {
 
 fn load_sends(plan: &LoadPlan, url: &str) -> String {
     let scripted = ScriptedOracle::default()
-        .answers("FROM user_users", &[&["IOPS"]])
-        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("FROM sys.user_users", &[&["IOPS"]])
+        .answers("FROM sys.user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);
     let settings = Settings { db: TargetUrl::parse(url).unwrap(), ..settings() };
     engine(&scripted, &settings).load(plan, &Silent, &unlimited()).unwrap();
@@ -246,8 +246,8 @@ fn around(settings: &Settings) -> String {
     let scripted = loaded()
         .answers("CREATE_SNAPSHOT", &[&["41"]])
         .answers("statspack.snap", &[&["12"]])
-        .answers("FROM v$database", &[&["4711"]])
-        .answers("gv$instance", &[&["1", "orcl1", "node1"]]);
+        .answers("FROM sys.v_$database", &[&["4711"]])
+        .answers("gv_$instance", &[&["1", "orcl1", "node1"]]);
     let engine = engine(&scripted, settings);
     engine.settle(&Silent, &unlimited()).unwrap();
     engine.begin_report().unwrap();
@@ -261,19 +261,19 @@ fn database_statistics_type() {
     let of = |kind| Settings { database_statistics_type: kind, ..settings() };
     insta::assert_snapshot!(around(&of(StatisticsType::Awr)), @r#"
     query SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#)) FRO
-    query SELECT log_mode, force_logging FROM v$database
+    query SELECT log_mode, force_logging FROM sys.v_$database
     execute ALTER SYSTEM SWITCH LOGFILE
     execute ALTER SYSTEM CHECKPOINT
-    call BEGIN :snapshot := TO_CHAR(DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT); END;
-    call BEGIN :snapshot := TO_CHAR(DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT); END;
-    query SELECT TO_CHAR(NVL(NULLIF(con_dbid, 0), dbid)) FROM v$database
-    query SELECT TO_CHAR(inst_id), instance_name, host_name FROM gv$instance ORDER BY inst_id
-    query SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_TEXT(:1, :2, :3, :4)) [4711, 1, 41, 41]
-    query SELECT output FROM TABLE(DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_HTML(:1, :2, :3, :4)) [4711, 1, 41, 41]
+    call BEGIN :snapshot := TO_CHAR(SYS.DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT); END;
+    call BEGIN :snapshot := TO_CHAR(SYS.DBMS_WORKLOAD_REPOSITORY.CREATE_SNAPSHOT); END;
+    query SELECT TO_CHAR(NVL(NULLIF(con_dbid, 0), dbid)) FROM sys.v_$database
+    query SELECT TO_CHAR(inst_id), instance_name, host_name FROM sys.gv_$instance ORDER BY inst_id
+    query SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_TEXT(:1, :2, :3, :4)) [4711, 1, 41, 41]
+    query SELECT output FROM TABLE(SYS.DBMS_WORKLOAD_REPOSITORY.AWR_REPORT_HTML(:1, :2, :3, :4)) [4711, 1, 41, 41]
     "#);
     insta::assert_snapshot!(around(&of(StatisticsType::Statspack)), @r#"
     query SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#)) FRO
-    query SELECT log_mode, force_logging FROM v$database
+    query SELECT log_mode, force_logging FROM sys.v_$database
     execute ALTER SYSTEM SWITCH LOGFILE
     execute ALTER SYSTEM CHECKPOINT
     call BEGIN :snapshot := TO_CHAR(perfstat.statspack.snap(i_snap_level => 7)); END;

@@ -16,8 +16,8 @@ fn awr_is_fetched_for_each_instance_and_for_all() {
         .answers("AWR_REPORT_TEXT", &[&["WORKLOAD REPOSITORY report"], &[""], &["end"]])
         .answers("AWR_REPORT_HTML", &[&["<html>"]])
         .answers("AWR_GLOBAL", &[&["RAC"]])
-        .answers("FROM v$database", &[&["4711"]])
-        .answers("gv$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]]);
+        .answers("FROM sys.v_$database", &[&["4711"]])
+        .answers("gv_$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]]);
     let awr = Settings { database_statistics_type: StatisticsType::Awr, ..settings() };
     let engine = engine(&scripted, &awr);
     assert!(engine.begin_report().unwrap().unwrap().contains("licence"));

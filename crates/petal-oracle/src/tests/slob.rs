@@ -5,7 +5,7 @@ use super::*;
 pub fn slobs() -> ScriptedOracle {
     ScriptedOracle::default()
         .answers(
-            "FROM all_tables",
+            "FROM sys.all_tables",
             &[
                 &["USER1", "CF1", "10100", "IOPS"],
                 // Gathered before it was filled.
@@ -14,12 +14,12 @@ pub fn slobs() -> ScriptedOracle {
                 &["USER4", "CF1", "10100", "IOPS"],
             ],
         )
-        .answers("FROM all_indexes", &[&["USER1", "I_CF1", "20"], &["USER2", "I_CF1", "20"]])
-        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("FROM sys.all_indexes", &[&["USER1", "I_CF1", "20"], &["USER2", "I_CF1", "20"]])
+        .answers("FROM sys.user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("COUNT(custid)", &[&["10000", "1", "10000"]])
         .answers("LENGTH(c2)", &[&["128"]])
         .answers("COUNT(*)) FROM user1.cf2", &[&["130"]])
-        .fails("FROM dba_segments", 942, "table or view does not exist")
+        .fails("FROM sys.dba_segments", 942, "table or view does not exist")
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_is_not_slobs_is_reported() {
     let gaps = slobs().answers("COUNT(custid)", &[&["9000", "1", "10000"]]);
     let error = engine(&gaps, &settings).loaded().unwrap_err();
     assert!(error.to_string().contains("9000 keys from 1 to 10000"), "{error}");
-    let unindexed = slobs().answers("FROM all_indexes", &[]);
+    let unindexed = slobs().answers("FROM sys.all_indexes", &[]);
     let error = engine(&unindexed, &settings).loaded().unwrap_err();
     assert!(error.to_string().contains("no index on CUSTID"), "{error}");
     assert!(engine(&ScriptedOracle::default(), &settings).loaded().unwrap().is_empty());
@@ -68,10 +68,10 @@ fn sizes(scripted: &ScriptedOracle) -> (String, u64, u64, Option<u64>) {
 #[test]
 fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
     let version = |scripted: ScriptedOracle| {
-        scripted.answers("FROM product_component_version", &[&["19.0.0.0.0"]])
+        scripted.answers("FROM sys.product_component_version", &[&["19.0.0.0.0"]])
     };
     let seen = version(slobs()).answers(
-        "FROM dba_segments",
+        "FROM sys.dba_segments",
         &[
             &["USER1", "CF1", "168000000", "10254"],
             &["USER1", "CF2", "2000000", "122"],
@@ -90,7 +90,7 @@ fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
     assert_eq!((bytes, index, all), (10_100 * 8192, 20 * 8192, None));
     // Statistics that know fewer blocks than there are rows are none.
     let never = version(slobs()).answers(
-        "FROM all_tables",
+        "FROM sys.all_tables",
         &[&["USER1", "CF1", "0", "IOPS"], &["USER2", "CF1", "0", "IOPS"]],
     );
     let (shown, bytes, ..) = sizes(&never);
@@ -102,10 +102,10 @@ fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
 fn a_tablespace_without_a_quota_is_no_obstacle() {
     let settings = Settings { use_slob_schemas: true, ..settings() };
     let foreign = slobs()
-        .answers("FROM user_tablespaces", &[])
+        .answers("FROM sys.user_tablespaces", &[])
         .answers("name = 'db_block_size'", &[&["16384"]]);
     assert_eq!(engine(&foreign, &settings).loaded().unwrap()[0].block_size, 16_384);
-    let blind = slobs().answers("FROM user_tablespaces", &[]);
+    let blind = slobs().answers("FROM sys.user_tablespaces", &[]);
     let error = engine(&blind, &settings).loaded().unwrap_err();
     assert!(error.to_string().contains("grant SELECT on DBA_SEGMENTS"), "{error}");
 }
@@ -113,7 +113,7 @@ fn a_tablespace_without_a_quota_is_no_obstacle() {
 #[test]
 fn keys_are_counted_once_for_a_run() {
     let settings = Settings { use_slob_schemas: true, ..settings() };
-    let scripted = slobs().answers("FROM product_component_version", &[&["19.0.0.0.0"]]);
+    let scripted = slobs().answers("FROM sys.product_component_version", &[&["19.0.0.0.0"]]);
     let engine = engine(&scripted, &settings);
     engine.loaded().unwrap();
     engine.describe(2, 2).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 fn counters_are_read_for_each_instance() {
     let scripted = loaded()
         .answers(
-            "gv$sysstat",
+            "gv_$sysstat",
             &[
                 &["1", "session logical reads", "5000"],
                 &["1", "physical reads", "400"],
@@ -20,24 +20,24 @@ fn counters_are_read_for_each_instance() {
             ],
         )
         .answers(
-            "gv$system_event",
+            "gv_$system_event",
             &[
                 &["1", "db file sequential read", "User I/O", "500", "90000", "400", "60000"],
                 &["1", "log file sync", "Commit", "97", "970", "97", "970"],
             ],
         )
-        .answers("gv$sys_time_model", &[&["1", "DB CPU", "123"], &["1", "DB time", "456"]])
-        .answers("gv$event_histogram", &[&["1", "log file sync", "128", "90"]])
-        .answers("gv$iostat_function", &[&["1", "LGWR", "1", "2", "3", "4", "5", "6", "7", "8"]])
-        .answers("gv$osstat", &[&["1", "BUSY_TIME", "77"]])
-        .answers("gv$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]])
-        .answers("JOIN gv$instance", &[&["1", "41"], &["2", "40"]]);
+        .answers("gv_$sys_time_model", &[&["1", "DB CPU", "123"], &["1", "DB time", "456"]])
+        .answers("gv_$event_histogram", &[&["1", "log file sync", "128", "90"]])
+        .answers("gv_$iostat_function", &[&["1", "LGWR", "1", "2", "3", "4", "5", "6", "7", "8"]])
+        .answers("gv_$osstat", &[&["1", "BUSY_TIME", "77"]])
+        .answers("gv_$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]])
+        .answers("JOIN sys.gv_$instance", &[&["1", "41"], &["2", "40"]]);
     let counters = engine(&scripted, &settings()).snapshot().unwrap();
     assert_eq!(counters.len(), 2);
     let first = &counters[0];
     // Exadata's reads of a block are counted under names of their own.
     let sent = scripted.sent();
-    let histograms = sent.iter().find(|line| line.contains("gv$event_histogram_micro")).unwrap();
+    let histograms = sent.iter().find(|line| line.contains("gv_$event_histogram_micro")).unwrap();
     assert!(histograms.ends_with("OR event LIKE 'cell single block physical read%'"));
     assert_eq!(first.endpoint, "orcl1@node1");
     let io = &first.io;
@@ -63,19 +63,19 @@ fn counters_are_read_for_each_instance() {
 
 #[test]
 fn views_that_may_not_be_seen_leave_figures_unknown() {
-    let scripted = loaded().fails("gv$", 942, "table or view does not exist");
+    let scripted = loaded().fails("gv_$", 942, "table or view does not exist");
     let counters = engine(&scripted, &settings()).snapshot().unwrap();
     assert_eq!(counters.len(), 1);
     assert_eq!(counters[0].io, Default::default());
-    let nameless = loaded().answers("gv$sysstat", &[&["1", "user commits", "3"]]).fails(
-        "gv$instance",
+    let nameless = loaded().answers("gv_$sysstat", &[&["1", "user commits", "3"]]).fails(
+        "gv_$instance",
         942,
         "table or view does not exist",
     );
     assert_eq!(engine(&nameless, &settings()).snapshot().unwrap()[0].endpoint, "instance 1");
     // Anything else is an error: an instance that had another name now would be another one.
-    for view in ["gv$sysstat", "gv$instance"] {
-        let dying = loaded().answers("gv$sysstat", &[&["1", "user commits", "3"]]).fails(
+    for view in ["gv_$sysstat", "gv_$instance"] {
+        let dying = loaded().answers("gv_$sysstat", &[&["1", "user commits", "3"]]).fails(
             view,
             3113,
             "end-of-file on communication channel",
@@ -92,8 +92,8 @@ fn reported_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
         ..Endpoints::default()
     };
     let scripted = loaded()
-        .answers("gv$sysstat", &[&["1", "user commits", "3"], &["2", "user commits", "40"]])
-        .answers("gv$instance", &[&["1", "orcl1", "n1"], &["2", "orcl2", "n2"]]);
+        .answers("gv_$sysstat", &[&["1", "user commits", "3"], &["2", "user commits", "40"]])
+        .answers("gv_$instance", &[&["1", "orcl1", "n1"], &["2", "orcl2", "n2"]]);
     let engine = engine(&scripted, &Settings { endpoints, ..settings() });
     for (endpoint, instance) in (0..).zip(instances) {
         let _ = scripted.clone().answers("'INSTANCE'", &[&[instance]]);
@@ -151,8 +151,9 @@ fn a_database_that_is_open_read_only_is_not_settled_and_no_error() {
 #[test]
 fn every_log_group_is_switched_and_on_every_instance_that_archives() {
     let settle = |logs: &[&str], mode: &str| {
-        let scripted =
-            loaded().answers("FROM v$log", &[logs]).answers("FROM v$database", &[&[mode, "NO"]]);
+        let scripted = loaded()
+            .answers("FROM sys.v_$log", &[logs])
+            .answers("FROM sys.v_$database", &[&[mode, "NO"]]);
         let done = engine(&scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done;
         let sent = scripted.sent();
         let count = |what: &str| sent.iter().filter(|sql| sql.contains(what)).count();
@@ -184,7 +185,7 @@ fn explains(scripted: ScriptedOracle, access: &str, search: &str) -> ScriptedOra
         rows.push([update, "INDEX", search, "CF1_CUSTID"]);
     }
     let rows: Vec<&[&str]> = rows.iter().map(|row| &row[..]).collect();
-    scripted.answers("FROM plan_table", &rows)
+    scripted.answers("FROM sys.plan_table$", &rows)
 }
 
 #[test]
@@ -210,8 +211,8 @@ fn the_plans_of_every_schema_are_checked_and_of_the_update() {
 #[test]
 fn the_cache_that_counts_is_the_pool_of_the_tables_blocks() {
     let cache = |pool: &str| {
-        let scripted = loaded().answers("FROM all_tables", &[&[pool]]).answers(
-            "FROM gv$buffer_pool",
+        let scripted = loaded().answers("FROM sys.all_tables", &[&[pool]]).answers(
+            "FROM sys.gv_$buffer_pool",
             &[
                 &["DEFAULT", "8192", "1000"],
                 &["KEEP", "8192", "200"],
@@ -225,8 +226,8 @@ fn the_cache_that_counts_is_the_pool_of_the_tables_blocks() {
     assert_eq!(cache("RECYCLE"), Some(1000), "a pool without memory is the default one");
     let sixteen = loaded()
         .answers("FROM petal_meta", &blocks_of_16_kib())
-        .answers("FROM all_tables", &[&["KEEP"]])
-        .answers("gv$buffer_pool", &[&["DEFAULT", "8192", "1000"], &["DEFAULT", "16384", "30"]]);
+        .answers("FROM sys.all_tables", &[&["KEEP"]])
+        .answers("gv_$buffer_pool", &[&["DEFAULT", "8192", "1000"], &["DEFAULT", "16384", "30"]]);
     assert_eq!(engine(&sixteen, &settings()).describe(1, 1).unwrap().0.cache_bytes, Some(30));
     assert_eq!(engine(&loaded(), &settings()).describe(1, 1).unwrap().0.cache_bytes, None);
 }
@@ -272,7 +273,7 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
         let scripted = loaded()
             .answers("'CON_ID'", &[&["NAME", container]])
             .answers(
-                "gv$sysstat",
+                "gv_$sysstat",
                 &[
                     &["1", "physical reads", "400"],
                     &["1", "physical writes", "2"],
@@ -285,7 +286,7 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
                 ],
             )
             .answers(
-                "gv$system_event",
+                "gv_$system_event",
                 &[
                     &["1", "db file sequential read", "User I/O", "5", "9", "4", "6"],
                     &["1", "log file parallel write", "System I/O", "5", "9", "0", "0"],
@@ -322,11 +323,11 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
 #[test]
 fn describing_tells_commits_files_and_redo() {
     let scripted = loaded()
-        .answers("v$parameter", &[&["filesystemio_options", "SETALL"]])
-        .answers("FROM gv$buffer_pool", &[&["DEFAULT", "8192", "1073741824"]])
+        .answers("v_$parameter", &[&["filesystemio_options", "SETALL"]])
+        .answers("FROM sys.gv_$buffer_pool", &[&["DEFAULT", "8192", "1073741824"]])
         .answers("dba_data_files", &[&["+DATA/x/1.dbf"], &["+DATA/x/2.dbf"]])
-        .answers("v$log", &[&["3", "52428800", "52428800", "1"]])
-        .answers("v$database", &[&["ARCHIVELOG", "NO"]]);
+        .answers("v_$log", &[&["3", "52428800", "52428800", "1"]])
+        .answers("v_$database", &[&["ARCHIVELOG", "NO"]]);
     let scripted = explains(scripted, "INDEX ROWID", "RANGE SCAN");
     let (target, details) = engine(&scripted, &settings()).describe(3, 4).unwrap();
     assert_eq!((target.version.as_str(), target.cache_bytes), ("19.0.0.0.0", Some(1 << 30)));
@@ -361,13 +362,13 @@ fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
         let (_, details) = engine(&scripted, &client).describe(1, 1).unwrap();
         details.durability.map(|durability| (durability.durable, durability.setting))
     };
-    let with = |name: &str, value: &str| loaded().answers("v$parameter", &[&[name, value]]);
+    let with = |name: &str, value: &str| loaded().answers("v_$parameter", &[&[name, value]]);
     let (waits, words) = durable(with("commit_wait", "")).unwrap();
     assert!(waits && words.starts_with("a client's COMMIT"), "{words}");
     let shown = |words: &str| Some((false, words.to_owned()));
     assert_eq!(durable(with("commit_wait", "NOWAIT")), shown("commit_wait=NOWAIT"));
     assert_eq!(durable(with("commit_write", "BATCH,NOWAIT")), shown("commit_write=BATCH,NOWAIT"));
-    let unseen = loaded().fails("v$parameter", 942, "table or view does not exist");
+    let unseen = loaded().fails("v_$parameter", 942, "table or view does not exist");
     assert_eq!(durable(unseen), None);
 }
 
@@ -412,7 +413,7 @@ fn settings_that_shape_a_result_are_notable() {
         .answers("'db_block_size', 'sga_target'", &[&plan])
         .answers("flashback_on", &[&["YES"]])
         .answers("SELECT encrypted", &[&["YES"]])
-        .answers("FROM v$archive_dest", &[&["2", "SYNCHRONOUS"]]);
+        .answers("FROM sys.v_$archive_dest", &[&["2", "SYNCHRONOUS"]]);
     let found = notable(scripted);
     let words = ["resource manager", "flashback", "encrypted", "log_archive_dest_2"];
     assert_eq!(found.len(), words.len(), "{found:?}");
@@ -434,9 +435,43 @@ fn reads_on_exadata_are_those_of_the_cells() {
 
 #[test]
 fn sessions_of_all_instances_count_and_not_per_endpoint() {
-    let scripted = loaded().answers("FROM gv$resource_limit", &[&["700"]]);
+    let scripted = loaded().answers("FROM sys.gv_$resource_limit", &[&["700"]]);
     let endpoints =
         Endpoints { service_base: Some("s".into()), service_max: Some(4), ..Endpoints::default() };
     let engine = engine(&scripted, &Settings { endpoints, ..settings() });
     assert_eq!((engine.endpoints(), engine.sessions_max().unwrap()), (4, Some(695)));
+}
+
+/// Places of an Exadata block are one event, as in the waits; buckets of two snapshots are subtracted.
+#[test]
+fn waits_by_powers_of_two_are_those_between_two_snapshots() {
+    let cell = "cell single block physical read";
+    let places = [cell.to_owned(), format!("{cell}: flash cache")];
+    let snapshot = |counts: [&str; 3]| {
+        let bucket = |event: &str, upper: &str, count: &str| {
+            ["1", event, upper, count].map(str::to_owned).to_vec()
+        };
+        let rows = [
+            bucket(&places[0], "256", counts[0]),
+            bucket(&places[1], "256", counts[1]),
+            bucket(&places[1], "512", counts[2]),
+            bucket("never waited for", "1", "7"),
+        ];
+        let rows: Vec<Vec<&str>> =
+            rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        let events: [&[&str]; 2] = [
+            &["1", &places[0], "User I/O", "9", "90", "9", "90"],
+            &["1", &places[1], "User I/O", "9", "90", "9", "90"],
+        ];
+        let scripted = loaded()
+            .answers("gv_$sysstat", &[&["1", "user commits", "3"]])
+            .answers("gv_$system_event", &events)
+            .answers("gv_$event_histogram", &rows);
+        engine(&scripted, &settings()).snapshot().unwrap().remove(0)
+    };
+    let (then, now) = (snapshot(["5", "10", "1"]), snapshot(["6", "40", "4"]));
+    assert_eq!(now.wait(cell).unwrap().buckets, [(256, 46), (512, 4)].into());
+    let since = now.since(&then);
+    assert_eq!(since.wait(cell).unwrap().buckets, [(256, 31), (512, 3)].into());
 }

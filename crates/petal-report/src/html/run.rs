@@ -141,6 +141,11 @@ fn timed_events(run: &Run) -> Section {
     parts.push(SectionPart::Table(operations));
     let io = events::io(run).captioned("I/O latency, us (the source beside each)");
     parts.push(SectionPart::Table(io));
+    let bounded = events::bounded(run);
+    if !bounded.is_empty() {
+        let caption = "Bounds of percentiles, us (the database's histogram)";
+        parts.push(SectionPart::Table(bounded.captioned(caption)));
+    }
     let layer = sources::of(run).events;
     Section { id: "waits", title: "Where time went", layer, parts }
 }

@@ -91,6 +91,28 @@ fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
     [name.to_owned(), whole(count)].into_iter().chain(figures).collect()
 }
 
+/// Percentiles of waits that the database counts by powers of two: each lies between two of them.
+pub(in crate::report) fn bounded(run: &Run) -> Table {
+    const NAMES: [&str; 4] = ["p50", "p90", "p99", "p99_9"];
+    const NOTE: &str = "The database's histogram, of all processes and of the whole run. A percentile \
+         took more than the first figure and at most the second one.";
+    let mut table = Table::headed("event | waits: | p50: | p90: | p99: | p99.9:");
+    for (event, timed) in &run.details.wait_histograms {
+        let bounds = &timed.percentile_bounds_us;
+        if bounds.is_empty() {
+            continue;
+        }
+        let between = NAMES.map(|name| {
+            or_dash(bounds.get(name), |[above, most]| format!("{}-{}", whole(*above), whole(*most)))
+        });
+        table.row([event.clone(), whole(timed.latency_us.count)].into_iter().chain(between));
+    }
+    match table.is_empty() {
+        true => table,
+        false => table.with_note(NOTE),
+    }
+}
+
 /// Latency of single reads, writes and syncs, with who timed them.
 pub(crate) fn io(run: &Run) -> Table {
     let mut table = Table::headed("I/O | count: | mean: | p50: | p99: | max: | source");

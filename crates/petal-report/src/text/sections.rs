@@ -61,6 +61,11 @@ pub(super) fn work(out: &mut String, run: &Run) {
     out.push_str(&events::operations(run).render());
     section(out, "I/O latency, us", "the source beside each");
     out.push_str(&events::io(run).render());
+    let bounded = events::bounded(run);
+    if !bounded.is_empty() {
+        section(out, "bounds of percentiles, us", "the database's histogram");
+        out.push_str(&bounded.render());
+    }
     section(out, "latency histograms", sources.histograms);
     histograms(out, run);
     section(out, &titled("layer by layer", run), sources.layers);

@@ -1,0 +1,363 @@
+//! Room and shape of a tablespace before a load, from the views that the user may see. What nobody may
+//! see is unknown, with the reason, and never stops a load.
+
+use super::database::Database;
+use super::link::{BindValue, Row};
+use super::meta::{self, Tables, cell, number};
+use super::{load, sql};
+use petal_engine::{EngineError, LoadPlan, Placement, Result};
+use petal_model::stats::target::{LoadFact, LoadVerdict};
+use petal_model::stats::units::bytes;
+
+/// An undo tablespace below this is named.
+const UNDO_BYTES_MIN: u64 = 1 << 30;
+/// An index entry while it is sorted: key, ROWID and what surrounds them.
+const SORTED_ENTRY_BYTES: u64 = 32;
+
+/// A figure, or the reason why it is unknown.
+type Seen<T> = Result<T, String>;
+
+/// The views of two users: petal's, and the administrator, who may see more.
+pub struct Views<'a> {
+    pub database: &'a mut Database,
+    pub admin: Option<&'a mut Database>,
+}
+
+/// Files of a tablespace: their bytes, and the most that they extend to by themselves.
+struct FileRoom {
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Views<'_> {
+    /// The first row of a section of `look.sql`, as petal's user sees it, else the administrator.
+    fn row(&mut self, section: &str, binds: &[BindValue<'_>]) -> Seen<Row> {
+        let query = sql::section(sql::LOOK, section);
+        let mut reason = String::new();
+        for database in std::iter::once(&mut *self.database).chain(self.admin.as_deref_mut()) {
+            match database.link.query(&query, binds) {
+                Ok(rows) => match rows.into_iter().next() {
+                    Some(row) if !cell(&row, 0).is_empty() && cell(&row, 0) != "0" => {
+                        return Ok(row);
+                    }
+                    _ if reason.is_empty() => "the view shows nothing".clone_into(&mut reason),
+                    _ => {}
+                },
+                Err(error) => reason = error.to_string(),
+            }
+        }
+        Err(reason)
+    }
+
+    fn files(&mut self, section: &str, tablespace: &str) -> Seen<FileRoom> {
+        let row = self.row(section, &[BindValue::from(tablespace)])?;
+        Ok(FileRoom { bytes: number(&row, 1), bytes_max: number(&row, 2) })
+    }
+
+    /// Free bytes inside the files of a tablespace.
+    fn free_bytes(&mut self, tablespace: &str) -> Seen<u64> {
+        let query = sql::section(sql::LOOK, "free_space");
+        let rows = self.database.link.query(&query, &[BindValue::from(tablespace)]);
+        match rows.map_err(|error| error.to_string())?.first() {
+            Some(row) => Ok(number(row, 0)),
+            None => Err("the view shows nothing".to_owned()),
+        }
+    }
+
+    /// Bytes that the user's quota leaves; None without a limit.
+    fn quota_bytes(&mut self, tablespace: &str) -> Seen<Option<u64>> {
+        let binds = [BindValue::from(tablespace)];
+        if !self.database.look_if_allowed("unlimited").is_empty() {
+            return Ok(None);
+        }
+        let query = sql::section(sql::LOOK, "quota");
+        let rows = self.database.link.query(&query, &binds).map_err(|error| error.to_string())?;
+        let row = rows.first().ok_or("the view shows nothing")?;
+        match cell(row, 1).starts_with('-') {
+            true => Ok(None),
+            false => Ok(Some(number(row, 1).saturating_sub(number(row, 0)))),
+        }
+    }
+}
+
+/// Bytes of the blocks that a load fills with rows.
+fn data_bytes(plan: &LoadPlan) -> u64 {
+    let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
+    rows.saturating_mul(plan.block_size.into())
+}
+
+/// The statement that makes a tablespace for so many bytes of rows. `block_bytes`: of its blocks, if
+/// that is known.
+pub fn serving(
+    database: &mut Database,
+    tablespace: &str,
+    data_bytes: u64,
+    block_bytes: Option<u32>,
+) -> String {
+    let settings = database.look_if_allowed("managed_files");
+    let value =
+        |name: &str| settings.iter().find(|row| cell(row, 0) == name).map(|row| cell(row, 1));
+    let has_managed_files = value("db_create_file_dest").is_some_and(|folder| !folder.is_empty());
+    let own = value("db_block_size").and_then(|text| text.parse().ok());
+    let others = block_bytes.filter(|bytes| own.is_some_and(|own: u32| own != *bytes));
+    // Index, bitmaps and undersized extents.
+    let size = data_bytes + data_bytes / 20;
+    sql::create_tablespace(tablespace, size, has_managed_files, others)
+}
+
+/// Refuses a load that is sure to end for lack of room: what is free, what files may grow by and what
+/// the load itself drops first are all known, and too little.
+pub fn refuse_if_short(database: &mut Database, plan: &LoadPlan, tablespace: &str) -> Result<()> {
+    let needed = data_bytes(plan);
+    let dropped = dropped_bytes(database, plan);
+    let mut views = Views { database, admin: None };
+    let free = views.free_bytes(tablespace);
+    let files = views.files("file_room", tablespace);
+    let quota = views.quota_bytes(tablespace);
+    let room = free.ok().zip(files.ok()).map(|(free, files)| free + growth(&files));
+    let short = [(room, "room", "add a file"), (quota.ok().flatten(), "quota", "raise the quota")];
+    for (there, what, advice) in short {
+        let Some(there) = there.map(|there| there + dropped).filter(|there| *there < needed) else {
+            continue;
+        };
+        let statement = serving(database, tablespace, needed, Some(plan.block_size));
+        return Err(EngineError::Environment(format!(
+            "{}: tablespace {tablespace} has {what} for {}, and the rows of this load take {}; {advice}, \
+             or make a tablespace that serves: {statement}",
+            database.place,
+            bytes(there),
+            bytes(needed),
+        )));
+    }
+    Ok(())
+}
+
+fn growth(files: &FileRoom) -> u64 {
+    files.bytes_max.saturating_sub(files.bytes)
+}
+
+/// Bytes of tables and indexes that the load drops before it begins.
+fn dropped_bytes(database: &mut Database, plan: &LoadPlan) -> u64 {
+    let segments = meta::segments(database).unwrap_or_default();
+    let names = plan.schemas.iter().flat_map(|&schema| {
+        let Tables { main, scan } = Tables::own(schema);
+        [format!("{main}_custid"), main, scan]
+    });
+    names.filter_map(|name| segments.get(&name)).sum()
+}
+
+/// Facts about a tablespace before a load there. `proof`: what became of a test table.
+pub fn facts(
+    views: &mut Views<'_>,
+    plan: &LoadPlan,
+    (tablespace, is_logged): (&str, bool),
+    proof: Seen<Placement>,
+) -> Vec<LoadFact> {
+    let statement = serving(views.database, tablespace, data_bytes(plan), Some(plan.block_size));
+    let make = format!("echo \"{statement};\" | sqlplus / as sysdba");
+    let mut facts = vec![
+        one_row_per_block(proof, &make),
+        shape(views, tablespace, &make),
+        data_room(views, plan, tablespace, &make),
+        quota(views, plan, tablespace),
+        undo(views),
+        temporary(views, plan),
+    ];
+    facts.push(archived_logs(views, plan, is_logged));
+    facts
+}
+
+/// A fact; one that is unknown is `-` with its reason.
+fn fact(
+    what: impl Into<String>,
+    seen: Seen<(LoadVerdict, String)>,
+    (why, advice): (&str, impl Into<String>),
+) -> LoadFact {
+    let unknown = |reason| (LoadVerdict::Unknown, format!("- ({reason})"));
+    let (verdict, value) = seen.unwrap_or_else(unknown);
+    LoadFact { what: what.into(), value, verdict, why: why.to_owned(), advice: advice.into() }
+}
+
+/// A reason with the grant that lifts it.
+fn ungranted(view: &str) -> impl Fn(String) -> String {
+    move |reason| format!("{reason}; GRANT SELECT ON {view}, see petal setup --print-grants")
+}
+
+fn one_row_per_block(proof: Seen<Placement>, make: &str) -> LoadFact {
+    let seen = proof.map(|found| {
+        let Placement { rows, blocks, rows_per_block_max, source, .. } = found;
+        let verdict = match found.is_one_row_per_block() {
+            true => LoadVerdict::Good,
+            false => LoadVerdict::Bad,
+        };
+        let most = format!("up to {rows_per_block_max} in one");
+        (verdict, format!("{rows} rows of a test table in {blocks} blocks, {most} ({source})"))
+    });
+    let why =
+        "The method visits a block for each row; a load into this tablespace would be refused.";
+    fact("one row per block", seen, (why, make))
+}
+
+fn shape(views: &mut Views<'_>, tablespace: &str, make: &str) -> LoadFact {
+    let seen = views.row("tablespace", &[BindValue::from(tablespace)]).map(|row| {
+        let of = |at| cell(&row, at);
+        let files = match of(4) {
+            "YES" => "BIGFILE",
+            "NO" => "files of at most 4 million blocks",
+            _ => "-",
+        };
+        let segments = match of(1) {
+            "AUTO" => "ASSM",
+            _ => "manual segment space management",
+        };
+        let (status, contents) = (of(5), of(6));
+        let verdict = match status == "ONLINE" && contents == "PERMANENT" {
+            true => LoadVerdict::Good,
+            false => LoadVerdict::Bad,
+        };
+        (verdict, format!("blocks of {} bytes, {files}, {segments}, {status}, {contents}", of(0)))
+    });
+    let why = "Tables need a permanent tablespace that is online.";
+    fact(format!("tablespace {tablespace}"), seen, (why, make))
+}
+
+fn data_room(views: &mut Views<'_>, plan: &LoadPlan, tablespace: &str, make: &str) -> LoadFact {
+    let needed = data_bytes(plan);
+    let free = views.free_bytes(tablespace);
+    let files = views.files("file_room", tablespace).map_err(ungranted("sys.dba_data_files"));
+    let schemas = match plan.schemas.len() {
+        1 => "1 schema".to_owned(),
+        more => format!("{more} schemas"),
+    };
+    let wanted = format!("{} needed for {schemas}", bytes(needed));
+    let seen = free.and_then(|free| match files {
+        Ok(files) => {
+            let verdict = match free + growth(&files) >= needed {
+                true => LoadVerdict::Good,
+                false => LoadVerdict::Bad,
+            };
+            let grows = match growth(&files) {
+                0 => "its files do not extend".to_owned(),
+                growth => format!("its files extend by {}", bytes(growth)),
+            };
+            Ok((verdict, format!("{wanted}; {} free, {grows}", bytes(free))))
+        }
+        Err(_) if free >= needed => {
+            Ok((LoadVerdict::Good, format!("{wanted}; {} free", bytes(free))))
+        }
+        Err(reason) => Err(format!("{wanted}; {} free; growth of files: {reason}", bytes(free))),
+    });
+    let why = "The load ends with ORA-01653 when the tablespace is full.";
+    fact("room for the data", seen, (why, make))
+}
+
+fn quota(views: &mut Views<'_>, plan: &LoadPlan, tablespace: &str) -> LoadFact {
+    let needed = data_bytes(plan);
+    let seen = views.quota_bytes(tablespace).map(|quota| match quota {
+        None => (LoadVerdict::Good, "unlimited".to_owned()),
+        Some(left) if left >= needed => (LoadVerdict::Good, format!("{} left", bytes(left))),
+        Some(left) => {
+            (LoadVerdict::Bad, format!("{} left of {} needed", bytes(left), bytes(needed)))
+        }
+    });
+    let why = "The load ends with ORA-01536 at the quota.";
+    let quota = format!("ALTER USER ... QUOTA UNLIMITED ON {tablespace};");
+    let advice = format!("echo \"{quota}\" | sqlplus / as sysdba");
+    fact("quota", seen, (why, advice))
+}
+
+fn undo(views: &mut Views<'_>) -> LoadFact {
+    let seen = views.row("undo_tablespace", &[]).map_err(ungranted("sys.v_$parameter"));
+    let seen = seen.and_then(|row| {
+        let name = cell(&row, 0);
+        let files = views.files("file_room", name).map_err(ungranted("sys.dba_data_files"))?;
+        let verdict = match files.bytes_max >= UNDO_BYTES_MIN {
+            true => LoadVerdict::Good,
+            false => LoadVerdict::Note,
+        };
+        Ok((verdict, format!("{name}: {}", grown(&files))))
+    });
+    let why =
+        "Runs of UPDATEs keep old row versions there: ORA-30036 or ORA-01555 cost operations.";
+    let advice = "echo \"ALTER TABLESPACE ... ADD DATAFILE SIZE 4G;\" | sqlplus / as sysdba";
+    fact("room for undo", seen, (why, advice))
+}
+
+fn grown(files: &FileRoom) -> String {
+    match growth(files) {
+        0 => format!("{}, and it does not extend", bytes(files.bytes)),
+        _ => format!("{}, extends to {}", bytes(files.bytes), bytes(files.bytes_max)),
+    }
+}
+
+fn temporary(views: &mut Views<'_>, plan: &LoadPlan) -> LoadFact {
+    let needed = plan.rows * SORTED_ENTRY_BYTES * plan.loaders() as u64;
+    let name = views.database.look_if_allowed("temporary_tablespace");
+    let name = name.first().map_or("", |row| cell(row, 0)).to_owned();
+    let files = views.files("temporary_room", &name).map_err(ungranted("sys.dba_temp_files"));
+    let seen = files.map(|files| {
+        let verdict = match files.bytes_max >= needed {
+            true => LoadVerdict::Good,
+            false => LoadVerdict::Note,
+        };
+        let sorts = format!("indexes sort up to {}", bytes(needed));
+        (verdict, format!("{name}: {}; {sorts}", grown(&files)))
+    });
+    let why = "Index keys that do not fit into the PGA are sorted there: ORA-01652 ends the load.";
+    let advice = "echo \"ALTER TABLESPACE ... ADD TEMPFILE SIZE 4G;\" | sqlplus / as sysdba";
+    fact("temporary room", seen, (why, advice))
+}
+
+fn archived_logs(views: &mut Views<'_>, plan: &LoadPlan, is_logged: bool) -> LoadFact {
+    let seen = archive_room(views, plan, is_logged);
+    let why = "A full destination stops the whole database (ORA-00257).";
+    let advice = "echo \"ALTER SYSTEM SET db_recovery_file_dest_size=...;\" | sqlplus / as sysdba";
+    fact("room for archived logs", seen, (why, advice))
+}
+
+fn archive_room(
+    views: &mut Views<'_>,
+    plan: &LoadPlan,
+    is_logged: bool,
+) -> Seen<(LoadVerdict, String)> {
+    let mode = views.row("log_mode", &[]).map_err(ungranted("sys.v_$database"))?;
+    if cell(&mode, 0) == "NOARCHIVELOG" {
+        return Ok((LoadVerdict::Good, "not needed: NOARCHIVELOG".to_owned()));
+    }
+    let in_ranges = plan.degree as usize > plan.schemas.len();
+    let is_in_redo = is_logged || in_ranges || cell(&mode, 1) == "YES";
+    let redo = if is_in_redo { data_bytes(plan) } else { 0 };
+    let writes = match redo {
+        0 => "the load writes little redo (NOLOGGING)".to_owned(),
+        redo => format!("the load writes at least {} of redo", bytes(redo)),
+    };
+    let area = views.row("archive_room", &[]);
+    let area = area.map_err(|reason| {
+        let elsewhere = "logs may go to log_archive_dest_n, whose room no view shows";
+        format!("{writes}; recovery area: {reason}; {elsewhere}")
+    })?;
+    let left = number(&area, 1).saturating_sub(number(&area, 2));
+    let verdict = if left >= redo { LoadVerdict::Good } else { LoadVerdict::Bad };
+    Ok((verdict, format!("{}: {} left; {writes}", cell(&area, 0), bytes(left))))
+}
+
+/// Proves one row per block on a small table, which is dropped again.
+pub fn probe(
+    database: &mut Database,
+    plan: &LoadPlan,
+    place: sql::DataPlace<'_>,
+) -> Seen<Placement> {
+    let reason = |error: EngineError| error.to_string();
+    if meta::own_tables(database).map_err(reason)?.iter().any(|table| table == load::PROBE) {
+        if !load::marked_tables(database).map_err(reason)?.iter().any(|table| table == load::PROBE)
+        {
+            return Err("a table petal_probe without petal's mark is in the way".to_owned());
+        }
+        load::drop_probe(database).map_err(reason)?;
+    }
+    let placement = load::fill_probe(database, plan, place);
+    let dropped = load::drop_probe(database);
+    let placement = placement.map_err(reason)?;
+    dropped.map_err(|error| format!("the test table petal_probe stays: {error}"))?;
+    Ok(placement)
+}
