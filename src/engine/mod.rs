@@ -30,4 +30,4 @@ pub use contract::*;
 pub use registry::{GRANTS, open};
 
 #[cfg(test)]
-mod names_tests;
+pub mod names_tests;

@@ -92,7 +92,7 @@ const OF_EACH_ENGINE: [&str; 23] = [
 ];
 
 /// The text without its tests and without comments.
-fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     // The module of a file's tests is its last item.
     let code = text.split("mod tests {").next().unwrap_or(text);
     let lines = (1..).zip(code.lines());
@@ -108,7 +108,7 @@ fn is_test(path: &str) -> bool {
 }
 
 /// Calls `look` with the name below `src` and the text of each file that is no test.
-fn each_file(look: &mut impl FnMut(&str, &str)) {
+pub fn each_file(look: &mut impl FnMut(&str, &str)) {
     fn visit(folder: &Path, root: &Path, look: &mut impl FnMut(&str, &str)) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
