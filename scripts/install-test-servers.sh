@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing: the
 # database servers (own data folder, own port, own user), PgBouncer, Chromium, in which the HTML report
-# is opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Where
-# KVM can be used, also qemu, and a kernel for its guest in target/petal-guest. Never starts or
-# configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or with
-# PETAL_TEST_REQUIRE=all to fail.
+# is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, and the
+# programs of btrfs. Where KVM can be used, also qemu, and a kernel for its guest in
+# target/petal-guest. Never starts or configures a server. Where it cannot install, it says so and
+# leaves it to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
@@ -26,6 +26,9 @@ if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; th
 fi
 if ! command -v strace >/dev/null; then
     missing="$missing strace"
+fi
+if ! command -v mkfs.btrfs >/dev/null && ! [ -x /usr/sbin/mkfs.btrfs ]; then
+    missing="$missing btrfs-progs"
 fi
 if ! command -v prometheus >/dev/null; then
     missing="$missing prometheus"

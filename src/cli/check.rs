@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
+use crate::runner::{load, rows};
+use petal_engine::{Engine, EngineError, Result};
 use petal_judge::host::{Check, CheckResult};
 use petal_judge::{host, target};
-use petal_engine::{Engine, EngineError, Result};
-use crate::runner::{load, rows};
 use petal_model::settings::table::CommandKind;
 use petal_model::settings::url::TargetUrl;
 use petal_model::settings::{LoopSide, Settings};

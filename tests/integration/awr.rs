@@ -278,20 +278,26 @@ fn a_truncated_report_harms_no_run() {
     }
 }
 
-#[test]
-fn reports_over_time_are_a_screen_a_table_and_a_page() {
-    let work = Workplace::new();
+/// Reports of twelve days, one of which writes ten times the redo.
+pub fn reports_of_days(mut each: impl FnMut(&str, String)) {
     let text = fs::read_to_string(sample("sp_11g.txt")).unwrap();
-    let mut archive = tar::Builder::new(Vec::new());
     for day in 2..14 {
         let report = text.replace("02-Jun-15", &format!("{day:02}-Jun-15"));
         let report = report.replace("       101 ", &format!("{:>10} ", 100 + day));
         let odd = report.replace("  512,345.6", "5,123,450.6");
-        let report = if day == 9 { odd } else { report };
+        each(&format!("sp_{day}.txt"), if day == 9 { odd } else { report });
+    }
+}
+
+#[test]
+fn reports_over_time_are_a_screen_a_table_and_a_page() {
+    let work = Workplace::new();
+    let mut archive = tar::Builder::new(Vec::new());
+    reports_of_days(|name, report| {
         let mut header = tar::Header::new_gnu();
         header.set_size(report.len() as u64);
-        archive.append_data(&mut header, format!("sp_{day}.txt"), report.as_bytes()).unwrap();
-    }
+        archive.append_data(&mut header, name, report.as_bytes()).unwrap();
+    });
     work.write("reports/all.tar", archive.into_inner().unwrap());
     work.write("reports/more.txt.xz", b"\xfd7zXZ\0x");
     let run = work.petal(["awr", "--over-time", "--html", "week.html", "reports"]).exits(0);

@@ -490,3 +490,38 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     browser.screenshot(&shot("card.png"));
     assert_quiet(&mut browser);
 }
+
+#[test]
+fn the_page_of_reports_over_time_has_the_figures_of_its_csv() {
+    let work = Workplace::new();
+    crate::awr::reports_of_days(|name, report| {
+        work.write(&format!("reports/{name}"), report);
+    });
+    work.petal(["awr", "--over-time", "--html", "days.html", "reports"]).exits(0);
+    let csv = work.petal(["awr", "--over-time", "--csv", "reports"]).exits(0).stdout;
+    let Some(mut browser) = opened(&work.path("days.html")) else { return };
+    assert_fits(&mut browser, "over-time");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let at = |name: &str| rows[0].iter().position(|it| *it == name).unwrap();
+    for figure in ["redo_bytes_per_s", "read_us"] {
+        let of_csv = rows.iter().filter(|row| row[at("figure")] == figure);
+        let of_csv: Vec<(f64, bool)> = of_csv
+            .map(|row| (row[at("value")].parse().unwrap(), row[at("stands_out")] == "true"))
+            .collect();
+        let shown = browser.text(&format!(
+            "[...[...document.querySelectorAll('figure')].find(it => it.querySelector('figcaption') \
+             .textContent.trim().startsWith('{figure}')).querySelectorAll('.values tbody tr')] \
+             .map(row => row.cells[1].textContent.replaceAll(',', '') + ' ' + \
+             row.cells[3].textContent).join(';')"
+        ));
+        let shown: Vec<(f64, bool)> = shown
+            .split(';')
+            .map(|row| row.split_once(' ').unwrap())
+            .map(|(value, mark)| (value.parse().unwrap(), mark == "stands out"))
+            .collect();
+        assert_eq!((shown.len(), of_csv.len()), (12, 12));
+        for ((value, is_out), (exact, is_csv_out)) in shown.iter().zip(&of_csv) {
+            assert!((value - exact).abs() <= exact * 0.005 && is_out == is_csv_out, "{shown:?}");
+        }
+    }
+}

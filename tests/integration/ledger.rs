@@ -321,6 +321,41 @@ fn a_standby_that_lags_has_lost_nothing_yet() {
     assert_eq!(found["recovery"]["has_last_commit"], true);
 }
 
+#[test]
+fn a_replica_that_lags_has_lost_nothing_yet() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let primary = server_mysql::Server::start(&["log-bin=binlog", "server-id=1"]);
+    let replica = server_mysql::Server::start(&["server-id=2"]);
+    // An account that both have.
+    let url = primary.tcp_url("lags", primary.port);
+    let change = format!(
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'petal', \
+         MASTER_LOG_FILE = 'binlog.000001', MASTER_LOG_POS = 4; START SLAVE",
+        primary.port
+    );
+    let work = loaded(&url);
+    replica.sql("", &change);
+    let rows = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'petal2_cf1'";
+    until("a replica of the data", || replica.sql("", rows)[0][0] == "1");
+    replica.sql("", "STOP SLAVE SQL_THREAD");
+    work.petal(run(&url, "1", &["--work-loop", "200"])).exits(0);
+    let db = format!("mysql://petal@127.0.0.1:{}/lags", replica.port);
+    let found = verified(&work, &["--db", &db], 3);
+    let all = count(&found, "/acknowledged_commits");
+    assert_eq!((count(&found, "/lost_commits"), count(&found, "/not_replayed_commits")), (0, all));
+    assert!(found["recovery"]["replayed"].is_string(), "{}", found["recovery"]);
+    // One that nobody sends anything is no replica any more, and has lost what it lacks.
+    replica.sql("", "STOP SLAVE");
+    assert_eq!(count(&verified(&work, &["--db", &db], 1), "/lost_commits"), all);
+    replica.sql("", "START SLAVE");
+    let end = &primary.sql("", "SHOW MASTER STATUS")[0];
+    let wait = format!("SELECT MASTER_POS_WAIT('{}', {}, 60)", end[0], end[1]);
+    assert_ne!(replica.sql("", &wait)[0][0], "-1");
+    assert_kept(&verified(&work, &["--db", &db], 0));
+}
+
 fn reconfigure(client: &mut postgres::Client, sql: &str) {
     client.batch_execute(sql).unwrap();
     client.batch_execute("SELECT pg_reload_conf()").unwrap();

@@ -183,7 +183,8 @@ fn every_commit_of_the_loop_in_the_server_waits_for_its_log() {
     load(&url, 1);
     let args =
         ["run", "--db", &url, "-s", "1", "-t", "4", "--update-pct", "100", "--work-unit", "4"];
-    let run = work.petal(args.iter().chain(&["--work-loop", "400", "--json"])).exits(0).json();
+    let report = work.petal(args.iter().chain(&["--work-loop", "400"])).exits(0).stdout;
+    let run = record(&work.run_folder());
     let commits = count(&run, "/ops/update") as f64;
     assert_eq!(commits, 1600.0);
     let syncs = number(&run, "/per_second/log_syncs") * number(&run, "/elapsed_s");
@@ -192,6 +193,38 @@ fn every_commit_of_the_loop_in_the_server_waits_for_its_log() {
     let mean_us = number(&run, "/latency_us/update/mean");
     let elapsed_us = number(&run, "/elapsed_s") * 1e6;
     assert!(mean_us * commits / 4.0 > elapsed_us * 0.5, "{mean_us} us in {elapsed_us} us");
+    // A server that does not time its waits for the log is reported so, and never as busy.
+    let is_timed = run["waits"].as_array().unwrap().iter().any(|wait| {
+        wait["name"].as_str().unwrap().contains("log") && wait["time_us"].as_f64() > Some(0.0)
+    });
+    let is_untimed = findings(&run).contains(&"untimed-log");
+    assert_eq!(is_untimed, !is_timed, "{}", run["waits"]);
+    assert_eq!(report.contains("CPU, log waits + other"), is_untimed, "{report}");
+    let is_cpu = report.lines().any(|line| line.starts_with("CPU + other  "));
+    assert_eq!(is_cpu, is_timed, "{report}");
+}
+
+/// Settings of the server that its engine's advice names, in the words of the record.
+#[test]
+fn the_server_has_each_setting_that_is_advised() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("advised");
+    load(&url, 1);
+    let (_, details) = open_with(&url, Settings::default()).describe(1, 1).unwrap();
+    let mut advice = serde_json::to_string(&details.advice).unwrap();
+    advice
+        .extend(details.notable_settings.iter().map(|it| format!(" {} {}", it.effect, it.advice)));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = advice.split(|c| !is_name(c)).filter(|word| word.starts_with("innodb_"));
+    // What only MySQL has is said to be MySQL's; a view is no setting.
+    let of_mysql = ["innodb_redo_log_capacity", "innodb_page_cleaners"];
+    for name in named.filter(|name| *name != "innodb_trx") {
+        let found = shared().sql("", &format!("SHOW VARIABLES LIKE '{name}'"));
+        let is_mysqls = of_mysql.contains(&name) && advice.contains("MySQL");
+        assert!(!found.is_empty() || is_mysqls, "{name}: {advice}");
+    }
 }
 
 #[test]
@@ -312,9 +345,7 @@ fn who_may_not_enter_is_reported_why_and_no_password_is_shown() {
         "CREATE USER walk@'%' IDENTIFIED BY 's3cret'; \
          GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX ON entered.* TO walk@'%'",
     );
-    let at = |password: &str| {
-        format!("mysql://walk:{password}@127.0.0.1:{}/entered?get_server_public_key=1", server.port)
-    };
+    let at = |password: &str| format!("mysql://walk:{password}@127.0.0.1:{}/entered", server.port);
     let work = Workplace::new();
     let check = |url: &str| work.petal(["check", "--db", url]).ends();
     let wrong = check(&at("wr0ng"));
@@ -324,11 +355,8 @@ fn who_may_not_enter_is_reported_why_and_no_password_is_shown() {
     assert!(!said.contains("wr0ng"), "{said}");
     // From an option file and from the environment.
     let file = work.write("client.cnf", "[client]\nuser=walk\npassword='s3cret'\n");
-    let by_file = format!(
-        "mysql://127.0.0.1:{}/entered?get_server_public_key=1&defaults_file={}",
-        server.port,
-        file.display()
-    );
+    let by_file =
+        format!("mysql://127.0.0.1:{}/entered?defaults_file={}", server.port, file.display());
     let no_data = "no petal schema is loaded";
     let petal = |url: &str| work.petal(["run", "--db", url, "--work-loop", "1"]);
     for said in [

@@ -43,10 +43,7 @@ fn every_plugin_of_the_server_lets_petal_in_or_is_refused_by_name() {
              GRANT ALL ON *.* TO {user}@'%'"
         );
         server.sql("", &sql);
-        let url = format!(
-            "mysql://{user}:{password}@127.0.0.1:{}/log_on?get_server_public_key=1",
-            server.port
-        );
+        let url = format!("mysql://{user}:{password}@127.0.0.1:{}/log_on", server.port);
         work.petal(["run", "--work-loop", "2", "-t", "1", "--db", &url])
     };
     for (user, how) in [("ed", "ed25519"), ("native", "mysql_native_password")] {
@@ -118,9 +115,7 @@ fn a_plugin_that_petal_does_not_have_is_refused_by_its_name() {
         (b"mysql_old_password", "mysql_old_password"),
     ] {
         let (port, answers) = asks_for(plugin, &[]);
-        let url = format!(
-            "mysql://u:secret@127.0.0.1:{port}/d?ssl_mode=DISABLED&get_server_public_key=1"
-        );
+        let url = format!("mysql://u:secret@127.0.0.1:{port}/d?ssl_mode=DISABLED");
         let refused = work.petal(["check", "--db", &url]).exits(3);
         refused.telling(&[words, "use an account of one of the plugins that petal has"]);
         let sent = answers.try_iter().flatten().collect::<Vec<u8>>();
@@ -134,10 +129,10 @@ fn parsec_answers_with_a_nonce_and_a_signature() {
     let salt: &[&[u8]] = &[b"\x01P\x0018 bytes of a salt"];
     let (port, answers) = asks_for(b"parsec", salt);
     let work = Workplace::new();
-    let url = format!("mysql://u:pw@127.0.0.1:{port}/d?ssl_mode=DISABLED&get_server_public_key=1");
+    let url = format!("mysql://u:pw@127.0.0.1:{port}/d?ssl_mode=DISABLED");
     work.petal(["check", "--db", &url]).exits(3).telling(&["Access denied by the test"]);
     assert_eq!(answers.try_iter().map(|answer| answer.len()).collect::<Vec<_>>(), [0, 96]);
     // The driver panics if there is no password.
-    let url = format!("mysql://u@127.0.0.1:{port}/d?ssl_mode=DISABLED&get_server_public_key=1");
+    let url = format!("mysql://u@127.0.0.1:{port}/d?ssl_mode=DISABLED");
     work.petal(["check", "--db", &url]).ends().telling(&["give the account's password"]);
 }

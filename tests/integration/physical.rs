@@ -111,6 +111,24 @@ fn a_loop_device_over_memory_is_not_served_by_a_device() {
 }
 
 #[test]
+fn data_that_btrfs_compresses_are_served_by_its_page_cache() {
+    let Some(disk) = Mount::btrfs_that_compresses(300) else { return };
+    let (work, url) = (Workplace::new(), disk.url("data"));
+    work.petal(["setup", "-s", "1", "--scale", "64M", "--db", &url]).exits(0);
+    let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "2", "--db", &url];
+    let report = work.petal(args).watching().exits(0).stdout;
+    let served = report.split("served by: ").nth(1).unwrap().split(" | ").next().unwrap();
+    assert!(served.starts_with("page cache "), "{served}");
+    assert!(served.contains("btrfs reads compressed data through the page cache"), "{served}");
+    let run = record(&work.run_folder());
+    assert_eq!(run["details"]["target"]["direct_io"]["used"], true);
+    let all = run["findings"].as_array().unwrap();
+    let found =
+        all.iter().find(|it| it["id"] == "cached-by-os").unwrap_or_else(|| panic!("{all:?}"));
+    assert!(found["advice"].as_str().unwrap().contains("compression"), "{found}");
+}
+
+#[test]
 fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
     if !server_mysql::is_there() {
         return;

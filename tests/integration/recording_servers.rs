@@ -4,18 +4,25 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::fchown;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::Workplace;
+use crate::support::{Workplace, skip};
 
 const SECRET: &str = "t0p-s3cret";
 
 /// Serves connections one after the other, and hands over what each has sent.
 fn listen(serve: fn(&mut TcpStream) -> Vec<u8>) -> (u16, Receiver<Vec<u8>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
+}
+
+fn serve_on(
+    listener: TcpListener,
+    serve: fn(&mut TcpStream) -> Vec<u8>,
+) -> (u16, Receiver<Vec<u8>>) {
     let port = listener.local_addr().unwrap().port();
     let (sender, received) = channel();
     thread::spawn(move || {
@@ -104,26 +111,49 @@ fn serve_mysql(stream: &mut TcpStream) -> Vec<u8> {
     heard
 }
 
+/// The request for the server's key, as `mysql --get-server-public-key` sends it.
+const KEY_REQUEST: &[u8] = b"\x01\0\0\x03\x02";
+
 #[test]
 fn a_server_without_tls_is_not_asked_for_a_key_for_the_password() {
-    let (port, received) = listen(serve_mysql);
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can make a socket another user's");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    fchown(&listener, Some(12345), None).unwrap();
+    let (port, received) = serve_on(listener, serve_mysql);
     let work = Workplace::new();
     let check = |url: String| work.petal(["check", "--db", &url]).exits(3);
     let url = format!("mysql://anna:{SECRET}@127.0.0.1:{port}/own");
-    check(url.clone()).telling(&["the server has no TLS", "get_server_public_key=1"]);
-    assert!(received.recv().unwrap().is_empty(), "neither user nor password");
+    for url in [url.clone(), format!("{url}?ssl_mode=DISABLED")] {
+        check(url).telling(&["the server has no TLS", "get_server_public_key=1"]);
+        assert!(received.recv().unwrap().is_empty(), "neither user nor password");
+    }
     // An authority that is named asks for TLS, too, with a password or without.
     let cnf = format!(
         "[client]\nssl-ca={}\nssl-verify-server-cert\n",
         "/etc/ssl/certs/ca-certificates.crt"
     );
     let cnf = work.write("client.cnf", cnf);
-    let url = format!("mysql://anna@127.0.0.1:{port}/own?defaults_file={}", cnf.display());
-    check(url).telling(&["the server has no TLS"]);
+    let verifying = format!("mysql://anna@127.0.0.1:{port}/own?defaults_file={}", cnf.display());
+    check(verifying).telling(&["the server has no TLS"]);
     assert!(received.recv().unwrap().is_empty());
-    // Who allows it sends what `mysql --get-server-public-key` does: the request for the key.
-    let url = format!("mysql://anna:{SECRET}@127.0.0.1:{port}/own?get_server_public_key=1");
+    // Only the caller's option sends the request for the key.
+    check(format!("{url}?get_server_public_key=1"));
+    let heard: Vec<Vec<u8>> = received.try_iter().collect();
+    assert!(heard.iter().any(|heard| heard.ends_with(KEY_REQUEST)), "{heard:?}");
+}
+
+#[test]
+fn a_server_of_petals_own_user_on_this_host_may_have_the_password_without_tls() {
+    let (port, received) = listen(serve_mysql);
+    let work = Workplace::new();
+    let url = format!("mysql://anna:{SECRET}@127.0.0.1:{port}/own");
     work.petal(["check", "--db", &url]).exits(3);
     let heard: Vec<Vec<u8>> = received.try_iter().collect();
-    assert!(heard.iter().any(|heard| heard.ends_with(b"\x01\0\0\x03\x02")), "{heard:?}");
+    assert!(heard.iter().any(|heard| heard.ends_with(KEY_REQUEST)), "{heard:?}");
+    // A caller who asks for verification gets it.
+    let url = format!("{url}?ssl_ca=/etc/ssl/certs/ca-certificates.crt");
+    work.petal(["check", "--db", &url]).exits(3).telling(&["the server has no TLS"]);
+    assert!(received.recv().unwrap().is_empty());
 }

@@ -405,17 +405,29 @@ impl Mount {
     }
 
     fn ext4_below(folder: &Path, mebibytes: u64) -> Option<Self> {
+        // Nothing is left to a background thread, which would write in the middle of a test.
+        let eager = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+        let options = ["-t", "ext4", "-o", "loop,noatime"];
+        Self::of_image(folder, mebibytes, &["mkfs.ext4", "-q", "-E", eager], &options)
+    }
+
+    /// A btrfs of so many MiB that compresses all that it can.
+    pub fn btrfs_that_compresses(mebibytes: u64) -> Option<Self> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let options = ["-t", "btrfs", "-o", "loop,noatime,compress-force=zstd"];
+        Self::of_image(folder, mebibytes, &["mkfs.btrfs", "-q"], &options)
+    }
+
+    fn of_image(folder: &Path, mebibytes: u64, make: &[&str], options: &[&str]) -> Option<Self> {
         let base = tempfile::tempdir_in(folder).unwrap();
         let image = base.path().join("image");
         File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
         let path = image.to_str().unwrap().to_owned();
-        // Nothing is left to a background thread, which would write in the middle of a test.
-        let eager = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        if let Err(why) = run("mkfs.ext4", &["-q", "-E", eager, &path]) {
+        if let Err(why) = run(make[0], &[&make[1..], &[&path]].concat()) {
             skip(&why);
             return None;
         }
-        Self::new(&path, &["-t", "ext4", "-o", "loop,noatime"], Some(base))
+        Self::new(&path, options, Some(base))
     }
 
     /// The same, and its loop device passes the page cache of its file by, as a disk does.

@@ -51,6 +51,10 @@ const PERCENTILE: &str = "Wait Event Histogram: upper bound of the range that re
 const RANGES: &str = "Wait Event Histogram: each range with its share of the waits";
 const BACKGROUND_COUNT: &str = "Background Wait Events, or the top list";
 const CLASS_US: &str = "the same class: time over waits";
+const PING: &str = "Interconnect Ping Latency Stats (milliseconds up to 12.1, later unknown) or Ping Statistics: \
+the slowest round trip to another instance";
+const TOP_SQL: &str = "SQL ordered by Reads: the first";
+const TOP_SEGMENT: &str = "Segments by Physical Reads: the first";
 const RECEIVE: &str = "Instance Activity Stats: time over blocks received";
 
 macro_rules! columns {
@@ -215,6 +219,14 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "gc_blocks_lost", "count", STATISTIC => |r| total(r, "gc blocks lost");
     "gc_cr_receive_us", "us", RECEIVE => |r| receive_us(r, "gc cr block receive time", "gc cr blocks received");
     "gc_current_receive_us", "us", RECEIVE => |r| receive_us(r, "gc current block receive time", "gc current blocks received");
+    "ping_500b_us", "us", PING => |r| slowest_ping(r, |ping| &ping.latency_500b_us);
+    "ping_8k_us", "us", PING => |r| slowest_ping(r, |ping| &ping.latency_8k_us);
+    "top_sql_by_reads", "name", TOP_SQL => |r| Some(top_sql(r)?.sql_id.clone());
+    "top_sql_read_blocks", "blocks", TOP_SQL => |r| top_sql(r)?.physical_reads.clone();
+    "top_sql_read_pct", "percent", TOP_SQL => |r| top_sql(r)?.pct_total.clone();
+    "top_segment_by_reads", "name", TOP_SEGMENT => top_segment_name;
+    "top_segment_read_blocks", "blocks", TOP_SEGMENT => |r| top_segment(r)?.physical_reads.clone();
+    "top_segment_read_pct", "percent", TOP_SEGMENT => |r| top_segment(r)?.pct_total.clone();
 };
 
 pub fn column(name: &str) -> Option<&'static ReportColumn> {

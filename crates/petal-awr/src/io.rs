@@ -4,7 +4,7 @@
 use super::figure::Figure;
 use super::number as printed;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
-use super::report::{IoFunction, IoRow, SegmentReads};
+use super::report::{IoFunction, IoRow};
 use super::topic::Topic;
 
 pub struct Io {
@@ -12,7 +12,6 @@ pub struct Io {
     pub files: Vec<IoRow>,
     pub functions: Vec<IoFunction>,
     pub file_types: Vec<IoFunction>,
-    pub segments: Vec<SegmentReads>,
     pub note: Option<&'static str>,
 }
 
@@ -36,9 +35,8 @@ pub fn read(page: &ParsedReport, release: &str) -> Io {
     };
     let files = page.tables_of(Topic::FileIo).flat_map(rows).collect();
     let of = |topic| page.tables_of(topic).flat_map(functions).collect();
-    let segments = page.tables_of(Topic::SegmentsByReads).flat_map(segments).collect();
     let (functions, file_types) = (of(Topic::IoFunctions), of(Topic::IoFileTypes));
-    Io { tablespaces, files, functions, file_types, segments, note }
+    Io { tablespaces, files, functions, file_types, note }
 }
 
 fn rows(table: &PageTable) -> Vec<IoRow> {
@@ -108,23 +106,6 @@ fn forget(row: &mut IoRow) {
     row.single_block_reads_per_s = None;
     row.single_block_read_ms = None;
     row.writes = None;
-}
-
-fn segments(table: &PageTable) -> Vec<SegmentReads> {
-    let of_row = |row: TableRow<'_>| {
-        let text = |keys: &[&str]| cell(row, table.column(keys).or(Some(usize::MAX))).to_owned();
-        let found = SegmentReads {
-            owner: text(&["owner"]),
-            tablespace: text(&["tablespacename"]),
-            object: text(&["objectname"]),
-            part: text(&["subobjectname"]),
-            kind: text(&["objtype"]),
-            physical_reads: table.count(row, &["physicalreads"]),
-            pct_total: table.count(row, &["%total"]),
-        };
-        (!found.object.is_empty() && found.physical_reads.is_some()).then_some(found)
-    };
-    table.rows.iter().filter_map(of_row).collect()
 }
 
 fn functions(table: &PageTable) -> Vec<IoFunction> {

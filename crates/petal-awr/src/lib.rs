@@ -22,6 +22,7 @@ mod header;
 pub mod host;
 mod html;
 mod instances;
+mod interconnect;
 mod io;
 pub mod load;
 mod mime;
@@ -36,6 +37,7 @@ pub mod source;
 pub mod statistics;
 mod text;
 pub mod times;
+mod top_reads;
 pub mod topic;
 mod unwrap;
 mod waits;
@@ -258,7 +260,9 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
         files: io.files,
         io_functions: io.functions,
         io_file_types: io.file_types,
-        segments_by_reads: io.segments,
+        segments_by_reads: top_reads::segments(page),
+        sql_by_reads: top_reads::statements(page),
+        interconnect_pings: interconnect::pings(page, &release),
         memory: host::memory(page),
         parameters: host::parameters(page),
         notes,

@@ -61,6 +61,9 @@ pub struct Report {
     pub io_functions: Vec<IoFunction>,
     pub io_file_types: Vec<IoFunction>,
     pub segments_by_reads: Vec<SegmentReads>,
+    pub sql_by_reads: Vec<SqlReads>,
+    /// Of a cluster.
+    pub interconnect_pings: Vec<InterconnectPing>,
     pub cpu: Cpu,
     pub memory: Memory,
     pub parameters: Vec<ReportParameter>,
@@ -177,6 +180,31 @@ pub struct SegmentReads {
     pub kind: String,
     pub physical_reads: Option<Figure>,
     pub pct_total: Option<Figure>,
+}
+
+/// A statement among those with the most physical reads, in blocks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SqlReads {
+    /// Statspack: its hash value.
+    pub sql_id: Figure,
+    pub module: Option<Figure>,
+    pub pdb: Option<Figure>,
+    pub physical_reads: Option<Figure>,
+    pub executions: Option<Figure>,
+    pub pct_total: Option<Figure>,
+    pub elapsed_s: Option<Figure>,
+}
+
+/// Round trips of messages to one instance of a cluster, by the size of the message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InterconnectPing {
+    /// Null in the report of one instance, which is the source.
+    pub source: Option<Figure>,
+    pub target: Figure,
+    pub pings_500b: Option<Figure>,
+    pub latency_500b_us: Option<Figure>,
+    pub pings_8k: Option<Figure>,
+    pub latency_8k_us: Option<Figure>,
 }
 
 /// Seconds of sessions' time, not a rate.
@@ -332,7 +360,8 @@ impl Report {
             || !(self.tablespaces.is_empty() && self.files.is_empty())
             || !(self.io_functions.is_empty() && self.io_file_types.is_empty())
             || self.io_profile != IoProfile::default()
-            || !self.segments_by_reads.is_empty()
+            || !(self.segments_by_reads.is_empty() && self.sql_by_reads.is_empty())
+            || !self.interconnect_pings.is_empty()
     }
 
     /// This report, and behind it each instance that it tells apart, with its name and factors.

@@ -1,10 +1,12 @@
 //! Figures that storage is sized by, computed from a [`Report`] for its columns: total I/O with redo,
-//! percentiles of latency, the interconnect.
+//! percentiles of latency, the interconnect, the first by reads.
 
 use super::derived::{background, rate, single_block, total};
-use super::figure::{Figure, more_precise, number};
+use super::figure::{self, Figure, more_precise, number};
 use super::load::per_second;
-use super::report::{Histogram, IoProfileLine, Report, ReportWaitClass};
+use super::report::{
+    Histogram, InterconnectPing, IoProfileLine, Report, ReportWaitClass, SegmentReads, SqlReads,
+};
 
 /// Bytes in the megabytes of reports.
 const MIB: f64 = 1_048_576.0;
@@ -158,6 +160,43 @@ pub(super) fn receive_us(report: &Report, time: &str, blocks: &str) -> Option<Fi
         2.0 * mean * time.uncertainty(),
         format!("{}: time over blocks", time.section),
     )
+}
+
+/// The slowest mean of the round trips to another instance; an instance's messages to itself are only
+/// a control.
+pub(super) fn slowest_ping(
+    report: &Report,
+    latency: fn(&InterconnectPing) -> &Option<Figure>,
+) -> Option<Figure> {
+    let own = figure::shown(&report.header.instance_number);
+    let between = report.interconnect_pings.iter().filter(|ping| {
+        let source = ping.source.as_ref().map(Figure::shown).or_else(|| own.clone());
+        source.is_some_and(|source| source != ping.target.shown())
+    });
+    let known = between.filter_map(|ping| latency(ping).clone());
+    known.max_by(|one, other| number_of(one).total_cmp(&number_of(other)))
+}
+
+fn number_of(figure: &Figure) -> f64 {
+    figure.number().unwrap_or(f64::NEG_INFINITY)
+}
+
+/// The first of its list, which reports order by physical reads.
+pub(super) fn top_sql(report: &Report) -> Option<&SqlReads> {
+    report.sql_by_reads.first()
+}
+
+pub(super) fn top_segment(report: &Report) -> Option<&SegmentReads> {
+    report.segments_by_reads.first()
+}
+
+/// `OWNER.OBJECT`, and the part of a partitioned one.
+pub(super) fn top_segment_name(report: &Report) -> Option<Figure> {
+    let segment = top_segment(report)?;
+    let part = if segment.part.is_empty() { String::new() } else { format!(".{}", segment.part) };
+    let name = format!("{}.{}{part}", segment.owner, segment.object);
+    let section = segment.physical_reads.as_ref().or(segment.pct_total.as_ref())?.section.clone();
+    Some(Figure { as_printed: None, ..Figure::text(&name, &section)? })
 }
 
 /// Says that the storage is Exadata's, by its own waits; without them nothing is known.

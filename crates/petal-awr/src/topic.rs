@@ -33,6 +33,9 @@ pub enum Topic {
     IoFileTypes,
     IoProfile,
     SegmentsByReads,
+    SqlByReads,
+    /// Of a cluster's interconnect.
+    Pings,
     OsStatistics,
     HostCpu,
     TimeModel,
@@ -79,6 +82,8 @@ impl Topic {
             Self::TopEvents
                 | Self::TopForegroundEvents
                 | Self::TopBackgroundEvents
+                | Self::SegmentsByReads
+                | Self::SqlByReads
                 | Self::Parameters
         )
     }
@@ -112,6 +117,8 @@ pub fn of_title(title: &str) -> Option<Topic> {
         "iostatbyfiletypesummary" | "iostatbyfiletype" => Topic::IoFileTypes,
         "ioprofile" | "ioprofileglobal" => Topic::IoProfile,
         "segmentsbyphysicalreads" => Topic::SegmentsByReads,
+        "sqlorderedbyreads" => Topic::SqlByReads,
+        "interconnectpinglatencystats" | "pingstatistics" => Topic::Pings,
         "waitevents" => Topic::AllEvents,
         "timemodelstatistics" | "timemodelsystemstats" => Topic::TimeModel,
         "timemodel" => Topic::ClusterTimeModel,
@@ -237,6 +244,9 @@ mod tests {
             ("Wait Classes by Total Wait Time", Topic::AllClasses),
             ("Foreground Wait Classes", Topic::ClusterWaitClasses),
             ("IO Stat by Function - summary", Topic::IoFunctions),
+            ("SQL ordered by Reads", Topic::SqlByReads),
+            ("Interconnect Ping Latency Stats", Topic::Pings),
+            ("Ping Statistics", Topic::Pings),
         ] {
             assert_eq!(of_title(title), Some(topic), "{title}");
         }
@@ -247,6 +257,7 @@ mod tests {
         for title in [
             "Top Event P1/P2/P3 Values",
             "Top SQL",
+            "SQL ordered by Physical Reads (UnOptimized)",
             "IOStat by Function/Filetype summary",
             "Operating System Statistics - Detail",
             "init.ora Multi-Valued Parameters",

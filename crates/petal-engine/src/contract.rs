@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::in_use::{DataUse, Unshared};
 use super::server::row_layout;
+use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::EngineSupport;
 use petal_model::stats::counters::Counters;
-use petal_model::record::server_report::ServerReport;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::judgement::{Judgement, advised, error, info, unknown, unseen, warning};
 use super::served::{self, ReadsServed};
 use petal_model::record::Run;
-use petal_model::settings::table::support::{self, Support};
+use petal_model::settings::table::{self, support};
 use petal_model::stats::counters::CommonCounter;
 use petal_model::stats::units::bytes as size;
 
@@ -101,13 +101,17 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
             },
         );
     }
-    let hint = match run.details.target.direct_io {
-        Some(_) => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
+    let is_asked = run.details.target.direct_io.as_ref().is_none_or(|direct| direct.asked);
+    let hint = if !is_asked && takes(run, "DIRECT_IO", Some("TRUE")) {
+        "Use DIRECT_IO=TRUE, or a data set several times the memory."
+    } else if !served::is_direct(run)
+        && run.details.target.local
+        && takes(run, "PAGE_CACHE_LIMIT", None)
+    {
         // petal limits no other host's page cache.
-        None if run.details.target.local => {
-            "Use PAGE_CACHE_LIMIT, or a data set several times the memory."
-        }
-        None => "Use a data set several times the memory.",
+        "Use PAGE_CACHE_LIMIT, or a data set several times the memory."
+    } else {
+        "Use a data set several times the memory."
     };
     not_from(run, &served, "cached-by-os", "were served by the operating system's page cache", hint)
 }
@@ -286,7 +290,7 @@ pub(super) fn single_block(run: &Run) -> Judgement {
 
 /// Advice that the run's engine can follow: PREFETCH is not every engine's.
 fn prefetch_advice(run: &Run) -> &str {
-    let general = match accepts(run, "PREFETCH") {
+    let general = match takes(run, "PREFETCH", None) {
         true => "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
         false => {
             "Turn the read-ahead off: the database's own, and the device's (blockdev --setra)."
@@ -295,14 +299,12 @@ fn prefetch_advice(run: &Run) -> &str {
     advised(&run.details.target.advice.stop_prefetch, general)
 }
 
-/// Whether the run's engine takes a parameter.
-fn accepts(run: &Run, key: &str) -> bool {
-    support::of(&run.summary.engine).is_none_or(|engine| {
-        let mut exceptions = engine.exceptions.iter().copied().flatten();
-        !exceptions.any(|(known, support)| {
-            *known == key && matches!(support, Support::Refused { .. } | Support::NoEffect { .. })
-        })
-    })
+/// True if the run's engine takes a parameter with this value, or with any.
+fn takes(run: &Run, key: &str, value: Option<&str>) -> bool {
+    let parameter = table::find(key);
+    support::of(&run.summary.engine)
+        .zip(parameter)
+        .is_none_or(|(engine, parameter)| engine.takes(parameter, value))
 }
 
 /// A database that reads several blocks at once by as many requests tells it only where it counts

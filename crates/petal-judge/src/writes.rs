@@ -176,9 +176,8 @@ pub(super) fn log_untimed(run: &Run) -> Judgement {
     let syncs = run.details.io.log_syncs;
     info(
         "untimed-log",
-        "the database does not time its waits for the log, though it synced it: how long commits \
-         waited is unknown, and stands in what DB time leaves, with CPU"
-            .to_owned(),
+        "the database does not time its waits for the log: how long commits waited is unknown, and \
+         is in what DB time leaves, with CPU",
         "Judge commits by the latency of UPDATEs, and the log's device by the device's own figures.",
     )
     .with(json!({ "log_syncs": syncs }))

@@ -1,6 +1,7 @@
 //! Connections: how petal reaches one server, what it asks first, and how it cancels a statement
 //! from another connection.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
 
 use super::client::{Client, Error};
 use super::errors::{engine_error, words};
+use super::listener;
 use super::options::{Address, Options, SslMode, TlsOptions};
 use super::storage::Storage;
 use petal_engine::server::endpoint::{
@@ -34,8 +36,10 @@ pub struct Endpoint {
     pub address: Address,
     /// `host:port`, or the socket.
     pub name: String,
-    /// How to connect; the second way where the server has no TLS and it is only preferred.
+    /// How to connect; the second way if the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
+    /// The ways instead of these if the port's listener on this host is trusted.
+    ways_if_trusted: Option<Vec<Opts>>,
     /// The one that a load makes its tables with.
     pub storage: Storage,
     pub state: EndpointState,
@@ -46,12 +50,17 @@ impl Endpoint {
         // The driver takes the process's provider, which another part may have chosen already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let addresses = options.addresses.iter();
-        let endpoints = addresses.map(|address| Self {
-            name: address.name(),
-            address: address.clone(),
-            ways: ways(options, address),
-            storage: options.storage,
-            state: EndpointState::new(options.connect_timeout),
+        let endpoints = addresses.map(|address| {
+            let usual = ways(options, address, options.tls.gives_password);
+            let if_trusted = address.is_on_this_host().then(|| ways(options, address, true));
+            Self {
+                name: address.name(),
+                address: address.clone(),
+                ways_if_trusted: if_trusted.filter(|ways| *ways != usual),
+                ways: usual,
+                storage: options.storage,
+                state: EndpointState::new(options.connect_timeout),
+            }
         });
         endpoints.collect()
     }
@@ -117,15 +126,24 @@ impl Endpoint {
         caller: Option<&Caller>,
     ) -> Result<Client, Error> {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened = Client::open(&self.ways, limit, &is_interrupted).and_then(|mut client| {
-            refuse_pooler(&mut client)?;
-            client.run(&first_settings(lock_limit))?;
-            Ok(client)
-        });
+        let opened =
+            Client::open(self.ways_now(), limit, &is_interrupted).and_then(|mut client| {
+                refuse_pooler(&mut client)?;
+                client.run(&first_settings(lock_limit))?;
+                Ok(client)
+            });
         if !matches!(opened, Err(Error::Interrupted)) {
             self.state.note_silence(opened.as_ref().is_err_and(|error| error.code().is_none()));
         }
         opened
+    }
+
+    /// How to connect now: a server may end, and another user listen on its port.
+    fn ways_now(&self) -> &[Opts] {
+        match (&self.ways_if_trusted, &self.address) {
+            (Some(ways), Address::Tcp { port, .. }) if listener::is_trusted(*port) => ways,
+            _ => &self.ways,
+        }
     }
 
     /// Asks the server what it does for a connection of petal's that is silent.
@@ -219,7 +237,8 @@ fn first_settings(lock_limit: Duration) -> String {
     )
 }
 
-fn ways(options: &Options, address: &Address) -> Vec<Opts> {
+/// How to connect. Without `gives_password` no password goes over TCP but with TLS.
+fn ways(options: &Options, address: &Address, gives_password: bool) -> Vec<Opts> {
     let builder = OptsBuilder::default()
         .user(Some(options.user.as_str()))
         .pass(options.password.as_ref().map(|password| password.expose().to_owned()))
@@ -238,12 +257,16 @@ fn ways(options: &Options, address: &Address) -> Vec<Opts> {
         }
         Address::Tcp { host, port } => builder.ip_or_hostname(host.as_str()).tcp_port(*port),
     };
+    // No name server decides which host this is.
+    let this_host: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let is_named = matches!(address, Address::Tcp { host, .. } if host == "localhost");
+    let builder = builder.resolved_ips(is_named.then_some(this_host));
     let plain = || Opts::from(builder.clone());
     let secured = || Opts::from(builder.clone().ssl_opts(ssl_opts(&options.tls)));
     // The driver sends the password to each server that has no TLS and hands out a key for it.
     let is_given = options.password.as_ref().is_some_and(|password| !password.expose().is_empty());
     match options.tls.mode {
-        _ if is_given && !options.tls.gives_password => vec![secured()],
+        _ if is_given && !gives_password => vec![secured()],
         SslMode::Disabled => vec![plain()],
         SslMode::Preferred => vec![secured(), plain()],
         _ => vec![secured()],

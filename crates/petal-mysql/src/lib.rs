@@ -1,8 +1,8 @@
 //! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB or MyRocks: the tables of all petal schemas in
 //! one database.
 //!
-//! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
-//!   mean; `client`: questions and answers on one connection
+//! - `options`, `option_files`, `connect`, `listener`, `errors`, `servers`: how petal connects, and
+//!   what errors mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
 //!   `rocksdb`: each of them; `storage_engines`: which there are
@@ -26,6 +26,7 @@ mod errors;
 mod filling;
 mod in_use;
 mod innodb;
+mod listener;
 mod load;
 mod option_files;
 mod options;
@@ -62,6 +63,7 @@ use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Session, Stop,
 };
+use petal_model::record::verification::Recovery;
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{LoopSide, Settings};
 use petal_model::stats::counters::Counters;
@@ -290,6 +292,10 @@ impl Engine for Mysql {
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
         Ok(Box::new(rows::MysqlRows::open(self.first(), schema)?))
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        servers::recovery(self.first())
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

@@ -151,10 +151,10 @@ impl Options {
         });
         let tls = given.tls()?;
         let addresses = given.addresses(&hosts)?;
-        let is_tcp = addresses.iter().any(|address| matches!(address, Address::Tcp { .. }));
+        let is_far = addresses.iter().any(|address| !address.is_on_this_host());
         let is_given =
             password.as_ref().is_some_and(|password: &Secret| !password.expose().is_empty());
-        if is_tcp && is_given && tls.mode == SslMode::Disabled && !tls.gives_password {
+        if is_far && is_given && tls.mode == SslMode::Disabled && !tls.gives_password {
             return Err(OPTIONS.refused("ssl_mode", "DISABLED", NO_TLS_RULE, NO_TLS_HINT));
         }
         Ok(Self {

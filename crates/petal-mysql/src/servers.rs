@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use mysql_async::Row;
+
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::options::Options;
@@ -11,6 +13,7 @@ use petal_engine::server::clock;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
+use petal_model::record::verification::Recovery;
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
 
@@ -34,6 +37,41 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
     Ok(if own_limit > 0 { free.min(own_limit) } else { free })
+}
+
+/// How far a replica has come; None for a server that is none, or is one no longer. A user who may not
+/// ask for the replication knows a replica by its read_only alone.
+pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
+    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let read_only: i64 = client
+        .query_one("SELECT @@global.read_only")
+        .at(server, "asking whether it is read-only")?;
+    let mut status = client.query::<Row>("SHOW REPLICA STATUS");
+    if status.is_err() {
+        status = client.query::<Row>("SHOW SLAVE STATUS");
+    }
+    let row = match status {
+        Ok(rows) if rows.is_empty() => return Ok(None),
+        Ok(rows) => rows.into_iter().next(),
+        Err(_) => None,
+    };
+    // MariaDB and older releases call the other server a master.
+    let get = |name: &str| {
+        let names = [name.to_owned(), name.replace("Source", "Master").replace("Replica", "Slave")];
+        let value = |name: &String| row.as_ref()?.get_opt::<String, _>(name.as_str())?.ok();
+        names.iter().find_map(value)
+    };
+    let runs = |name: &str| get(name).is_some_and(|state| state != "No");
+    if read_only == 0 && !runs("Replica_IO_Running") && !runs("Replica_SQL_Running") {
+        return Ok(None);
+    }
+    let position = |file: &str, at: &str| Some(format!("{}:{}", get(file)?, get(at)?));
+    Ok(Some(Recovery {
+        server: server.clone(),
+        replayed: position("Relay_Source_Log_File", "Exec_Source_Log_Pos"),
+        received: position("Source_Log_File", "Read_Source_Log_Pos"),
+        ..Recovery::default()
+    }))
 }
 
 /// The server's process, where it runs on this host and is not in a container.

@@ -52,6 +52,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use counters::{CounterReader, ServedInstances};
+use database::Database;
+use driver::Driver;
+use errors::AtPlace;
+use link::{Connector, Destination};
+use meta::{OracleSchema, Tables, cell, number};
+use options::{Options, OracleService, TableStorage};
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::loader::Load;
@@ -66,15 +73,14 @@ use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{LoopSide, Settings, StatisticsType};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_model::stats::target::{
+    LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
+};
 use petal_model::workload::seat::Seat;
-use counters::{CounterReader, ServedInstances};
-use database::Database;
-use driver::Driver;
-use errors::AtPlace;
-use link::{Connector, Destination};
-use meta::{OracleSchema, Tables, cell, number};
-use options::{Options, OracleService, TableStorage};
+use session::OracleSession;
+use sql::DataPlace;
+use timeouts::TimedConnector;
+use work::SessionConfig;
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");

@@ -94,7 +94,7 @@ proptest! {
 
 #[test]
 fn rows_that_are_left_out_change_nothing() {
-    let other = "<h3>SQL ordered by Reads</h3><table><tr><th>Reads<th>SQL Text";
+    let other = "<h3>SQL ordered by Gets</h3><table><tr><th>Gets<th>SQL Text";
     let rows = "<tr><td>1<td>select 1<tr><td>2<td>select a<b from t &lt; 2</tr>";
     let known = "<h3>Load Profile</h3><table><tr><th><th>Per Second<tr><td>Redo size:<td>1</table>";
     for (between, tables) in [

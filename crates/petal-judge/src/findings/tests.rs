@@ -1,5 +1,6 @@
 //! Findings that a change of the fixture adds.
 
+mod advice;
 mod hosts;
 mod limits;
 mod others;

@@ -533,14 +533,29 @@ impl Run {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
     }
 
+    /// Whether the database timed waits of this name.
+    fn is_timed(&self, event: &str) -> bool {
+        let timed = self.summary.wait(event);
+        timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0)
+    }
+
     /// True if the database synced its log for UPDATEs and did not time its waits for that: they
-    /// stand in what DB time leaves.
+    /// are in what DB time leaves. If it does not count the syncs either, its own word decides.
     pub fn is_log_untimed(&self) -> bool {
-        let timed = self.summary.wait(&self.details.target.io_events.log);
-        let is_timed = timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0);
-        let syncs = self.details.io.log_syncs.unwrap_or(0);
-        let is_counted = !self.summary.waits.is_empty();
-        is_counted && self.summary.ops.update > 0 && syncs > 0 && !is_timed
+        let details = &self.details;
+        let may_sync = match details.io.log_syncs {
+            Some(syncs) => syncs > 0,
+            None => details.target.io_untimed.is_some(),
+        };
+        let has_updates = self.is_counted() && self.summary.ops.update > 0;
+        has_updates && may_sync && !self.is_timed(&details.target.io_events.log)
+    }
+
+    /// True if the database says that it does not time its reads, and made some.
+    pub fn is_read_untimed(&self) -> bool {
+        let target = &self.details.target;
+        let reads = self.details.io.physical_read_blocks.unwrap_or(0);
+        target.io_untimed.is_some() && reads > 0 && !self.is_timed(&target.io_events.read)
     }
 
     /// Whether every operation visited exactly the rows asked of it; None in records made before

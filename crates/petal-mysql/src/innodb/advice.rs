@@ -64,8 +64,8 @@ pub fn advice() -> Advice {
                 .to_owned(),
         ),
         write_faster: Some(
-            "Raise innodb_io_capacity and innodb_io_capacity_max to what the device sustains, and \
-             innodb_page_cleaners, or give the server a larger innodb_buffer_pool_size."
+            "Raise innodb_io_capacity and innodb_io_capacity_max to what the device sustains (MySQL: \
+             innodb_page_cleaners, too), or give the server a larger innodb_buffer_pool_size."
                 .to_owned(),
         ),
         purge_faster: Some(

@@ -37,11 +37,7 @@ pub(crate) fn top_events(run: &Run) -> Table {
     let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
     let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
     table.row([
-        match run.is_log_untimed() {
-            true => "CPU, log waits + other",
-            false => "CPU + other",
-        }
-        .into(),
+        remainder(run).into(),
         "-".into(),
         or_dash(rest_us, |us| decimal(us / 1e6, 2)).into(),
         "-".into(),
@@ -49,7 +45,18 @@ pub(crate) fn top_events(run: &Run) -> Table {
         "-".into(),
         "remainder".into(),
     ]);
-    table.with_note(DB_TIME)
+    let note = match run.is_read_untimed() || run.is_log_untimed() {
+        true => format!("{DB_TIME} What the database did not time is in the remainder, with CPU."),
+        false => DB_TIME.to_owned(),
+    };
+    table.with_note(note)
+}
+
+/// The name of what the waits leave of DB time: waits that the database did not time are in it.
+fn remainder(run: &Run) -> String {
+    let reads = if run.is_read_untimed() { ", reads" } else { "" };
+    let log_waits = if run.is_log_untimed() { ", log waits" } else { "" };
+    format!("CPU{reads}{log_waits} + other")
 }
 
 /// A share of DB time, with its bar on a page.
@@ -92,7 +99,7 @@ fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
 }
 
 /// Percentiles of waits that the database counts by powers of two: each lies between two of them.
-pub(in crate::report) fn bounded(run: &Run) -> Table {
+pub(crate) fn bounded(run: &Run) -> Table {
     const NAMES: [&str; 4] = ["p50", "p90", "p99", "p99_9"];
     const NOTE: &str = "The database's histogram, of all processes and of the whole run. A percentile \
          took more than the first figure and at most the second one.";

@@ -6,7 +6,7 @@ use petal_model::record::{Run, Status, fixture};
 use petal_model::workload::share::Share;
 
 /// Four equal hosts, begun together by the database's clock.
-fn hosts(run: &mut Run) -> &mut Vec<HostRun> {
+pub(super) fn hosts(run: &mut Run) -> &mut Vec<HostRun> {
     let host = |number: u32| HostRun {
         share: HostShare {
             share: Share { number, of: 4 },

@@ -78,6 +78,15 @@ impl EngineSupport {
             .find(|(key, _)| *key == parameter.key)
             .map_or(Support::Full, |(_, support)| *support)
     }
+
+    /// True if it takes a parameter with this value; without one, if it leaves the caller a choice.
+    pub fn takes(&self, parameter: &Parameter, value: Option<&str>) -> bool {
+        match self.support(parameter) {
+            Support::Full | Support::Remark(_) => true,
+            Support::Only { values, .. } => value.is_some_and(|value| values.contains(&value)),
+            Support::NoEffect { .. } | Support::Refused { .. } => false,
+        }
+    }
 }
 
 /// Block sizes that petal can load where an engine can choose, in bytes.
