@@ -326,3 +326,7 @@ fn other(file: &str, text: &str, page: &ParsedReport, is_html: bool) -> AwrError
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadMe;

@@ -30,7 +30,12 @@ impl Place {
     fn new() -> Self {
         let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp");
         fs::create_dir_all(&base).unwrap();
-        Self(tempfile::Builder::new().prefix("device-").tempdir_in(base).unwrap())
+        Self(
+            tempfile::Builder::new()
+                .prefix("device-")
+                .tempdir_in(base.canonicalize().unwrap())
+                .unwrap(),
+        )
     }
 
     fn path(&self) -> PathBuf {

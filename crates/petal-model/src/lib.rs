@@ -12,3 +12,7 @@ pub mod record;
 pub mod settings;
 pub mod stats;
 pub mod workload;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadMe;

@@ -20,7 +20,7 @@ use petal_model::workload::seat::Role;
 fn folder() -> TempDir {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-data");
     fs::create_dir_all(&base).unwrap();
-    tempfile::tempdir_in(base).unwrap()
+    tempfile::tempdir_in(base.canonicalize().unwrap()).unwrap()
 }
 
 fn settings(path: &Path) -> Settings {
