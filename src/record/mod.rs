@@ -14,6 +14,7 @@ pub mod folder;
 mod format;
 pub mod input;
 pub mod journal;
+mod kinds;
 pub mod latency_log;
 pub mod ledger;
 mod load;
