@@ -184,7 +184,7 @@ field_by_field!(Rows: select, scan, update);
 
 impl Rows {
     pub fn total(&self) -> u64 {
-        self.select + self.scan + self.update
+        self.select.saturating_add(self.scan).saturating_add(self.update)
     }
 }
 

@@ -313,7 +313,10 @@ fn wrong(change: &Change, ended: &Ended, run: Option<&Value>, usual: &Value) -> 
     if let Some((place, figure)) = figures.iter().find(|(_, figure)| **figure > 9.3e18) {
         return Some(format!("{place} is {figure}"));
     }
-    if change.becomes == Becomes::Null {
+    // Without an answer of the loop the run does nothing, and its counters stand still.
+    let is_loop = ["CALL ", "SELECT pg_catalog.count(c#)"];
+    let is_loop = is_loop.iter().any(|begin| change.question.starts_with(begin));
+    if change.becomes == Becomes::Null && !is_loop {
         let usual = database_figures(usual);
         let invented = figures.iter().find(|(place, figure)| {
             **figure == 0.0 && usual.get(*place).is_some_and(|n| *n > 99.0)
