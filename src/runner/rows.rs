@@ -37,7 +37,7 @@ pub fn look(engine: &dyn Engine, schema: &LoadedSchema, limit: Duration) -> Resu
                 }));
             }
             found.looked_for += u64::from(batch[outcome.operation as usize].rows);
-            found.found += outcome.rows;
+            found.found = found.found.saturating_add(outcome.rows);
         }
     }
     Ok(found)

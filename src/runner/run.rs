@@ -59,17 +59,15 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     thread::scope(|scope| {
+        // Sessions that wait for the trigger would keep the scope for ever.
+        let _call_off = trigger.call_off_at_end();
         let connecting = Instant::now();
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
         let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
-        let (opening, hooks, report_gaps) =
-            begin(job, &prepared).inspect_err(|_| trigger.call_off())?;
+        let (opening, hooks, report_gaps) = begin(job, &prepared)?;
         let mut keepers = Keepers::open(job, &prepared, job.start.expected(&prepared));
-        let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| {
-            trigger.call_off();
-            keepers.discard(job);
-        })?;
+        let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| keepers.discard(job))?;
         let started_at = OffsetDateTime::now_utc();
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
@@ -124,7 +122,7 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<RunOpening, RunError> {
     job.start.wait_for_snapshot(job, prepared)?;
     let report_gaps = server_report::begin(job);
     job.engine.begin_counting();
-    let opening = job.snapshot()?;
+    let opening = survived(|| job.snapshot()).flatten()?;
     Ok((opening, hooks.into_iter().collect(), report_gaps))
 }
 

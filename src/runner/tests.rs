@@ -119,7 +119,7 @@ fn errors_are_counted_by_code_and_the_session_goes_on() {
 
 #[test]
 fn a_panic_while_counters_are_sampled_costs_the_counters_and_not_the_run() {
-    let script = Script { snapshot_panics: true, ..script() };
+    let script = Script { snapshot_panics_from: Some(1), ..script() };
     let run = drive(script, &Settings { update_pct: 0, ..settings(2, 3) }).unwrap();
     assert_eq!(run.summary.status, Status::Complete);
     assert_eq!(run.summary.ops.select, 2 * 3_000);
@@ -128,6 +128,13 @@ fn a_panic_while_counters_are_sampled_costs_the_counters_and_not_the_run() {
     assert_eq!(rows, run.summary.ops.total);
     let gaps = run.details.gaps.join("; ");
     assert!(gaps.contains("failed inside"), "{gaps}");
+}
+
+#[test]
+fn a_panic_before_the_trigger_is_an_error_and_no_session_waits_for_ever() {
+    let script = Script { snapshot_panics_from: Some(0), ..script() };
+    let error = drive(script, &settings(2, 3)).unwrap_err().to_string();
+    assert!(error.contains("failed inside petal"), "{error}");
 }
 
 #[test]

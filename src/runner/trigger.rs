@@ -17,8 +17,22 @@ impl Trigger {
         self.0.get_or_init(|| None);
     }
 
+    /// Calls the run off when the answer is dropped, on an error or a panic, unless it was pulled.
+    pub fn call_off_at_end(&self) -> CallOff<'_> {
+        CallOff(self)
+    }
+
     /// Waits for the trigger; None when the run was called off.
     pub fn wait(&self) -> Option<Stop> {
         self.0.wait().clone()
+    }
+}
+
+/// Calls a run off when it is dropped.
+pub struct CallOff<'a>(&'a Trigger);
+
+impl Drop for CallOff<'_> {
+    fn drop(&mut self) {
+        self.0.call_off();
     }
 }

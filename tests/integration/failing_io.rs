@@ -103,3 +103,22 @@ fn an_error_late_in_a_calibration_keeps_what_was_measured() {
     assert!(calibration["curves"].get("mix").is_none());
     assert!(calibration["notes"].to_string().contains("Input/output error"), "{calibration}");
 }
+
+/// A load gathers pages. A write of them that fails once, and would succeed the next time, must not
+/// leave a file with a hole.
+#[test]
+fn a_load_whose_gathered_pages_fail_once_fails_and_leaves_no_data() {
+    if !can_trace() {
+        return;
+    }
+    for (error, words) in [("ENOSPC", "full"), ("EIO", "Input/output error")] {
+        for at in [8, 20, 40] {
+            let work = Workplace::new();
+            let fault = format!("pwrite64:error={error}:when={at}");
+            let setup = with(&work, &fault, &["setup", "-s", "1", "--scale", "8M"]);
+            let (code, said) = (setup.code, &setup.stderr);
+            assert!(matches!(code, Some(1 | 3)) && said.contains(words), "{fault}: {setup:?}");
+            assert!(!work.path("petal-data/petal1.db").exists(), "{fault}: {said}");
+        }
+    }
+}

@@ -65,7 +65,7 @@ fn a_pipe_in_the_place_of_a_records_file_holds_nothing_up() {
         read_all(&work);
     }
     let work = records();
-    for name in ["sweep.json", "calibration.json"] {
+    for name in ["sweep.json", "calibrate.json"] {
         fs::create_dir(work.path(format!("all/{name}"))).unwrap();
         run("mkfifo", &[work.path(format!("all/{name}/{name}")).to_str().unwrap()]).unwrap();
         ends(work.petal(["report", &format!("all/{name}")]));
@@ -168,4 +168,66 @@ fn a_zip_of_files_that_share_their_bytes_is_left_early() {
     let (code, said) = ends(work.petal(["awr", "trap.zip"]));
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("overlap") || said.contains("times its own size"), "{said}");
+}
+
+/// Each second is of another kind of operation.
+#[test]
+fn a_record_of_very_many_kinds_is_read_in_time_and_says_what_it_left_out() {
+    let count = 6_000;
+    let work = records();
+    let journal = String::from_utf8(sample("petal-journal-1/journal.ndjson")).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    let second: Value = serde_json::from_str(lines[1]).unwrap();
+    let known = second["second"]["latency_us"]["select"].clone();
+    let of_kind = |number: u32| {
+        let mut line = second.clone();
+        line["second"]["from_s"] = json!(number);
+        line["second"]["latency_us"] = json!({ format!("k{number}"): known });
+        line
+    };
+    let more: Vec<String> = (0..count).map(|number| of_kind(number).to_string()).collect();
+    work.write("all/killed/journal.ndjson", format!("{}\n{}\n", lines[0], more.join("\n")));
+    let log = String::from_utf8(sample("petal-journal-1/latency.hlog")).unwrap();
+    let mut log: Vec<String> = log.lines().map(str::to_owned).collect();
+    let histogram = log.last().unwrap().rsplit(',').next().unwrap().to_owned();
+    log.extend(
+        (0..count).map(|number| format!("Tag=k{number},{number}.000,1.000,1.000,{histogram}")),
+    );
+    work.write("all/killed/latency.hlog", log.join("\n") + "\n");
+    let said = read_all(&work);
+    assert!(said[0].contains("more than 32 kinds"), "{}", said[0]);
+    // The same in a record that is whole.
+    let mut run: Value = serde_json::from_slice(&sample("petal-run-1/run.json")).unwrap();
+    let kinds = (0..count).map(|number| (format!("k{number}"), known.clone()));
+    run["latency_us"] = Value::Object(kinds.collect());
+    run["details"]["timeline"] =
+        (0..count).map(|number| of_kind(number)["second"].clone()).collect();
+    work.write("all/good/run.json", run.to_string());
+    let (_, said) = ends(work.petal(["report", "all/good"]));
+    assert!(said.contains("more than 32 kinds"), "{said}");
+}
+
+/// Each line forgets a wait of very many, and ends where the run does.
+#[test]
+fn a_journal_that_forgets_again_and_again_is_read_in_time() {
+    let journal = String::from_utf8(sample("petal-journal-1/journal.ndjson")).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    let mut line: Value = serde_json::from_str(lines[2]).unwrap();
+    let known = line["waits"][0].clone();
+    let wait = |number: u32| {
+        let mut wait = known.clone();
+        wait["name"] = json!(format!("w{number}"));
+        wait
+    };
+    line["waits"] = (0..20_000).map(wait).collect();
+    let mut text = format!("{}\n{}\n{line}\n", lines[0], lines[1]);
+    for number in 0..20_000 {
+        line["waits"] = json!([wait(number)]);
+        line["forgotten"] = json!([format!("w{number}")]);
+        text += &format!("{line}\n");
+    }
+    let work = records();
+    work.write("all/killed/journal.ndjson", text);
+    let said = ends(work.petal(["report", "all/killed"])).1;
+    assert!(said.contains("PIOPS"), "{}", &said[..said.len().min(2000)]);
 }

@@ -3,38 +3,19 @@
 //! `PETAL_TEST_LONG=1` replaces every string; a short form takes some of them.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::engine_postgres::load;
+use crate::read_files::{Form, ReadFile, pointers, some, words, written};
 use crate::server_postgres;
 use crate::support::{PETAL, Workplace, skip};
 
 /// An address that no other test uses, and a path that is nowhere.
 const CANARY: &str = "postgres://canary@127.0.0.77:7777/canary?password=@/canary/secret";
 const ADDRESS: &str = "127.0.0.77";
-const SHORT_FORM: usize = 12;
-
-/// Pointers to every string of a value, one of each kind.
-fn strings(value: &Value, at: &str, found: &mut Vec<String>) {
-    match value {
-        Value::String(_) => found.push(at.to_owned()),
-        Value::Array(items) => {
-            if let Some(first) = items.first() {
-                strings(first, &format!("{at}/0"), found);
-            }
-        }
-        Value::Object(members) => {
-            for (name, member) in members {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                strings(member, &format!("{at}/{name}"), found);
-            }
-        }
-        _ => {}
-    }
-}
+const SHORT_FORM: usize = 3;
 
 /// Runs petal and fails if it opened or connected to the canary.
 fn watch(work: &Workplace, args: &[&str], canary: &str) {
@@ -61,28 +42,61 @@ fn watch(work: &Workplace, args: &[&str], canary: &str) {
     assert!(lines.is_empty(), "{args:?}: {lines:#?}");
 }
 
-/// The file of these pointers with the canary in each place in turn.
-fn try_all(work: &Workplace, file: &Path, calls: &[&[&str]]) {
-    let whole: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    let mut pointers = Vec::new();
-    strings(&whole, "", &mut pointers);
+/// The texts of a file with the canary in the place of one value each.
+fn with_canaries(file: &ReadFile, text: &str) -> Vec<String> {
     let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
-    let step = if is_long { 1 } else { pointers.len().div_ceil(SHORT_FORM).max(1) };
+    let most = if is_long { usize::MAX } else { SHORT_FORM };
     // What names a target, a path or a command is always among them.
-    let is_telling = |pointer: &String| {
-        ["url", "db", "path", "folder", "script", "target"]
-            .iter()
-            .any(|word| pointer.contains(word))
+    let is_telling = |at: &String| {
+        ["url", "db", "path", "folder", "script", "target"].iter().any(|word| at.contains(word))
     };
-    let chosen =
-        pointers.iter().enumerate().filter(|(at, pointer)| at % step == 0 || is_telling(pointer));
-    for (_, pointer) in chosen {
-        let mut changed = whole.clone();
-        *changed.pointer_mut(pointer).unwrap() = Value::String(CANARY.to_owned());
-        fs::write(file, serde_json::to_vec(&changed).unwrap()).unwrap();
-        calls.iter().for_each(|call| watch(work, call, "canary"));
+    let in_json = |text: &str| -> Vec<String> {
+        let whole: Value = serde_json::from_str(text).unwrap();
+        let (telling, other): (Vec<_>, Vec<_>) =
+            pointers(&whole, Value::is_string).into_iter().partition(is_telling);
+        let chosen = some(other, most).into_iter().chain(telling);
+        let changed = chosen.map(|at| {
+            let mut changed = whole.clone();
+            *changed.pointer_mut(&at).unwrap() = Value::String(CANARY.to_owned());
+            changed.to_string()
+        });
+        changed.collect()
+    };
+    match file.form {
+        Form::Json => in_json(text),
+        Form::Lines => {
+            let lines: Vec<&str> = text.lines().collect();
+            let of_line = |at: usize| {
+                let changed = in_json(lines[at]).into_iter();
+                let lines = &lines;
+                changed
+                    .map(move |line| [&lines[..at], &[&line], &lines[at + 1..]].concat().join("\n"))
+            };
+            (0..2).flat_map(of_line).collect()
+        }
+        Form::Text => {
+            let is_word = |word: &str| word.len() > 2;
+            let places = some(words(text, is_word), most);
+            places
+                .into_iter()
+                .map(|at| [&text[..at.start], CANARY, &text[at.end..]].concat())
+                .collect()
+        }
     }
-    fs::write(file, serde_json::to_vec(&whole).unwrap()).unwrap();
+}
+
+/// The file with the canary in each place in turn.
+fn try_all(work: &Workplace, file: &ReadFile) {
+    let path = work.path(&file.name);
+    let text = fs::read_to_string(&path).unwrap();
+    for changed in with_canaries(file, &text) {
+        fs::write(&path, changed).unwrap();
+        let calls = file.calls.iter();
+        calls.for_each(|call| {
+            watch(work, &call.iter().map(String::as_str).collect::<Vec<_>>(), "canary")
+        });
+    }
+    fs::write(&path, text).unwrap();
 }
 
 #[test]
@@ -91,21 +105,8 @@ fn nothing_that_a_file_names_is_connected_to_or_opened() {
         skip("no strace");
         return;
     }
-    let work = Workplace::loaded(1, "8M");
-    let sweep = ["sweep", "--sessions", "1,2", "--work-loop", "5", "--out", "swept"];
-    work.petal(sweep).exits(0);
-    let timed = ["run", "--run-time", "3", "--update-pct", "50"];
-    work.petal(timed).exits(0);
-    let run = work.run_folder();
-    let run = run.to_str().unwrap();
-    work.petal(["profile", run, "--every", "1", "-o", "profile.json"]).exits(0);
-    try_all(
-        &work,
-        &work.path(run).join("run.json"),
-        &[&["report", run], &["history", "petal-results"]],
-    );
-    try_all(&work, &work.path("swept/sweep.json"), &[&["report", "swept"], &sweep]);
-    try_all(&work, &work.path("profile.json"), &[&["replay", "profile.json", "--dry-run"]]);
+    let (work, files) = written();
+    files.iter().for_each(|file| try_all(&work, file));
     a_ledgers_server_is_left_alone(&work);
 }
 

@@ -90,6 +90,8 @@ fn ends_and_errors_are_written_as_real_servers_write_them() {
     let all = [
         ("free23-ddl", FREE23, 0, 0),
         ("free23-insert-rows", FREE23, 0, 3),
+        ("free23-insert-one", FREE23, 0, 1),
+        ("free23-truncate", FREE23, 0, 0),
         ("free23-error", FREE23, 942, 0),
     ];
     for (name, version, error, rows) in all {
@@ -178,6 +180,10 @@ fn statements_of_a_reference_client_are_understood() {
     assert_eq!(insert.rows[0][4].as_deref(), Some(&b"alpha"[..]));
     assert_eq!(insert.rows[1][1], None);
     assert!(read("client-ddl").sql.unwrap().starts_with("drop table"));
+    assert_eq!(read("client-truncate").sql.unwrap(), "truncate table TestTempTable");
+    let one = read("client-insert-one");
+    assert!(one.sql.unwrap().starts_with("insert into TestTempTable"));
+    assert_eq!(one.rows[0][1].as_deref(), Some(&b"row1"[..]));
     let block = read("client-block");
     assert_eq!((block.binds.len(), block.rows.len()), (9, 1));
 }

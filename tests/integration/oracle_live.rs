@@ -85,8 +85,8 @@ impl CheckList {
             .petal(args.split(' ').chain(["--db", &self.url]).collect::<Vec<_>>())
             .env("ORACLE_PASSWORD", &self.password)
             .env("ADMIN_SQLNET_SERVICE", &service)
-            .env("DBA_PRIV_USER", &server.user.unwrap())
-            .env("SYSDBA_PASSWD", &password.unwrap())
+            .env("DBA_PRIV_USER", server.user.unwrap())
+            .env("SYSDBA_PASSWD", password.unwrap())
             .ends()
     }
 

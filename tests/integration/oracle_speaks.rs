@@ -56,6 +56,19 @@ fn a_check_before_a_load_tests_the_tablespace_and_leaves_nothing() {
     stand_in.understood_all();
 }
 
+#[test]
+fn each_releases_way_to_accept_is_taken_or_refused_in_words() {
+    let (stand_in, work) = (StandIn::start(Release::Xe18), Workplace::new());
+    stand_in.fails_at("accept", 0, Fault::Accepts("xe21-accept"));
+    petal(&work, &stand_in, &["setup", "--scale", "8M"]).exits(0);
+    stand_in.understood_all();
+    // 11.2 speaks an older version of the protocol.
+    stand_in.is_well_again();
+    stand_in.fails_at("accept", 0, Fault::Accepts("xe11-accept"));
+    let said = ["connecting", "12.1"];
+    petal(&work, &stand_in, &["run"]).exits(3).telling(&said);
+}
+
 /// A listener of a cluster sends clients to the listener or the handler of one instance.
 #[test]
 fn a_listener_that_redirects_is_followed() {

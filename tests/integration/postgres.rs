@@ -261,3 +261,25 @@ fn the_servers_own_processes_are_told_from_others() {
     assert!(engine.clock_ahead_s().unwrap().abs() < 0.5);
     assert!(engine.server_processes()[0].log_writer.is_some());
 }
+
+#[test]
+fn a_server_that_quotes_all_identifiers_has_the_plan_that_petal_wants() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("quoted");
+    let quotes = "ALTER DATABASE quoted SET quote_all_identifiers = on; \
+                  ALTER ROLE petal IN DATABASE quoted SET quote_all_identifiers = on";
+    shared().client("postgres").batch_execute(quotes).unwrap();
+    let work = Workplace::new();
+    let db = ["--db", &url];
+    work.petal([&["setup", "--scale", "8M"][..], &db].concat()).exits(0);
+    for side in ["server", "client"] {
+        let args = ["run", "--work-loop", "5", "--update-pct", "20", "--loop", side, "--json"];
+        let run = work.petal([&args[..], &db].concat()).exits(0).json();
+        assert!(!findings(&run).contains(&"wrong-plan"), "{side}: {:?}", findings(&run));
+    }
+    // Its exit code is that of the host, too.
+    let check = work.petal([&["check"][..], &db].concat()).ends();
+    assert!(check.stdout.contains("good     plan of the SELECT"), "{}", check.stdout);
+}

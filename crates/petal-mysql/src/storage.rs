@@ -9,6 +9,7 @@ use super::row_group::RowGroup;
 use super::settling::Settling;
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::{Placement, Result};
+use petal_model::stats::COUNT_MAX;
 use petal_model::stats::counters::{IoCounts, Wait};
 use petal_model::stats::target::{Advice, Durability, IoEvents, NotableSetting};
 
@@ -87,7 +88,10 @@ pub fn without_resets(
 /// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.
 pub fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, Error> {
     let status: Vec<(String, String)> = client.query(sql)?;
-    let number = |(name, value): (String, String)| Some((name, value.parse().ok()?));
+    let number = |(name, value): (String, String)| {
+        let count = value.parse().ok().filter(|count| *count <= COUNT_MAX);
+        count.map(|count| (name, count))
+    };
     Ok(status.into_iter().filter_map(number).collect())
 }
 

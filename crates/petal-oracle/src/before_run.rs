@@ -113,7 +113,8 @@ impl SettleStep {
 
 /// Calls a procedure of Amazon RDS; false if there is none.
 fn rds(database: &mut Database, name: &str) -> bool {
-    database.link.execute(&sql::section(sql::OPERATIONS, name), &[]).is_ok()
+    database.refuse_callers_rights("RDSADMIN", "RDSADMIN_UTIL").is_ok()
+        && database.link.execute(&sql::section(sql::OPERATIONS, name), &[]).is_ok()
 }
 
 /// The lock of a run on petal_meta.

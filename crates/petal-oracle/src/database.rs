@@ -31,6 +31,20 @@ impl Database {
         self.link.query(&sql::section(sql::LOOK, section), &[]).unwrap_or_default()
     }
 
+    /// Refuses a package of another user that would run with the rights of petal's own user.
+    pub fn refuse_callers_rights(&mut self, owner: &str, package: &str) -> Result<()> {
+        let query = sql::section(sql::LOOK, "callers_rights");
+        let binds = [BindValue::from(owner), BindValue::from(package)];
+        match self.query(&format!("looking at {owner}.{package}"), &query, &binds)?.is_empty() {
+            true => Ok(()),
+            false => Err(EngineError::Environment(format!(
+                "{}: {owner}.{package} is AUTHID CURRENT_USER: what {owner} put into it would run \
+                 with the rights of petal's user, so petal does not call it; see who changed it",
+                self.place
+            ))),
+        }
+    }
+
     pub fn query(&mut self, doing: &str, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
         self.link.query(sql, binds).map_err(|error| self.error(doing, &error))
     }

@@ -302,10 +302,28 @@ fn step(row: &Row) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// By the index and a block at a time. An UPDATE may find its rows in the index alone.
+/// By the index, a block at a time and by the session itself, not by parallel servers. An UPDATE may
+/// find its rows in the index alone.
 fn is_as_meant(kind: &str, steps: &[String]) -> bool {
     let has = |words: &str| steps.iter().any(|step| step.contains(words));
     has("INDEX RANGE SCAN")
         && !has("BATCHED")
+        && !has("PX ")
         && (kind == "UPDATE" || has("TABLE ACCESS BY INDEX ROWID"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_with_parallel_servers_is_not_as_meant() {
+        let serial = ["SELECT STATEMENT", "TABLE ACCESS BY INDEX ROWID CF1", "INDEX RANGE SCAN I"];
+        let steps = |first: &[&str]| -> Vec<String> {
+            first.iter().chain(&serial).map(|step| (*step).to_owned()).collect()
+        };
+        assert!(is_as_meant("SELECT", &steps(&[])));
+        let parallel = steps(&["PX COORDINATOR", "PX SEND QC (RANDOM) :TQ10000"]);
+        assert!(!is_as_meant("SELECT", &parallel) && !is_as_meant("UPDATE", &parallel));
+    }
 }

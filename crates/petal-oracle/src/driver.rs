@@ -2,7 +2,9 @@
 //!
 //! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
 //! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
-//! of its own, which is left behind. Its limit of a call holds twice (again for the answer to its
+//! of its own, which is left behind. So is a thread on which the driver panics in an answer:
+//! `Statement::query` takes the statement by value, and its `Drop` unwraps the lock that the panic
+//! has poisoned, which would abort petal. Its limit of a call holds twice (again for the answer to its
 //! break), and neither while it writes nor when it closes: others wait for links on another thread
 //! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
 //! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has

@@ -96,6 +96,9 @@ fn of_connection(message: &str) -> &'static str {
     } else if has(&["native network encryption"]) {
         "use TCPS: a port with TLS, ?protocol=tcps and ?wallet=DIR; or let the server accept \
          connections without it (SQLNET.ENCRYPTION_SERVER, SQLNET.CRYPTO_CHECKSUM_SERVER)"
+    } else if has(&["database server are not supported"]) {
+        "the database is older than 12.1, and its protocol older than the driver's: petal is for 19c and \
+         later; 12.2 and 18c are unproven"
     } else if has(&["password verifier"]) {
         "see DBA_USERS.PASSWORD_VERSIONS; ALTER USER ... IDENTIFIED BY ... makes one, if \
          SQLNET.ALLOWED_LOGON_VERSION_SERVER admits 12"

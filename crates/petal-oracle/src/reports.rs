@@ -32,9 +32,18 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
 
 /// Takes the snapshot that begins a report. Most databases have no Statspack.
 pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<OpeningSnapshot> {
+    refuse_callers_rights(database, kind)?;
     let snapshot = snapshot(database.link.as_mut(), kind)
         .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;
     Ok(OpeningSnapshot { kind, snapshot })
+}
+
+/// AWR is SYS's own.
+fn refuse_callers_rights(database: &mut Database, kind: StatisticsType) -> Result<()> {
+    match kind {
+        StatisticsType::Awr => Ok(()),
+        StatisticsType::Statspack => database.refuse_callers_rights("PERFSTAT", "STATSPACK"),
+    }
 }
 
 fn name(kind: StatisticsType) -> &'static str {
@@ -45,6 +54,7 @@ fn name(kind: StatisticsType) -> &'static str {
 }
 
 pub fn end(database: &mut Database, begun: &OpeningSnapshot) -> Result<Vec<ServerReport>> {
+    refuse_callers_rights(database, begun.kind)?;
     let (Database { link, place }, kind) = (database, begun.kind);
     let ended = snapshot(link.as_mut(), kind).and_then(|last| match kind {
         StatisticsType::Awr => awr(link.as_mut(), &begun.snapshot, &last),

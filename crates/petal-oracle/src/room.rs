@@ -14,6 +14,9 @@ const UNDO_BYTES_MIN: u64 = 1 << 30;
 /// An index entry while it is sorted: key, ROWID and what surrounds them.
 const SORTED_ENTRY_BYTES: u64 = 32;
 
+/// The reason if a view may be read and has no row.
+const NOTHING: &str = "the view shows nothing";
+
 /// A figure, or the reason why it is unknown.
 type Seen<T> = Result<T, String>;
 
@@ -40,7 +43,7 @@ impl Views<'_> {
                     Some(row) if !cell(&row, 0).is_empty() && cell(&row, 0) != "0" => {
                         return Ok(row);
                     }
-                    _ if reason.is_empty() => "the view shows nothing".clone_into(&mut reason),
+                    _ if reason.is_empty() => NOTHING.clone_into(&mut reason),
                     _ => {}
                 },
                 Err(error) => reason = error.to_string(),
@@ -60,7 +63,7 @@ impl Views<'_> {
         let rows = self.database.link.query(&query, &[BindValue::from(tablespace)]);
         match rows.map_err(|error| error.to_string())?.first() {
             Some(row) => Ok(number(row, 0)),
-            None => Err("the view shows nothing".to_owned()),
+            None => Err(NOTHING.to_owned()),
         }
     }
 
@@ -72,7 +75,7 @@ impl Views<'_> {
         }
         let query = sql::section(sql::LOOK, "quota");
         let rows = self.database.link.query(&query, &binds).map_err(|error| error.to_string())?;
-        let row = rows.first().ok_or("the view shows nothing")?;
+        let row = rows.first().ok_or(NOTHING)?;
         match cell(row, 1).starts_with('-') {
             true => Ok(None),
             false => Ok(Some(number(row, 1).saturating_sub(number(row, 0)))),
@@ -178,9 +181,12 @@ fn fact(
     LoadFact { what: what.into(), value, verdict, why: why.to_owned(), advice: advice.into() }
 }
 
-/// A reason with the grant that lifts it.
+/// A reason with the grant that lifts it, if it is the lack of one.
 fn ungranted(view: &str) -> impl Fn(String) -> String {
-    move |reason| format!("{reason}; GRANT SELECT ON {view}, see petal setup --print-grants")
+    move |reason| match reason == NOTHING {
+        true => reason,
+        false => format!("{reason}; GRANT SELECT ON {view}, see petal setup --print-grants"),
+    }
 }
 
 fn one_row_per_block(proof: Seen<Placement>, make: &str) -> LoadFact {

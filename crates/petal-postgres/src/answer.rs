@@ -1,8 +1,10 @@
 //! Columns of an answer. A server may say what petal did not ask for, or NULL where it expects a value:
 //! that is an error, not a panic.
 
+use std::error::Error;
+
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, Type, accepts};
 
 use petal_engine::{EngineError, Result};
 
@@ -19,6 +21,23 @@ impl Columns for Row {
             ))
         })
     }
+}
+
+/// A count or a size: an integer that is never below zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NonNegative(pub u64);
+
+impl<'a> FromSql<'a> for NonNegative {
+    fn from_sql(of: &Type, bytes: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        let number = match *of {
+            Type::INT4 => i32::from_sql(of, bytes)?.into(),
+            _ => i64::from_sql(of, bytes)?,
+        };
+        let is_negative = |_| format!("{number} is no count: it is below zero");
+        Ok(Self(u64::try_from(number).map_err(is_negative)?))
+    }
+
+    accepts!(INT4, INT8);
 }
 
 /// The first two columns of each row.

@@ -16,16 +16,14 @@ use futures_util::future::{Either, select};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{
-    Config, Connection, CopyInSink, CopyOutStream, Row, SimpleQueryMessage, Socket, Statement,
-    ToStatement,
+    Config, CopyInSink, CopyOutStream, Row, SimpleQueryMessage, Statement, ToStatement,
 };
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::locks::LOCK_TIMEOUT;
 use super::pooler;
+use super::stream::{ConnectError, Incoming, ServerConnector};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
@@ -36,7 +34,6 @@ use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 pub const CANCELLED: &str = "57014";
 
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
-type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +41,8 @@ pub enum Error {
     /// The server's own words, or what failed on the way.
     #[error(transparent)]
     Failed(#[from] tokio_postgres::Error),
+    #[error("error connecting to server")]
+    Socket(#[source] io::Error),
     /// The peer keeps the connection and does not answer; petal gave it up.
     #[error("{0}")]
     Silent(String),
@@ -110,7 +109,7 @@ pub struct Client {
 
 /// What drives a connection.
 struct Wire {
-    connection: Connection<Socket, TlsStream>,
+    connection: Incoming,
     is_over: bool,
     /// What ended it, until it is returned as an error: it may come together with a good answer.
     ended_by: Option<tokio_postgres::Error>,
@@ -122,7 +121,7 @@ impl Client {
     pub fn open(
         server: &str,
         config: &Config,
-        tls: MakeRustlsConnect,
+        connector: &ServerConnector,
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
@@ -133,7 +132,7 @@ impl Client {
                     sleep(TICK).await;
                 }
             };
-            match select(pin!(interrupted), pin!(timeout(limit, config.connect(tls)))).await {
+            match select(pin!(interrupted), pin!(timeout(limit, connector.connect(config)))).await {
                 Either::Left(_) => None,
                 Either::Right((opened, _)) => Some(opened),
             }
@@ -148,7 +147,8 @@ impl Client {
                 let wire = Wire { connection, is_over: false, ended_by: None, wait };
                 Ok(Self { server: server.to_owned(), asker, wire })
             }
-            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Ok(Err(ConnectError::Failed(error)))) => Err(error.into()),
+            Some(Ok(Err(ConnectError::Socket(error)))) => Err(Error::Socket(error)),
             Some(Err(_)) => {
                 // A name lookup may go on.
                 runtime.shutdown_background();
@@ -191,9 +191,9 @@ impl Client {
         self.asker.is_closed() || self.wire.is_over || self.wire.wait.is_aborted()
     }
 
-    /// `tls` as it was opened with; `limit` for the server to take the request.
-    pub fn cancel_token(&self, tls: &MakeRustlsConnect, limit: Duration) -> CancelToken {
-        CancelToken { token: self.asker.cancel_token(), tls: tls.clone(), limit }
+    /// `connector` as it was opened with; `limit` for the server to take the request.
+    pub fn cancel_token(&self, connector: &ServerConnector, limit: Duration) -> CancelToken {
+        CancelToken { token: self.asker.cancel_token(), connector: connector.clone(), limit }
     }
 
     /// The process by which the peer greeted; `None` if it gave none.
@@ -341,13 +341,13 @@ fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
 
 /// Takes what the connection has; an error ends it. Pending: it is to be polled once more.
 fn poll(
-    connection: &mut Connection<Socket, TlsStream>,
+    connection: &mut Incoming,
     is_over: &mut bool,
     ended_by: &mut Option<tokio_postgres::Error>,
     context: &mut Context<'_>,
 ) -> Poll<()> {
     loop {
-        match connection.poll_message(context) {
+        match connection(context) {
             Poll::Ready(Some(Ok(_))) => continue,
             Poll::Ready(Some(Err(error))) => {
                 let is_explained = error.as_db_error().is_some() || error.is_closed();
@@ -441,7 +441,7 @@ impl BufRead for CopyOut<'_> {
 /// Asks the server to cancel what a connection does.
 pub struct CancelToken {
     token: tokio_postgres::CancelToken,
-    tls: MakeRustlsConnect,
+    connector: ServerConnector,
     limit: Duration,
 }
 
@@ -449,7 +449,7 @@ impl CancelToken {
     /// Asks the server to cancel, on a connection of its own. No answer says whether it did.
     pub fn cancel(&self) {
         if let Ok(runtime) = runtime().build() {
-            let asked = self.token.cancel_query(self.tls.clone());
+            let asked = self.connector.cancel(&self.token);
             let _ = runtime.block_on(async { timeout(self.limit, asked).await });
         }
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::FromSqlOwned;
 use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::answer::Columns as _;
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
-use super::options::{Options, SslMode};
+use super::options::Options;
+use super::stream::ServerConnector;
 use super::{locks, tls};
 use petal_engine::server::answer::bounded;
 use petal_engine::server::endpoint::{
@@ -61,7 +61,7 @@ pub struct Endpoint {
     config: Config,
     options: Arc<Options>,
     pub state: EndpointState,
-    tls: MakeRustlsConnect,
+    connector: ServerConnector,
 }
 
 /// A connection, and what its server calls it.
@@ -79,9 +79,14 @@ impl Endpoint {
         let tls = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
         let endpoints = addresses.map(|(address, password)| {
-            let mut config = Config::new();
+            let mut config = ServerConnector::config();
+            // A certificate cannot name a folder.
+            let host = match address.ip {
+                Some(ip) if address.host.starts_with('/') => ip.to_string(),
+                _ => address.host.clone(),
+            };
             config
-                .host(&address.host)
+                .host(host)
                 .port(address.port)
                 .user(&options.user)
                 .dbname(&options.database)
@@ -90,21 +95,12 @@ impl Endpoint {
                 .keepalives_idle(KEEPALIVE)
                 .keepalives_interval(KEEPALIVE / 2)
                 .keepalives_retries(3)
-                .tcp_user_timeout(KEEPALIVE * 3)
-                .ssl_mode(match options.tls.mode {
-                    SslMode::Disable => tokio_postgres::config::SslMode::Disable,
-                    SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
-                    _ => tokio_postgres::config::SslMode::Require,
-                });
+                .tcp_user_timeout(KEEPALIVE * 3);
             if let Some(ip) = address.ip {
                 config.hostaddr(ip);
             }
             if let Some(session_options) = &options.session_options {
                 config.options(session_options.as_str());
-            }
-            if address.is_socket() {
-                // Nobody is in between; servers do not speak TLS on sockets.
-                config.ssl_mode(tokio_postgres::config::SslMode::Disable);
             }
             if let Some(password) = password {
                 config.password(password.expose());
@@ -115,7 +111,10 @@ impl Endpoint {
                 config,
                 options: Arc::clone(&options),
                 state: EndpointState::new(options.connect_timeout * ADDRESSES),
-                tls: tls.clone(),
+                connector: match address.socket() {
+                    Some(socket) => ServerConnector::to_socket(tls.clone(), socket),
+                    None => ServerConnector::to_host(tls.clone(), options.tls.mode),
+                },
             }
         });
         Ok(endpoints.collect())
@@ -174,7 +173,7 @@ impl Endpoint {
             .application_name(application)
             .connect_timeout(limit.min(self.options.connect_timeout));
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened = Client::open(&self.name, &config, self.tls.clone(), limit, &is_interrupted);
+        let opened = Client::open(&self.name, &config, &self.connector, limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
             client.set_policy(TimeoutPolicy::AnswerSoon);
             let answer = client.simple_query(FIRST_QUESTION)?;
@@ -234,7 +233,7 @@ impl Endpoint {
 
     /// With this another thread cancels what a connection does.
     pub fn cancel_token(&self, client: &Client) -> CancelToken {
-        client.cancel_token(&self.tls, self.options.connect_timeout)
+        client.cancel_token(&self.connector, self.options.connect_timeout)
     }
 
     fn refusal(&self, error: &Error) -> EngineError {

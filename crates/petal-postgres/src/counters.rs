@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_postgres::Statement;
 
-use super::answer::Columns as _;
+use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
@@ -16,7 +16,7 @@ use super::waits::Waits;
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::{EngineError, Result};
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
-use petal_model::stats::delta;
+use petal_model::stats::{COUNT_MAX, delta};
 
 /// How long the statistics collector of 14 and before may take to show what sessions reported.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
@@ -115,9 +115,9 @@ impl CounterReader {
         let io = IoCounts {
             // Of a standby that was promoted it would be all that the primary ever wrote.
             redo_bytes: row
-                .read::<Option<i64>>(1)?
+                .read::<Option<NonNegative>>(1)?
                 .filter(|_| was_standby == is_standby)
-                .map(i64::cast_unsigned),
+                .map(|NonNegative(bytes)| bytes),
             ..facts.io()
         };
         let (io, replayed) = match was_standby {
@@ -352,19 +352,19 @@ fn group_of(name: &str) -> &str {
     }
 }
 
-/// `view.column`, numbers only; times, which the server gives in milliseconds, in microseconds.
+/// `view.column`, numbers only that a counter can have; times, which the server gives in milliseconds, in microseconds.
 fn flatten(json: &Value) -> BTreeMap<String, u64> {
     let mut raw = BTreeMap::new();
     for (view, columns) in json.as_object().into_iter().flatten() {
         for (column, value) in columns.as_object().into_iter().flatten() {
-            let Some(number) = value.as_f64() else { continue };
-            match column.ends_with("_time") {
-                true => raw.insert(format!("{view}.{column}_us"), (number * 1000.0) as u64),
-                false => {
-                    let whole = value.as_u64().unwrap_or(number as u64);
-                    raw.insert(format!("{view}.{column}"), whole)
-                }
+            let Some(number) = value.as_f64().filter(|number| *number >= 0.0) else { continue };
+            let (name, count) = match column.ends_with("_time") {
+                true => (format!("{view}.{column}_us"), (number * 1000.0) as u64),
+                false => (format!("{view}.{column}"), value.as_u64().unwrap_or(number as u64)),
             };
+            if count <= COUNT_MAX {
+                raw.insert(name, count);
+            }
         }
     }
     raw
@@ -389,7 +389,8 @@ impl RawCounters<'_> {
     }
 
     fn io(&self) -> IoCounts {
-        let bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * self.block_bytes);
+        let bytes =
+            |blocks: Option<u64>| blocks.and_then(|blocks| blocks.checked_mul(self.block_bytes));
         // Of petal's own tables: others' reads in the same database are not in it.
         let own = own_blocks(self.raw);
         let read_blocks = own.map(|(_, read)| read);
@@ -445,7 +446,7 @@ impl RawCounters<'_> {
     fn waits(&self) -> Vec<Wait> {
         let timed = |is_timed: bool, name: &str, class, waits: Option<u64>, time: &str| {
             let time_us = self.get(time).filter(|_| is_timed)?;
-            Some(Wait::counted(name, class, Some(waits?), time_us * 1000))
+            Some(Wait::counted(name, class, Some(waits?), time_us.saturating_mul(1000)))
         };
         let Timing { io, log, .. } = self.timing;
         // Until 15 the time of each read is cut to whole microseconds. 17 counts blocks, not reads.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::answer::{Columns as _, pairs};
+use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
@@ -70,12 +70,12 @@ pub fn describe(
     let settings = settings(&mut client)?;
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('shared_buffers'))";
-    let cache_bytes: i64 = client.ask_value("asking for its cache", sql, &[])?;
+    let NonNegative(cache_bytes) = client.ask_value("asking for its cache", sql, &[])?;
     let target = Target {
         product: PRODUCT.to_owned(),
         version: get("server_version"),
         block_size: first.block_bytes.into(),
-        cache_bytes: Some(cache_bytes.cast_unsigned()),
+        cache_bytes: Some(cache_bytes),
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = if endpoint.is_on_this_host() {
@@ -213,7 +213,7 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
         )
         .ok()?;
     let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
-    ServerProcesses::of_session(process.cast_unsigned(), None)?;
+    ServerProcesses::of_session(u32::try_from(process).ok()?, None)?;
     let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
     // Its fourth line is the port: it is this server's folder, and no other's.
     let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::answer::NonNegative;
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
 use super::schema;
@@ -247,7 +248,8 @@ impl<'a> IndexWatch<'a> {
             building.client = None;
             return;
         };
-        let blocks = row.try_get::<_, i64>(0).unwrap_or_default().cast_unsigned();
+        // Only progress is shown of it.
+        let blocks = row.try_get(0).map_or(0, |NonNegative(blocks)| blocks);
         let done = blocks.saturating_mul(self.block_bytes);
         self.load_progress.read(done.saturating_sub(building.shown_bytes));
         building.shown_bytes = done.max(building.shown_bytes);

@@ -30,6 +30,12 @@ impl Address {
         self.ip.is_none() && self.host.starts_with('/')
     }
 
+    /// The file of the socket, if it is one.
+    pub fn socket(&self) -> Option<PathBuf> {
+        let file = || Path::new(&self.host).join(format!(".s.PGSQL.{}", self.port));
+        self.is_socket().then(file)
+    }
+
     /// As a person names it.
     pub fn name(&self) -> String {
         host_and_port(&self.host, self.port)

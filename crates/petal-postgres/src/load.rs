@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::answer::{Columns as _, pairs};
+use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, OpenedConnection};
 use super::filling::{Filling, IndexWatch, LoadProgress};
@@ -204,9 +204,20 @@ pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>> {
     pairs(&rows)
 }
 
+/// A block size that `server` may have.
+pub fn sound_block_bytes(NonNegative(bytes): NonNegative, server: &str) -> Result<u32> {
+    match u32::try_from(bytes) {
+        Ok(bytes @ 1..) => Ok(bytes),
+        _ => Err(EngineError::Database(format!(
+            "{server}: it says that its blocks have {bytes} bytes"
+        ))),
+    }
+}
+
 pub fn block_bytes(client: &mut Client) -> Result<u32> {
     let sql = "SELECT pg_catalog.current_setting('block_size')::integer";
-    client.ask_value("asking for its block size", sql, &[]).map(i32::cast_unsigned)
+    let bytes = client.ask_value("asking for its block size", sql, &[])?;
+    sound_block_bytes(bytes, &client.server)
 }
 
 /// Locks of this connection in the server's shared table.

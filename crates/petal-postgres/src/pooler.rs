@@ -14,8 +14,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::CancelToken;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// The server's "yes" to a request for TLS.
-const TAKES_TLS: u8 = b'S';
 /// Length, code, process and key, four bytes each.
 const REQUEST_BYTES: usize = 16;
 
@@ -28,7 +26,7 @@ pub async fn greeted_process(token: &CancelToken) -> Option<i32> {
     (process != 0).then_some(process)
 }
 
-/// A peer in memory: it keeps what it gets, and takes TLS that is none.
+/// A peer in memory: it keeps what it gets and says nothing.
 #[derive(Default)]
 struct InMemoryPeer(Vec<u8>);
 
@@ -36,9 +34,8 @@ impl AsyncRead for InMemoryPeer {
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        _: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        into.put_slice(&[TAKES_TLS]);
         Poll::Ready(Ok(()))
     }
 }

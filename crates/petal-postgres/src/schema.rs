@@ -3,7 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::answer::{Columns as _, pairs};
+use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::trust;
 use petal_engine::server::failure::not_loaded;
@@ -196,8 +196,8 @@ pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<
 pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
     let sql = "SELECT pg_catalog.pg_relation_size(pg_catalog.to_regclass($1))";
     let doing = format!("asking the size of {relation}");
-    let bytes: Option<i64> = client.ask_value(&doing, sql, &[&relation])?;
-    bytes.map(i64::cast_unsigned).ok_or_else(|| {
+    let bytes: Option<NonNegative> = client.ask_value(&doing, sql, &[&relation])?;
+    bytes.map(|NonNegative(bytes)| bytes).ok_or_else(|| {
         EngineError::Data(format!(
             "{}: {relation} is missing; load the data anew (petal setup --replace)",
             client.server

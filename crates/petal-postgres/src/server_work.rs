@@ -3,6 +3,7 @@
 
 use super::answer::Columns as _;
 use super::connect::{Endpoint, server_version};
+use super::load;
 use petal_engine::Result;
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
@@ -56,7 +57,7 @@ pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
     let row = client.ask_row(doing, LOOK, &[])?;
     let product: String = row.read(1)?;
     let (is_timed, is_standby): (bool, bool) = (row.read(3)?, row.read(4)?);
-    let block_bytes = row.read::<i32>(0)?.cast_unsigned();
+    let block_bytes = load::sound_block_bytes(row.read(0)?, &endpoint.name)?;
     let mut work = ServerWork {
         endpoint: endpoint.name.clone(),
         product: product.split(" on ").next().unwrap_or(&product).to_owned(),
@@ -148,7 +149,7 @@ fn from_16(
     work.count(WorkCount::SingleBlockReads, single, source);
     let source = "pg_stat_io, relation: reads of the contexts bulkread and vacuum";
     work.count(WorkCount::MultiBlockReads, bulk, source);
-    let blocks = bulk_bytes.map(|bytes| bytes / u64::from(block_bytes.max(1)));
+    let blocks = bulk_bytes.map(|bytes| bytes / u64::from(block_bytes));
     work.count(WorkCount::MultiBlockReadBlocks, blocks, source);
     if bulk.is_none() {
         let why = "before 18 the server counts the blocks of these reads, not their requests";

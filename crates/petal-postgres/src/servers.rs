@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::answer::Columns as _;
+use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
@@ -83,8 +83,9 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
         &[],
     )?;
     // This connection is counted, and goes.
-    let taken: i64 = row.read::<i64>(1)? - 1;
-    let limits = [Some(row.read::<i64>(0)? - taken), limit(row.read(2)?), limit(row.read(3)?)];
+    let taken = row.read::<i64>(1)?.saturating_sub(1);
+    let limits =
+        [Some(row.read::<i64>(0)?.saturating_sub(taken)), limit(row.read(2)?), limit(row.read(3)?)];
     Ok(limits.into_iter().flatten().min().unwrap_or(0))
 }
 
@@ -105,7 +106,8 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
         .ok()?;
     let session: i32 = row.try_get(0).ok()?;
     let log_writer: Option<i32> = row.try_get(1).ok()?;
-    ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
+    let log_writer = log_writer.map(u32::try_from).transpose().ok()?;
+    ServerProcesses::of_session(u32::try_from(session).ok()?, log_writer)
 }
 
 /// The folder of a server on this host, as the server tells it or its process shows it.
@@ -127,13 +129,13 @@ pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>
     let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
                + coalesce(pg_catalog.pg_size_bytes( \
                    pg_catalog.current_setting('wal_keep_size', true)), 0)";
-    let most: i64 = client.ask_value("asking how long its log may get", sql, &[])?;
+    let NonNegative(most) = client.ask_value("asking how long its log may get", sql, &[])?;
     let folder = data_directory.join("pg_wal");
     // Files of the log that are there are used again.
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
     Ok(vec![
-        Need::new(&folder, "the log (max_wal_size)", most.cast_unsigned().saturating_sub(there)),
+        Need::new(&folder, "the log (max_wal_size)", most.saturating_sub(there)),
         Need::new(&folder, "others, in reserve", RESERVE_BYTES),
     ])
 }

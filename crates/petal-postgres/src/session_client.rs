@@ -3,6 +3,7 @@
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
+use super::answer::NonNegative;
 use super::schema;
 use super::session_server::ServerLoop;
 use super::work::Work;
@@ -43,7 +44,7 @@ impl LoopWork for Work {
         let bounds: Vec<&(dyn ToSql + Sync)> =
             bounds.iter().map(|bound| bound as &(dyn ToSql + Sync)).collect();
         let row = self.client.query_one(statement, &bounds);
-        let rows = row.and_then(|row| Ok(row.try_get::<_, i64>(0)?.cast_unsigned()));
+        let rows = row.and_then(|row| Ok(row.try_get::<_, NonNegative>(0)?.0));
         rows.map_err(|error| self.failure(&error))
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Row, Statement};
 
+use super::answer::NonNegative;
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
 use super::trust;
@@ -73,8 +74,8 @@ impl Routine<Work> for ServerLoop {
     fn new(work: &mut Work) -> Result<Self> {
         let sql = "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = \
             'statement_timeout'";
-        let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
-        let budget_max = match timeout_ms.cast_unsigned() {
+        let NonNegative(timeout_ms) = work.client.ask_value("asking for its timeouts", sql, &[])?;
+        let budget_max = match timeout_ms {
             0 => BUDGET_MAX,
             timeout_ms => Duration::from_millis(timeout_ms) / 2,
         };
@@ -237,7 +238,7 @@ struct Answer {
     started: Micros,
     ends: Vec<Micros>,
     /// Rows visited where they were not as many as keys; shorter than `ends`.
-    counts: Vec<Option<i64>>,
+    counts: Vec<Option<NonNegative>>,
     errors: Vec<String>,
 }
 
@@ -258,7 +259,7 @@ impl Answer {
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
         let ended = self.ends.iter().zip(operations).enumerate().map(|(at, (&end, operation))| {
-            let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
+            let rows = self.counts.get(at).copied().flatten().map(|NonNegative(rows)| rows);
             let noted = errors.next_if(|error| error.at == at);
             let latency_ns = end.since_ns(begin);
             begin = end;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
-use super::answer::Columns as _;
+use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::Endpoint;
 use petal_engine::Result;
@@ -172,12 +172,15 @@ fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
                     }
                     for row in rows {
                         // One that is odd is left out.
-                        let (Ok(kind), Ok(event), Ok(sessions)) =
-                            (row.read(0), row.read(1), row.read::<i64>(2))
+                        let (Ok(kind), Ok(event), Ok(NonNegative(sessions))) =
+                            (row.read(0), row.read(1), row.read(2))
                         else {
                             continue;
                         };
-                        let time_ns = span.as_nanos() as u64 * sessions.cast_unsigned();
+                        if sessions > processes.len() as u64 {
+                            continue;
+                        }
+                        let time_ns = span.as_nanos() as u64 * sessions;
                         *watched.totals.entry((kind, event)).or_default() += time_ns;
                     }
                 }

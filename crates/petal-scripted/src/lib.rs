@@ -48,8 +48,8 @@ pub struct Script {
     pub refused: Option<u32>,
     pub sessions_max: Option<u32>,
     pub snapshot_fails: bool,
-    /// Sampling the counters panics after the opening snapshot.
-    pub snapshot_panics: bool,
+    /// The first snapshot of the counters that panics, from 0.
+    pub snapshot_panics_from: Option<u64>,
     /// Where every session's operations are kept, in their order.
     pub trace: Option<OperationTrace>,
 }
@@ -256,7 +256,8 @@ impl Engine for Scripted {
 
     fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
         let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
-        assert!(!self.script.snapshot_panics || earlier == 0, "scripted: snapshot panicked");
+        let panics = self.script.snapshot_panics_from.is_some_and(|from| earlier >= from);
+        assert!(!panics, "scripted: snapshot panicked");
         if self.script.snapshot_fails && earlier > 0 {
             return Err(EngineError::Database("scripted: snapshot failed".into()));
         }

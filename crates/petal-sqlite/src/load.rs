@@ -2,6 +2,8 @@
 //! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,6 +34,8 @@ const ROWS_PER_STEP: u64 = 256;
 const ROWS_PER_COMMIT: u64 = 4096;
 /// Rows go through it once: a small one stays in the processor's own.
 const CACHE_KIB: i64 = 1 << 10;
+/// The permissions of files that SQLite makes.
+const SQLITE_MODE: u32 = 0o644;
 /// While the index is made: entries sorted in memory before SQLite uses a temporary file.
 const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
@@ -120,8 +124,9 @@ impl Loader<'_> {
         let path = self.folder.loading(schema);
         let context = IoContext { gathers: true, ..IoContext::default() };
         let (meta, placement, durable) = context.during(|| {
+            self.made.lock().insert(schema, make(&path)?);
             let mut connection = open(&path, Access::Create, &context)?;
-            self.made.lock().insert(schema, FileId::of(&path).on(&path)?);
+            self.check_made(schema)?;
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
                 .at(&path, "setting up the load")?;
@@ -178,6 +183,13 @@ impl Loader<'_> {
             )))
         })
     }
+}
+
+/// Makes the file that SQLite will open by its path: what takes its place later is not it.
+fn make(path: &Path) -> Result<FileId> {
+    let options = &mut File::options();
+    let made = options.write(true).create_new(true).mode(SQLITE_MODE).open(path).on(path)?;
+    Ok(FileId::from(&made.metadata().on(path)?))
 }
 
 fn sync(path: &Path) -> Result<()> {

@@ -114,8 +114,11 @@ impl<'a> Connection<'a> {
             return self.redirect(port);
         }
         let release = self.shared.release;
-        let name = if release == Release::Xe18 { "xe18-accept" } else { "free23-accept" };
-        self.step("accept")?;
+        let name = match self.step("accept")? {
+            Some(Fault::Accepts(name)) => name,
+            _ if release == Release::Xe18 => "xe18-accept",
+            _ => "free23-accept",
+        };
         self.packets().write(ACCEPT, &capture(name));
         self.packets().are_long = true;
         self.packets().ends_are_marked = release == Release::Free23;

@@ -318,6 +318,7 @@ impl World {
                 one(&["8192", "AUTO", "LOGGING", "NO", "YES", "ONLINE", "PERMANENT"])
             }
             "product_component_version" => one(&["23.26.1.0.0"]),
+            "all_procedures" => Some(Answer::Rows(Vec::new())),
             "all_tables" => one(&["DEFAULT"]),
             "gv_$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
             "gv_$instance" => one(&["1", "STANDIN", "localhost"]),

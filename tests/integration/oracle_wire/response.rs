@@ -300,6 +300,8 @@ pub struct End {
     pub position: u64,
     pub statement_kind: u8,
     pub flags: u8,
+    /// Of the cursor.
+    pub options: [u8; 3],
     pub rowid: [u64; 4],
     pub call: u8,
     pub iterations: u64,
@@ -314,7 +316,7 @@ impl End {
         let [object, file, block, slot] = self.rowid;
         writer.u8(END).ubs(&[self.call_status, self.sequence, self.row]);
         writer.ub(self.error & 0xffff).ubs(&[0, 0]).ubs(&[self.cursor, self.position]);
-        writer.u8(self.statement_kind).u8(0).u8(self.flags).raw(&[0, 0, 0]);
+        writer.u8(self.statement_kind).u8(0).u8(self.flags).raw(&self.options);
         writer.ubs(&[object, file]).u8(0).ubs(&[block, slot]);
         writer.ub(0).u8(0).u8(self.call).ubs(&[0, self.iterations]);
         writer.text(&self.last_row).ubs(&[0, 0, 0]);
@@ -335,7 +337,10 @@ impl End {
         let (cursor, position, statement_kind) = (reader.ub()?, reader.ub()?, reader.u8()?);
         reader.expect("whether it is fatal", &[0])?;
         let flags = reader.u8()?;
-        reader.expect("options of the cursor", &[0, 0, 0])?;
+        let mut options = [0; 3];
+        for option in &mut options {
+            *option = reader.u8()?;
+        }
         let (object, file) = (reader.ub()?, reader.ub()?);
         reader.expect("a byte of the ROWID", &[0])?;
         let (block, slot) = (reader.ub()?, reader.ub()?);
@@ -365,6 +370,7 @@ impl End {
             position,
             statement_kind,
             flags,
+            options,
             rowid,
             call,
             iterations,

@@ -42,6 +42,8 @@ pub enum Fault {
     Sends(Vec<u8>),
     /// An error of the database.
     Fails(u32, &'static str),
+    /// The listener accepts as another release did, by the name of its recording.
+    Accepts(&'static str),
     /// The listener sends the client to another port of this host.
     Redirects(u16),
     /// The statement ends when somebody cancels it or kills its session.

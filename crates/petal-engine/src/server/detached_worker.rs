@@ -2,8 +2,9 @@
 //! of its own, which is left behind when no answer comes. Nothing here knows what it is.
 //!
 //! A driver that panics is left behind, too, at the very place: unwinding would run its destructors,
-//! and one of them that panics again ends the whole process. The thread sleeps from then on; the
-//! connection stays open until petal ends. A test of it needs a process of its own, because the
+//! and one of them that panics again ends the whole process. `catch_unwind` does not help: the
+//! driver's call owns the value whose destructor that is, so nobody else can keep it from running.
+//! The thread sleeps from then on; the connection stays open until petal ends. A test of it needs a process of its own, because the
 //! standard library's lock on panic hooks stays held: `tests/integration/oracle_speaks.rs`.
 
 use std::cell::RefCell;

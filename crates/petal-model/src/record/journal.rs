@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::kinds::KindNames;
 use super::ndjson::{self, LinesFile};
 use super::{RecordError, RecordFolder, Run, Second, SessionLost, WaitRow};
 use crate::stats::counters::{Wait, WaitClass, WaitSource, raw_since};
@@ -16,6 +17,8 @@ pub const NAME: &str = "journal.ndjson";
 const WANTED: &str = "the first line of a petal journal";
 /// Clock noise at the bounds of a second.
 const BOUND_SLACK_S: f64 = 0.005;
+/// Lines that end where an interval does: each costs a copy of all totals.
+const MATCHES_MAX: usize = 16;
 
 /// The first line: all that is known before the trigger (target, settings, seed, host, what is
 /// loaded, how it settled), as a [`Run`] without figures.
@@ -107,7 +110,8 @@ impl Journal {
 /// Waits and counters as the lines so far tell them.
 #[derive(Debug, Default)]
 struct LatestTotals {
-    waits: Vec<JournalWait>,
+    /// In the order in which they were first named; `None` in the place of one that was forgotten.
+    waits: Vec<Option<JournalWait>>,
     /// The place of each wait.
     places: HashMap<String, usize>,
     counters: BTreeMap<String, u64>,
@@ -118,7 +122,7 @@ impl LatestTotals {
     fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
         if !line.uncounted {
             let names: HashSet<&String> = line.waits.iter().map(|wait| &wait.name).collect();
-            let waits = self.waits.iter().map(|wait| &wait.name);
+            let waits = self.waits.iter().flatten().map(|wait| &wait.name);
             let waits = waits.filter(|name| !names.contains(*name));
             let counters = self.counters.keys().filter(|name| !line.counters.contains_key(*name));
             line.forgotten = waits.chain(counters).cloned().collect();
@@ -130,23 +134,26 @@ impl LatestTotals {
     }
 
     fn forget(&mut self, names: &[String]) {
-        if names.is_empty() {
-            return;
+        for name in names {
+            self.counters.remove(name);
+            let place = self.places.remove(name);
+            if let Some(wait) = place.and_then(|place| self.waits.get_mut(place)) {
+                *wait = None;
+            }
         }
-        let names: HashSet<&String> = names.iter().collect();
-        self.waits.retain(|wait| !names.contains(&wait.name));
-        self.counters.retain(|name, _| !names.contains(name));
-        let named = self.waits.iter().enumerate();
-        self.places = named.map(|(place, wait)| (wait.name.clone(), place)).collect();
     }
 
     fn latest(&self, name: &str) -> Option<&JournalWait> {
-        self.places.get(name).and_then(|&place| self.waits.get(place))
+        self.places.get(name).and_then(|&place| self.waits.get(place)?.as_ref())
+    }
+
+    fn known(&self) -> Vec<JournalWait> {
+        self.waits.iter().flatten().cloned().collect()
     }
 
     /// The totals as they stand after `last`, the line of the newest second.
     fn counted(&self, seconds: usize, last: Option<&JournalLine>) -> Option<CountedSeconds> {
-        let (waits, counters) = (self.waits.clone(), self.counters.clone());
+        let (waits, counters) = (self.known(), self.counters.clone());
         Some(CountedSeconds { seconds, line: JournalLine { waits, counters, ..last?.clone() } })
     }
 
@@ -157,10 +164,10 @@ impl LatestTotals {
         self.forget(&line.forgotten);
         for wait in &line.waits {
             match self.places.get(&wait.name).and_then(|&place| self.waits.get_mut(place)) {
-                Some(known) => known.clone_from(wait),
+                Some(known) => *known = Some(wait.clone()),
                 None => {
                     self.places.insert(wait.name.clone(), self.waits.len());
-                    self.waits.push(wait.clone());
+                    self.waits.push(Some(wait.clone()));
                 }
             }
         }
@@ -179,6 +186,8 @@ pub struct JournalContent {
     pub sessions_lost: Vec<SessionLost>,
     /// True when something after the last readable line was cut off or damaged.
     pub torn: bool,
+    /// Content that was left out, in a sentence.
+    pub gap: Option<String>,
 }
 
 /// How far the seconds tell the database's counters without a break.
@@ -196,6 +205,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let mut latest = LatestTotals::default();
     let (mut sessions_lost, mut known_lost) = (Vec::new(), HashSet::new());
     let mut until_break: Option<Option<CountedSeconds>> = None;
+    let mut kinds = KindNames::default();
     let (opening, torn) =
         ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: JournalLine| {
             for lost in std::mem::take(&mut line.sessions_lost) {
@@ -204,6 +214,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
                     sessions_lost.push(lost);
                 }
             }
+            kinds.retain(&mut line.second.latency_us);
             if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
                 until_break = Some(latest.counted(seconds.len(), last.as_ref()));
             }
@@ -213,8 +224,9 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
         })?;
     let counted = until_break.unwrap_or_else(|| latest.counted(seconds.len(), last.as_ref()));
     let last =
-        last.map(|line| JournalLine { waits: latest.waits, counters: latest.counters, ..line });
-    Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn })
+        last.map(|line| JournalLine { waits: latest.known(), counters: latest.counters, ..line });
+    let gap = kinds.gap();
+    Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn, gap })
 }
 
 /// What happened between two of its lines.
@@ -234,6 +246,7 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
         (line.second.from_s + line.second.length_s - at_s).abs() < BOUND_SLACK_S
     };
     let mut latest = LatestTotals::default();
+    let mut matches = 0;
     let trigger = JournalLine { petal_cpu_s: Some(0.0), ..JournalLine::default() };
     let (mut from, mut to) = ((from_s < BOUND_SLACK_S).then_some(trigger), None);
     ndjson::read(path, FORMAT, WANTED, |_: &Opening, line: JournalLine| {
@@ -243,7 +256,11 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
             (_, true) => &mut to,
             _ => return,
         };
-        let (waits, counters) = (latest.waits.clone(), latest.counters.clone());
+        matches += 1;
+        if matches > MATCHES_MAX {
+            return;
+        }
+        let (waits, counters) = (latest.known(), latest.counters.clone());
         *bound = Some(JournalLine { waits, counters, ..line });
     })?;
     let both = from.zip(to).filter(|(from, to)| !from.uncounted && !to.uncounted);

@@ -23,6 +23,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 
 use super::input::Lines;
+use super::kinds::KindNames;
 use super::ndjson::AppendedFile;
 use super::{RecordError, RecordFolder};
 use crate::stats::histogram::Latencies;
@@ -113,28 +114,34 @@ pub struct Intervals {
 /// Reads a log up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Intervals, RecordError> {
     let mut lines = Lines::open(path, LINE_BYTES_MAX)?;
-    let mut text = Vec::new();
+    let (mut text, mut kinds) = (Vec::new(), KindNames::default());
     loop {
         let from = text.len();
         let read = lines.next(&mut text).map_err(|error| RecordError::io("read", path, error))?;
         if read == 0 {
             return Ok(Intervals { text, torn: false });
         }
-        if !is_readable(&text[from..]) || text.len() > BYTES_MAX {
+        if !is_readable(&text[from..], &mut kinds) || text.len() > BYTES_MAX {
             text.truncate(from);
             return Ok(Intervals { text, torn: true });
         }
     }
 }
 
-/// Whether a line ends and can be decoded.
-fn is_readable(line: &[u8]) -> bool {
+/// Whether a line ends, can be decoded and is not of one more kind than any log has.
+fn is_readable(line: &[u8], kinds: &mut KindNames) -> bool {
     line.ends_with(b"\n")
         && IntervalLogIterator::new(line).all(|entry| match entry {
-            Ok(LogEntry::Interval(interval)) => decode(&interval).is_some(),
+            Ok(LogEntry::Interval(interval)) => {
+                kinds.take(tag(&interval)) && decode(&interval).is_some()
+            }
             Ok(_) => true,
             Err(_) => false,
         })
+}
+
+fn tag<'a>(interval: &IntervalLogHistogram<'a>) -> &'a str {
+    interval.tag().map_or("", |tag| tag.as_str())
 }
 
 /// None for what is damaged, or has other bounds than petal's.
@@ -167,7 +174,7 @@ impl Intervals {
     fn decoded(&self) -> impl Iterator<Item = (String, f64, Histogram<u64>)> {
         IntervalLogIterator::new(&self.text).filter_map(|entry| match entry {
             Ok(LogEntry::Interval(interval)) => Some((
-                interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default(),
+                tag(&interval).to_owned(),
                 interval.start_timestamp().as_secs_f64(),
                 decode(&interval)?,
             )),
@@ -181,6 +188,7 @@ impl Intervals {
 pub struct SecondBySecond {
     lines: Lines,
     next: Option<Vec<u8>>,
+    kinds: KindNames,
 }
 
 /// A second's line is some kilobytes long.
@@ -188,7 +196,8 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 
 impl SecondBySecond {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        Ok(Self { lines: Lines::open(path, LINE_BYTES_MAX)?, next: None })
+        let lines = Lines::open(path, LINE_BYTES_MAX)?;
+        Ok(Self { lines, next: None, kinds: KindNames::default() })
     }
 
     /// Hands over what began before `end_s`, by tag. What is torn or damaged ends the log.
@@ -200,8 +209,9 @@ impl SecondBySecond {
                 self.next = Some(line);
                 return;
             }
-            let Some(buckets) = decode(&interval) else { return };
-            each(interval.tag().map_or("", |tag| tag.as_str()), &buckets);
+            let tag = tag(&interval);
+            let Some(buckets) = decode(&interval).filter(|_| self.kinds.take(tag)) else { return };
+            each(tag, &buckets);
         }
     }
 

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
 use super::{
-    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, input, journal, rebuild,
+    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, input, journal, kinds, rebuild,
 };
 
 pub const NAME: &str = "run.json";
+const WANTED: &str = "the record of a run";
 
 pub fn save(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), "the run", run)?;
@@ -73,7 +74,11 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 /// The record that stands in a run.json.
 pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
     let text = input::contents(path, input::BYTES_MAX)?;
-    format::parse(path, &text, FORMAT, "the record of a run")
+    let run = format::parse(path, &text, FORMAT, WANTED)?;
+    match kinds::too_many(&run) {
+        None => Ok(run),
+        Some(why) => Err(RecordError::Damaged { path: path.to_owned(), wanted: WANTED, why }),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod folder;
 mod format;
 pub mod input;
 pub mod journal;
+mod kinds;
 pub mod latency_log;
 pub mod ledger;
 mod load;
@@ -184,7 +185,7 @@ field_by_field!(Rows: select, scan, update);
 
 impl Rows {
     pub fn total(&self) -> u64 {
-        self.select + self.scan + self.update
+        self.select.saturating_add(self.scan).saturating_add(self.update)
     }
 }
 

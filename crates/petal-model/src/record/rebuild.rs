@@ -63,6 +63,11 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
             "line {line} of the journal is cut off or damaged: it and what follows are left out"
         ));
     }
+    if let Some(why) = read.gap {
+        run.details
+            .gaps
+            .push(format!("the journal is of no petal: {why}; the others are left out"));
+    }
     super::os::rebuild(folder, &mut run);
     fill_totals(&mut run, read.seconds, read.last, read.counted);
     run.summary.sessions_lost = read.sessions_lost;

@@ -57,7 +57,7 @@ impl WaitHistogram {
         });
         let percentile_bounds_us = bounds.collect();
         let latency_us = LatencySummary { count, ..LatencySummary::default() };
-        (count > 0).then(|| Self { latency_us, bars, percentile_bounds_us, buckets: None })
+        (count > 0).then_some(Self { latency_us, bars, percentile_bounds_us, buckets: None })
     }
 
     /// Keeps the buckets as well, for a merge.

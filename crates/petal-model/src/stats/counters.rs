@@ -150,9 +150,9 @@ macro_rules! io_counts {
                 Self { $($field: self.$field.or(other.$field)),+ }
             }
 
-            /// The sum; a figure known on one side only is unknown in the sum.
+            /// The sum; a figure known on one side only, or past all counting, is unknown in it.
             pub fn plus(&self, other: &Self) -> Self {
-                Self { $($field: self.$field.zip(other.$field).map(|(a, b)| a + b)),+ }
+                Self { $($field: self.$field.zip(other.$field).and_then(|(a, b)| a.checked_add(b))),+ }
             }
         }
     };
@@ -333,8 +333,8 @@ impl Wait {
             _ => None,
         };
         self.add_buckets(other);
-        self.waits = self.waits.zip(other.waits).map(|(a, b)| a + b);
-        self.time_ns += other.time_ns;
+        self.waits = self.waits.zip(other.waits).and_then(|(a, b)| a.checked_add(b));
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
     }
 
     /// Unknown if a bucket fell, or if the earlier ones are unknown.
@@ -357,7 +357,8 @@ impl Wait {
             return;
         }
         for (upper_us, count) in &other.buckets {
-            *self.buckets.entry(*upper_us).or_default() += count;
+            let sum = self.buckets.entry(*upper_us).or_default();
+            *sum = sum.saturating_add(*count);
         }
     }
 

@@ -176,7 +176,7 @@ impl LatencySummary {
     /// Count, mean and maximum of both; percentiles cannot be had from percentiles.
     pub fn plus_without_percentiles(&self, other: &Self) -> Self {
         let total = |of: &Self| of.mean.unwrap_or(0.0) * of.count as f64;
-        let count = self.count + other.count;
+        let count = self.count.saturating_add(other.count);
         Self {
             count,
             mean: (count > 0).then(|| (total(self) + total(other)) / count as f64),

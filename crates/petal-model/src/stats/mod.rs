@@ -19,6 +19,10 @@ macro_rules! field_by_field {
 }
 pub(crate) use field_by_field;
 
+/// More than any counter of a server holds: an exbibyte, or 36 years in nanoseconds. A larger value is
+/// no count, and is unknown.
+pub const COUNT_MAX: u64 = 1 << 60;
+
 /// The rise of a cumulative counter. `None` if it fell: it began again, and what it counted in
 /// between is unknown.
 pub fn delta(then: u64, now: u64) -> Option<u64> {

@@ -74,7 +74,7 @@ impl Tally {
             EndedAs::Done => {
                 let kind = ended.kind.index();
                 self.ops[kind] += 1;
-                self.rows[kind] += ended.rows;
+                self.rows[kind] = self.rows[kind].saturating_add(ended.rows);
                 self.rows_asked[kind] += ended.rows_asked;
                 self.ops_not_as_asked += u64::from(ended.rows != ended.rows_asked);
                 let Some(latency_ns) = ended.latency_ns else {
@@ -102,7 +102,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         for kind in Kind::ALL.map(Kind::index) {
             self.ops[kind] += other.ops[kind];
-            self.rows[kind] += other.rows[kind];
+            self.rows[kind] = self.rows[kind].saturating_add(other.rows[kind]);
             self.rows_asked[kind] += other.rows_asked[kind];
             add_latencies(&mut self.service[kind], other.service[kind].as_deref());
             add_latencies(&mut self.response[kind], other.response[kind].as_deref());

@@ -158,8 +158,9 @@ impl StorageCounters for InnodbCounters {
                 raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), forced);
             }
         }
-        let doublewrite =
-            raw.get("Innodb_dblwr_pages_written").map(|pages| pages * self.page_bytes);
+        let doublewrite = raw
+            .get("Innodb_dblwr_pages_written")
+            .and_then(|pages| pages.checked_mul(self.page_bytes));
         let history = history.or_else(|| history_length(client));
         for (counter, value) in [
             (CommonCounter::UnpurgedTransactions, history),
@@ -194,7 +195,7 @@ fn log_position(raw: &BTreeMap<String, u64>) -> Option<u64> {
 fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
     let get = |name: &str| raw.get(name).copied();
     let (read, written) = (get("Innodb_pages_read"), get("Innodb_pages_written"));
-    let bytes = |pages: Option<u64>| pages.map(|pages| pages * page_bytes);
+    let bytes = |pages: Option<u64>| pages.and_then(|pages| pages.checked_mul(page_bytes));
     IoCounts {
         logical_reads: get("Innodb_buffer_pool_read_requests"),
         physical_read_blocks: read,
@@ -214,7 +215,8 @@ fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
 fn status_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
     let both = |waits: &str, time: &str| raw.get(waits).copied().zip(raw.get(time).copied());
     let row_lock = both("Innodb_row_lock_waits", "Innodb_row_lock_time").map(|(waits, time_ms)| {
-        Wait::counted(ROW_LOCK_EVENT, WaitClass::Application, Some(waits), time_ms * NS_PER_MS)
+        let time_ns = time_ms.saturating_mul(NS_PER_MS);
+        Wait::counted(ROW_LOCK_EVENT, WaitClass::Application, Some(waits), time_ns)
     });
     let flow = both("wsrep_flow_control_recv", "wsrep_flow_control_paused_ns");
     let flow = flow.map(|(waits, time_ns)| {

@@ -191,6 +191,11 @@ SELECT privilege FROM sys.session_privs WHERE privilege = 'UNLIMITED TABLESPACE'
 SELECT name, TO_CHAR(space_limit), TO_CHAR(space_used - space_reclaimable)
 FROM sys.v_$recovery_file_dest WHERE space_limit > 0
 
+-- name: callers_rights
+-- A row if a package runs with its caller's rights: whatever its owner put into it would run with petal's.
+SELECT object_name FROM sys.all_procedures
+WHERE owner = :1 AND object_name = :2 AND authid = 'CURRENT_USER'
+
 -- name: free_sessions
 -- The lower of the two limits, less its use, summed over the open instances. UNLIMITED is no number.
 SELECT TO_CHAR(SUM(free)) FROM (

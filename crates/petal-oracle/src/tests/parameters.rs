@@ -276,7 +276,9 @@ fn database_statistics_type() {
     query SELECT log_mode, force_logging FROM sys.v_$database
     execute ALTER SYSTEM SWITCH LOGFILE
     execute ALTER SYSTEM CHECKPOINT
+    query SELECT object_name FROM sys.all_procedures WHERE owner = :1 AND object_name = :2 AND authid = 'CURRENT_U
     call BEGIN :snapshot := TO_CHAR(perfstat.statspack.snap(i_snap_level => 7)); END;
+    query SELECT object_name FROM sys.all_procedures WHERE owner = :1 AND object_name = :2 AND authid = 'CURRENT_U
     call BEGIN :snapshot := TO_CHAR(perfstat.statspack.snap(i_snap_level => 7)); END;
     query SELECT TO_CHAR(s.snap_id), TO_CHAR(s.dbid), TO_CHAR(s.instance_number), d.db_name, d.instance_name, d.ho
     "#);

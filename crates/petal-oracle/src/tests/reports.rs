@@ -56,6 +56,28 @@ fn statspack_leaves_its_script_or_nothing_where_it_is_not_installed() {
     assert!(default.end_report().unwrap().is_empty());
 }
 
+#[test]
+fn a_package_that_would_run_with_petals_rights_is_not_called() {
+    let hostile = |owner: &str, package: &str| {
+        loaded().answers("sys.all_procedures", &[&[package]]).answers(owner, &[&["12"]]).fails(
+            "ALTER SYSTEM",
+            1031,
+            "insufficient privileges",
+        )
+    };
+    let statspack = hostile("perfstat.statspack", "STATSPACK");
+    assert_eq!(engine(&statspack, &settings()).begin_report().unwrap(), None);
+    let rds = hostile("rdsadmin.", "RDSADMIN_UTIL");
+    let settled = engine(&rds, &settings()).settle(&Silent, &unlimited()).unwrap();
+    assert!(settled.done[0].starts_with("no log switch (ORA-01031)"), "{settled:?}");
+    for sent in [statspack.sent(), rds.sent()] {
+        let is_call = |line: &&String| line.contains("perfstat.") || line.contains("rdsadmin.");
+        assert_eq!(sent.iter().find(is_call), None);
+        let looked = sent.iter().find(|line| line.contains("all_procedures")).unwrap();
+        assert!(looked.contains("authid = 'CURRENT_USER'"), "{looked}");
+    }
+}
+
 /// A snapshot as PERFSTAT keeps it: instance, start, time and seconds.
 fn snapshot<'t>(id: &'t str, instance: [&'t str; 2], at: [&'t str; 3]) -> [&'t str; 11] {
     let ([number, name], [startup, time, seconds]) = (instance, at);

@@ -179,7 +179,7 @@ fn waits<'a>(each: impl Iterator<Item = &'a WaitRow>) -> Vec<WaitRow> {
     for wait in each {
         match sums.iter_mut().find(|sum| sum.name == wait.name) {
             Some(sum) => {
-                sum.waits = sum.waits.zip(wait.waits).map(|(a, b)| a + b);
+                sum.waits = sum.waits.zip(wait.waits).and_then(|(a, b)| a.checked_add(b));
                 sum.time_us += wait.time_us;
                 let waits = sum.waits.filter(|&waits| waits > 0);
                 sum.avg_us = waits.map(|waits| sum.time_us / waits as f64);

@@ -1,0 +1,70 @@
+//! Kinds of operation by name, as the files of a record have them. Reports go through all seconds for
+//! each kind, so that a record that names another kind in each second would cost hours.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Run;
+
+/// Petal has eight; a later one may have more.
+const KINDS_MAX: usize = 32;
+
+/// The names that were met so far.
+#[derive(Debug, Default)]
+pub(super) struct KindNames {
+    names: BTreeSet<String>,
+    has_left_out: bool,
+}
+
+impl KindNames {
+    /// Whether a name is one of the first ones.
+    pub fn take(&mut self, name: &str) -> bool {
+        let is_taken = self.names.contains(name)
+            || (self.names.len() < KINDS_MAX && self.names.insert(name.to_owned()));
+        self.has_left_out |= !is_taken;
+        is_taken
+    }
+
+    pub fn retain<T>(&mut self, by_kind: &mut BTreeMap<String, T>) {
+        by_kind.retain(|name, _| self.take(name));
+    }
+
+    /// Why a record is not whole, if it named more.
+    pub fn gap(&self) -> Option<String> {
+        let words = || format!("it names more than {KINDS_MAX} kinds of operation");
+        self.has_left_out.then(words)
+    }
+}
+
+/// Why a run's figures are not petal's, if they are of more kinds than petal has.
+pub(super) fn too_many(run: &Run) -> Option<String> {
+    let (summary, details) = (&run.summary, &run.details);
+    let mut kinds = KindNames::default();
+    let steady = summary.steady.iter().flat_map(|steady| steady.latency_us.keys());
+    let seconds = details.timeline.iter().flat_map(|second| second.latency_us.keys());
+    let whole = summary.latency_us.keys().chain(summary.hot_latency_us.keys());
+    let names = whole.chain(steady).chain(details.histograms.keys()).chain(seconds);
+    names.for_each(|name| {
+        kinds.take(name);
+    });
+    kinds.gap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_kinds_stay_and_the_others_are_a_gap() {
+        let mut kinds = KindNames::default();
+        let mut of = |names: std::ops::Range<usize>| {
+            let mut by_kind: BTreeMap<String, usize> =
+                names.map(|at| (format!("k{at}"), at)).collect();
+            kinds.retain(&mut by_kind);
+            by_kind.len()
+        };
+        assert_eq!(of(0..8), 8);
+        assert_eq!(of(4..4 + KINDS_MAX), KINDS_MAX - 4);
+        assert_eq!(of(0..8), 8);
+        assert!(kinds.gap().is_some() && KindNames::default().gap().is_none());
+    }
+}
