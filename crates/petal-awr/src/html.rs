@@ -7,6 +7,8 @@ mod tokens;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use memchr::memmem;
+
 use super::page::{PageTable, ParsedReport, TableColumn, TableRow, TableRows};
 use super::topic::{self, Topic};
 
@@ -30,7 +32,8 @@ const ITEM: char = '\u{2}';
 pub fn reports(text: &str) -> Vec<&str> {
     let mut reports = Vec::new();
     let (mut from, mut heading) = (0, None);
-    for (at, _) in text.match_indices(OWN_HEADING).filter(|(at, _)| begins_element(text, *at)) {
+    let headings = memmem::find_iter(text.as_bytes(), OWN_HEADING);
+    for at in headings.filter(|at| begins_element(text, *at)) {
         if let Some(before) = heading.replace(at) {
             let between = text.get(before..at).unwrap_or_default().to_ascii_lowercase();
             let to = between.rfind("<html").map_or(at, |begin| before + begin);
@@ -293,7 +296,10 @@ impl OpenTable {
         let Some(cell) = self.cell.take() else { return };
         self.cells += 1;
         if self.cells <= CELLS_MAX {
-            let text = tidy(&self.text);
+            let text = match self.text.contains([HEADING, ITEM]) {
+                true => Cow::Owned(tidy(&self.text.replace([HEADING, ITEM], " ")).into_owned()),
+                false => tidy(&self.text),
+            };
             (0..cell.colspan).for_each(|_| self.rows.push(&text));
             self.kind.cells += 1;
             self.kind.has_headings |= cell.is_heading;

@@ -115,6 +115,21 @@ mod tests {
     }
 
     #[test]
+    fn a_statements_id_is_a_link_on_a_page() {
+        let report = of_text(
+            "<h3 class=\"awr\">SQL ordered by Reads</h3><ul><li> %Total - Physical Reads</li></ul>\
+             <table><tr><th>Physical Reads</th><th>Executions</th><th>Reads per Exec </th>\
+             <th>%Total</th><th>Elapsed Time (s)</th><th> SQL Id</th><th>SQL Module</th>\
+             <th>SQL Text</th></tr><tr><td>61</td><td>1</td><td>61.00</td><td>89.71</td>\
+             <td>2.18</td><td><a class=\"awr\" href=\"#7abc0def1ghi2\">7abc0def1ghi2</a></td>\
+             <td>&#160;</td><td>select 1 from <a>t</a></td></tr></table>",
+        )
+        .unwrap();
+        assert_eq!(shown(&report, "top_sql_by_reads").as_deref(), Some("7abc0def1ghi2"));
+        assert_eq!(report.sql_by_reads[0].elapsed_s.as_ref().unwrap().number(), Some(2.18));
+    }
+
+    #[test]
     fn the_segment_with_the_most_reads_has_its_owner_and_part() {
         let report = of_text(
             "<h3>Segments by Physical Reads</h3><table><tr><th>Owner</th><th>Tablespace Name</th>\

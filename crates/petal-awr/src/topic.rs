@@ -92,13 +92,13 @@ impl Topic {
 /// Reduces a title or heading to letters in lower case, digits and `%`: releases differ in blanks,
 /// hyphens and brackets.
 pub fn key(text: &str) -> String {
-    let mut key: String = text.chars().filter(|c| c.is_alphanumeric() || *c == '%').collect();
-    if key.is_ascii() {
-        key.make_ascii_lowercase();
-        key
-    } else {
-        key.to_lowercase()
+    if text.is_ascii() {
+        let mut key = text.to_ascii_lowercase();
+        key.retain(|c| c.is_ascii_alphanumeric() || c == '%');
+        return key;
     }
+    let key: String = text.chars().filter(|c| c.is_alphanumeric() || *c == '%').collect();
+    key.to_lowercase()
 }
 
 /// Finds a section's topic by its title.

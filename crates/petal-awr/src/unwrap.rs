@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 
 /// What SQL*Plus prints over each page: the column's name and a line of dashes.
 const BREAK: &str = "OUTPUT";
@@ -24,7 +24,7 @@ pub fn unwrapped(text: &str) -> (Cow<'_, str>, Option<usize>) {
         return (Cow::Borrowed(text), None);
     }
     let (mut joined, mut cuts) = (String::with_capacity(text.len()), 0);
-    let mut lines = text.split('\n').map(|line| line.trim_end_matches('\r')).peekable();
+    let mut lines = lines_of(text).peekable();
     while let Some(line) = lines.next() {
         let shown = line.trim_end();
         let is_break = |line: &str| line.trim_end() == BREAK;
@@ -45,6 +45,17 @@ pub fn unwrapped(text: &str) -> (Cow<'_, str>, Option<usize>) {
     (Cow::Owned(joined), width.filter(|_| cuts > 0))
 }
 
+/// Lines without their ends: as `split('\n')`, at the speed of the vector unit.
+fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    let mut from = 0;
+    let ends = memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+    ends.map(move |end| {
+        let line = text.get(from..end).unwrap_or_default();
+        from = end + 1;
+        line.trim_end_matches('\r')
+    })
+}
+
 fn is_dashes(line: &str) -> bool {
     line.len() >= WIDTH_MIN && line.bytes().all(|byte| byte == b'-')
 }
@@ -59,16 +70,17 @@ fn width(text: &str) -> Option<usize> {
     let mut counts = vec![0_usize; WIDTH_MAX + 2];
     let (mut lines, mut padded) = (0, 0);
     let mut full = None;
-    for line in text.split('\n').map(|line| line.trim_end_matches('\r')) {
+    for line in lines_of(text) {
         let shown = line.trim_end();
         if shown.is_empty() {
             continue;
         }
         lines += 1;
-        if let Some(count) = counts.get_mut(length(shown).min(WIDTH_MAX + 1)) {
+        let width = length(shown);
+        if let Some(count) = counts.get_mut(width.min(WIDTH_MAX + 1)) {
             *count += 1;
         }
-        let whole = length(line);
+        let whole = if shown.len() == line.len() { width } else { length(line) };
         padded += usize::from(*full.get_or_insert(whole) == whole);
     }
     let longest = counts.iter().rposition(|&count| count > 0)?;
@@ -96,7 +108,7 @@ fn width(text: &str) -> Option<usize> {
 /// Half of the lines of this width, or more, end within an element: reports end theirs with its
 /// end.
 fn cuts_elements(text: &str, width: usize) -> bool {
-    let mut lines = text.split('\n').map(str::trim_end).filter(|line| !line.is_empty()).peekable();
+    let mut lines = lines_of(text).map(str::trim_end).filter(|line| !line.is_empty()).peekable();
     let (mut full, mut cut) = (0, 0);
     while let Some(line) = lines.next() {
         if length(line) == width {
