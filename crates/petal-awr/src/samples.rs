@@ -1,5 +1,8 @@
 //! Sample reports for tests, here and in other crates.
 
+// Only tests use it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
 use std::io::Write as _;
 use std::path::PathBuf;
 

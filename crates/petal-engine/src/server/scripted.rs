@@ -2,6 +2,9 @@
 //! keeps what it was sent. How an engine speaks to it, over its own transport, stands with that
 //! engine.
 
+// Only tests use it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,9 @@
 //! A hand-built run for tests: eight sessions on four SQLite schemas for a minute, one UPDATE in
 //! five, a checkpoint every ten seconds, all figures derived from the same seconds.
 
+// Only tests use it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
