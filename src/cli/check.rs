@@ -56,7 +56,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         Some(_) => Vec::new(),
         None => to_be(&settings.db),
     };
-    let host = HostFacts::collect_with(Some(&devices::find(&files)), &engine.server_processes());
+    let host = HostFacts::collect_with(
+        Some(&devices::find(&files)),
+        &petal_engine::server_processes(engine.as_ref()),
+    );
     let mut checks = host::check(&host);
     match &described {
         Some((about, details)) => {
@@ -69,9 +72,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             checks.extend(before_load(engine.as_ref(), &settings)?);
         }
     }
-    checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
-    checks.extend(target::room(engine.check_room().map_err(|error| error.to_string())));
-    checks.extend(engine.privileges()?.iter().map(target::privilege));
+    if let Some(server) = engine.server() {
+        checks.extend(target::sessions(server.sessions_max()?, loaded.len() as u32));
+        checks.extend(target::room(server.check_room().map_err(|error| error.to_string())));
+        checks.extend(server.privileges()?.iter().map(target::privilege));
+    }
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
     console.report(|| petal_report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == CheckResult::Warn);
@@ -80,11 +85,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 
 /// What a load would meet. Only a database with tablespaces keeps that to itself until it is asked.
 fn before_load(engine: &dyn Engine, settings: &Settings) -> Result<Vec<Check>, CommandError> {
-    if !engine.support().tablespaces || settings.use_slob_schemas {
+    let Some(server) = engine.server().filter(|_| !settings.use_slob_schemas) else {
+        return Ok(Vec::new());
+    };
+    if !engine.support().tablespaces {
         return Ok(Vec::new());
     }
     let setup = load::plan(engine, settings, 1, false)?;
-    Ok(engine.check_load(&setup.plan)?.iter().map(target::before_load).collect())
+    Ok(server.check_load(&setup.plan)?.iter().map(target::before_load).collect())
 }
 
 /// The time for looking at rows, shared by all schemas.

@@ -99,7 +99,7 @@ pub fn sources(
 pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, CommandError> {
     let engine = crate::engines::open(settings)?;
     let signals = Arc::default();
-    if engine.serve(&context(&signals, console).caller) {
+    if engine.server().is_some_and(|server| server.serve(&context(&signals, console).caller)) {
         signals::count_into(&signals)?;
     }
     Ok(engine)

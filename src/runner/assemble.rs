@@ -154,7 +154,7 @@ fn summary(
         counters: total.raw.clone(),
         endpoints: endpoints(
             &job.plan,
-            job.engine.endpoints(),
+            petal_engine::endpoints(job.engine),
             &details.target.io_events.read,
             measured.counters.as_deref().unwrap_or_default(),
         ),

@@ -71,7 +71,7 @@ impl Job<'_> {
 
     /// The database's counters; none where another host counts them.
     pub(super) fn snapshot(&self) -> Result<Vec<Counters>> {
-        if self.counts_database() { self.engine.snapshot() } else { Ok(Vec::new()) }
+        if self.counts_database() { self.engine.read_counters(true) } else { Ok(Vec::new()) }
     }
 
     /// Gives the run up if a signal came before the trigger.

@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::RunError;
 use super::job::Job;
-use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result};
+use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result, Server};
 use petal_model::settings::Settings;
 use petal_model::stats::cgroup::Groups;
 use petal_model::stats::devices::Roots;
@@ -50,7 +50,7 @@ pub fn check_admission(
     settings: &Settings,
     sessions: u32,
 ) -> Result<(), RunError> {
-    match engine.sessions_max()? {
+    match engine.server().map(Server::sessions_max).transpose()?.flatten() {
         Some(most) if sessions > most => Err(RunError::Setting(format!(
             "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
             settings.db.redacted(),

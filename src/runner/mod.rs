@@ -99,7 +99,9 @@ impl WorkContext<'_> {
     /// Opens the engine that the settings name. It obeys the signals where it waits for others.
     pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>> {
         let engine = crate::engines::open(settings)?;
-        engine.serve(&self.caller);
+        if let Some(server) = engine.server() {
+            server.serve(&self.caller);
+        }
         self.watch.begins(&Subject { engine: engine.support().scheme, ..Subject::default() });
         Ok(engine)
     }

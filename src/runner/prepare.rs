@@ -33,7 +33,9 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     check_script(job)?;
     limits::check(job)?;
     limits::check_admission(job.engine, job.settings, job.seats.len() as u32)?;
-    job.engine.check_run(job.workload.schemas)?;
+    if let Some(server) = job.engine.server() {
+        server.check_run(job.workload.schemas)?;
+    }
     let data_use = job.engine.begin_use(job.workload.schemas)?;
     let other_runs = others(job, data_use.other_runs()?);
     for run in &other_runs {
@@ -51,10 +53,14 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
-    let host =
-        watched.then(|| HostFacts::collect_with(devices.as_ref(), &job.engine.server_processes()));
+    let host = watched.then(|| {
+        HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
+    });
     let locked = limit_page_cache(job, &details)?;
-    let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
+    let clock_ahead_s = match job.engine.server() {
+        Some(server) if !details.local => server.clock_ahead_s(),
+        _ => None,
+    };
     let clock = if details.local || !watched { None } else { ClockState::ask() };
     let start = job.start.common(&details, clock_ahead_s, &|line| job.watch.note(line));
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
@@ -109,7 +115,7 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => DatabaseLocation::InPetal,
-        (true, false) => match job.engine.server_processes() {
+        (true, false) => match petal_engine::server_processes(job.engine) {
             none if none.is_empty() => DatabaseLocation::Unseen,
             servers => DatabaseLocation::In(servers),
         },

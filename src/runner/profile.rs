@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::WorkContext;
-use petal_engine::{Engine, ProgressUnit, Result};
+use petal_engine::{Engine, EngineError, ProgressUnit, Result};
 use petal_judge::profile::of_work::WorkSnapshot;
 use petal_model::stats::server_work::ServerWork;
 
@@ -21,7 +21,14 @@ pub fn watch(
     context: &WorkContext<'_>,
 ) -> Result<Vec<WorkSnapshot>> {
     let begun = Instant::now();
-    let first = engine.server_work()?;
+    let server = engine.server().ok_or_else(|| {
+        EngineError::Setting(format!(
+            "{} keeps no counters of what others do with it; profile a run of petal's own by its \
+             folder, or a server",
+            engine.support().product
+        ))
+    })?;
+    let first = server.server_work()?;
     let mut looks = vec![look(begun, Ok(first))];
     let total = (length.as_secs_f64() / every.as_secs_f64()).ceil() as u32;
     context.watch.phase("profiling", u64::from(total), ProgressUnit::Items);
@@ -34,7 +41,7 @@ pub fn watch(
             context.watch.note("interrupted: the profile holds what was seen until now");
             break;
         }
-        let work = engine.server_work().map_err(|error| error.to_string());
+        let work = server.server_work().map_err(|error| error.to_string());
         if let Err(why) = &work {
             context.watch.error(&format!("no figures of this interval: {why}"));
         }

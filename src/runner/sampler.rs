@@ -192,8 +192,8 @@ impl<'a> Sampler<'a> {
     /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
     fn sample(&mut self, is_bound: bool) {
         let counts = self.parts.counts_database;
-        let sampled = if counts { self.parts.engine.sample() } else { Ok(Vec::new()) };
-        let histograms = (counts && is_bound).then(|| self.parts.engine.snapshot());
+        let sampled = if counts { self.parts.engine.read_counters(false) } else { Ok(Vec::new()) };
+        let histograms = (counts && is_bound).then(|| self.parts.engine.read_counters(true));
         let sampled = sampled.map(|mut counters| {
             let all = histograms.iter().flatten().flatten();
             all.for_each(|full| add_histograms(&mut counters, full));
@@ -450,7 +450,7 @@ mod tests {
             trigger: Instant::now(),
             warm_up_s: 0.0,
             planned_s: 60.0,
-            opening: engine.snapshot().unwrap(),
+            opening: engine.read_counters(true).unwrap(),
             opening_os: None,
             journal,
             latency_log: None,

@@ -207,7 +207,7 @@ impl<'a> RunSeries<'a> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
         let workload = workload.of_cell(cell).of_attempt(self.attempt);
-        let plan = seats(&self.settings, schemas, self.engine.endpoints());
+        let plan = seats(&self.settings, schemas, petal_engine::endpoints(self.engine.as_ref()));
         let (path, sessions) = (self.ledger.as_deref(), (plan.len() as u32, self.share));
         let begin = |path| {
             let (engine, signals) = (self.engine.as_ref(), &self.context.caller.signals);

@@ -11,10 +11,10 @@ use petal_model::record::server_report::{ReportContent, ServerReport};
 
 /// Begins the database's own report, and says why it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
-    if !job.counts_database() {
+    let Some(own) = job.engine.own_report().filter(|_| job.counts_database()) else {
         return Vec::new();
-    }
-    match job.engine.begin_report() {
+    };
+    match own.begin_report() {
         Ok(note) => {
             if let Some(line) = note {
                 job.watch.note(line);
@@ -27,10 +27,10 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
 
 /// Fetches, writes and reads that report; gaps say what of it failed.
 pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
-    if !job.counts_database() {
+    let Some(own) = job.engine.own_report().filter(|_| job.counts_database()) else {
         return (Vec::new(), Vec::new());
-    }
-    let reports = match job.engine.end_report() {
+    };
+    let reports = match own.end_report() {
         Ok(reports) => reports,
         Err(error) => {
             let gap = format!("the database's own report was not fetched: {error}");

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use petal_engine::{Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader};
+use petal_engine::{
+    Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader, Server,
+};
 use petal_judge::survival::Survival;
 use petal_model::record::ledger::{Acknowledged, Ledger};
 use petal_model::record::verification::{Recovery, Verification};
@@ -24,7 +26,7 @@ pub fn verify(
     let url = settings.db.redacted();
     let header = &ledger.header;
     refuse_other_runs(engine.as_ref(), header.schemas.len() as u32, &url)?;
-    let recovery = match engine.recovery()? {
+    let recovery = match engine.server().map(Server::recovery).transpose()?.flatten() {
         Some(recovery) => Some(beside_ledger(recovery, engine.as_ref(), ledger)?),
         None => None,
     };

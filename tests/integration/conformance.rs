@@ -300,7 +300,7 @@ fn counters_only_grow_and_agree_with_the_work(target: &Target) {
         });
         (io, waits.collect::<Vec<_>>())
     };
-    let (opening, _) = sum(engine.snapshot().unwrap());
+    let (opening, _) = sum(engine.read_counters(true).unwrap());
     let mut last = known(&opening);
     let mut times = BTreeMap::new();
     for round in 0..4u32 {
@@ -309,7 +309,7 @@ fn counters_only_grow_and_agree_with_the_work(target: &Target) {
         execute(session.as_mut(), &choose(&workload(), home, 100));
         // Sessions leave; what they did stays counted.
         drop(session);
-        let (io, waits) = sum(engine.snapshot().unwrap());
+        let (io, waits) = sum(engine.read_counters(true).unwrap());
         let now = known(&io);
         assert_eq!(now.keys().collect::<Vec<_>>(), last.keys().collect::<Vec<_>>());
         for (name, value) in &now {
@@ -322,7 +322,7 @@ fn counters_only_grow_and_agree_with_the_work(target: &Target) {
         }
     }
     engine.quiesce().unwrap();
-    let (closing, _) = sum(engine.snapshot().unwrap());
+    let (closing, _) = sum(engine.read_counters(true).unwrap());
     let work = closing.since(&opening);
     let commits = work.commits.unwrap();
     assert!(commits == 160 || target.commits.1 && commits > 160, "{commits}");

@@ -125,7 +125,7 @@ fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
     assert_eq!(target.cache_bytes, Some(256 << 20));
     assert!(details.local && details.durability.unwrap().durable);
     assert!(details.direct_io.unwrap().used && details.io_untimed.is_none());
-    assert!(!engine.server_processes().is_empty());
+    assert!(!engine.server().unwrap().server_processes().is_empty());
     // Without its index there is another plan, which the statements refuse.
     shared().sql("counted", "ALTER TABLE petal1_cf1 RENAME INDEX petal_custid TO other");
     let error = engine.describe(2, 1).unwrap_err().to_string();

@@ -41,10 +41,10 @@ fn every_update_is_hot_and_nothing_grows() {
         session.execute(Batch::new(&updates, &unlimited(), &mut done)).unwrap();
         session.flush_statistics().unwrap();
         // Counted by the reader that sees it all: before 15 only ended sessions have said all.
-        engine.snapshot().unwrap();
+        engine.read_counters(true).unwrap();
         engine.quiesce().unwrap();
         assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
-        let raw = engine.snapshot().unwrap().remove(0).raw;
+        let raw = engine.read_counters(true).unwrap().remove(0).raw;
         assert_eq!(raw["tables.n_tup_upd"], 400 * 64);
         assert_eq!(raw["tables.n_tup_hot_upd"], raw["tables.n_tup_upd"], "{side:?}");
         assert_eq!(engine.data_bytes().unwrap(), before);
@@ -258,8 +258,8 @@ fn the_servers_own_processes_are_told_from_others() {
     assert!(number(seen, "/whole/sum/counts/server_cpu_us") > 0.0);
     assert!(seen.pointer("/whole/sum/log_writer_on/0/0").unwrap().is_u64(), "{seen}");
     let engine = open(&url);
-    assert!(engine.clock_ahead_s().unwrap().abs() < 0.5);
-    assert!(engine.server_processes()[0].log_writer.is_some());
+    assert!(engine.server().unwrap().clock_ahead_s().unwrap().abs() < 0.5);
+    assert!(engine.server().unwrap().server_processes()[0].log_writer.is_some());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn standbys_read_and_the_primary_writes() {
         assert!(port == primary.port || number(endpoint, "/read_us") > 0.0, "{endpoint}");
     }
     // All three run on this host: none of them is somebody else's work.
-    let servers = open(&url).server_processes();
+    let servers = open(&url).server().unwrap().server_processes();
     let parents: BTreeSet<u32> = servers.iter().map(|server| server.parent).collect();
     assert_eq!(parents.len(), 3, "{servers:?}");
     let log_writers = servers.iter().filter(|server| server.log_writer.is_some()).count();

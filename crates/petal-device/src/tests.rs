@@ -158,7 +158,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
         assert_eq!((ended + done.ended.len(), session.in_flight()), (400, 0));
         session.flush_statistics().unwrap();
-        let counted = &engine.snapshot().unwrap()[0];
+        let counted = &engine.read_counters(true).unwrap()[0];
         assert_eq!(counted.io.logical_reads, Some(1200));
         assert_eq!(counted.io.commits, Some(40));
         // A session that goes lets go of what its UPDATEs hold.
@@ -195,7 +195,7 @@ fn what_is_cut_asks_for_no_more_blocks() {
         let update = operation(Kind::Update, 1, 10);
         assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0u32; 0]);
         session.flush_statistics().unwrap();
-        let io = engine.snapshot().unwrap()[0].io;
+        let io = engine.read_counters(true).unwrap()[0].io;
         assert_eq!((io.logical_reads, io.commits), (Some(10), Some(1)));
         engine.quiesce().unwrap();
     }
@@ -236,7 +236,7 @@ fn every_wrong_block_is_found_and_no_other() {
             assert!(error.contains(word), "{error}");
         }
         assert_eq!(error.matches("the block at byte").count(), 6, "{error}");
-        assert_eq!(engine.snapshot().unwrap()[0].raw["commits"], 0);
+        assert_eq!(engine.read_counters(true).unwrap()[0].raw["commits"], 0);
         assert_eq!(place.block(1), wrong[0]);
     }
 }
@@ -293,7 +293,7 @@ fn a_sync_that_failed_is_final_for_every_session() {
         assert_eq!(execute(session.as_mut(), &[operation(Kind::Select, 1, 5)]).unwrap(), [0u32; 0]);
         session.flush_statistics().unwrap();
     }
-    assert_eq!(engine.snapshot().unwrap()[0].io.commits, Some(1));
+    assert_eq!(engine.read_counters(true).unwrap()[0].io.commits, Some(1));
     assert!(engine.quiesce().unwrap_err().to_string().contains("the disk is gone"));
     assert!(engine.settle(&Silent, &unlimited()).is_err(), "nor does another run begin");
 }
@@ -348,7 +348,7 @@ fn sessions_on_the_same_keys_keep_every_update() {
         assert_eq!(u64::from(block::version(&place.block(key))), 1 + 4 * EACH);
     }
     assert_eq!(block::version(&place.block(99)), 1);
-    let io = engine.snapshot().unwrap()[0].io;
+    let io = engine.read_counters(true).unwrap()[0].io;
     assert_eq!((io.commits, io.log_syncs), (Some(4 * EACH), Some(4 * EACH)));
     assert_eq!(io.redo_bytes, Some(4 * EACH * log::record_bytes(RedoStress::Heavy, 8)));
     assert_eq!(io.logical_reads, Some(4 * EACH * (8 + 24)));
@@ -368,7 +368,7 @@ fn a_read_only_run_counts_a_read_for_each_block_and_writes_nothing() {
             (0..50).map(|n| operation(Kind::Select, n * 20 + 1, 20)).collect();
         execute(session.as_mut(), &batch).unwrap();
         session.flush_statistics().unwrap();
-        let counters = engine.snapshot().unwrap().remove(0);
+        let counters = engine.read_counters(true).unwrap().remove(0);
         assert_eq!(counters.io.physical_read_requests, Some(1000));
         assert_eq!(counters.io.physical_read_bytes, Some(1000 * BLOCK));
         assert_eq!(counters.io.logical_reads, Some(1000));
@@ -410,7 +410,7 @@ fn changed_blocks_are_throttled_and_all_written() {
     for key in 1..=1400 {
         assert_eq!(block::version(&place.block(key)), 4, "{key}");
     }
-    let counters = engine.snapshot().unwrap().remove(0);
+    let counters = engine.read_counters(true).unwrap().remove(0);
     // A block that changed again before it was written is written once for both.
     let written = counters.io.physical_write_blocks.unwrap();
     assert!((1400..=4200).contains(&written), "{written}");
@@ -429,7 +429,7 @@ fn scans_read_the_scan_blocks_and_find_wrong_ones() {
     file.write_all_at(&[9; 16], header.schemas[0].scan_offset + 7 * BLOCK).unwrap();
     assert_eq!(execute(session.as_mut(), &[scan]).unwrap(), [0]);
     session.flush_statistics().unwrap();
-    let reads = engine.snapshot().unwrap().remove(0).io.physical_read_blocks;
+    let reads = engine.read_counters(true).unwrap().remove(0).io.physical_read_blocks;
     assert_eq!(reads, Some(3 * SCAN_ROWS));
 }
 

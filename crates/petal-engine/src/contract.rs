@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use super::in_use::{DataUse, Unshared};
+use super::in_use::DataUse;
 use super::server::row_layout;
 use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
@@ -22,6 +22,19 @@ use petal_model::workload::seat::Seat;
 use petal_model::workload::version::RowStamps;
 
 /// One target that petal can load and run.
+///
+/// A process may hold several engines at once: a sweep over two targets has one for each.
+///
+/// Data: a schema has rows with keys from 1, one row in each block. A row is the key and
+/// [`COLUMNS`](petal_model::workload::row::COLUMNS) text columns of [`Engine::column_bytes`] each,
+/// filled by [`Filler::fill`](petal_model::workload::row::Filler). An UPDATE writes a new text with a
+/// stamp at its begin ([`petal_model::workload::version`]), by which `petal verify` knows the row's
+/// version.
+///
+/// Counters: `physical_read_*` counts what the database asked of the system below it, whoever
+/// served that; `physical_write_*` what it handed on. What the database's own cache served is a
+/// logical read alone. Timed events (block reads, log syncs, locks) are
+/// [`Wait`](petal_model::stats::counters::Wait)s of the counters, by the database's own names.
 pub trait Engine: Send + Sync {
     /// The engine's entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
@@ -36,13 +49,6 @@ pub trait Engine: Send + Sync {
         row_layout::column_bytes(block_bytes)
     }
 
-    /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
-    /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
-    /// nobody: outside loads and runs the system's own handling of signals serves it better.
-    fn serve(&self, _caller: &Caller) -> bool {
-        false
-    }
-
     /// The complete petal schemas on the target, by number. Empty when there is none.
     fn loaded(&self) -> Result<Vec<LoadedSchema>>;
 
@@ -52,41 +58,8 @@ pub trait Engine: Send + Sync {
     /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
 
-    /// Looks whether this load would find room, and data of the shape that it needs. May make a small
-    /// table of petal's own, and drops it.
-    fn check_load(&self, _plan: &LoadPlan) -> Result<Vec<LoadFact>> {
-        Ok(Vec::new())
-    }
-
-    /// The number of endpoints; [`petal_model::workload::plan::seats`] seats sessions on them.
-    fn endpoints(&self) -> u32 {
-        1
-    }
-
-    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
-    fn check_run(&self, _schemas: u32) -> Result<()> {
-        Ok(())
-    }
-
-    /// Refuses UPDATEs where the target's log has no room for them; false where petal cannot see it.
-    fn check_room(&self) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
-    fn privileges(&self) -> Result<Vec<Privilege>> {
-        Ok(Vec::new())
-    }
-
-    /// The most sessions it admits, where there is a limit.
-    fn sessions_max(&self) -> Result<Option<u32>> {
-        Ok(None)
-    }
-
     /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
-    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>> {
-        Ok(Box::new(Unshared))
-    }
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>>;
 
     /// Files, memory and threads that a run of these sessions holds in petal's own process.
     fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs> {
@@ -123,26 +96,6 @@ pub trait Engine: Send + Sync {
     /// reset from now on is left out of them.
     fn begin_counting(&self) {}
 
-    /// Cumulative counters and waits in full, per endpoint.
-    fn snapshot(&self) -> Result<Vec<Counters>> {
-        self.read_counters(true)
-    }
-
-    /// Cumulative counters as they are read every second, per endpoint.
-    fn sample(&self) -> Result<Vec<Counters>> {
-        self.read_counters(false)
-    }
-
-    /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
-    /// nothing, and needs no data of petal's.
-    fn server_work(&self) -> Result<Vec<ServerWork>> {
-        Err(EngineError::Setting(format!(
-            "{} keeps no counters of what others do with it; profile a run of petal's own by its \
-             folder, or a server",
-            self.support().product
-        )))
-    }
-
     /// The run ends: background work of the engine's own (checkpointers) stops; the closing
     /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
     /// there. [`EngineError::Environment`]: what became of a server in the run.
@@ -150,21 +103,75 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
-    /// person.
-    fn begin_report(&self) -> Result<Option<&'static str>> {
-        Ok(None)
-    }
-
-    /// After the closing snapshot: that report, as files for the run's folder.
-    fn end_report(&self) -> Result<Vec<ServerReport>> {
-        Ok(Vec::new())
-    }
-
     /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
     fn data_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
+
+    /// Counts rows and blocks now, by the database's own physical view.
+    fn placement(&self, schema: u32) -> Result<Placement>;
+
+    /// Opens a schema to read its rows back: `petal verify`.
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>>;
+
+    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
+    fn drop_data(&self) -> Result<Vec<String>>;
+
+    /// The server behind the target. None of a target in petal's own process.
+    fn server(&self) -> Option<&dyn Server> {
+        None
+    }
+
+    /// The database's own report of a run, if it makes one.
+    fn own_report(&self) -> Option<&dyn OwnReport> {
+        None
+    }
+}
+
+/// What an engine with a server answers besides. Each is asked before or after a run, never in its
+/// measured part.
+pub trait Server: Send + Sync {
+    /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
+    /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
+    /// nobody: outside loads and runs the system's own handling of signals serves it better.
+    fn serve(&self, _caller: &Caller) -> bool {
+        false
+    }
+
+    /// The number of endpoints; [`petal_model::workload::plan::seats`] seats sessions on them.
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
+    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
+    fn check_run(&self, _schemas: u32) -> Result<()> {
+        Ok(())
+    }
+
+    /// Refuses UPDATEs where the target's log has no room for them; false where petal cannot see it.
+    fn check_room(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Looks whether this load would find room, and data of the shape that it needs. May make a small
+    /// table of petal's own, and drops it.
+    fn check_load(&self, _plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        Ok(Vec::new())
+    }
+
+    /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
+    fn privileges(&self) -> Result<Vec<Privilege>> {
+        Ok(Vec::new())
+    }
+
+    /// The most sessions it admits, where there is a limit.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        Ok(None)
+    }
+
+    /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
+    /// nothing, and needs no data of petal's.
+    fn server_work(&self) -> Result<Vec<ServerWork>>;
 
     /// The processes of every server that serves a run, where all of them run on this host and can
     /// be told from others; else none. A database within petal's process has none of its own.
@@ -177,24 +184,34 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// Counts rows and blocks now, by the database's own physical view.
-    fn placement(&self, schema: u32) -> Result<Placement>;
-
-    /// Opens a schema to read its rows back: `petal verify`.
-    fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {
-        Err(EngineError::Setting(format!(
-            "{}: its rows cannot be verified; keep no ledger of it",
-            self.support().product
-        )))
-    }
-
     /// How far the server has come if it is in recovery, such as a standby; None if it is not.
     fn recovery(&self) -> Result<Option<Recovery>> {
         Ok(None)
     }
+}
 
-    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
-    fn drop_data(&self) -> Result<Vec<String>>;
+/// The endpoints of a target, one if it is no server.
+pub fn endpoints(engine: &dyn Engine) -> u32 {
+    engine.server().map_or(1, Server::endpoints)
+}
+
+/// The processes of the servers of a target, as [`Server::server_processes`].
+pub fn server_processes(engine: &dyn Engine) -> Vec<ServerProcesses> {
+    engine.server().map(Server::server_processes).unwrap_or_default()
+}
+
+/// A report that the database makes of a run by itself, such as AWR.
+pub trait OwnReport: Send + Sync {
+    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
+    /// person.
+    fn begin_report(&self) -> Result<Option<&'static str>> {
+        Ok(None)
+    }
+
+    /// After the closing snapshot: that report, as files for the run's folder.
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
+        Ok(Vec::new())
+    }
 }
 
 /// The signals that an engine obeys before and after a run, and where it tells what it waits for.
@@ -242,7 +259,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// One connection that executes operations.
+/// One connection that executes operations. One thread calls it, from its first batch until it is
+/// dropped there; only what [`Session::canceller`] returned is used from other threads.
 pub trait Session: Send {
     /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
     /// is over. What ended is in `batch.done` even when this returns an error.

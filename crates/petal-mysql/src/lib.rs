@@ -61,7 +61,7 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{Servers, each_once, known};
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
-    Session, Stop,
+    Server, Session, Stop,
 };
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::{EngineSupport, support};
@@ -162,11 +162,6 @@ impl Engine for Mysql {
         }
     }
 
-    fn serve(&self, caller: &Caller) -> bool {
-        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
-        true
-    }
-
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
@@ -191,18 +186,71 @@ impl Engine for Mysql {
         checked.at(server, "explaining the SELECT")
     }
 
-    fn server_processes(&self) -> Vec<ServerProcesses> {
-        each_once(self.servers.of_sessions().iter().map(servers::processes))
-    }
-
-    fn clock_ahead_s(&self) -> Option<f64> {
-        servers::clock_ahead_s(self.first())
-    }
-
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.block_size(Some(plan.block_size))?;
         self.counters.iter().for_each(CounterReader::disconnect);
         load::Loader { endpoint: self.first(), load: Load { plan, progress, stop } }.run()
+    }
+
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(Box::new(TablesInUse::begin(self.first(), schemas)?))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
+        before_run::settle(self.first(), &numbers, progress, stop)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        let endpoint = &self.servers.all[self.servers.place(seat.endpoint)];
+        Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
+    }
+
+    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
+        self.counters.iter().map(CounterReader::read).collect()
+    }
+
+    fn begin_counting(&self) {
+        self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>> {
+        let endpoint = self.first();
+        let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
+        let storage = storage_engines::of_data(&mut client, server)?;
+        let mut bytes = Some(0);
+        for number in self.numbers(&mut client, server)? {
+            let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
+            bytes = bytes.zip(of_one).map(|(sum, one)| sum + one);
+        }
+        Ok(bytes)
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        let (mut client, server) = self.connect_first()?;
+        let storage = storage_engines::of_data(&mut client, server)?;
+        storage.placement(&mut client, server, &schema::name(schema))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::MysqlRows::open(self.first(), schema)?))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        let (mut client, server) = (self.first().connect_for_long()?, &self.first().name);
+        in_use::hold_alone(&mut client, server)?;
+        load::drop_marked(&mut client, server)
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+}
+
+impl Server for Mysql {
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        true
     }
 
     fn endpoints(&self) -> u32 {
@@ -236,34 +284,12 @@ impl Engine for Mysql {
         self.servers.sessions_max(servers::free_connections)
     }
 
-    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
-        Ok(Box::new(TablesInUse::begin(self.first(), schemas)?))
-    }
-
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
-        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        before_run::settle(self.first(), &numbers, progress, stop)
-    }
-
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let endpoint = &self.servers.all[self.servers.place(seat.endpoint)];
-        Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
-    }
-
-    fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
-        self.counters.iter().map(CounterReader::read).collect()
-    }
-
-    fn begin_counting(&self) {
-        self.counters.iter().for_each(CounterReader::begin_counting);
-    }
-
     fn server_work(&self) -> Result<Vec<ServerWork>> {
-        let mut all = self.snapshot()?;
+        let mut all = self.read_counters(true)?;
         if all.iter().any(|counters| !counters.resets.is_empty()) {
             // The next interval begins with counters that are whole.
             self.begin_counting();
-            all = self.snapshot()?;
+            all = self.read_counters(true)?;
         }
         let work = all.iter().zip(&self.counters).map(|(counters, reader)| ServerWork {
             counted_since: format!("reset {}", reader.resets_seen()),
@@ -272,35 +298,15 @@ impl Engine for Mysql {
         Ok(work.collect())
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>> {
-        let endpoint = self.first();
-        let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
-        let storage = storage_engines::of_data(&mut client, server)?;
-        let mut bytes = Some(0);
-        for number in self.numbers(&mut client, server)? {
-            let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
-            bytes = bytes.zip(of_one).map(|(sum, one)| sum + one);
-        }
-        Ok(bytes)
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        each_once(self.servers.of_sessions().iter().map(servers::processes))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement> {
-        let (mut client, server) = self.connect_first()?;
-        let storage = storage_engines::of_data(&mut client, server)?;
-        storage.placement(&mut client, server, &schema::name(schema))
-    }
-
-    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
-        Ok(Box::new(rows::MysqlRows::open(self.first(), schema)?))
+    fn clock_ahead_s(&self) -> Option<f64> {
+        servers::clock_ahead_s(self.first())
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {
         servers::recovery(self.first())
-    }
-
-    fn drop_data(&self) -> Result<Vec<String>> {
-        let (mut client, server) = (self.first().connect_for_long()?, &self.first().name);
-        in_use::hold_alone(&mut client, server)?;
-        load::drop_marked(&mut client, server)
     }
 }

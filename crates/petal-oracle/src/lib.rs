@@ -63,8 +63,8 @@ use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::loader::Load;
 use petal_engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
-    Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, OwnReport, Placement, Progress, Result,
+    RowReader, Server, Session, Stop,
 };
 use petal_model::record::server_report::ServerReport;
 use petal_model::settings::rules::SETUP_SCALE;
@@ -297,32 +297,6 @@ impl Engine for Oracle {
         .run()
     }
 
-    fn check_load(&self, plan: &LoadPlan) -> Result<Vec<LoadFact>> {
-        if self.use_slob_schemas {
-            return Ok(Vec::new());
-        }
-        let mut database = self.connect_first()?;
-        let tablespace = self.load_tablespace(&mut database)?;
-        let proof = room::probe(&mut database, plan, self.data_place(&tablespace));
-        let mut admin = self.connect_admin().ok();
-        let mut views = room::Views { database: &mut database, admin: admin.as_mut() };
-        Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))
-    }
-
-    fn endpoints(&self) -> u32 {
-        self.endpoints.len() as u32
-    }
-
-    /// Sums what all open instances leave: a SCAN address or a service spreads sessions over them.
-    fn sessions_max(&self) -> Result<Option<u32>> {
-        // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
-        const PETALS_OWN: u64 = 5;
-        let rows = self.connect_admin()?.look_if_allowed("free_sessions");
-        let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
-        let free = free.map(|free| free.saturating_sub(PETALS_OWN));
-        Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
-    }
-
     /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads
     /// takes no locks, and cannot be loaded or dropped there either.
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
@@ -361,29 +335,6 @@ impl Engine for Oracle {
         Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
-    fn server_work(&self) -> Result<Vec<ServerWork>> {
-        let counters = self.counters.read(true)?;
-        Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
-    }
-
-    fn begin_report(&self) -> Result<Option<&'static str>> {
-        match reports::begin(&mut self.connect_admin()?, self.statistics) {
-            Ok(begun) => {
-                *self.report.lock() = Some(begun);
-                Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
-            }
-            Err(error) if self.statistics_asked => Err(error),
-            // The default is Statspack, and most databases have none.
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn end_report(&self) -> Result<Vec<ServerReport>> {
-        let begun = self.report.lock().take();
-        let Some(begun) = begun else { return Ok(Vec::new()) };
-        reports::end(&mut self.connect_admin()?, &begun)
-    }
-
     fn data_bytes(&self) -> Result<Option<u64>> {
         let mut metas = self.metas_now()?;
         metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
@@ -413,5 +364,66 @@ impl Engine for Oracle {
         self.counters.disconnect();
         *self.metas.lock() = None;
         load::drop_all(&mut self.connect_first()?)
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+
+    fn own_report(&self) -> Option<&dyn OwnReport> {
+        Some(self)
+    }
+}
+
+impl Server for Oracle {
+    fn endpoints(&self) -> u32 {
+        self.endpoints.len() as u32
+    }
+
+    fn check_load(&self, plan: &LoadPlan) -> Result<Vec<LoadFact>> {
+        if self.use_slob_schemas {
+            return Ok(Vec::new());
+        }
+        let mut database = self.connect_first()?;
+        let tablespace = self.load_tablespace(&mut database)?;
+        let proof = room::probe(&mut database, plan, self.data_place(&tablespace));
+        let mut admin = self.connect_admin().ok();
+        let mut views = room::Views { database: &mut database, admin: admin.as_mut() };
+        Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))
+    }
+
+    /// Sums what all open instances leave: a SCAN address or a service spreads sessions over them.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
+        const PETALS_OWN: u64 = 5;
+        let rows = self.connect_admin()?.look_if_allowed("free_sessions");
+        let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
+        let free = free.map(|free| free.saturating_sub(PETALS_OWN));
+        Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        let counters = self.counters.read(true)?;
+        Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
+    }
+}
+
+impl OwnReport for Oracle {
+    fn begin_report(&self) -> Result<Option<&'static str>> {
+        match reports::begin(&mut self.connect_admin()?, self.statistics) {
+            Ok(begun) => {
+                *self.report.lock() = Some(begun);
+                Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
+            }
+            Err(error) if self.statistics_asked => Err(error),
+            // The default is Statspack, and most databases have none.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
+        let begun = self.report.lock().take();
+        let Some(begun) = begun else { return Ok(Vec::new()) };
+        reports::end(&mut self.connect_admin()?, &begun)
     }
 }

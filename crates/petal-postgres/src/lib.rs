@@ -63,7 +63,7 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{Servers, each_once, known};
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
-    Session, Stop,
+    Server, Session, Stop,
 };
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::{EngineSupport, support};
@@ -202,11 +202,6 @@ impl Engine for Postgres {
         }
     }
 
-    fn serve(&self, caller: &Caller) -> bool {
-        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
-        true
-    }
-
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let mut client = self.connect_first()?;
@@ -226,52 +221,12 @@ impl Engine for Postgres {
         plan::check(&mut client, 1..=schemas, self.shared.prefetch)
     }
 
-    fn server_processes(&self) -> Vec<ServerProcesses> {
-        let counted = self.counted().unwrap_or(self.servers.sessions);
-        each_once(self.servers.all.iter().take(counted).map(servers::processes))
-    }
-
-    fn clock_ahead_s(&self) -> Option<f64> {
-        servers::clock_ahead_s(self.first().ok()?)
-    }
-
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.block_size(Some(plan.block_size))?;
         let endpoint = self.first()?;
         self.counters.iter().for_each(CounterReader::disconnect);
         let tablespace = self.tablespace.as_deref();
         load::Loader { endpoint, tablespace, load: Load { plan, progress, stop } }.run()
-    }
-
-    fn endpoints(&self) -> u32 {
-        self.servers.sessions as u32
-    }
-
-    fn check_run(&self, schemas: u32) -> Result<()> {
-        if self.servers.all.len() > 1 {
-            servers::check_one_primary(&self.servers.all)?;
-        }
-        if !self.writes {
-            return Ok(());
-        }
-        let schemas: Vec<u32> = (1..=schemas).collect();
-        servers::check_updates(&self.servers.all[self.primary()?], &schemas)?;
-        self.check_room().map(|_| ())
-    }
-
-    fn check_room(&self) -> Result<bool> {
-        servers::check_log_room(&self.servers.all[self.primary()?])
-    }
-
-    fn privileges(&self) -> Result<Vec<Privilege>> {
-        let endpoint = self.first()?;
-        let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
-        servers::privileges(endpoint, &numbers)
-    }
-
-    /// Connections that are left for this role, petal's own aside.
-    fn sessions_max(&self) -> Result<Option<u32>> {
-        self.servers.sessions_max(servers::free_connections)
     }
 
     fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
@@ -313,10 +268,6 @@ impl Engine for Postgres {
         self.counters.iter().take(self.counted()?).map(read).collect()
     }
 
-    fn server_work(&self) -> Result<Vec<ServerWork>> {
-        self.servers.of_sessions().iter().map(server_work::look).collect()
-    }
-
     fn quiesce(&self) -> Result<()> {
         let mut readers = self.counters.iter().zip(&self.servers.all);
         let settled = readers.try_for_each(|(reader, endpoint)| {
@@ -350,16 +301,71 @@ impl Engine for Postgres {
         Ok(Box::new(rows::PostgresRows::open(self.first()?, schema)?))
     }
 
-    fn recovery(&self) -> Result<Option<Recovery>> {
-        servers::recovery(self.first()?)
-    }
-
     fn drop_data(&self) -> Result<Vec<String>> {
         self.shared.waits.stop();
         let mut client = long_work::open(self.first()?, "petal drop")?.client;
         check_version(&mut client)?;
         in_use::hold_alone(&mut client)?;
         load::drop_marked(&mut client)
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+}
+
+impl Server for Postgres {
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
+        true
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.servers.sessions as u32
+    }
+
+    fn check_run(&self, schemas: u32) -> Result<()> {
+        if self.servers.all.len() > 1 {
+            servers::check_one_primary(&self.servers.all)?;
+        }
+        if !self.writes {
+            return Ok(());
+        }
+        let schemas: Vec<u32> = (1..=schemas).collect();
+        servers::check_updates(&self.servers.all[self.primary()?], &schemas)?;
+        self.check_room().map(|_| ())
+    }
+
+    fn check_room(&self) -> Result<bool> {
+        servers::check_log_room(&self.servers.all[self.primary()?])
+    }
+
+    fn privileges(&self) -> Result<Vec<Privilege>> {
+        let endpoint = self.first()?;
+        let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
+        servers::privileges(endpoint, &numbers)
+    }
+
+    /// Connections that are left for this role, petal's own aside.
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        self.servers.of_sessions().iter().map(server_work::look).collect()
+    }
+
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        let counted = self.counted().unwrap_or(self.servers.sessions);
+        each_once(self.servers.all.iter().take(counted).map(servers::processes))
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        servers::clock_ahead_s(self.first().ok()?)
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>> {
+        servers::recovery(self.first()?)
     }
 }
 

@@ -20,16 +20,19 @@ use parking_lot::Mutex;
 
 use self::data::SchemaFolder;
 use self::session::ScriptedSession;
+use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::loader::{self, Load, ProvedSchema};
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    Server, Session, Stop,
 };
 use petal_model::settings::Settings;
 use petal_model::settings::table::EngineSupport;
 use petal_model::settings::table::support::SCRIPTED;
 use petal_model::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use petal_model::stats::histogram::Latencies;
+use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
 use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::row::COLUMNS;
@@ -238,10 +241,6 @@ impl Engine for Scripted {
         Ok(Needs { files: seats.len() as u64 * 2, ..Needs::default() })
     }
 
-    fn sessions_max(&self) -> Result<Option<u32>> {
-        Ok(self.script.sessions_max)
-    }
-
     fn settle(&self, _: &dyn Progress, _: &Stop) -> Result<Settled> {
         Ok(Settled::default())
     }
@@ -276,5 +275,27 @@ impl Engine for Scripted {
 
     fn drop_data(&self) -> Result<Vec<String>> {
         self.folder()?.drop_data()
+    }
+
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(Box::new(Unshared))
+    }
+
+    fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {
+        Err(EngineError::Setting("scripted: its rows cannot be verified".to_owned()))
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+}
+
+impl Server for Scripted {
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        Ok(Vec::new())
+    }
+
+    fn sessions_max(&self) -> Result<Option<u32>> {
+        Ok(self.script.sessions_max)
     }
 }

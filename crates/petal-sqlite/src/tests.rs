@@ -169,10 +169,10 @@ fn counters_agree_with_what_was_asked_and_with_the_files() {
         let engine = Sqlite::open(&settings).unwrap();
         engine.load(&plan(4096, 8192), &Silent, &unlimited()).unwrap();
         let mut session = engine.connect(seat(1, 1)).unwrap();
-        let before = engine.snapshot().unwrap().remove(0);
+        let before = engine.read_counters(true).unwrap().remove(0);
         run(&mut *session, &covering(Kind::Update, 4096, 64, 9));
         session.flush_statistics().unwrap();
-        let work = engine.snapshot().unwrap().remove(0).since(&before);
+        let work = engine.read_counters(true).unwrap().remove(0).since(&before);
         assert_eq!(work.io.commits, Some(64));
         assert!(work.io.log_syncs.unwrap() >= 64, "{:?}", work.io);
         // Every row's page is read once, changed once and logged with a header of 24 bytes.
@@ -543,7 +543,7 @@ fn writers_of_one_schema_queue_and_their_waits_are_counted() {
     settings.db.options = BTreeMap::from([("checkpoint".to_owned(), "1M".to_owned())]);
     let engine = Sqlite::open(&settings).unwrap();
     engine.load(&plan(1024, 8192), &Silent, &unlimited()).unwrap();
-    let before = engine.snapshot().unwrap().remove(0);
+    let before = engine.read_counters(true).unwrap().remove(0);
     std::thread::scope(|scope| {
         for session in 0..4 {
             let engine = &engine;
@@ -558,7 +558,7 @@ fn writers_of_one_schema_queue_and_their_waits_are_counted() {
         }
     });
     engine.quiesce().unwrap();
-    let work = engine.snapshot().unwrap().remove(0).since(&before);
+    let work = engine.read_counters(true).unwrap().remove(0).since(&before);
     assert_eq!(work.io.commits, Some(4 * 4 * 16));
     assert!(work.wait("writer lock").unwrap().waits.unwrap() > 0);
     assert!(work.raw["checkpoints"] > 0 && work.raw["checkpoint_errors"] == 0);
@@ -596,7 +596,7 @@ fn a_cut_operation_gives_up_the_writer_lock_and_the_session_goes_on() {
     assert_eq!(ends, [(0, Some(CUT.to_owned()))]);
     holder.execute_batch("ROLLBACK").unwrap();
     assert_eq!(run(&mut *session, &[operation(Kind::Update, 1, 64, 2)]), [(64, None)]);
-    let counters = engine.snapshot().unwrap().remove(0);
+    let counters = engine.read_counters(true).unwrap().remove(0);
     assert_eq!(counters.wait("writer lock").unwrap().waits, Some(1));
 }
 
@@ -656,9 +656,9 @@ fn a_read_costs_one_block_with_the_default_cache() {
     let batch: Vec<Operation> =
         (0..600).map(|n| operation(Kind::Select, starts.apply(n) + 1, 64, 0)).collect();
     run(&mut *session, &batch[..100]);
-    let before = engine.snapshot().unwrap().remove(0);
+    let before = engine.read_counters(true).unwrap().remove(0);
     run(&mut *session, &batch[100..]);
-    let work = engine.snapshot().unwrap().remove(0).since(&before);
+    let work = engine.read_counters(true).unwrap().remove(0).since(&before);
     let reads_per_row = work.io.physical_read_blocks.unwrap() as f64 / (500.0 * 64.0);
     assert!((reads_per_row - 1.0).abs() < 0.02, "{reads_per_row}");
 }
@@ -673,7 +673,7 @@ fn counters_never_shrink_when_sessions_leave() {
         let mut connected = engine.connect(seat(session, 1)).unwrap();
         run(&mut *connected, &covering(Kind::Select, 1024, 64, 0));
         drop(connected);
-        let reads = engine.sample().unwrap()[0].io.physical_read_blocks.unwrap();
+        let reads = engine.read_counters(false).unwrap()[0].io.physical_read_blocks.unwrap();
         assert!(reads > last + 1000, "{reads} after {last}");
         last = reads;
     }

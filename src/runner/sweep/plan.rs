@@ -101,7 +101,8 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
         step_by_step: request.replay.is_some(),
     };
     let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, "sweep", &first));
-    let endpoints = targets.iter().map(|target| target.engine.endpoints()).max().unwrap_or(1);
+    let endpoints = targets.iter().map(|target| petal_engine::endpoints(target.engine.as_ref()));
+    let endpoints = endpoints.max().unwrap_or(1);
     let mut notes = uneven(&cells, schemas);
     notes.extend(nodes_share(&cells, schemas, endpoints));
     notes.extend(active_bytes_vary(&cells, &targets));

@@ -32,7 +32,7 @@ fn counters_are_read_for_each_instance() {
         .answers("gv_$osstat", &[&["1", "BUSY_TIME", "77"]])
         .answers("gv_$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]])
         .answers("JOIN sys.gv_$instance", &[&["1", "41"], &["2", "40"]]);
-    let counters = engine(&scripted, &settings()).snapshot().unwrap();
+    let counters = engine(&scripted, &settings()).read_counters(true).unwrap();
     assert_eq!(counters.len(), 2);
     let first = &counters[0];
     // Exadata's reads of a block are counted under names of their own.
@@ -64,7 +64,7 @@ fn counters_are_read_for_each_instance() {
 #[test]
 fn views_that_may_not_be_seen_leave_figures_unknown() {
     let scripted = loaded().fails("gv_$", 942, "table or view does not exist");
-    let counters = engine(&scripted, &settings()).snapshot().unwrap();
+    let counters = engine(&scripted, &settings()).read_counters(true).unwrap();
     assert_eq!(counters.len(), 1);
     assert_eq!(counters[0].io, Default::default());
     let nameless = loaded().answers("gv_$sysstat", &[&["1", "user commits", "3"]]).fails(
@@ -72,7 +72,10 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
         942,
         "table or view does not exist",
     );
-    assert_eq!(engine(&nameless, &settings()).snapshot().unwrap()[0].endpoint, "instance 1");
+    assert_eq!(
+        engine(&nameless, &settings()).read_counters(true).unwrap()[0].endpoint,
+        "instance 1"
+    );
     // Anything else is an error: an instance that had another name now would be another one.
     for view in ["gv_$sysstat", "gv_$instance"] {
         let dying = loaded().answers("gv_$sysstat", &[&["1", "user commits", "3"]]).fails(
@@ -80,7 +83,7 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
             3113,
             "end-of-file on communication channel",
         );
-        assert!(engine(&dying, &settings()).snapshot().is_err(), "{view}");
+        assert!(engine(&dying, &settings()).read_counters(true).is_err(), "{view}");
     }
 }
 
@@ -99,7 +102,7 @@ fn reported_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
         let _ = scripted.clone().answers("'INSTANCE'", &[&[instance]]);
         drop(engine.connect(Seat { endpoint, ..seat(endpoint + 1, 1) }).unwrap());
     }
-    let shown = engine.snapshot().unwrap();
+    let shown = engine.read_counters(true).unwrap();
     shown.into_iter().map(|counters| (counters.endpoint, counters.io.commits)).collect()
 }
 
@@ -295,7 +298,7 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
         let engine = engine(&scripted, &settings());
         let (_, details) = engine.describe(1, 1).unwrap();
         let is_told = details.settings.iter().any(|(name, _)| name == "background writes");
-        (engine.snapshot().unwrap().remove(0), is_told)
+        (engine.read_counters(true).unwrap().remove(0), is_told)
     };
     for whole in ["0", "1"] {
         let (counters, is_told) = counted(whole);
@@ -468,7 +471,7 @@ fn waits_by_powers_of_two_are_those_between_two_snapshots() {
             .answers("gv_$sysstat", &[&["1", "user commits", "3"]])
             .answers("gv_$system_event", &events)
             .answers("gv_$event_histogram", &rows);
-        engine(&scripted, &settings()).snapshot().unwrap().remove(0)
+        engine(&scripted, &settings()).read_counters(true).unwrap().remove(0)
     };
     let (then, now) = (snapshot(["5", "10", "1"]), snapshot(["6", "40", "4"]));
     assert_eq!(now.wait(cell).unwrap().buckets, [(256, 46), (512, 4)].into());
