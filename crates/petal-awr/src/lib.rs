@@ -329,4 +329,4 @@ pub(crate) mod tests;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct ReadMe;
+mod readme {}

@@ -152,6 +152,7 @@ impl Loader<'_> {
     ) -> Result<(Vec<LoadedSchemaSummary>, Instant)> {
         let begin = Instant::now();
         let target = self.shared.target()?;
+        target.mark_new(before)?;
         make_room(&target, after.end())?;
         if before.schemas.is_empty() {
             wipe_end(&target)?;

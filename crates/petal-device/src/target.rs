@@ -202,15 +202,28 @@ impl OpenTarget {
         Ok(Self { path, file, kind, bytes, direct, there, buffered, _lock: lock })
     }
 
-    /// Writes both copies of the header, one after the other, each durable before the next.
-    pub fn write_header(&self, header: &TargetHeader) -> Result<()> {
-        let bytes = header.encode().ok_or_else(|| {
+    /// Writes the header of a file that is still empty, before anything else: a load that is killed
+    /// from then on leaves a file that is known as petal's.
+    pub fn mark_new(&self, header: &TargetHeader) -> Result<()> {
+        if self.kind == TargetKind::File && self.there.bytes()? == 0 {
+            self.overwrite(0, &self.encoded(header)?)?;
+        }
+        Ok(())
+    }
+
+    fn encoded(&self, header: &TargetHeader) -> Result<Vec<u8>> {
+        header.encode().ok_or_else(|| {
             EngineError::Setting(format!(
                 "{}: {} schemas do not fit into its header; load fewer",
                 self.path.display(),
                 header.schemas.len()
             ))
-        })?;
+        })
+    }
+
+    /// Writes both copies of the header, one after the other, each durable before the next.
+    pub fn write_header(&self, header: &TargetHeader) -> Result<()> {
+        let bytes = self.encoded(header)?;
         self.there.check_path()?;
         self.overwrite(COPY_OFFSET, &bytes)?;
         self.overwrite(0, &bytes)
