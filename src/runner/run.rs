@@ -42,8 +42,11 @@ const GRACE: Duration = Duration::from_secs(5);
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
-/// A session whose connection was given up ends at once; one that has not after so long hangs.
+/// A session whose connection was given up ends at once; one that waits for storage after so long
+/// hangs.
 const HANGS: Duration = Duration::from_secs(2);
+/// The same for a session that is not seen to wait for storage: its host may only be slow.
+const HANGS_UNSEEN: Duration = Duration::from_secs(6);
 /// After a signal the storage of the target may take so long to answer questions at a run's end.
 const END_LIMIT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -293,7 +296,8 @@ impl StopControl {
             if waited >= UNHEARD {
                 pool.abort();
             }
-            if waited >= UNHEARD + HANGS {
+            let hangs = if blocked.is_empty() { HANGS_UNSEEN } else { HANGS };
+            if waited >= UNHEARD + hangs {
                 let lost_ns = now.saturating_duration_since(bounds.trigger).as_nanos();
                 let target = job.settings.db.redacted();
                 let why = |tid| stuck(tid, &blocked, waited, &target);

@@ -319,7 +319,8 @@ impl Ended {
     #[track_caller]
     pub fn json(&self) -> Value {
         let value = self.stdout.trim_end();
-        assert_eq!(self.stdout.strip_prefix(value), Some("\n"), "{}", self.stdout);
+        let ends = self.stdout.strip_prefix(value);
+        assert_eq!(ends, Some("\n"), "{}; on stderr: {}", self.stdout, self.stderr);
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {}", self.stdout))
     }
 }

@@ -10,7 +10,7 @@ use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions, process_environment};
 use petal_engine::{EngineError, Result};
 use petal_model::settings::printable::printable_line;
-use petal_model::settings::url::{Secret, Server, TargetUrl, UrlHost};
+use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 use petal_model::settings::{Endpoints, Settings};
 
 const PORT_DEFAULT: u16 = 1521;
@@ -154,7 +154,7 @@ impl Options {
 /// Refuses a bequeath connection, with the line to write in its place.
 fn no_local_log_on(
     refuse: &dyn Fn(&str, &str) -> EngineError,
-    server: &Server,
+    server: &UrlServer,
     outside: &Outside<'_>,
 ) -> EngineError {
     let named = Some(server.name.clone()).filter(|name| !name.is_empty());
@@ -274,7 +274,7 @@ fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
 
 /// How services are reached: at hosts, or by aliases.
 struct Way<'a> {
-    server: &'a Server,
+    server: &'a UrlServer,
     protocol: &'a str,
 }
 

@@ -11,7 +11,7 @@ use super::libpq::{self, Address, OPTIONS};
 use petal_engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use petal_engine::url_option::{Environment, process_environment};
 use petal_engine::{EngineError, Result};
-use petal_model::settings::url::{Secret, Server, TargetUrl, UrlHost};
+use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 
 /// How a connection is protected, by libpq's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Options {
 
 /// What a URL gives, before the environment fills its gaps.
 struct UrlValues {
-    server: Server,
+    server: UrlServer,
     options: BTreeMap<String, String>,
     password: Option<Secret>,
 }

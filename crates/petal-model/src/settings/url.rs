@@ -87,7 +87,7 @@ pub struct TargetUrl {
 
 /// The parts of `//user@host:port,host/name`, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Server {
+pub struct UrlServer {
     pub user: Option<String>,
     /// In order; more than one is scale-out. Empty: the driver's default.
     pub hosts: Vec<UrlHost>,
@@ -151,7 +151,7 @@ impl TargetUrl {
     }
 
     /// User, hosts and name of a target that is a server.
-    pub fn server(&self) -> Option<Server> {
+    pub fn server(&self) -> Option<UrlServer> {
         self.is_at(UrlForm::Server).then(|| read_server(&self.rest).ok())?
     }
 
@@ -293,7 +293,7 @@ pub fn in_home(path: &str) -> String {
     }
 }
 
-fn read_server(rest: &str) -> Result<Server, Refusal> {
+fn read_server(rest: &str) -> Result<UrlServer, Refusal> {
     let after = rest.strip_prefix("//").unwrap_or(rest);
     let (authority, name) = after.split_once('/').unwrap_or((after, ""));
     let (user, hosts) = match authority.rsplit_once('@') {
@@ -304,7 +304,7 @@ fn read_server(rest: &str) -> Result<Server, Refusal> {
         true => Vec::new(),
         false => hosts.split(',').map(read_host).collect::<Result<_, _>>()?,
     };
-    Ok(Server { user, hosts, name: decode(name)? })
+    Ok(UrlServer { user, hosts, name: decode(name)? })
 }
 
 fn read_host(text: &str) -> Result<UrlHost, Refusal> {
