@@ -40,6 +40,8 @@ impl BlockedThread {
         let is_of_storage = named.is_some_and(|call| match call.takes {
             Takes::Path | Takes::Ring => true,
             Takes::Descriptor => file.as_ref().is_some_and(|file| is_stored(file)),
+            // The kernel takes the descriptor away before it waits.
+            Takes::Closed => file.is_none(),
         });
         let call = named.filter(|_| is_of_storage);
         let file = file.filter(|_| call.is_some_and(|call| call.takes == Takes::Descriptor));
@@ -133,6 +135,8 @@ struct Call {
 enum Takes {
     /// An open file, which may also be a pipe or a socket.
     Descriptor,
+    /// An open file that is closed.
+    Closed,
     /// A path, or a folder and a path.
     Path,
     /// A ring of requests.
@@ -151,8 +155,9 @@ const CALLS: &[Call] = calls! {
         SYS_write "write", SYS_pwrite64 "pwrite64", SYS_writev "writev", SYS_pwritev "pwritev",
         SYS_fsync "fsync", SYS_fdatasync "fdatasync", SYS_sync_file_range "sync_file_range",
         SYS_syncfs "syncfs", SYS_ftruncate "ftruncate", SYS_fallocate "fallocate",
-        SYS_fstat "fstat", SYS_close "close", SYS_getdents64 "getdents64",
+        SYS_fstat "fstat", SYS_fstatfs "fstatfs", SYS_getdents64 "getdents64",
         SYS_fadvise64 "fadvise64";
+    Closed: SYS_close "close";
     Path:
         SYS_openat "openat", SYS_statx "statx", SYS_newfstatat "newfstatat",
         SYS_unlinkat "unlinkat", SYS_renameat2 "renameat2", SYS_mkdirat "mkdirat",
