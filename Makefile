@@ -22,7 +22,7 @@ test:
 unit:
 	@sleep 1
 	$(CARGO) test --locked --workspace --lib -- --test-threads=6
-	$(CARGO) test --locked -p petal-awr -p petal-model --doc
+	$(CARGO) test --locked --workspace --doc
 
 integration:
 	$(CARGO) test --locked --test integration -- --test-threads=7
