@@ -10,20 +10,20 @@ use super::report::Report;
 use super::source::Source;
 use super::{AwrError, parse};
 
-/// What a reader of the test's output should see, past the harness's capture.
+/// Shows a line to a reader of the test's output, past the harness's capture.
 pub fn tell(line: &str) {
     // A test that cannot speak still tests.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// `PETAL_AWR_DIR`, or beside the project.
+/// `PETAL_AWR_DIR`, or the folder next to the project.
 pub fn folder() -> Option<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/awr");
     let folder = std::env::var_os("PETAL_AWR_DIR").map_or_else(beside, PathBuf::from);
     folder.join("truth.json").exists().then_some(folder)
 }
 
-/// Reports written for these tests, in the layouts of the releases that their names tell.
+/// Reports written for these tests, in the layouts of the releases in their names.
 pub const SAMPLES: [(&str, &str); 14] = [
     ("sp_9i.txt", include_str!("../../../tests/data/awr/sp_9i.txt")),
     ("sp_10g.txt", include_str!("../../../tests/data/awr/sp_10g.txt")),

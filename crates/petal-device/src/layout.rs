@@ -350,7 +350,7 @@ mod tests {
             TargetHeader::find(&[torn.clone(), copy(&new)].concat()),
             TargetContent::Petal(new.clone())
         );
-        // Before the first copy is touched it is the truth, and an older petal's file has no other.
+        // Before the first copy is touched it is the truth; a load that was killed early left no other.
         assert_eq!(
             TargetHeader::find(&[copy(&old), copy(&new)].concat()),
             TargetContent::Petal(old.clone())

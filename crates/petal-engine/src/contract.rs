@@ -128,8 +128,7 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// What an engine with a server answers besides. Each is asked before or after a run, never in its
-/// measured part.
+/// Answers that only an engine with a server has.
 pub trait Server: Send + Sync {
     /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
     /// sends it notes that name whom the engine waits for. Returns false where the engine waits for

@@ -76,8 +76,8 @@ pub fn without_resets(
     // Both are by one clock, read once: their difference changes only with a FLUSH STATUS.
     let flushed = counts.get(UPTIME).zip(since_flush).map(|(uptime, since)| uptime.abs_diff(since));
     let stamp = |at| (STATUS.to_owned(), format!("second {at} of its uptime"));
-    // A server adds up these counters over its sessions. A session that ends at the same moment may
-    // be missing from the sum, or be in it twice, so a fall alone does not prove a reset.
+    // The server dates a FLUSH STATUS. These counters are sums over sessions at work: a fall alone
+    // proves no reset, and a counter that fell has no rise.
     let summed = counts.iter_mut().filter(|(name, _)| group_of(name) == STATUS);
     summed.filter(|_| flushed.is_some()).for_each(|(_, count)| *count = 0);
     resets.look(&counts, flushed.map(stamp).into_iter().collect(), group_of);
@@ -187,7 +187,7 @@ mod tests {
             raw.contains_key("Handler_commit")
         };
         assert!(look(10, Some(10), 100));
-        // A session that ended is not in the sum.
+        // Lower, and no reset by the server.
         assert!(look(11, Some(11), 60));
         assert!(look(12, Some(12), 110));
         assert!(!look(13, Some(1), 120));
