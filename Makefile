@@ -21,7 +21,7 @@ test:
 # The quick ones, which need no server. They leave cargo's lock to the integration tests beside them first.
 unit:
 	@sleep 1
-	$(CARGO) test --locked --workspace --lib -- --test-threads=6
+	$(CARGO) test --locked --workspace --lib --bins --test cuts -- --test-threads=6
 	$(CARGO) test --locked --workspace --doc
 
 integration:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Downloads Debian's (or Ubuntu's) small kernel and busybox for the guest of `petal powercut`, and unpacks
+# Downloads Debian's (or Ubuntu's) small kernel and busybox for the guest of `petal-powercut`, and unpacks
 # them into a folder. Installs nothing, and needs no root.
 #   sh scripts/powercut-guest.sh [DIR]      DIR: petal-guest
 set -eu

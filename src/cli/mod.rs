@@ -21,7 +21,6 @@ mod merge;
 mod metrics;
 mod os;
 mod output;
-mod powercut;
 mod process;
 mod profile;
 mod replay;
@@ -87,7 +86,6 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { command: calibrate::command, run: calibrate::run },
     Subcommand { command: report::command, run: report::run },
     Subcommand { command: verify::command, run: verify::run },
-    Subcommand { command: powercut::command, run: powercut::run },
     Subcommand { command: compare::command, run: compare::run },
     Subcommand { command: history::command, run: history::run },
     Subcommand { command: awr::command, run: awr::run },

@@ -18,7 +18,6 @@ pub mod os;
 pub mod os_data;
 pub mod page_cache;
 pub mod peers;
-pub mod powercut;
 mod prepare;
 pub mod profile;
 pub mod quiet;

@@ -68,7 +68,6 @@ mod postgres_silence;
 mod postgres_strangers;
 mod postgres_tls;
 mod postgres_way_in;
-mod powercut;
 mod processes;
 mod proxy;
 mod ranks;

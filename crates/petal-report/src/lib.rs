@@ -22,7 +22,6 @@ pub mod numbers;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
-pub mod powercut;
 pub mod profile;
 pub mod records;
 pub mod replay;

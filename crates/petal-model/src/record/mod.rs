@@ -28,7 +28,6 @@ pub mod os_log;
 pub mod os_merge;
 pub mod own_file;
 pub mod plain_csv;
-pub mod powercut;
 pub mod profile;
 mod rebuild;
 pub mod replay;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::RunError;
-use super::by_name;
-use super::disk::DiskKind;
+use crate::by_name;
+use crate::disk::DiskKind;
+use crate::error::CutError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestEngine {
@@ -43,11 +43,11 @@ impl GuestEngine {
     }
 
     /// Programs of this host that the guest gets, with the files and libraries beside them.
-    pub fn files(self) -> Result<Vec<PathBuf>, RunError> {
+    pub fn files(self) -> Result<Vec<PathBuf>, CutError> {
         match self {
             Self::Sqlite => Ok(Vec::new()),
             Self::Postgres => postgres_files(Path::new("/usr/lib/postgresql")).ok_or_else(|| {
-                RunError::Environment(
+                CutError::Failed(
                     "no PostgreSQL in /usr/lib/postgresql for the guest: install Debian's package \
                      postgresql"
                         .to_owned(),

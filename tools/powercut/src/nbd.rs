@@ -6,13 +6,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::disk::Disk;
-use petal_engine::threads::Thread;
+use crate::disk::Disk;
 
 const NEGOTIATION: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -43,6 +42,10 @@ pub struct ServedDisk {
 }
 
 impl ServedDisk {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a thread that cannot start is an error here, too"
+    )]
     pub fn start(disk: Disk, socket: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket)?;
@@ -58,7 +61,7 @@ impl ServedDisk {
                 }
             }
         };
-        let thread = Thread::named("disk").start(serve).map_err(io::Error::other)?;
+        let thread = Builder::new().name("disk".to_owned()).spawn(serve)?;
         Ok(Self { disk, is_over, thread: Some(thread) })
     }
 }
@@ -172,8 +175,8 @@ impl NbdConnection<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disk::DiskKind;
     use super::*;
+    use crate::disk::DiskKind;
 
     struct NbdClient(UnixStream);
 

@@ -2,16 +2,6 @@
 //! volatile cache; machine and cache are lost at a random moment; the guest recovers, and verifies.
 //! The ledger leaves the guest by a serial port into a file of this host.
 
-mod archive;
-mod disk;
-mod engines;
-mod guest;
-mod nbd;
-
-pub use disk::DiskKind;
-pub use engines::GuestEngine;
-pub use guest::Accelerator;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::RunError;
-use super::series::draw_seed;
-use petal_engine::{Caller, EngineError, ProgressUnit};
-use petal_model::record::ledger;
-use petal_model::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
+use rand::TryRng as _;
 
-use disk::Disk;
-use guest::{GuestWork, Machine, Programs, write_disk};
-use nbd::ServedDisk;
+use petal_model::record::ledger;
+
+use crate::disk::{Disk, DiskKind};
+use crate::engines::GuestEngine;
+use crate::error::{CutError, failed};
+use crate::found::{Cut, FORMAT, PowerCuts, Trial};
+use crate::guest::{Accelerator, GuestWork, Machine, Programs, write_disk};
+use crate::nbd::ServedDisk;
 
 /// A guest that has not done an order within this hangs.
 const GUEST_LIMIT: Duration = Duration::from_secs(900);
@@ -56,38 +47,46 @@ pub struct PowerCutRequest {
     pub within: Duration,
     /// None: KVM where the processor has it.
     pub accelerator: Option<Accelerator>,
+    /// The program that works in the guest.
+    pub petal: PathBuf,
     /// A folder with the guest's kernel and busybox.
     pub guest: Option<PathBuf>,
     /// Where each cut's ledger and disk are kept.
     pub keep: Option<PathBuf>,
 }
 
-/// Cuts as often as asked, and calls `on_cut` after each cut. An error, or a signal, ends it; what was
-/// found until then is returned with it.
+/// Hears from the cuts while they go on.
+pub trait Watch {
+    /// True after a signal.
+    fn is_interrupted(&self) -> bool;
+    /// Something that takes long begins.
+    fn begins(&self, what: &str);
+    /// A cut was made, of so many in all.
+    fn cut(&self, trial: &Trial, cut: &Cut, of: u32);
+}
+
+/// Cuts as often as asked. An error, or a signal, ends it; what was found until then is returned with it.
 pub fn run(
     request: &PowerCutRequest,
-    caller: &Caller,
-    watch: &dyn super::Watch,
-    on_cut: &dyn Fn(&Trial, &Cut),
-) -> Result<(PowerCuts, Option<RunError>), RunError> {
+    watch: &dyn Watch,
+) -> Result<(PowerCuts, Option<CutError>), CutError> {
     if let Some(keep) = &request.keep {
         new_folder(keep)?;
     }
     let folder = own_folder()?;
-    let found = TestBed::prepare(request, caller, watch, &folder)
-        .map(|test_bed| test_bed.all_cuts(watch, on_cut));
+    let found = TestBed::prepare(request, watch, &folder).map(|test_bed| test_bed.all_cuts());
     // What is left of it is in the system's folder for such files.
     let _ = fs::remove_dir_all(&folder);
     found
 }
 
 /// Makes the folder of `--keep`, which must be empty: what is kept there is not written over.
-fn new_folder(keep: &Path) -> Result<(), RunError> {
+fn new_folder(keep: &Path) -> Result<(), CutError> {
     let is_empty =
         || fs::create_dir_all(keep).and_then(|()| Ok(fs::read_dir(keep)?.next().is_none()));
     match is_empty().map_err(failed(&format!("making {}", keep.display())))? {
         true => Ok(()),
-        false => Err(RunError::Environment(format!(
+        false => Err(CutError::Failed(format!(
             "--keep {}: the folder is not empty; name a new one",
             keep.display()
         ))),
@@ -97,7 +96,7 @@ fn new_folder(keep: &Path) -> Result<(), RunError> {
 /// A saved guest and a loaded disk, on which all cuts are made.
 struct TestBed<'a> {
     request: &'a PowerCutRequest,
-    caller: &'a Caller,
+    watch: &'a dyn Watch,
     folder: &'a Path,
     programs: Programs,
 }
@@ -105,19 +104,18 @@ struct TestBed<'a> {
 impl<'a> TestBed<'a> {
     fn prepare(
         request: &'a PowerCutRequest,
-        caller: &'a Caller,
-        watch: &dyn super::Watch,
+        watch: &'a dyn Watch,
         folder: &'a Path,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, CutError> {
         let accelerator = request.accelerator.unwrap_or_else(Accelerator::of_host);
         let programs = Programs::find(request.guest.as_deref(), accelerator)?;
-        let test_bed = Self { request, caller, folder, programs };
-        test_bed.programs.archive(request.engine, &test_bed.path("guest.cpio"))?;
+        let test_bed = Self { request, watch, folder, programs };
+        test_bed.programs.archive(request, &test_bed.path("guest.cpio"))?;
         let image = test_bed.path("loaded.img");
         let file = fs::File::create(&image).map_err(failed("making a disk's image"))?;
         file.set_len(IMAGE_BYTES).map_err(failed("making a disk's image"))?;
         run_to_end(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
-        watch.phase("booting the guest and loading", 0, ProgressUnit::Items);
+        watch.begins("booting the guest and loading");
         test_bed.save_guest()?;
         test_bed.load()?;
         Ok(test_bed)
@@ -127,7 +125,7 @@ impl<'a> TestBed<'a> {
         self.folder.join(name)
     }
 
-    fn save_guest(&self) -> Result<(), RunError> {
+    fn save_guest(&self) -> Result<(), CutError> {
         write_disk(self.folder, &[])?;
         let _served = self.serve(Disk::of(&self.path("loaded.img")))?;
         let mut machine = Machine::boot(&self.programs, self.folder)?;
@@ -140,38 +138,33 @@ impl<'a> TestBed<'a> {
         self.wait(&mut machine, GUEST_LIMIT, Machine::has_ended)?;
         match fs::metadata(self.path("state")).is_ok_and(|state| state.len() > 0) {
             true => Ok(()),
-            false => Err(RunError::Environment(format!(
+            false => Err(CutError::Failed(format!(
                 "qemu did not save the guest: {}",
                 machine.last_words()
             ))),
         }
     }
 
-    fn load(&self) -> Result<(), RunError> {
+    fn load(&self) -> Result<(), CutError> {
         let served = self.serve(Disk::of(&self.path("loaded.img")))?;
         let (said, code) = self.order(&GuestWork { work: "load", ..GuestWork::default() })?;
         served.disk.lock().write_all().map_err(failed("writing the loaded disk"))?;
         match code {
             0 => Ok(()),
-            _ => Err(RunError::Environment(format!("the guest could not load: {}", said.trim()))),
+            _ => Err(CutError::Failed(format!("the guest could not load: {}", said.trim()))),
         }
     }
 
-    fn all_cuts(
-        &self,
-        watch: &dyn super::Watch,
-        on_cut: &dyn Fn(&Trial, &Cut),
-    ) -> (PowerCuts, Option<RunError>) {
+    fn all_cuts(&self) -> (PowerCuts, Option<CutError>) {
         let mut trials = trials(self.request);
         let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
-        watch.phase("cutting", all.into(), ProgressUnit::Items);
+        self.watch.begins(&format!("cutting {all} times"));
         let mut error = None;
         while let Some(trial) = next_of(&mut trials) {
             match self.cut(trial) {
                 Ok(cut) => {
                     trial.add(cut);
-                    trial.cuts.last().into_iter().for_each(|cut| on_cut(trial, cut));
-                    watch.advance(1);
+                    trial.cuts.last().into_iter().for_each(|cut| self.watch.cut(trial, cut, all));
                 }
                 Err(why) => {
                     error = Some(why);
@@ -193,7 +186,7 @@ impl<'a> TestBed<'a> {
     }
 
     /// One cut: run, lose the power, recover, verify.
-    fn cut(&self, trial: &Trial) -> Result<Cut, RunError> {
+    fn cut(&self, trial: &Trial) -> Result<Cut, CutError> {
         let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
         served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
         let seed = draw_seed()?;
@@ -246,7 +239,7 @@ impl<'a> TestBed<'a> {
     }
 
     /// Keeps a cut's ledger and the disk as it was recovered.
-    fn keep(&self, trial: &Trial, served: &ServedDisk) -> Result<Option<String>, RunError> {
+    fn keep(&self, trial: &Trial, served: &ServedDisk) -> Result<Option<String>, CutError> {
         let Some(keep) = &self.request.keep else { return Ok(None) };
         let name = trial.name().replace(", ", "-").replace(' ', "-");
         let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1)).display().to_string();
@@ -260,28 +253,28 @@ impl<'a> TestBed<'a> {
         Ok(Some(place))
     }
 
-    fn serve(&self, disk: std::io::Result<Disk>) -> Result<ServedDisk, RunError> {
+    fn serve(&self, disk: std::io::Result<Disk>) -> Result<ServedDisk, CutError> {
         let served = disk.and_then(|disk| ServedDisk::start(disk, &self.path("disk")));
         served.map_err(failed("serving the guest's disk"))
     }
 
     /// Restores the guest for an order, and returns its output and exit code.
-    fn order(&self, order: &GuestWork<'_>) -> Result<(String, u8), RunError> {
+    fn order(&self, order: &GuestWork<'_>) -> Result<(String, u8), CutError> {
         order.write(self.folder, self.request.engine)?;
         let mut machine = Machine::restore(&self.programs, self.folder)?;
         self.wait(&mut machine, GUEST_LIMIT, |machine| machine.outcome().is_some())?;
         match machine.outcome() {
-            Some((said, NOT_IN_ORDER)) => Err(RunError::Environment(format!(
+            Some((said, NOT_IN_ORDER)) => Err(CutError::Failed(format!(
                 "the guest could not leave its disk in order: {}",
                 said.trim()
             ))),
             Some(outcome) => Ok(outcome),
-            None => Err(RunError::Environment("the guest said nothing".to_owned())),
+            None => Err(CutError::Failed("the guest said nothing".to_owned())),
         }
     }
 
     /// Waits for the moment of a cut. A guest that ended before it was not cut, and is an error.
-    fn wait_for_cut(&self, machine: &mut Machine, at: Instant) -> Result<(), RunError> {
+    fn wait_for_cut(&self, machine: &mut Machine, at: Instant) -> Result<(), CutError> {
         let left = || at.saturating_duration_since(Instant::now());
         self.wait(machine, GUEST_LIMIT + left(), |_| left() < POLL)?;
         thread::sleep(left());
@@ -298,11 +291,11 @@ impl<'a> TestBed<'a> {
         machine: &mut Machine,
         limit: Duration,
         done: impl Fn(&mut Machine) -> bool,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CutError> {
         let began = Instant::now();
         while !done(machine) {
-            if self.caller.is_interrupted() {
-                return Err(EngineError::Interrupted.into());
+            if self.watch.is_interrupted() {
+                return Err(CutError::Interrupted);
             }
             let has_ended = machine.has_ended();
             if has_ended && !done(machine) || began.elapsed() > limit {
@@ -315,9 +308,9 @@ impl<'a> TestBed<'a> {
         Ok(())
     }
 
-    fn stopped(&self, machine: &Machine, how: &str) -> RunError {
+    fn stopped(&self, machine: &Machine, how: &str) -> CutError {
         let (name, words) = (self.programs.accelerator.name(), machine.last_words());
-        RunError::Environment(format!("the guest ({name}) {how}; its last words: {words}"))
+        CutError::Failed(format!("the guest ({name}) {how}; its last words: {words}"))
     }
 }
 
@@ -374,34 +367,27 @@ fn verdict(said: &str, code: u8) -> Cut {
     }
 }
 
-/// The one of two things that has this name.
-fn by_name<T: Copy>(all: [T; 2], name: fn(T) -> &'static str, text: &str) -> Result<T, String> {
-    let [one, other] = all.map(name);
-    let found = all.into_iter().find(|known| name(*known) == text);
-    found.ok_or_else(|| format!("must be {one} or {other}"))
-}
-
-fn own_program() -> Result<PathBuf, RunError> {
-    std::env::current_exe().map_err(failed("finding petal's own program"))
-}
-
 /// Runs a program, which must succeed.
-fn run_to_end(command: &mut Command) -> Result<(), RunError> {
+fn run_to_end(command: &mut Command) -> Result<(), CutError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(failed(&format!("starting {name}")))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(RunError::Environment(format!("{name} failed: {said}")))
+    Err(CutError::Failed(format!("{name} failed: {said}")))
 }
 
-fn failed(doing: &str) -> impl FnOnce(std::io::Error) -> RunError {
-    move |error| RunError::Environment(format!("{doing} failed: {error}"))
+/// 53 random bits.
+fn draw_seed() -> Result<u64, CutError> {
+    rand::rngs::SysRng
+        .try_next_u64()
+        .map(|drawn| drawn >> 11)
+        .map_err(|error| CutError::Failed(format!("the system gives no random seed: {error}")))
 }
 
 /// A folder of this process's own.
-fn own_folder() -> Result<PathBuf, RunError> {
+fn own_folder() -> Result<PathBuf, CutError> {
     let path = std::env::temp_dir().join(format!("petal-powercut-{}", draw_seed()?));
     fs::create_dir(&path).map_err(failed(&format!("making {}", path.display())))?;
     Ok(path)
@@ -409,9 +395,19 @@ fn own_folder() -> Result<PathBuf, RunError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+
+    struct Quiet {
+        is_interrupted: bool,
+    }
+
+    impl Watch for Quiet {
+        fn is_interrupted(&self) -> bool {
+            self.is_interrupted
+        }
+        fn begins(&self, _: &str) {}
+        fn cut(&self, _: &Trial, _: &Cut, _: u32) {}
+    }
 
     #[test]
     fn trials_take_turns_in_proportion() {
@@ -434,18 +430,18 @@ mod tests {
             controls,
             within: Duration::from_secs(1),
             accelerator: None,
+            petal: PathBuf::new(),
             guest: None,
             keep: None,
         }
     }
 
     /// Waits for a cut in an hour, with a program in the guest's place.
-    fn waited(program: &mut Command, signals: u8) -> RunError {
+    fn waited(program: &mut Command, is_interrupted: bool) -> CutError {
         let folder = tempfile::tempdir().unwrap();
-        let caller = Caller { signals: Arc::new(signals.into()), note: Arc::new(|_| ()) };
         let test_bed = TestBed {
             request: &request(GuestEngine::Sqlite, &[], 0),
-            caller: &caller,
+            watch: &Quiet { is_interrupted },
             folder: folder.path(),
             programs: Programs {
                 kernel: PathBuf::new(),
@@ -464,8 +460,9 @@ mod tests {
 
     #[test]
     fn the_wait_for_a_cut_ends_on_a_signal_and_with_the_guest() {
-        assert!(waited(Command::new("sleep").arg("3600"), 1).is_interrupted());
-        let ended = waited(&mut Command::new("true"), 0).to_string();
+        let stopped = waited(Command::new("sleep").arg("3600"), true);
+        assert!(matches!(stopped, CutError::Interrupted), "{stopped}");
+        let ended = waited(&mut Command::new("true"), false).to_string();
         assert!(ended.contains("ended") && ended.contains("DB stands there twice"), "{ended}");
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::by_name;
+use crate::by_name;
 use petal_model::workload::scatter::mix;
 
 /// A block is written whole or not at all, as by drives with physical sectors of this size.

@@ -3,19 +3,39 @@
 //!
 //! `make test` has a handful of cuts where KVM runs a stock kernel. Elsewhere, in about ten minutes:
 //! `sh scripts/powercut-guest.sh target/petal-guest &&
-//! PETAL_TEST_POWERCUT=tcg cargo test --test integration powercut`
+//! cargo build && PETAL_TEST_POWERCUT=tcg cargo test -p petal-powercut --test cuts`
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::server_postgres;
-use crate::support::{Workplace, count, skip};
+const TOOL: &str = env!("CARGO_BIN_EXE_petal-powercut");
+
+/// Says why a test does not run here, past the test harness's capture.
+fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+    let require = std::env::var("PETAL_TEST_REQUIRE").unwrap_or_default();
+    assert_ne!(require, "all", "PETAL_TEST_REQUIRE=all, but: {why}");
+}
+
+fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer}"))
+}
+
+/// Checks how the tool ended, and returns what it wrote to stderr.
+fn exited(ended: &Output, code: i32) -> String {
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(code), "{said}");
+    said
+}
 
 /// A commit of a ledger: session, sequence, begin, end, and keys.
 struct Commit(u32, u64, u64, u64, std::ops::Range<u64>);
@@ -78,12 +98,22 @@ fn sqlite_rows(disk: &Path) -> HashMap<u64, String> {
     read.map(Result::unwrap).collect()
 }
 
+/// The server's program of the newest version that is installed.
+fn postgres() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    let programs = versions.map(|version| version.unwrap().path().join("bin/postgres"));
+    programs.filter(|program| program.exists()).max()
+}
+
 fn postgres_rows(disk: &Path) -> HashMap<u64, String> {
     let out = disk.join("data/rows.txt");
-    let (user, group) = server_postgres::user_numbers("postgres").unwrap();
+    let accounts = fs::read_to_string("/etc/passwd").unwrap();
+    let account = accounts.lines().find(|line| line.starts_with("postgres:")).unwrap();
+    let number = |at| account.split(':').nth(at).unwrap().parse().unwrap();
+    let (user, group) = (number(2), number(3));
     let own = format!("{user}:{group}");
     assert!(Command::new("chown").args(["-R", &own]).arg(disk).status().unwrap().success());
-    let mut server = Command::new(server_postgres::programs().unwrap().join("postgres"));
+    let mut server = Command::new(postgres().unwrap());
     server.args(["--single", "-D"]).arg(disk.join("data")).arg("postgres");
     server.current_dir(disk).uid(user).gid(group).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut server = server.spawn().unwrap();
@@ -131,7 +161,7 @@ fn skip_without_kvm(why: &str) {
 }
 
 fn guest() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/petal-guest")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/petal-guest")
 }
 
 /// Cuts, and counts again; `rows` reads a table from the files of a disk.
@@ -140,17 +170,23 @@ fn cut(engine: &str, rows: fn(&Path) -> HashMap<u64, String>) {
     if !guest().join("boot").exists() {
         return skip("no kernel for a guest: sh scripts/powercut-guest.sh target/petal-guest");
     }
-    let work = Workplace::new();
+    if !Path::new(TOOL).with_file_name("petal").exists() {
+        return skip("petal is not built: cargo build");
+    }
+    let work = tempfile::tempdir().unwrap();
     let guest = guest().display().to_string();
-    let asked = ["powercut", engine, "--cuts", "2", "--controls", "1", "--within", "3"];
+    let asked = [engine, "--cuts", "2", "--controls", "1", "--within", "3"];
     let how = ["--accel", accelerator, "--guest", &guest, "--keep", "kept", "--json"];
-    let ended = work.petal([&asked[..], &how].concat()).ends();
+    let mut tool = Command::new(TOOL);
+    let ended = tool.args(asked).args(how).current_dir(work.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
     // Within some virtual machines KVM is there, and a stock kernel stands still in it.
-    if accelerator == "kvm" && ended.code == Some(3) && ended.stderr.contains("did nothing more") {
+    if accelerator == "kvm" && ended.status.code() == Some(3) && said.contains("did nothing more") {
         return skip_without_kvm("KVM does not run the guest here");
     }
-    let found = ended.exited(0).json();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-powercut.schema.json");
+    exited(&ended, 0);
+    let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/petal-powercut.schema.json");
     let schema = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let errors: Vec<String> = schema.iter_errors(&found).map(|error| error.to_string()).collect();
@@ -168,7 +204,7 @@ fn cut(engine: &str, rows: fn(&Path) -> HashMap<u64, String>) {
             if !cut["unreadable"].is_null() || count(cut, "/bad_rows") > 0 {
                 continue;
             }
-            let kept = work.path(cut["kept"].as_str().unwrap()).display().to_string();
+            let kept = work.path().join(cut["kept"].as_str().unwrap()).display().to_string();
             let disk = unpacked(&format!("{kept}.img"));
             let ledger = PathBuf::from(format!("{kept}.ledger"));
             assert_eq!(count(cut, "/lost_commits"), lost(&ledger, &rows(disk.path())), "{cut}");
@@ -185,24 +221,33 @@ fn cuts_of_sqlite_lose_what_is_counted_again() {
 
 #[test]
 fn cuts_of_postgres_lose_what_is_counted_again() {
-    if accelerator().is_some() && server_postgres::is_there() {
-        cut("postgres", postgres_rows);
+    match postgres() {
+        Some(_) => cut("postgres", postgres_rows),
+        None => skip("no PostgreSQL server is installed: scripts/install-test-servers.sh does it"),
     }
 }
 
 #[test]
 fn what_is_missing_for_a_cut_is_named() {
-    let work = Workplace::new();
-    let tools = work.path("tools");
+    let work = tempfile::tempdir().unwrap();
+    let tools = work.path().join("tools");
     fs::create_dir(&tools).unwrap();
-    let call = |more: &[&str]| {
-        let args = [&["powercut", "--guest", "nothing"][..], more].concat();
-        work.petal(args).env("PATH", &tools).exits(3)
+    let call = |args: &[&str], code| {
+        let mut tool = Command::new(TOOL);
+        exited(&tool.args(args).current_dir(&work).env("PATH", &tools).output().unwrap(), code)
     };
-    call(&[]).telling(&["qemu-system-x86_64 is not installed", "Debian's package qemu-system-x86"]);
+    let said = call(&["--guest", "nothing"], 3);
+    assert!(said.contains("qemu-system-x86_64 is not installed"), "{said}");
     for program in ["qemu-system-x86_64", "mkfs.ext4"] {
-        work.script(&format!("tools/{program}"), "exit 1");
+        let path = tools.join(program);
+        fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    call(&[]).telling(&["no kernel with its modules for the guest in nothing", "--guest"]);
-    work.petal(["powercut", "--set", "fsync=off; reboot"]).exits(2).telling(&["NAME=VALUE"]);
+    let said = call(&["--guest", "nothing"], 3);
+    assert!(said.contains("no kernel with its modules for the guest in nothing"), "{said}");
+    assert!(call(&["--set", "fsync=off; reboot"], 2).contains("NAME=VALUE"));
+    // A folder that holds something is kept as it is.
+    fs::write(tools.join("own.txt"), "mine").unwrap();
+    let said = call(&["--keep", "tools"], 3);
+    assert!(said.contains("not empty"), "{said}");
 }

@@ -10,10 +10,11 @@ use std::process::{Child, Command, Stdio};
 
 use time::OffsetDateTime;
 
-use super::super::RunError;
-use super::archive::Archive;
-use super::engines::{GuestEngine, files_below};
-use super::{by_name, failed, own_program};
+use crate::archive::Archive;
+use crate::by_name;
+use crate::cuts::PowerCutRequest;
+use crate::engines::{GuestEngine, files_below};
+use crate::error::{CutError, failed};
 
 /// Modules of a stock kernel, in the order in which they need each other; those that it has built in
 /// are missing there.
@@ -87,20 +88,20 @@ pub struct Programs {
 
 impl Programs {
     /// `root`: a folder into which the packages were unpacked.
-    pub fn find(root: Option<&Path>, accelerator: Accelerator) -> Result<Self, RunError> {
+    pub fn find(root: Option<&Path>, accelerator: Accelerator) -> Result<Self, CutError> {
         for (program, package) in
             [("qemu-system-x86_64", "qemu-system-x86"), ("mkfs.ext4", "e2fsprogs")]
         {
             if in_path(program).is_none() {
                 let why = format!("{program} is not installed; install Debian's package {package}");
-                return Err(RunError::Environment(why));
+                return Err(CutError::Failed(why));
             }
         }
         let roots =
             root.map_or_else(|| ROOTS.map(PathBuf::from).to_vec(), |root| vec![root.into()]);
         let missing = |what: &str| {
             let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>();
-            RunError::Environment(format!(
+            CutError::Failed(format!(
                 "no {what} for the guest in {}; `sh scripts/powercut-guest.sh` of petal's sources \
                  downloads and unpacks Debian's packages into petal-guest, or name a folder with \
                  them by --guest",
@@ -116,24 +117,24 @@ impl Programs {
     }
 
     /// Writes the guest's first file system.
-    pub fn archive(&self, engine: GuestEngine, path: &Path) -> Result<(), RunError> {
+    pub fn archive(&self, request: &PowerCutRequest, path: &Path) -> Result<(), CutError> {
         let doing = "making the guest's files";
         let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
         let mut add = |name: &Path, from: &Path| {
             let bytes = fs::read(from).map_err(failed(&format!("reading {}", from.display())))?;
             let name = name.strip_prefix("/").unwrap_or(name).to_owned();
             files.insert(name, bytes);
-            Ok::<_, RunError>(())
+            Ok::<_, CutError>(())
         };
-        let own = own_program()?;
-        let of_engine = engine.files()?;
+        let petal = &request.petal;
+        let of_engine = request.engine.files()?;
         add(Path::new("bin/busybox"), &self.busybox)?;
-        add(Path::new("bin/petal"), &own)?;
+        add(Path::new("bin/petal"), petal)?;
         for file in &of_engine {
             add(file, file)?;
         }
         let is_program = |path: &&PathBuf| path.parent().is_some_and(|bin| bin.ends_with("bin"));
-        for program in of_engine.iter().filter(is_program).chain([&own, &self.busybox]) {
+        for program in of_engine.iter().filter(is_program).chain([petal, &self.busybox]) {
             for library in libraries(program)? {
                 add(&library, &library)?;
             }
@@ -168,16 +169,16 @@ pub struct Machine {
 
 impl Machine {
     /// Boots up to where the guest waits for an order.
-    pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+    pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, CutError> {
         Self::start(programs, folder, &["-monitor", "stdio"])
     }
 
     /// Restores the machine that was saved.
-    pub fn restore(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+    pub fn restore(programs: &Programs, folder: &Path) -> Result<Self, CutError> {
         Self::start(programs, folder, &["-incoming", "exec:cat state"])
     }
 
-    fn start(programs: &Programs, folder: &Path, more: &[&str]) -> Result<Self, RunError> {
+    fn start(programs: &Programs, folder: &Path, more: &[&str]) -> Result<Self, CutError> {
         fs::write(folder.join("port"), []).map_err(failed("making the guest's port"))?;
         // Whatever becomes of petal, the machine ends with it.
         let mut machine = Command::new("setpriv");
@@ -209,7 +210,7 @@ impl Machine {
     }
 
     /// Saves the machine and ends it: [`Machine::has_ended`] says when that is done.
-    pub fn save(&mut self) -> Result<(), RunError> {
+    pub fn save(&mut self) -> Result<(), CutError> {
         let monitor = self.process.stdin.as_mut();
         let order = b"migrate \"exec:cat >state\"\nquit\n";
         monitor
@@ -278,12 +279,12 @@ pub struct GuestWork<'a> {
 }
 
 impl GuestWork<'_> {
-    pub fn write(&self, folder: &Path, engine: GuestEngine) -> Result<(), RunError> {
+    pub fn write(&self, folder: &Path, engine: GuestEngine) -> Result<(), CutError> {
         let length = self.ledger.len();
         let mut bytes = self.text(engine).into_bytes();
         if bytes.len() > ORDER_BYTES || length as u64 > ORDER_DISK_BYTES / 2 {
             let why = format!("the guest's order or its ledger of {length} bytes is too long");
-            return Err(RunError::Environment(why + "; cut earlier, with a lower --within"));
+            return Err(CutError::Failed(why + "; cut earlier, with a lower --within"));
         }
         bytes.resize(ORDER_BYTES, 0);
         bytes.extend_from_slice(self.ledger);
@@ -304,7 +305,7 @@ impl GuestWork<'_> {
 }
 
 /// Writes the guest's second disk; without an order it waits for one.
-pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), RunError> {
+pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), CutError> {
     let path = folder.join("order");
     let write = || {
         fs::write(&path, bytes)?;
@@ -333,7 +334,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
 }
 
 /// The libraries that a program is linked with, and the one that loads them; none of a static one.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, CutError> {
     let listed = Command::new("ldd").arg(program).output().map_err(failed("starting ldd"))?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let words = text.split_ascii_whitespace().filter(|word| word.starts_with('/'));

@@ -1,8 +1,8 @@
 //! The results of power cuts, for a person.
 
-use super::numbers::{decimal, or_dash, whole};
-use super::table::{Table, paragraph};
-use petal_model::record::powercut::{Cut, PowerCuts, Trial};
+use crate::found::{Cut, PowerCuts, Trial};
+use petal_report::numbers::{decimal, or_dash, whole};
+use petal_report::table::{Table, paragraph};
 
 /// The answer, a table of all trials, and what they mean.
 pub fn text(found: &PowerCuts) -> String {

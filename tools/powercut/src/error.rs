@@ -1,0 +1,20 @@
+//! The reasons for which cuts end early.
+
+use std::io;
+
+use petal_model::record::RecordError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CutError {
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    Ledger(#[from] RecordError),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Says what was being done when the system refused, for `map_err`.
+pub fn failed(doing: &str) -> impl FnOnce(io::Error) -> CutError {
+    move |error| CutError::Failed(format!("{doing} failed: {error}"))
+}
