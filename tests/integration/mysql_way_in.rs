@@ -51,7 +51,12 @@ fn every_plugin_of_the_server_lets_petal_in_or_is_refused_by_name() {
         petal(user, &how, "pw").exits(0);
         petal(user, &how, "wrong").exits(3).telling(&["Access denied"]);
     }
-    petal("pam", "pam", "pw").exits(3).telling(&["plugin `dialog'", "ed25519, parsec"]);
+    // A server whose user may not enter the folder of its own tool for PAM denies without a question.
+    let refused = petal("pam", "pam", "pw").exits(3);
+    match server.asks_by_pam() {
+        true => refused.telling(&["plugin `dialog'", "ed25519, parsec"]),
+        false => refused.telling(&["Access denied"]),
+    }
     // By the socket an account needs no password.
     let sql = "CREATE OR REPLACE USER root@localhost IDENTIFIED VIA unix_socket; \
                GRANT ALL ON *.* TO root@localhost";

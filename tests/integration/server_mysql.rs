@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -174,6 +174,15 @@ impl Server {
     pub fn process(&self) -> i32 {
         let text = fs::read_to_string(self.folder.path().join("process")).unwrap();
         text.trim().parse().unwrap()
+    }
+
+    /// True if the server's user may enter the folder of the plugin's tool: `mariadb-install-db` of another
+    /// user takes it away.
+    pub fn asks_by_pam(&self) -> bool {
+        let folder = self.sql("", "SELECT @@plugin_dir").remove(0).remove(0);
+        let tool = fs::metadata(Path::new(&folder).join("auth_pam_tool_dir"));
+        let user = user_numbers(ORDINARY_USER).map_or(0, |(user, _)| user);
+        tool.is_ok_and(|tool| user == 0 || tool.uid() == user)
     }
 
     /// A file that only the server's user may read; its path.
