@@ -56,7 +56,7 @@ fn every_plugin_of_the_server_lets_petal_in_or_is_refused_by_name() {
     match server.asks_by_pam() {
         true => refused.telling(&["plugin `dialog'", "ed25519, parsec"]),
         false => refused.telling(&["Access denied"]),
-    }
+    };
     // By the socket an account needs no password.
     let sql = "CREATE OR REPLACE USER root@localhost IDENTIFIED VIA unix_socket; \
                GRANT ALL ON *.* TO root@localhost";
