@@ -51,6 +51,7 @@ grammar:
 check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) run --locked --quiet -p petal-prose
 
 # Features only leave modules out: with one engine alone, what the others need is gone too.
 check-features:
