@@ -25,13 +25,13 @@ pub fn path(name: &'static str, value: &'static str, help: &'static str) -> Arg 
     self::value(name, value, help).value_parser(value_parser!(PathBuf))
 }
 
-/// A file or folder that stands alone.
+/// A required file or folder, without a flag.
 pub fn file(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     let arg = Arg::new(name).value_name(value).required(true);
     arg.value_parser(value_parser!(PathBuf)).help(help)
 }
 
-/// Files or folders that stand alone; at least one.
+/// Required files or folders, without a flag; at least one.
 pub fn paths(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     file(name, value, help).num_args(1..)
 }

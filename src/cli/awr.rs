@@ -150,7 +150,7 @@ fn over_time(
     Ok(())
 }
 
-/// A page or a drawing of its own, by the ending of the name.
+/// A separate page or drawing, by the ending of the name.
 fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), CommandError> {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
     let failed = |error: &dyn std::fmt::Display| {

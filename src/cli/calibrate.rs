@@ -33,7 +33,7 @@ Kept in petal-results/<UTC stamp>-calibrate/ and, for later runs on the same dev
 with, in the folder of --calibrations. Ctrl-C keeps what was measured until then.";
 
 const DEPTH_MAX: u32 = 4096;
-/// Parameters that a flag of this command stands for; others of the file and the environment
+/// Parameters that a flag of this command sets; others of the file and the environment
 /// belong to runs.
 const FLAGS: [&str; 5] = ["BLOCK_SZ", "STORAGE_CACHE", "DIRECT_IO", "OUT", "CALIBRATIONS"];
 

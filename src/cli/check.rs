@@ -83,7 +83,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }
 
-/// What a load would meet. Only a database with tablespaces keeps that to itself until it is asked.
+/// Checks the place of a load. Only a database with tablespaces needs the question.
 fn before_load(engine: &dyn Engine, settings: &Settings) -> Result<Vec<Check>, CommandError> {
     let Some(server) = engine.server().filter(|_| !settings.use_slob_schemas) else {
         return Ok(Vec::new());

@@ -141,7 +141,7 @@ fn shown(
     }
 }
 
-/// One side has nothing to be compared with: its lines are shown.
+/// Shows the lines of a single side.
 fn alone(
     side: &ComparedSide,
     matches: &ArgMatches,

@@ -25,11 +25,11 @@ use super::failure::Exit;
 use super::metrics::Metrics;
 use super::stderr::Queued;
 
-/// Without a terminal a line of progress is written so often.
+/// Time between lines of progress without a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
-/// On a terminal the bar's clock goes on so often.
+/// Time between steps of the bar's clock on a terminal.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
-/// At the end a reader of stderr that takes nothing for so long is left.
+/// Patience at the end with a reader of stderr that takes nothing.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// A result waits no longer for what was said before it.
 const ORDER_LIMIT: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub struct Console {
     /// A result could not be written to stdout.
     result_lost: Arc<AtomicBool>,
     state: Arc<Mutex<ConsoleState>>,
-    /// Whoever else follows the work.
+    /// Other observers of the work.
     metrics: Option<Metrics>,
     stderr: Queued,
     /// petal's own, whose secrets no message shows.
@@ -83,7 +83,7 @@ impl Console {
         Self { arguments: arguments.into(), ..self }
     }
 
-    /// The same for somebody who shows nothing but errors and results.
+    /// Makes a console that shows only errors and results.
     pub fn quieted(&self) -> Self {
         Self { quiet: true, metrics: None, ..self.clone() }
     }
@@ -105,7 +105,7 @@ impl Console {
         self.styled_result(&printable(text));
     }
 
-    /// One line of a result, whatever it holds.
+    /// Prints one line of a result, with any control characters made visible.
     pub fn result_line(&self, line: &str) {
         self.result(&format!("{}\n", printable_line(line)));
     }
@@ -230,7 +230,7 @@ fn redraw_steadily(bar: &ProgressBar) {
     drop(Thread::named("progress").start(redraw));
 }
 
-/// How wide the terminal behind `stream` is; None where there is none, or it does not tell.
+/// Width of the terminal behind `stream`; None if there is no terminal, or its width is unknown.
 pub fn columns(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))

@@ -10,7 +10,7 @@ use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_model::record::{RecordError, Run, Status};
 use petal_model::settings::error::SettingErrors;
 
-/// How a command ended: exit codes that scripts can use, worse ones above better ones.
+/// Exit codes that scripts can use, worse ones above better ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Done = 0,
@@ -27,7 +27,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// How a run ended.
+    /// Returns the exit code of a run.
     pub fn of_run(run: &Run) -> Self {
         match run.summary.status {
             Status::Interrupted => Self::Interrupted,

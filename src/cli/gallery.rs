@@ -61,7 +61,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(Exit::Done)
 }
 
-/// What was found: sweeps, and runs that no sweep holds.
+/// Results found below the folders: sweeps, and runs outside of sweeps.
 #[derive(Default)]
 pub(super) struct FoundRecords {
     sweeps: Vec<Shown>,
@@ -104,7 +104,7 @@ impl FoundRecords {
         }
     }
 
-    /// All of it, without what has no line.
+    /// All of it, without sweeps that have no line.
     pub(super) fn shown(self, objective: Option<&Objective>) -> Vec<Shown> {
         let mut shown = self.sweeps;
         shown.extend(of_runs(&self.runs, objective));

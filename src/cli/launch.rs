@@ -109,7 +109,7 @@ fn join(
 /// The ranks that a launcher started, as it tells them.
 struct Ranks {
     size: u32,
-    /// From 0.
+    /// Number of this rank, from 0.
     rank: u32,
 }
 

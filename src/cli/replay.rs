@@ -41,7 +41,7 @@ The profile is of petal profile. The same command goes on with steps that
 were stopped or killed. Data must be loaded (petal setup), larger than the target's caches
 where production's reads came from storage. docs/recipes/will-it-fit.md goes through an example.";
 
-/// What a profile says: flags and files that set it too would contradict it.
+/// Parameters that the profile sets: other sources must not set them.
 const SAID_BY_PROFILE: [&str; 9] = [
     "UPDATE_PCT",
     "SCAN_PCT",

@@ -92,7 +92,7 @@ fn of_one(
     }
 }
 
-/// How the writing of a file ended. A record on a read-only medium is still shown, and what could
+/// Outcome of writing a file. A record on a read-only medium is still shown, and what could
 /// not be written beside it is reported.
 fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
     let Err(error) = written else { return Exit::Done };

@@ -99,8 +99,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     launch::with_hosts(console, |context, console| run_share(matches, context, console))
 }
 
-/// What this host does of a run: all of it, a share, or its part among hosts that speak with each
-/// other.
+/// Work of this host in a run: all, a share, or its part among connected hosts.
 fn run_share(
     matches: &ArgMatches,
     context: &WorkContext<'_>,
@@ -188,7 +187,7 @@ pub fn show(
     Ok(())
 }
 
-/// How many schemas: `-s N`, or SLOB's own `petal run N`.
+/// Number of schemas: `-s N`, or SLOB's own `petal run N`.
 fn schemas(matches: &ArgMatches) -> Result<Option<u32>, CommandError> {
     let flag = matches.get_one::<u32>("schemas").copied();
     let form: Vec<u32> = matches.get_many("form").unwrap_or_default().copied().collect();
@@ -234,7 +233,7 @@ fn start_at(text: &str) -> Result<OffsetDateTime, String> {
     })
 }
 
-/// One moment begins one run, on every host for the same time.
+/// Checks that a run with a common start has one cell and a fixed time.
 fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), CommandError> {
     let Some(at) = start else { return Ok(()) };
     let now = OffsetDateTime::now_utc();
@@ -258,7 +257,7 @@ fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(),
     Ok(())
 }
 
-/// What is not for a run of ranks.
+/// Refuses flags that a run of ranks does not take.
 fn check_hosts(
     settings: &Settings,
     start: Option<OffsetDateTime>,

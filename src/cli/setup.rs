@@ -171,10 +171,10 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
     text
 }
 
-/// How far the measured ratio may be from the one that was asked for, as a share.
+/// Tolerance between the measured and the requested compression ratio, as a share.
 const RATIO_OFF_MAX: f64 = 0.05;
 
-/// How sampled blocks compress, and why where COMPRESS_RATIO was not to be had.
+/// Says how sampled blocks compress, and why if COMPRESS_RATIO was not reached.
 fn compresses(ratio: f64, asked: Option<f64>) -> String {
     let measured = format!("blocks compress {ratio:.1} times (sampled, LZ4)");
     let why = match asked {

@@ -27,7 +27,7 @@ pub fn asking() -> Vec<i32> {
     [SIGINT, SIGTERM].into_iter().chain(hang_up).collect()
 }
 
-/// Counts signals from now on. Where they cannot be caught, the system's own handling stays.
+/// Counts signals from now on. If they cannot be caught, the system's own handling stays.
 pub fn count() -> Result<Arc<AtomicU8>, ThreadError> {
     let level = Arc::default();
     count_into(&level)?;
@@ -80,7 +80,7 @@ pub fn survive_file_size_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Tells whether petal was started with this signal ignored.
+/// Returns true if petal was started with this signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -18,7 +18,7 @@ const PIECES_MAX: usize = 1000;
 /// A bar's picture is dropped where so many pieces wait before it.
 const BEFORE_A_PICTURE_MAX: u64 = 8;
 const POLL: Duration = Duration::from_millis(10);
-/// The width of a terminal that does not tell it.
+/// The width of a terminal that does not report it.
 const COLUMNS: u16 = 80;
 
 /// A stream and the thread that writes to it, which begins with the first text.

@@ -75,7 +75,7 @@ const LOGIN_REFUSED: &[&str] = &[
     "no credentials",
 ];
 
-/// Says where a password may stand when the server may have wanted one.
+/// Names the places of a password if the server may have wanted one.
 fn unverified(error: RunError, settings: &Settings) -> CommandError {
     let is_server = settings.db.server().is_some() && settings.db.password.is_none();
     match error {

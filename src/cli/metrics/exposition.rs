@@ -198,7 +198,7 @@ fn run(writer: &mut MetricsWriter<'_>, run: &RunState) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of the run that was judged last, until the next one is triggered.
+/// Findings of the last judged run, until the next trigger.
 fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), Error> {
     if findings.is_empty() {
         return Ok(());

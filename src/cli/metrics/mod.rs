@@ -20,7 +20,7 @@ use petal_model::stats::timeline::Tally;
 use super::args::value;
 use super::failure::{CommandError, Exit};
 
-/// For the commands that run or load.
+/// Adds `--metrics` for commands that run or load.
 pub fn arg() -> Arg {
     value(
         "metrics",
@@ -54,7 +54,7 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
     Ok(Some(metrics))
 }
 
-/// The work as it stands at this moment.
+/// The present state of the work.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Mutex<MetricsState>>);
 
@@ -82,7 +82,7 @@ struct RunState {
     elapsed_s: f64,
     sessions: u32,
     totals: Tally,
-    /// None where the database does not tell it each second.
+    /// None if the database does not report it each second.
     io: Option<IoCounts>,
     device: Option<DeviceCounts>,
     cpu: Option<CpuShare>,

@@ -1,5 +1,5 @@
-//! One page over HTTP, for scrapers: a request, an answer, and the connection is closed. Each peer has a
-//! thread and a deadline, so that a slow one keeps nobody else waiting.
+//! An HTTP server of one page, for scrapers: a request, an answer, and the connection is closed. Each
+//! peer has a thread and a deadline, so that a slow one keeps nobody else waiting.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -34,9 +34,9 @@ pub struct CallArguments {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Secrets {
     None,
-    /// They were readable for a moment.
+    /// Secrets that were readable for a moment.
     Hidden,
-    /// They are readable for as long as petal runs.
+    /// Secrets that are readable for as long as petal runs.
     Readable,
 }
 

@@ -21,7 +21,7 @@ use crate::cli::signals;
 use petal_engine::threads::Thread;
 use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
 
-/// How often the worker is looked at.
+/// Interval between looks at the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After the first signal the worker ends by itself in 20 to 24 s (`runner::run`), or hangs.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(25);
@@ -66,7 +66,7 @@ struct Supervisor {
     signalled: Option<Instant>,
     /// The moment at which the worker was first seen to be over and not gone.
     over: Option<Instant>,
-    /// Its threads, from the first signal on.
+    /// The worker's threads, from the first signal on.
     blocked: Option<BlockedThreads>,
 }
 

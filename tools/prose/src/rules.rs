@@ -59,6 +59,7 @@ pub fn sentence(line: usize, text: &str, faults: &mut Vec<Fault>) {
 /// Checks the words of a sentence, whatever its length.
 pub fn banned(line: usize, text: &str, faults: &mut Vec<Fault>) {
     let words: Vec<String> = text
+        .replace("{what}", "")
         .split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '\'' || c == '_'))
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
