@@ -1,5 +1,5 @@
 //! A calibration: every curve at every depth, in rounds, so that a drift falls on all points alike.
-//! A stop keeps what was measured until then.
+//! A stop keeps the measurements until then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,9 +29,9 @@ const ROUNDS: u32 = 3;
 const LENGTH_MIN: Duration = Duration::from_millis(500);
 /// A single round may be shorter; a measurement under this says nothing.
 const LENGTH_LEAST: Duration = Duration::from_millis(50);
-/// One thread keeps so many requests in flight before another helps.
+/// Requests in flight that one thread keeps before another helps.
 const DEPTH_PER_THREAD: u32 = 64;
-/// A thread that is busier than this limits what is measured.
+/// A thread that is busier than this limits the measurement.
 const THREAD_BUSY_SHARE: f64 = 0.95;
 
 /// The measurements to take.
@@ -41,7 +41,7 @@ pub struct CalibrationPlan {
     /// Ascending.
     pub depths: Vec<u32>,
     pub mix_read_pct: u8,
-    /// For all measurements together.
+    /// Time for all measurements together.
     pub length: Duration,
     /// None: chosen by depth and processors.
     pub threads: Option<u32>,
@@ -50,7 +50,7 @@ pub struct CalibrationPlan {
     pub seed: u64,
 }
 
-/// One measurement of a round.
+/// A measurement of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Measurement {
     Curve(&'static str, u32),
@@ -79,7 +79,8 @@ impl CalibrationPlan {
         curves.chain([READ, WRITE].map(Measurement::InOrder)).chain([Measurement::Log]).collect()
     }
 
-    /// How many rounds, and how long each measurement. An error where there is no time for one.
+    /// Returns the number of rounds and the time of each measurement, or an error if there is no
+    /// time for one.
     pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
         let count = self.measurements().len() as u32;
         let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
@@ -180,7 +181,7 @@ impl Sum {
     }
 }
 
-/// Rate x await. The rate is that of the counted time; the kernel's counts include its ramp, which
+/// Rate x await. The rate is of the counted time; the kernel's counts include its ramp, which
 /// the await does not mind.
 fn device_depth(device: &DeviceCounts, iops: f64) -> Option<f64> {
     let requests = device.read_requests + device.write_requests.saturating_sub(device.flushes);
@@ -201,11 +202,11 @@ pub struct WrittenCalibration {
     pub saved: Result<PathBuf, RecordError>,
     /// The files of the reports. Once the calibration is saved, `petal report` draws them again.
     pub drawn: Result<Vec<PathBuf>, RecordError>,
-    /// The copy that later runs on this device are compared with; None where there is none.
+    /// The copy that later runs on this device are compared with; None if there is no such folder.
     pub kept: Result<Option<PathBuf>, RecordError>,
 }
 
-/// One calibration into a folder of its own below OUT. An error means that nothing was measured.
+/// Calibrates into a new folder below OUT. An error means that nothing was measured.
 pub fn run_once(
     settings: &Settings,
     wanted: &WantedStretch,
@@ -230,8 +231,8 @@ pub fn run_once(
     Ok(WrittenCalibration { calibrated, saved, drawn, kept })
 }
 
-/// Measures, round after round. An error means that nothing was measured; a later one keeps what
-/// was measured before it.
+/// Measures, round after round. An error means that nothing was measured; a later one keeps the
+/// earlier measurements.
 fn calibrate(
     target: &CalibrationTarget,
     plan: &CalibrationPlan,
@@ -288,7 +289,7 @@ fn calibrate(
 struct Measuring<'a> {
     target: &'a CalibrationTarget,
     plan: &'a CalibrationPlan,
-    /// How many rounds, and how long each measurement.
+    /// Number of rounds, and time of each measurement.
     timing: (u32, Duration),
     probe: Option<&'a Probe>,
     progress: &'a dyn Progress,

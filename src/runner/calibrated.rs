@@ -1,4 +1,4 @@
-//! Which calibration a run is compared with: of those that are kept, the newest of the same drives
+//! Chooses the calibration for a run: of those that are kept, the newest of the same drives
 //! that has a curve for the run's size and mix.
 
 use std::path::Path;

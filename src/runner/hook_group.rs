@@ -75,7 +75,7 @@ fn end(watcher: &mut Child) {
     let _ = watcher.wait();
 }
 
-/// True while a process of the group lives beside the leader.
+/// True while another process of the group lives with the leader.
 fn has_others(group: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,7 +1,7 @@
 //! EXTERNAL_SCRIPT: called with `pre` before the trigger, with `post` right after the last session
 //! ended, with `end` when all files are written; waited for, within a limit; must exit 0.
 //!
-//! What it prints is kept in the run's folder; lines `name=value unit` enter the record. It runs in
+//! Its output is kept in the run's folder; lines `name=value unit` enter the record. It runs in
 //! the run's [`HookGroup`], so that a time limit ends all that it started. What a script that exits
 //! 0 leaves running (a monitor, to be ended at `post`) runs on until the run's end.
 
@@ -39,7 +39,7 @@ pub enum HookError {
     Interrupted(String),
 }
 
-/// How a script is waited for.
+/// Rules for waiting for a script.
 pub struct Waiting<'a> {
     pub limit: Duration,
     /// A script that has not ended after so long is named, once.
@@ -65,7 +65,7 @@ pub fn call(
     let output = folder.join(&name);
     let started = group.id().and_then(|group| start(script, moment, folder, &output, group));
     let shown = script.display();
-    let printed = format!("what it printed is in {}", output.display());
+    let printed = format!("its output is in {}", output.display());
     let mut child = started.map_err(|error| {
         HookError::Failed(format!(
             "EXTERNAL_SCRIPT {shown} could not be started for `{moment}`: {error}; make it \

@@ -34,7 +34,7 @@ pub struct Job<'a> {
     pub workload: Workload,
     /// All sessions of the run, on all driver hosts.
     pub plan: Vec<Seat>,
-    /// Those of this host.
+    /// Sessions of this host.
     pub seats: Vec<Seat>,
     pub share: Share,
     pub start: Start<'a>,
@@ -43,9 +43,9 @@ pub struct Job<'a> {
     pub folder: Option<&'a RecordFolder>,
     /// The file that `petal os` records on the database's host, where that is another host.
     pub os_data: Option<&'a Path>,
-    /// Where acknowledged commits are written down; None without a ledger.
+    /// Ledger of acknowledged commits; None without a ledger.
     pub ledger: Option<&'a LedgerFile>,
-    /// How many times a signal asked to stop.
+    /// Number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
     /// The processes that EXTERNAL_SCRIPT starts; dropping this ends them.
     pub hooks: HookGroup,
@@ -63,8 +63,8 @@ impl Job<'_> {
         self.loaded.iter().map(rows).collect()
     }
 
-    /// False on a host whose database is counted by the first one for all. What an engine counts
-    /// in petal's own process every host counts for itself.
+    /// False on a host whose database is counted by the first one for all. Every host counts for
+    /// itself if an engine counts in petal's own process.
     pub fn counts_database(&self) -> bool {
         self.share.is_first() || self.engine.support().is_in_process()
     }
@@ -83,10 +83,10 @@ impl Job<'_> {
 /// When the sessions begin.
 #[derive(Clone, Copy, Default)]
 pub enum Start<'a> {
-    /// As soon as all are connected.
+    /// Starts as soon as all are connected.
     #[default]
     AtOnce,
-    /// At this moment: `--start-at`.
+    /// Starts at this moment: `--start-at`.
     At(OffsetDateTime),
     /// When all hosts are ready.
     Together(&'a Together),
@@ -107,10 +107,10 @@ pub struct Prepared {
     pub probe: Option<Probe>,
     /// The last look at the host before the run.
     pub before: Option<OsInterval>,
-    /// How far the clock of the database's host is ahead of petal's.
+    /// Lead of the database host's clock over petal's.
     pub clock_ahead_s: Option<f64>,
     pub clock: Option<ClockState>,
-    /// How the run begins together with others; None of one that begins at once.
+    /// Common start with other hosts; None if the run begins at once.
     pub start: Option<CommonStart>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,

@@ -51,15 +51,15 @@ pub fn plan(
     if let Some((number, difference)) = otherwise {
         return Err(RunError::Setting(format!(
             "schema {number} is there with {difference}: ask for what is there, drop it with `petal \
-             drop`, or load it anew with --replace"
+             drop`, or load it again with --replace"
         )));
     }
     plan.schemas.retain(|number| kept.iter().all(|there| there.number != *number));
     Ok(Setup { plan, kept })
 }
 
-/// How a schema that is there differs from what is asked, in words. None where it does not, as far
-/// as it is known: SQLite's loads keep no UNIQUE_INDEX, and SLOB's keep no filler either.
+/// Differences of a loaded schema from the requested one, in words. None if there is no difference,
+/// as far as it is known: SQLite's loads keep no UNIQUE_INDEX, and SLOB's keep no filler either.
 fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
     let is_of_size = there.rows == plan.rows
         && there.scan_rows == plan.scan_rows
@@ -90,7 +90,7 @@ fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
     Some(format!("UNIQUE_INDEX={other}, not {unique}"))
 }
 
-/// Loads what is planned; the engine proves one row per block before it returns.
+/// Loads the planned schemas; the engine proves one row per block before it returns.
 pub fn load(
     engine: &dyn Engine,
     plan: &LoadPlan,

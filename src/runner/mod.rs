@@ -1,5 +1,5 @@
 //! Runs things: one run, a series of them, a sweep, a load, a calibration. It loads, settles,
-//! connects, triggers, stops, puts what was measured into a record, has it judged and writes its
+//! connects, triggers, stops, puts the measurements into a record, has it judged and writes its
 //! reports. It knows engines only by their contract, and prints nothing: a [`Watch`] shows it.
 
 mod assemble;
@@ -49,8 +49,8 @@ use petal_model::settings::Settings;
 use petal_model::settings::error::SettingErrors;
 use petal_model::stats::timeline::Tally;
 
-/// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements what it
-/// uses; the rest does nothing.
+/// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements the
+/// calls that it uses; the rest does nothing.
 pub trait Watch: Progress {
     /// Work on `subject` begins: all further calls are about it.
     fn begins(&self, _subject: &Subject) {}
@@ -58,7 +58,7 @@ pub trait Watch: Progress {
     fn triggered(&self, _sessions: u32, _seconds: f64) {}
     /// A second is over; the totals since the trigger, and the time until the planned end.
     fn second(&self, _second: &Second, _so_far: &Tally, _left_s: f64) {}
-    /// The last session ended: the seconds that were not told of yet, and the totals.
+    /// The last session ended: the seconds that were not reported yet, and the totals.
     fn ended(&self, _last: &[Second], _total: &Tally) {}
     /// The run was judged.
     fn judged(&self, _findings: &[Finding]) {}
@@ -81,13 +81,13 @@ pub struct Subject {
     pub engine: &'static str,
     /// The name of the run's folder; empty where it is no run.
     pub run: String,
-    /// Of a sweep, from 1; 0: none.
+    /// Number of the sweep's cell, from 1; 0: no sweep.
     pub cell: u32,
 }
 
 /// The signals and the display of the command that asked for a piece of work.
 pub struct WorkContext<'a> {
-    /// The signals that end it, and where an engine notes whom it waits for.
+    /// The signals that end it, and the place in which an engine notes its present wait.
     pub caller: Caller,
     pub watch: &'a dyn Watch,
     /// The hosts that do the work together, where there are several.
@@ -106,7 +106,7 @@ impl WorkContext<'_> {
     }
 }
 
-/// Why nothing could be measured, or what could not be written of it.
+/// Reason why nothing could be measured, or a part could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]

@@ -1,7 +1,7 @@
-//! PAGE_CACHE_LIMIT: petal locks memory of its own until about so much is left for the page cache,
+//! PAGE_CACHE_LIMIT: petal locks memory until about so much is left for the page cache,
 //! so that the reads of a server on this host, which go through the page cache, become physical.
 //!
-//! What is left is the kernel's MemAvailable: free memory and what it can take back from its
+//! The rest is the kernel's MemAvailable: free memory and what it can take back from its
 //! caches. Memory that others claim later, such as a server's cache that it has not touched yet,
 //! comes out of it too. The kernel frees the lock when petal ends, however it ends.
 
@@ -30,8 +30,9 @@ impl LockedMemory {
     }
 }
 
-/// Locks until about `limit_bytes` are available of `available_bytes`. Locks nothing where less is available anyway.
-/// `group_bytes` is what petal's control group still allows it, where one limits it.
+/// Locks until about `limit_bytes` are available of `available_bytes`. Locks nothing where less is
+/// available anyway. `group_bytes` is what petal's control group still allows it, where one limits
+/// it.
 pub fn limit(
     limit_bytes: u64,
     available_bytes: Option<u64>,
@@ -81,7 +82,7 @@ fn to_lock(
     }
     let Some(available) = available_bytes else {
         return Err(RunError::Environment(format!(
-            "PAGE_CACHE_LIMIT={asked}: this host does not tell its available memory (/proc/meminfo)"
+            "PAGE_CACHE_LIMIT={asked}: cannot read MemAvailable from /proc/meminfo"
         )));
     };
     let needed = available.saturating_sub(limit_bytes);

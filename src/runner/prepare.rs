@@ -104,14 +104,14 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
         format!("EXTERNAL_SCRIPT={} ({})", script.display(), where_from("EXTERNAL_SCRIPT", &from));
     let path = trust::script(script).map_err(|why| {
         RunError::Setting(format!(
-            "{named}: petal does not run it, because others can change what it does: {why}"
+            "{named}: petal does not run it, because others can change it: {why}"
         ))
     })?;
     job.watch.note(&format!("{named}: {} will run at pre, post and end", path.display()));
     Ok(())
 }
 
-/// Of this host: with a database on another one, petal itself and the network are left to see.
+/// Watches this host: if the database is on another one, that is petal itself and the network.
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => DatabaseLocation::InPetal,
@@ -145,14 +145,14 @@ fn limit_page_cache(
     Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
 }
 
-/// Other petal runs on the same data. Of those that the database names as many are expected as there
-/// are other shares of this run.
+/// Other petal runs on the same data. Of those that the database names as many are expected as
+/// there are other shares of this run.
 pub(super) fn others(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
     if runs.len() < job.share.of as usize { Vec::new() } else { runs }
 }
 
 /// Pays the debts of the run before: the database's own, then the operating system's; on the first
-/// host alone, of several. Tells what the host was doing at the end of that.
+/// host alone, of several. Returns the host's activity at the end of that.
 fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInterval>), RunError> {
     if !job.share.is_first() {
         return Ok((Settled::default(), None));
@@ -183,8 +183,8 @@ fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, RunEr
     }
     let Some(cache_bytes) = target.cache_bytes else {
         return Err(RunError::Setting(format!(
-            "WARM_UP=cache: {} does not tell the size of its cache, so nobody knows when it is \
-             full; give WARM_UP in seconds",
+            "WARM_UP=cache: {} does not report the size of its cache, so petal cannot know when \
+             it is full; give WARM_UP in seconds",
             job.settings.db.redacted(),
         )));
     };

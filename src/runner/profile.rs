@@ -23,7 +23,7 @@ pub fn watch(
     let begun = Instant::now();
     let server = engine.server().ok_or_else(|| {
         EngineError::Setting(format!(
-            "{} keeps no counters of what others do with it; profile a run of petal's own by its \
+            "{} keeps no counters of others' work; profile a run of petal's own by its \
              folder, or a server",
             engine.support().product
         ))
@@ -38,7 +38,7 @@ pub fn watch(
             thread::sleep(POLL.min(due.saturating_sub(begun.elapsed())));
         }
         if context.caller.is_interrupted() {
-            context.watch.note("interrupted: the profile holds what was seen until now");
+            context.watch.note("interrupted: the profile holds everything until now");
             break;
         }
         let work = server.server_work().map_err(|error| error.to_string());

@@ -20,7 +20,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quiet {
     pub dirty_bytes_after: Option<u64>,
-    /// A note about what petal waited for, or gave up waiting for.
+    /// A note about a wait of petal's, or about one that petal gave up.
     pub note: Option<String>,
     /// The last look at the host, while petal itself was idle.
     pub last: OsInterval,

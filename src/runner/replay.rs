@@ -16,7 +16,7 @@ use petal_model::record::sweep::{self, Sweep};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::{Settings, WarmUp};
 
-/// What the first trial corrects, the second confirms.
+/// The second trial confirms the first one's correction.
 const TRIALS_MAX: usize = 2;
 /// The part of a trial in which caches fill.
 const WARM_UP_PART: u32 = 3;
@@ -36,7 +36,7 @@ pub struct ReplayRequest<'a> {
     pub with_plan: &'a dyn Fn(&ReplayPlan) -> Result<Settings, RunError>,
 }
 
-/// What a replay must know of its target.
+/// A replay's knowledge of its target.
 pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground, u32), RunError> {
     let engine = context.open(settings)?;
     let data = UsedData::check(settings, engine.loaded()?)?;
@@ -83,8 +83,8 @@ pub fn untried(request: &ReplayRequest<'_>, ground: &Ground) -> Result<ReplayPla
     planned(request, ground, request.settings.run_time, None)
 }
 
-/// The plan with which the sweep in `dir` was begun, so that its trials need not be made again; None
-/// where none was begun there. Refuses the folder of another load, and of another objective.
+/// The plan with which the sweep in `dir` was begun, so that its trials need not be made again;
+/// None where none was begun there. Refuses the folder of another load, and of another objective.
 pub fn kept(
     asked: &ReplayPlan,
     dir: &Path,
@@ -98,8 +98,8 @@ pub fn kept(
     let load = |of: &ReplayOf| (of.database.clone(), of.time.clone(), of.per_second.clone());
     if load(&of) != load(&asked.of) {
         return Err(RunError::Setting(format!(
-            "{}: replays another load, {}, {}; name another folder with --out, or begin anew with \
-             --fresh",
+            "{}: replays another load, {}, {}; name another folder with --out, or begin again \
+             with --fresh",
             dir.display(),
             of.database,
             of.time
@@ -110,8 +110,8 @@ pub fn kept(
         let shown = |objective: Option<String>| objective.unwrap_or_else(|| "none".to_owned());
         return Err(RunError::Setting(format!(
             "{}: its steps were judged by the objective {}, not {}; petal report {0} --max-latency \
-             judges them by another one; else name another folder with --out, or begin anew with \
-             --fresh",
+             judges them by another one; else name another folder with --out, or begin again \
+             with --fresh",
             dir.display(),
             shown(of.objective),
             shown(objective),
@@ -119,8 +119,8 @@ pub fn kept(
     }
     let plan = asked.with_parameters(&begun.plan.settings).ok_or_else(|| {
         RunError::Environment(format!(
-            "{}: its sweep.json does not tell the rates that were replayed; name another folder \
-             with --out, or begin anew with --fresh",
+            "{}: its sweep.json does not hold the replayed rates; name another folder \
+             with --out, or begin again with --fresh",
             dir.display()
         ))
     })?;
@@ -143,7 +143,9 @@ fn trial(
     context: &WorkContext<'_>,
 ) -> Result<TrialMeasurements, RunError> {
     let seconds = request.trial.as_secs();
-    context.watch.note(&format!("a trial of {seconds} s tells what a row costs on this target"));
+    context
+        .watch
+        .note(&format!("a trial of {seconds} s measures the cost of a row on this target"));
     let settings = Settings {
         run_time: request.trial,
         warm_up: WarmUp::Time(request.trial / WARM_UP_PART),
@@ -159,7 +161,7 @@ fn trial(
         Status::Complete => Ok(TrialMeasurements::of(&kept.run)),
         Status::Interrupted => Err(EngineError::Interrupted.into()),
         Status::Failed | Status::Incomplete => Err(RunError::Environment(format!(
-            "the trial failed: no session reached its end; petal report {} tells why",
+            "the trial failed: no session reached its end; petal report {} says why",
             kept.folder.path().display()
         ))),
     }

@@ -1,4 +1,4 @@
-//! One run: settle, connect all, trigger together, run, stop, settle the counters, record.
+//! Runs once: settle, connect all, trigger together, run, stop, settle the counters, record.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const UNHEARD: Duration = Duration::from_secs(15);
 /// A session whose connection was given up ends at once; one that waits for storage after so long
 /// hangs.
 const HANGS: Duration = Duration::from_secs(2);
-/// The same for a session that is not seen to wait for storage: its host may only be slow.
+/// Limit for a session that is not seen to wait for storage: its host may only be slow.
 const HANGS_UNSEEN: Duration = Duration::from_secs(6);
 /// After a signal the storage of the target may take so long to answer questions at a run's end.
 const END_LIMIT: Duration = Duration::from_secs(15);
@@ -53,11 +53,11 @@ const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
 const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 
-/// Runs to the end and hands the record, not yet judged, to `keep`. What could not be kept is said in
-/// its gaps; an error means that nothing was measured.
+/// Runs to the end and hands the record, not yet judged, to `keep`. What could not be kept is said
+/// in its gaps; an error means that nothing was measured.
 ///
-/// Where storage hangs, threads do that nobody can end. `keep` then gets a text about them, and must
-/// not return: petal leaves them behind.
+/// Where storage hangs, threads do that nobody can end. `keep` then gets a text about them, and
+/// must not return: petal leaves them behind.
 pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Result<T, RunError> {
     let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
@@ -114,7 +114,8 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     })
 }
 
-/// The opening snapshots of the database, the call of the hook, and the gaps of the database's own report.
+/// The opening snapshots of the database, the call of the hook, and the gaps of the database's own
+/// report.
 type RunOpening = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
@@ -138,8 +139,9 @@ fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<OsSampl
     Ok(sample)
 }
 
-/// Calls EXTERNAL_SCRIPT, on the first host alone, of several: with `pre` before the trigger, with `post` right after [`run`], with `end`
-/// when all files are written. The failure of a later one costs no figure.
+/// Calls EXTERNAL_SCRIPT, on the first host alone, of several: with `pre` before the trigger, with
+/// `post` right after [`run`], with `end` when all files are written. The failure of a later one
+/// costs no figure.
 ///
 /// Before the trigger one signal calls everything off; afterwards the figures are there, and it
 /// takes a second one to leave the script.
@@ -218,7 +220,7 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     Bounds { trigger: now, deadline, cutting, enough }
 }
 
-/// What was noticed while a run was followed.
+/// Observations during a run.
 struct Followed {
     until_steady: Option<UntilSteadyResult>,
     suspended: Option<Vec<Suspended>>,
@@ -323,7 +325,7 @@ fn stuck(
     format!("{target} does not answer: {what} has not ended for at least {since} s")
 }
 
-/// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to
+/// Works on a separate thread; `meanwhile` is called as long as that takes. Without a thread to
 /// be had it works all the same: the second is kept, and signals are heard after it.
 fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (tell_end, ended) = mpsc::channel::<()>();
@@ -378,7 +380,7 @@ fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
 /// Works; a panic costs this work alone. Rust has then said what failed.
 fn survived<T>(work: impl FnOnce() -> T) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
-        let why = "this failed inside petal: please report it, with what stands on stderr";
+        let why = "this failed inside petal: please report it, with the output on stderr";
         EngineError::Database(why.to_owned())
     })
 }
@@ -431,8 +433,8 @@ impl<'scope, 'env> Closing<'scope, 'env> {
                 Ok(answer) => return Some(answer),
                 Err(RecvTimeoutError::Disconnected) => {
                     self.gaps.push(format!(
-                        "{what} is unknown: this failed inside petal: please report it, with what \
-                         stands on stderr"
+                        "{what} is unknown: this failed inside petal: please report it, with the \
+                         output on stderr"
                     ));
                     return None;
                 }
@@ -453,7 +455,7 @@ impl<'scope, 'env> Closing<'scope, 'env> {
         }
     }
 
-    /// What hangs, in words; None if nothing does.
+    /// Describes the hanging sessions; None if nothing hangs.
     fn hangs(&self) -> Option<String> {
         let threads = BlockedThreads::of(std::process::id()).look(Instant::now());
         let threads: Vec<_> = threads.iter().map(|(thread, _)| format!("\n{thread}")).collect();
@@ -565,8 +567,8 @@ fn close<'scope, 'env>(
     }
 }
 
-/// Other runs on the same data, at the begin and now; why the data are gone, if they are; and what of
-/// that is unknown.
+/// Other runs on the same data, at the begin and now; why the data are gone, if they are; and what
+/// of that is unknown.
 fn still_in_use(job: &Job<'_>, prepared: &Prepared) -> (Vec<String>, Option<String>, Vec<String>) {
     let mut gaps = Vec::new();
     let mut runs = prepared.other_runs.clone();

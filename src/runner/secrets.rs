@@ -20,7 +20,7 @@ pub fn keep_from(command: &mut Command) {
     }
 }
 
-/// Tells whether a variable may hold a password: by its name, as a URL with one, or as key=value
+/// Returns true if a variable may hold a password: by its name, as a URL with one, or as key=value
 /// text.
 fn is_secret(variable: &OsStr, value: &OsStr) -> bool {
     let name = variable.to_string_lossy().to_ascii_uppercase();

@@ -1,6 +1,6 @@
 //! The report that a database makes of a run by itself, such as AWR: begun before the opening
-//! snapshot, fetched after the closing one into the run's folder, and read into the record. What
-//! fails of it is a gap in the record and costs no figure.
+//! snapshot, fetched after the closing one into the run's folder, and read into the record. A
+//! failure is a gap in the record and costs no figure.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! THE loop: one session doing operations until it is told to stop.
+//! THE loop: one session doing operations until it has to stop.
 //!
 //! Stop rule, pacing, think time and mix are values that it consumes. Per operation nothing is
 //! allocated, locked, formatted or printed; outcomes are folded once per batch.
@@ -17,11 +17,11 @@ use super::ledger::SessionLedger;
 
 /// A batch lasts about so long, so that stop and display stay prompt.
 const BATCH_TARGET: Duration = Duration::from_millis(100);
-/// With a ledger, which hears of a batch when it has ended: a cut hides no more than this.
+/// Shorter batches with a ledger: at most one unlogged batch is lost in a power cut.
 const BATCH_TARGET_LEDGER: Duration = Duration::from_millis(10);
 const BATCH_OPERATIONS_MAX: usize = 4096;
-/// How often the database's counters are made current: more often than they are sampled, or a
-/// second would show what was done in the one before.
+/// Interval at which a session flushes its statistics: shorter than the sampling interval, or a
+/// second would show the work of the one before.
 const FLUSH_EVERY_NS: u64 = BATCH_TARGET.as_nanos() as u64 / 2;
 
 /// The results of a session when its loop ends.
@@ -31,13 +31,13 @@ pub struct SessionEnd {
     pub last_end_ns: u64,
     /// The end of its loop: later than the last operation if it slept.
     pub ended_ns: u64,
-    /// With RATE: operations that were due and not begun.
+    /// Operations that were due and not begun, with RATE.
     pub backlog: u64,
     /// Why it ended before its time, and when.
     pub lost: Option<(u64, SessionError)>,
 }
 
-/// One session at work.
+/// A session at work.
 pub struct SessionLoop<'a> {
     pub seat: Seat,
     pub session: &'a mut dyn Session,
@@ -49,7 +49,7 @@ pub struct SessionLoop<'a> {
     pub shards: &'a Shards,
     /// Rows of each schema's scan table, from schema 1; None where nobody counted them.
     pub scan_rows: &'a [Option<u64>],
-    /// Where its acknowledged commits are written down; None without a ledger.
+    /// Ledger of its acknowledged commits; None without a ledger.
     pub ledger: Option<SessionLedger<'a>>,
 }
 
@@ -147,7 +147,7 @@ impl SessionLoop<'_> {
         end
     }
 
-    /// Adds to a batch what comes after the operations that are under way: it ends before a think,
+    /// Adds the next operations to a batch: it ends before a think,
     /// before an operation that is not due, and at WORK_LOOP.
     fn fill(
         &mut self,

@@ -30,7 +30,7 @@ use super::trigger::Trigger;
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
 /// The message of a session that a panic of its thread ended; Rust prints the panic on stderr.
-const PANICKED: &str = "this failed inside petal: please report it, with what stands on stderr";
+const PANICKED: &str = "this failed inside petal: please report it, with the output on stderr";
 
 /// The code of a session that does not end because storage does not answer.
 pub const STUCK: &str = "stuck";
@@ -283,7 +283,7 @@ fn warm(
     session.flush_statistics().map_err(before_the_trigger)
 }
 
-/// One SELECT before the trigger.
+/// Runs one SELECT before the trigger.
 fn read(session: &mut dyn Session, schema: u32, first: u64, rows: u32, stop: &Stop) -> Result<()> {
     let operation = Operation::select(schema, first, rows);
     let mut done = Outcomes::default();

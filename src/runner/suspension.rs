@@ -11,7 +11,7 @@ use petal_engine::threads::Thread;
 use petal_model::record::Suspended;
 use petal_model::stats::os::nanoseconds;
 
-/// How long a wait is meant to take.
+/// Intended time of a wait.
 const EVERY: Duration = Duration::from_millis(100);
 /// A time between two looks that is longer than was meant by so much is reported.
 const LOST_MIN: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ impl Reading {
     }
 }
 
-/// Watches from a thread of its own, which does nothing but wait: whatever else takes its time, a
+/// Watches from a separate thread, which only waits: whatever else takes its time, a
 /// slow database or a blocked terminal, does not hold it up.
 pub struct SuspensionWatch {
     /// Dropped when the run is over.

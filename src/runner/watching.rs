@@ -1,4 +1,4 @@
-//! Looks at the operating system once a second of a run, and keeps what it saw.
+//! Samples the operating system once a second of a run, and keeps the samples.
 
 use petal_model::record::RecordError;
 use petal_model::record::os::SecondSeen;
@@ -49,7 +49,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// To the microsecond, which text keeps exactly.
+/// Rounds to the microsecond, which text keeps exactly.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }

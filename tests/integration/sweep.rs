@@ -256,12 +256,12 @@ fn settings_are_not_mixed_and_foreign_folders_are_left_alone() {
     petal: mine: holds a sweep of other settings, and they are not to be mixed:
              redo_stress: LITE, not HEAVY
              seed: 5, not 6
-           ask for the same, name another folder with --out, or begin anew with --fresh
+           ask for the same, name another folder with --out, or begin again with --fresh
     ");
     assert_snapshot!(refused(work.petal(sweep(&["--out", "mine", "--sessions", "1,4", "--update-pct", "0"])).exits(2)), @r"
     petal: mine: holds a sweep of other settings, and they are not to be mixed:
              sessions: 1,2, not 1,4
-           ask for the same, name another folder with --out, or begin anew with --fresh
+           ask for the same, name another folder with --out, or begin again with --fresh
     ");
     // Without a seed it is the sweep's own.
     let again = work.petal(args(&[])).exits(0).json();

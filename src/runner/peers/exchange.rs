@@ -17,7 +17,7 @@ use petal_model::workload::share::Share;
 use super::super::RunError;
 use super::{MessageTag, PeerError, PeerWait, Peers};
 
-/// How long hosts wait for each other.
+/// Time limits between hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct ExchangeLimits {
     /// Connecting, warming up and settling may take so long on one host while others wait.
@@ -77,11 +77,11 @@ pub struct Together {
     limits: ExchangeLimits,
     /// Others wait for this host's word.
     is_awaited: AtomicBool,
-    /// The run that messages are of, counted from 0. What comes late of an earlier run is left out.
+    /// The run that messages are of, counted from 0. Late messages of an earlier run are left out.
     round: AtomicU32,
     /// A host did not answer in time, or could not be reached.
     is_lost: AtomicBool,
-    /// Those that have not reported that they ended.
+    /// Hosts that have not reported their end.
     silent: Mutex<Vec<u32>>,
 }
 
@@ -174,13 +174,13 @@ impl Together {
         self.is_awaited.store(true, Ordering::Relaxed);
     }
 
-    /// Nobody waits for this host's word any more.
+    /// Set when no host waits for this one any more.
     pub fn is_over(&self) {
         self.is_awaited.store(false, Ordering::Relaxed);
     }
 
-    /// On the first host: tells the others what all do next. What is still on its way of the run
-    /// before is left out from now on.
+    /// Sends the next step to the other hosts, on the first one. Late messages of the run before
+    /// are left out from now on.
     pub fn send_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
         let text = serde_json::to_vec(next).unwrap_or_default();
         for rank in self.others() {
@@ -190,7 +190,7 @@ impl Together {
         Ok(())
     }
 
-    /// On another host: what the first one says that all do next, within this time.
+    /// Receives the first host's next step on another host, within this time.
     pub fn receive_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
         // After a signal the first host is told when it asks.
         let text = self.wait(limit, 2, |wait| self.receive(0, MessageTag::Next, wait))?;
@@ -204,7 +204,7 @@ impl Together {
         self.begin();
     }
 
-    /// Returns when every host is ready. Where one is not, an error on every host says why.
+    /// Returns when every host is ready. If one is not, an error on every host says why.
     pub fn agree(&self, own: Result<(), String>) -> Result<(), PeerError> {
         self.begin();
         let agreed = if self.is_first() { self.decide(own) } else { self.obey(own) };
@@ -323,8 +323,8 @@ impl Together {
         self.note_lost(met)
     }
 
-    /// At the end of all: true when every host has come to it, so that none waits in vain for
-    /// another one that is gone.
+    /// Ends the exchange: true once every host is here, so that no host waits for one that is
+    /// gone.
     pub fn part(&self) -> bool {
         // The first host has merged and written by now, for which the others wait.
         let limit = match self.is_first() {
@@ -338,8 +338,8 @@ impl Together {
         met
     }
 
-    /// Tells the first host that this one's sessions have ended. On the first host: waits for the
-    /// others, which are to end at `deadline`; true when all of them have ended.
+    /// Reports to the first host that this one's sessions have ended. On the first host: waits for
+    /// the others, which are to end at `deadline`; true when all of them have ended.
     pub fn ended(&self, deadline: Instant) -> bool {
         self.send_stop();
         if !self.is_first() {
@@ -389,7 +389,7 @@ impl Together {
         }
     }
 
-    /// Tells the first host of a second that has passed.
+    /// Sends a second that has passed to the first host.
     pub fn send_second(&self, second: &Second) {
         self.look_for_stop();
         let text = serde_json::to_vec(second).unwrap_or_default();
@@ -478,7 +478,7 @@ impl Together {
 }
 
 impl SharedPlan {
-    /// In what this host's plan is another one than the first host's.
+    /// Differences of this host's plan from the first host's.
     fn differs_from(&self, first: &Self) -> Option<String> {
         let said = |what: &str, own: &str, first: &str| {
             (own != first)

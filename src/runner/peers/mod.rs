@@ -16,7 +16,7 @@ pub use progress::{ProgressShare, Summed};
 
 /// Messages between ranks: a few, before a run and after it, and one a second of progress.
 pub trait Peers: Send + Sync {
-    /// From 0.
+    /// Number of the rank, from 0.
     fn rank(&self) -> u32;
 
     fn size(&self) -> u32;
@@ -36,7 +36,7 @@ pub trait Peers: Send + Sync {
         wait: &PeerWait<'_>,
     ) -> Result<Vec<u8>, PeerError>;
 
-    /// Whose message of this kind has come, if any has.
+    /// Returns the sender of a message of this kind, if one has come.
     fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError>;
 
     /// Returns when every rank has called it.
@@ -58,7 +58,7 @@ pub enum MessageTag {
     Plan,
     /// Whether a rank is ready.
     Ready,
-    /// What the first rank decides on that.
+    /// Decision of the first rank on that.
     Verdict,
     /// A second of progress.
     Second,
@@ -83,7 +83,7 @@ impl MessageTag {
     ];
 }
 
-/// How long to wait for other ranks.
+/// Time limit for other ranks.
 pub struct PeerWait<'a> {
     until: Instant,
     limit: Duration,

@@ -1,11 +1,11 @@
 //! MPI, loaded when it is needed: the standard ABI of MPI 5.0 (`libmpi_abi.so`) gives symbols and
 //! handles that are the same in every library, so that one petal speaks to all of them and needs
-//! none to be built. Open MPI 3 to 5 have an ABI of their own ([`Abi`]). All of the `unsafe` for both
-//! is here. Calls are made one at a time.
+//! none to be built. Open MPI 3 to 5 have an ABI of their own ([`Abi`]). All of the `unsafe` for
+//! both is here. Calls are made one at a time.
 //!
-//! Every message waits by asking again ([`MPI_Test`](Functions::test)), never in a call that blocks:
-//! a rank that hangs is given up in time. The memory of a request that was given up is leaked,
-//! because the library may still use it.
+//! Every message waits by asking again ([`MPI_Test`](Functions::test)), never in a call that
+//! blocks: a rank that hangs is given up in time. The memory of a request that was given up is
+//! leaked, because the library may still use it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
@@ -48,8 +48,8 @@ impl Abi {
     const STANDARD: Self =
         Self { comm_world: 0x101, errors_return: 0x143, byte: 0x247, thread_serialized: 2048 };
 
-    /// The ABI of a library. In Open MPI's own, handles are the addresses of objects that it exports;
-    /// its status begins with source, tag and error, too, and is shorter.
+    /// The ABI of a library. In Open MPI's own, handles are the addresses of objects that it
+    /// exports; its status begins with source, tag and error, too, and is shorter.
     fn of(library: Handle) -> Result<Self, String> {
         if let Ok(found) = symbol(library, c"MPI_Abi_get_version") {
             let (major, minor) = abi_version(found)?;
@@ -77,7 +77,7 @@ fn handle(address: usize) -> Handle {
 const PART_BYTES: usize = 8 << 20;
 /// Messages that nobody waits for are taken within this.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
-/// How long a request is left alone before it is asked for again: at first, and when it has waited
+/// Time before a request is polled again: at first, and when it has waited
 /// for a while.
 const POLL_SOON: Duration = Duration::from_micros(20);
 const POLL_LATER: Duration = Duration::from_millis(1);
@@ -166,8 +166,9 @@ impl Mpi {
         Ok(Self { abi, rank, size, functions: Mutex::new(functions) })
     }
 
-    /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any more,
-    /// such as seconds of progress, are taken first: with one left the library does not let go.
+    /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any
+    /// more, such as seconds of progress, are taken first: with one left the library does not let
+    /// go.
     pub fn leave(&self) {
         let soon = PeerWait::uninterrupted(LEAVE_LIMIT);
         for tag in MessageTag::ALL {
@@ -266,7 +267,7 @@ impl Mpi {
         Ok(unsafe { Box::from_raw(whole) }.into_vec())
     }
 
-    /// Whose message of this kind has come, if any has.
+    /// Returns the sender of a message of this kind, if one has come.
     fn probe(&self, from: Option<u32>, tag: MessageTag) -> Result<Option<u32>, PeerError> {
         let (mut flag, mut status) = (0, MpiStatus::default());
         let (source, tag) = (from.map_or(ANY_SOURCE, |from| from as c_int), tag as c_int);
@@ -353,7 +354,7 @@ fn check(functions: &Functions, code: c_int, what: &str) -> Result<(), String> {
     Err(format!("{what}: {words} (MPI error {code})"))
 }
 
-/// Major and minor version of the standard ABI, as its own function tells them.
+/// Major and minor version of the standard ABI, from its own function.
 fn abi_version(found: Handle) -> Result<(c_int, c_int), String> {
     type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let (mut major, mut minor) = (0, 0);
@@ -361,7 +362,7 @@ fn abi_version(found: Handle) -> Result<(c_int, c_int), String> {
     // call returns.
     let code =
         unsafe { std::mem::transmute::<Handle, Version>(found)(&raw mut major, &raw mut minor) };
-    if code == SUCCESS { Ok((major, minor)) } else { Err("it does not tell its ABI".to_owned()) }
+    if code == SUCCESS { Ok((major, minor)) } else { Err("it does not report its ABI".to_owned()) }
 }
 
 /// The library, by the path or by the names under which it is found; or why it cannot be loaded.

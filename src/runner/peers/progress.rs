@@ -1,5 +1,5 @@
-//! Progress of a run of several hosts: each tells the first one of its seconds, a few hundred bytes,
-//! and the first one shows their sum.
+//! Progress of a run of several hosts: each sends its seconds to the first one, a few hundred
+//! bytes, and the first one shows their sum.
 
 use std::collections::BTreeMap;
 

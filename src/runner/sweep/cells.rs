@@ -1,4 +1,4 @@
-//! The cells, one after the other: each a run in a folder of its own, kept as it ends.
+//! The cells, one after the other: each a run in its own folder, kept as it ends.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use petal_model::record::{RecordError, RecordFolder, Run, Status};
 use petal_model::settings::Settings;
 use petal_report::numbers::{micros, or_dash, rate, span};
 
-/// Runs what is left, until a signal. Returns what went wrong beside the figures: hooks, reports.
+/// Runs the remaining cells, until a signal. Returns failures that cost no figure: hooks, reports.
 /// An error means that the sweep cannot go on now; the same command takes it up again.
 pub fn run(
     planned: &Planned,
@@ -73,8 +73,8 @@ pub fn run(
     Ok(beside)
 }
 
-/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; with the run
-/// comes what went wrong beside its figures. An error means that it measured nothing.
+/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; the failures
+/// that cost no figure come with the run. An error means that it measured nothing.
 fn one(
     planned: &Planned,
     held: &mut SweepFolder,
@@ -112,8 +112,8 @@ fn one(
     Ok(Some((done.run, done.failure)))
 }
 
-/// Runs this host's sessions of a cell into the folder that is then made; of several hosts the first
-/// one merges what all of them did.
+/// Runs this host's sessions of a cell into the folder that is then made; of several hosts the
+/// first one merges what all of them did.
 pub(super) fn drive(
     planned: &Planned,
     settings: Settings,
@@ -194,7 +194,7 @@ fn check_reachable(
     }
 }
 
-/// One line about a cell that has ended.
+/// Describes a cell that has ended, in one line.
 fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
     let seen = Observation::of_run("", Vec::new(), run);

@@ -42,7 +42,7 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     Ok(Some(sweep))
 }
 
-/// Takes the folder, with what is done in it.
+/// Takes the folder, with its finished cells.
 pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder, RunError> {
     let dir = &planned.dir;
     // Before anything is written into it; and again when nobody else can.
@@ -87,7 +87,7 @@ fn begun(planned: &Planned) -> Sweep {
     }
 }
 
-/// One petal at a time.
+/// Lock that one petal holds at a time.
 fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
     let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
@@ -131,7 +131,7 @@ fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(),
     }
     Err(RunError::Setting(format!(
         "{}: holds a sweep of other settings, and they are not to be mixed:\n  {}\nask for the \
-         same, name another folder with --out, or begin anew with --fresh",
+         same, name another folder with --out, or begin again with --fresh",
         dir.display(),
         differences.join("\n  "),
     )))

@@ -1,5 +1,5 @@
-//! A host of a sweep that is not the first one: does its share of the cells that the first one names,
-//! in a folder of its own.
+//! A host of a sweep that is not the first one: does its share of the cells that the first one
+//! names, in its own folder.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,12 +18,12 @@ use petal_model::record::sweep_order::CellRun;
 use petal_model::settings::Settings;
 use petal_model::workload::share::Share;
 
-/// Before the first cell, or after the last one before it: so long the first host may load, or merge
-/// and write.
+/// Before the first cell, or after the last one before it: so long the first host may load, or
+/// merge and write.
 const PLAN_LIMIT: Duration = Duration::from_secs(1800);
 const LOAD_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// On every host but the first: does its share of the cells that the first one names.
+/// Does this host's share of the cells that the first host names.
 pub fn follow(
     request: &SweepRequest<'_>,
     context: &WorkContext<'_>,
@@ -76,13 +76,13 @@ fn same_plan(
     }
 }
 
-/// Beside the sweep's own folder, which the first host keeps.
+/// Folder next to the sweep's own, which the first host keeps.
 fn own_dir(dir: &Path, share: Share) -> PathBuf {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     dir.with_file_name(format!("{name}-share{}of{}", share.number, share.of))
 }
 
-/// This host's sessions of a cell. Returns what went wrong beside the figures.
+/// This host's sessions of a cell. Returns failures that cost no figure.
 fn share_of(
     cell: CellRun,
     planned: &Planned,

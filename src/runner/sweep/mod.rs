@@ -1,7 +1,7 @@
 //! A sweep: every combination of the values asked for, several times over, into one folder that the
 //! same command finds again. It is planned ([`plan`]), ordered ([`order`]), and its cells are run
-//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]), by several
-//! hosts together where there are several ([`together`], [`mod@follow`]).
+//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]), by
+//! several hosts together where there are several ([`together`], [`mod@follow`]).
 
 mod cells;
 mod folder;
@@ -24,7 +24,7 @@ pub use follow::follow;
 pub use petal_model::record::sweep_order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
-/// A request for a sweep, beside its settings.
+/// A request for a sweep, in addition to its settings.
 pub struct SweepRequest<'a> {
     pub asked: SweepArguments,
     pub sources: Sources<'a>,
@@ -33,7 +33,7 @@ pub struct SweepRequest<'a> {
     pub load: bool,
     pub fresh: bool,
     pub again_failed: bool,
-    /// What `petal os` records on the database's host.
+    /// Recording of `petal os` on the database's host.
     pub os_data: Option<PathBuf>,
     /// `--max-latency`: the report marks the highest load that meets it.
     pub objective: Option<Objective>,
@@ -51,7 +51,7 @@ pub struct Replayed<'a> {
 pub struct Done {
     pub swept: Swept,
     pub folder: PathBuf,
-    /// What went wrong beside the figures of its cells: hooks, reports.
+    /// Failures that cost no figure: hooks, reports.
     pub beside: Vec<RunError>,
 }
 
@@ -61,8 +61,8 @@ impl Done {
     }
 }
 
-/// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
-/// stop; what was done is kept and reported in its folder.
+/// Plans, runs the remaining cells, and reports. An error means that the sweep could not begin or
+/// had to stop; what was done is kept and reported in its folder.
 pub fn run(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let done = run_here(request, context);
     together::end(context);
@@ -89,7 +89,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     }
     let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
     match left(&held.sweep).len() {
-        0 => watch.note("this sweep is complete: nothing is run; --fresh begins it anew"),
+        0 => watch.note("this sweep is complete: nothing is run; --fresh begins it again"),
         left if left < all => {
             watch.note(&format!("{} of {all} cells are done, {left} are left", all - left));
         }

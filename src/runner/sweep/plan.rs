@@ -27,7 +27,7 @@ use petal_report::numbers::bytes;
 
 /// A sweep that may begin.
 pub struct Planned {
-    /// Without an order; its seed is that which was given, or one drawn for a new sweep.
+    /// A plan without an order; its seed is the given one, or one drawn for a new sweep.
     pub plan: SweepPlan,
     pub seed_is_given: bool,
     /// Settings of cell n at n - 1; their seed is not set yet.
@@ -49,7 +49,7 @@ impl Planned {
     }
 }
 
-/// One target of the sweep.
+/// A target of the sweep.
 pub struct SweepTarget {
     pub url: String,
     /// The settings of its first cell.
@@ -122,7 +122,7 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
     })
 }
 
-/// The folder that the same command finds again: its name tells a plan from all others.
+/// The folder that the same command finds again: its name differs from all other plans' names.
 fn dir_named_after(plan: &SweepPlan, kind: &str, settings: &Settings) -> PathBuf {
     let name = format!("{kind}-{}-{:08x}", settings.db.scheme, plan.fingerprint() >> 32);
     settings.out.join(name)
@@ -280,7 +280,7 @@ fn one_number(schemas: &[u32]) -> Result<u32, RunError> {
     }
 }
 
-/// Without `--sessions` (or READERS and WRITERS) there is one number of them.
+/// Numbers of sessions; one if there is no `--sessions` (or READERS and WRITERS).
 fn add_sessions(axes: &mut Vec<(String, Vec<String>)>, cells: &mut [Settings], schemas: u32) {
     let said = ["sessions", "readers", "writers"];
     if axes.iter().any(|(key, _)| said.contains(&key.as_str())) {

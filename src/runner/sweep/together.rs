@@ -1,5 +1,5 @@
-//! Messages between the hosts of one sweep: the first one decides each cell and keeps the sweep's folder, the
-//! others follow it ([`super::follow`]).
+//! Messages between the hosts of one sweep: the first one decides each cell and keeps the sweep's
+//! folder, the others follow it ([`super::follow`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub(super) enum SweepMessage {
     End,
 }
 
-/// Tells the other hosts what the sweep is. One that would do another one calls it off.
+/// Sends the sweep's plan to the other hosts. One that would do another one calls it off.
 pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(hosts) = context.hosts.filter(|_| !left(sweep).is_empty()) else { return Ok(()) };
     let (petal_version, plan) = (sweep.petal_version.clone(), Box::new(sweep.plan.clone()));
@@ -24,12 +24,12 @@ pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), 
     Ok(hosts.agree(Ok(()))?)
 }
 
-/// Tells the other hosts which cell comes.
+/// Sends the next cell to the other hosts.
 pub(super) fn send_cell(cell: CellRun, context: &WorkContext<'_>) -> Result<(), RunError> {
     Ok(context.hosts.map_or(Ok(()), |hosts| hosts.send_next(&SweepMessage::Cell(cell)))?)
 }
 
-/// Tells the other hosts that there are no more cells, or that there were none.
+/// Sends the end of the cells to the other hosts.
 pub(super) fn end(context: &WorkContext<'_>) {
     if let Some(hosts) = context.hosts {
         // One that does not hear it waits in vain, and says so.
@@ -38,7 +38,7 @@ pub(super) fn end(context: &WorkContext<'_>) {
     }
 }
 
-/// Where a host cannot go on, the others learn why, if they wait for it.
+/// Sends the reason to the others if a host cannot go on and they wait for it.
 pub(super) fn or_call_off<T>(
     context: &WorkContext<'_>,
     done: Result<T, RunError>,
