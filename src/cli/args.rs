@@ -93,18 +93,14 @@ pub fn destroy_data() -> Arg {
     path(
         "destroy-data",
         "PATH",
-        "Overwrite what petal did not make: repeats the exact path of --db device:PATH. \
-         What is mounted or in use is refused all the same",
+        "Overwrite data that is not petal's: repeats the exact path of --db device:PATH. petal \
+         never overwrites a mounted or busy device",
     )
 }
 
 /// `--os-data FILE`, for the commands that make or read a run.
 pub fn os_data() -> Arg {
-    path(
-        "os-data",
-        "FILE",
-        "What `petal os` recorded on the database's host meanwhile, merged by time",
-    )
+    path("os-data", "FILE", "File of `petal os` on the database's host, merged by time")
 }
 
 /// Reads a whole number from `min` to `max`, for clap's `value_parser`.

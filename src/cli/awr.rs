@@ -71,7 +71,7 @@ pub fn command() -> Command {
                     "io",
                 ]),
         )
-        .arg(flag("over-time", "Print the reports over time: what stands out, and the worst hour"))
+        .arg(flag("over-time", "Print the reports over time: unusual reports, and the worst hour"))
         .arg(args::path("html", "FILE", "Write the reports over time as a page"))
         .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
         .arg(args::path("petals", "FILE", "Draw petals of all reports into FILE, .html or .svg"))

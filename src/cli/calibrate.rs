@@ -1,4 +1,4 @@
-//! `petal calibrate`: what the device alone can do.
+//! `petal calibrate`: measures the device alone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ Examples:
   petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
 
 Kept in petal-results/<UTC stamp>-calibrate/ and, for later runs on the same device to be compared
-with, in the folder of --calibrations. Ctrl-C keeps what was measured until then.";
+with, in the folder of --calibrations. Ctrl-C keeps the measurements until then.";
 
 const DEPTH_MAX: u32 = 4096;
 /// Parameters that a flag of this command sets; others of the file and the environment
@@ -80,7 +80,7 @@ pub fn command() -> Command {
             value(
                 "max-latency",
                 "BOUND",
-                "Tell the most requests per second under it: read.p99=10ms",
+                "Find the most requests per second under it: read.p99=10ms",
             )
             .action(ArgAction::Append),
         )
@@ -124,7 +124,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let path = written.saved?.display().to_string();
     let mut exit = Exit::Done;
     match written.drawn {
-        Ok(_) => console.warn(&format!("the calibration is in {path}, with report.html beside it")),
+        Ok(_) => console
+            .warn(&format!("the calibration is in {path}, with report.html in the same folder")),
         Err(error) => {
             console.error(&format!("the calibration is in {path}; {error}"));
             exit = Exit::Environment;

@@ -24,7 +24,7 @@ pub fn command() -> Command {
         .about("Make a card of a sweep or a run for a README or a ticket: SVG and Markdown")
         .after_help(EXAMPLES)
         .arg(args::file("folder", "DIR", "A sweep's or a run's folder"))
-        .arg(args::path("out", "FOLDER", "Where card.svg and card.md are written [default: DIR]"))
+        .arg(args::path("out", "FOLDER", "Folder that gets card.svg and card.md [default: DIR]"))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

@@ -1,4 +1,4 @@
-//! `petal check`: what would spoil a test here, before one is run.
+//! `petal check`: looks for problems that would spoil a test, before one is run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +34,7 @@ Exit code 1 when something would spoil a test, 0 otherwise.";
 
 pub fn command() -> Command {
     let command = Command::new("check")
-        .about("Tell what would spoil a test here: processors, memory, devices, the target")
+        .about("Check this host and the target for problems that would spoil a test")
         .after_help(EXAMPLES);
     let command = command.arg(args::schemas("How many schemas are to be loaded [default: 1]"));
     args::with_settings(command, CommandKind::Target)

@@ -20,7 +20,7 @@ use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 
-/// Stands between two sides of several runs each.
+/// Separator between two sides of several runs each.
 const VERSUS: &str = "vs";
 
 const EXAMPLES: &str = "\
@@ -35,7 +35,7 @@ Examples:
 The run is the unit of evidence: three a side give an interval. Sides that were
 run in turn are paired by round; others are compared by Welch's test, and what
 drifted between them is in the difference. Many cells: Holm's correction.
-A table has a header; factor columns stand left of the figures, whose unit ends
+A table has a header; factor columns are left of the figures, whose unit ends
 their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval is past
@@ -106,7 +106,7 @@ fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Comma
     Ok(found)
 }
 
-/// The metrics to compare: those asked for or the usual ones, and those of the limits.
+/// The metrics to compare: the requested or usual ones, and the ones with limits.
 fn rules(
     matches: &ArgMatches,
     sides: &[ComparedSide],

@@ -1,4 +1,4 @@
-//! `petal completions`: what a shell needs to complete commands and flags.
+//! `petal completions`: prints a shell's completions of commands and flags.
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;

@@ -31,7 +31,7 @@ const PLAIN_EVERY: Duration = Duration::from_secs(10);
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// Patience at the end with a reader of stderr that takes nothing.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// A result waits no longer for what was said before it.
+/// Longest wait of a result for earlier messages.
 const ORDER_LIMIT: Duration = Duration::from_secs(1);
 /// The shortest time that a rate of progress is made over.
 const RATE_TIME_MIN: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ struct ConsoleState {
     bar: Option<ProgressBar>,
     phase: Option<PlainPhase>,
     run_s: f64,
-    /// Stands before every line of progress, such as where a sweep is.
+    /// Prefix of every line of progress, such as the cell of a sweep.
     heading: String,
 }
 

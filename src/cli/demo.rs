@@ -30,7 +30,7 @@ pub fn command() -> Command {
     Command::new("demo")
         .about("A first look: a small data set on SQLite, a short sweep, petals")
         .after_help(
-            "Loads two schemas of 64 MiB into ./petal-data (unless petal's data is there), sweeps \
+            "Loads two schemas of 64 MiB into ./petal-data, unless petal's data is there. Sweeps \
              1 to 16 sessions at UPDATE_PCT 0 and 20, three times for a few seconds each, and \
              leaves a report in ./petal-results. A real test runs for minutes: petal sweep --help.",
         )
@@ -83,8 +83,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
     let page = std::path::absolute(&page).unwrap_or(page);
     console.result(&format!(
-        "\nopen in a browser: file://{}\nas text: {}\na report of each run stands in the folders \
-         beside them\n",
+        "\nopen in a browser: file://{}\nas text: {}\nthe folders next to them have a report of \
+         each run\n",
         page.display(),
         folder.path().join(petal_report::TEXT_NAME).display()
     ));

@@ -1,4 +1,4 @@
-//! `petal drop`: removes what carries petal's mark.
+//! `petal drop`: removes the data that petal loaded.
 
 use clap::{ArgMatches, Command};
 
@@ -14,7 +14,7 @@ Examples:
   petal drop                          the data in ./petal-data
   petal drop --db sqlite:/data/petal
 
-Only what carries petal's mark is removed, never a schema by its name.
+Only data that petal loaded is removed, never a schema by its name.
 Results are kept.";
 
 pub fn command() -> Command {

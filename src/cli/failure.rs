@@ -38,7 +38,7 @@ impl Exit {
         }
     }
 
-    /// The exit code of limits: the worst of them stands for all.
+    /// The exit code of limits: the worst of them counts for all.
     pub fn of_limits(held: &[LimitResult]) -> Self {
         match held.iter().map(|held| held.outcome).max() {
             Some(LimitOutcome::Failed) => Self::Failed,

@@ -35,7 +35,7 @@ pub fn command() -> Command {
         .about("Show many sweeps and runs on one page: a table to sort and filter, petals, prices")
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "Sweeps, runs, or folders to look for them in"))
-        .arg(args::path("out", "FOLDER", "Where the page is written").required(true))
+        .arg(args::path("out", "FOLDER", "Folder that gets the page").required(true))
         .arg(args::objective())
 }
 
@@ -69,7 +69,7 @@ pub(super) struct FoundRecords {
 }
 
 impl FoundRecords {
-    /// Adds what lies there; what cannot be read is reported and passed over.
+    /// Adds the records there; an unreadable one is reported and passed over.
     pub(super) fn look(
         &mut self,
         path: &Path,

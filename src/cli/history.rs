@@ -19,7 +19,7 @@ Examples:
   petal history nightly --metric piops,op_p99_us --fail-if 'piops < -5%'
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
-Runs, sweeps and folders of runs. Groups stand in the order in which they began; each is held
+Runs, sweeps and folders of runs. Groups are in the order of their begin; each is held
 against the mean of the groups before it, by how far these lie apart, from the fourth on. Two or
 three groups are for petal compare.
 
@@ -29,11 +29,11 @@ or the newest group has no whole run of a cell.";
 
 pub fn command() -> Command {
     Command::new("history")
-        .about("Follow a figure over days, versions or settings, and tell where it changed")
+        .about("Follow a figure over days, versions or settings, and find the changes")
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "Runs, sweeps, folders of runs, or tables of figures"))
         .arg(
-            value("by", "FACT", "What makes a group: day, petal, database, kernel, a setting")
+            value("by", "FACT", "Key of a group: day, petal, database, kernel, a setting")
                 .default_value(DAY),
         )
         .arg(args::list(

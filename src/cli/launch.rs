@@ -106,7 +106,7 @@ fn join(
     Ok(Some((mpi, hosts)))
 }
 
-/// The ranks that a launcher started, as it tells them.
+/// The ranks that a launcher started, by its variables.
 struct Ranks {
     size: u32,
     /// Number of this rank, from 0.

@@ -29,7 +29,7 @@ pub fn command() -> Command {
         .args(args::run_output())
         .arg(value("name", "NAME", "Names the merged run's folder").default_value("merged"))
         .arg(
-            args::path("out", "DIR", "Where the merged run's folder is made")
+            args::path("out", "DIR", "Folder that gets the merged run's folder")
                 .default_value("petal-results"),
         )
 }

@@ -70,37 +70,86 @@ Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 3 environment (unreachable, refused, full, not loaded, not written);
 4 a limit of compare or history is inconclusive; 130 interrupted (results are kept).";
 
-/// A subcommand: how it looks, and what it does.
+/// A subcommand: its arguments and its work.
 struct Subcommand {
     command: fn() -> Command,
     run: fn(&ArgMatches, &Console) -> Result<Exit, CommandError>,
 }
 
+/// Commands for one task, under its heading in the help.
+struct CommandGroup {
+    heading: &'static str,
+    commands: &'static [Subcommand],
+}
+
 /// Every command, in the order of the help.
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand { command: setup::command, run: setup::run },
-    Subcommand { command: run::command, run: run::run },
-    Subcommand { command: merge::command, run: merge::run },
-    Subcommand { command: sweep::command, run: sweep::run },
-    #[cfg(feature = "device")]
-    Subcommand { command: calibrate::command, run: calibrate::run },
-    Subcommand { command: report::command, run: report::run },
-    Subcommand { command: verify::command, run: verify::run },
-    Subcommand { command: compare::command, run: compare::run },
-    Subcommand { command: history::command, run: history::run },
-    Subcommand { command: awr::command, run: awr::run },
-    Subcommand { command: profile::command, run: profile::run },
-    Subcommand { command: replay::command, run: replay::run },
-    Subcommand { command: gallery::command, run: gallery::run },
-    Subcommand { command: card::command, run: card::run },
-    Subcommand { command: check::command, run: check::run },
-    Subcommand { command: os::command, run: os::run },
-    Subcommand { command: demo::command, run: demo::run },
-    Subcommand { command: drop::command, run: drop::run },
-    Subcommand { command: help::command, run: help::run },
-    Subcommand { command: completions::command, run: completions::run },
-    Subcommand { command: man::command, run: man::run },
+const GROUPS: &[CommandGroup] = &[
+    CommandGroup {
+        heading: "Measure",
+        commands: &[
+            Subcommand { command: demo::command, run: demo::run },
+            Subcommand { command: check::command, run: check::run },
+            Subcommand { command: setup::command, run: setup::run },
+            Subcommand { command: run::command, run: run::run },
+            Subcommand { command: sweep::command, run: sweep::run },
+            #[cfg(feature = "device")]
+            Subcommand { command: calibrate::command, run: calibrate::run },
+            Subcommand { command: replay::command, run: replay::run },
+            Subcommand { command: os::command, run: os::run },
+            Subcommand { command: drop::command, run: drop::run },
+        ],
+    },
+    CommandGroup {
+        heading: "Read",
+        commands: &[
+            Subcommand { command: report::command, run: report::run },
+            Subcommand { command: merge::command, run: merge::run },
+            Subcommand { command: awr::command, run: awr::run },
+            Subcommand { command: profile::command, run: profile::run },
+        ],
+    },
+    CommandGroup {
+        heading: "Compare",
+        commands: &[
+            Subcommand { command: compare::command, run: compare::run },
+            Subcommand { command: history::command, run: history::run },
+            Subcommand { command: gallery::command, run: gallery::run },
+            Subcommand { command: card::command, run: card::run },
+        ],
+    },
+    CommandGroup {
+        heading: "Prove",
+        commands: &[Subcommand { command: verify::command, run: verify::run }],
+    },
+    CommandGroup {
+        heading: "Help",
+        commands: &[
+            Subcommand { command: help::command, run: help::run },
+            Subcommand { command: completions::command, run: completions::run },
+            Subcommand { command: man::command, run: man::run },
+        ],
+    },
 ];
+
+fn subcommands() -> impl Iterator<Item = &'static Subcommand> {
+    GROUPS.iter().flat_map(|group| group.commands)
+}
+
+/// The help of `petal` itself, with its commands by task: clap lists them all under one heading.
+fn help_template() -> String {
+    let group = |group: &CommandGroup| {
+        let lines = group.commands.iter().map(|entry| {
+            let command = (entry.command)();
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("  {:<12} {about}\n", command.get_name())
+        });
+        format!("{}:\n{}\n", group.heading, lines.collect::<String>())
+    };
+    let groups: String = GROUPS.iter().map(group).collect();
+    format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}\n"
+    )
+}
 
 /// Everything from the arguments to the exit code.
 pub fn main() -> ExitCode {
@@ -117,13 +166,12 @@ pub fn main() -> ExitCode {
     match arguments.secrets {
         Secrets::None => {}
         Secrets::Hidden => console.warn(
-            "what may be a password on the command line was readable by every user until now; it \
-             is not any more. Better: a password file, the environment, or @FILE",
+            "every user could read an argument that may be a password until petal hid it. Use a \
+             password file, the environment, or @FILE",
         ),
         Secrets::Readable => console.warn(
-            "what may be a password on the command line is readable by every user while petal runs: \
-             petal could not replace its command line. Use a password file, the environment, or \
-             @FILE",
+            "every user can read an argument that may be a password while petal runs: petal could \
+             not replace its command line. Use a password file, the environment, or @FILE",
         ),
     }
     let exit = dispatch(&matches, &console).unwrap_or_else(|failure| {
@@ -147,12 +195,13 @@ pub fn command() -> Command {
                 .short('q')
                 .global(true),
         )
-        .subcommands(SUBCOMMANDS.iter().map(|entry| (entry.command)()))
+        .help_template(help_template())
+        .subcommands(subcommands().map(|entry| (entry.command)()))
 }
 
 fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
-    match SUBCOMMANDS.iter().find(|entry| (entry.command)().get_name() == name) {
+    match subcommands().find(|entry| (entry.command)().get_name() == name) {
         Some(entry) => {
             launch::check(name)?;
             // Of several ranks, which may be on one host, the first one serves the sum of all.

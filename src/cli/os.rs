@@ -1,5 +1,5 @@
-//! `petal os`: records what the operating system sees on a database's host, for a petal that drives
-//! it from another one.
+//! `petal os`: records the operating system's counters on a database's host, for a petal that
+//! drives it from another one.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,10 @@ A line a second, each flushed: a killed recorder loses no line.";
 
 pub fn command() -> Command {
     Command::new("os")
-        .about("Record what the operating system sees here, for a run driven from another host")
+        .about("Record the operating system's counters here, for a run driven from another host")
         .after_help(EXAMPLES)
         .arg(
-            args::path("out", "FILE", "Where to record; a file that is not there yet")
+            args::path("out", "FILE", "File to record into; a file that is not there yet")
                 .required(true),
         )
         .arg(
@@ -123,9 +123,9 @@ fn clock(state: Option<&ClockState>) -> String {
     match (synchronised, error_s) {
         (true, Some(s)) => format!("synchronised to {:.3} ms ({told_by})", s * 1e3),
         (true, None) => format!("synchronised ({told_by})"),
-        (false, _) => format!(
-            "not synchronised ({told_by}): what is recorded may be set beside the wrong seconds"
-        ),
+        (false, _) => {
+            format!("not synchronised ({told_by}): the record may be merged with the wrong seconds")
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use petal_model::record::{RecordFolder, own_file};
 use super::failure::{CommandError, Exit};
 
 /// Refuses a file that `flag` named if writing it would take something away: before petal reads or
-/// measures anything. `inputs`: what the command reads.
+/// measures anything. `inputs`: the command's inputs.
 pub fn check(flag: &str, file: &Path, inputs: &[&PathBuf]) -> Result<(), CommandError> {
     if !is_replaced(file) {
         return Ok(());
@@ -39,7 +39,7 @@ pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Com
     written.map_err(|error| failed(flag, file, &error))
 }
 
-/// False of a pipe or a device, which takes what comes.
+/// False of a pipe or a device, which takes any output.
 fn is_replaced(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|about| about.is_file() || about.is_dir()) || !file.exists()
 }

@@ -1,5 +1,5 @@
-//! `petal profile`: what a database did over time, from reports, from a run's folder, from a server at
-//! work, or of several profiles added up.
+//! `petal profile`: makes a profile of a database's work over time, from reports, from a run's
+//! folder, from a server at work, or of several profiles added up.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +39,7 @@ const STDOUT: &str = "stdout";
 pub fn command() -> Command {
     let files = args::paths("files", "FILE|DIR", "Reports, folders of them, runs, or profiles");
     let command = Command::new("profile")
-        .about("Make a profile of what a database did over time, to replay it elsewhere")
+        .about("Make a profile of a database's work over time, to replay it elsewhere")
         .after_help(EXAMPLES)
         .arg(files.required(false))
         .arg(seconds(
@@ -173,7 +173,7 @@ fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart
     parts
 }
 
-/// The file, and what it says in short: on stdout the file alone.
+/// The file, and its contents in short: on stdout the file alone.
 fn write(
     profile: &Profile,
     file: Option<&PathBuf>,

@@ -1,5 +1,5 @@
-//! `petal replay`: the load of a profile, driven on a platform; once, or step by step until it is not
-//! held any more.
+//! `petal replay`: the load of a profile, driven on a platform; once, or step by step until it is
+//! not held any more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ pub fn command() -> Command {
             value(
                 "trial",
                 "SECONDS",
-                "Length of the trials that tell what a row costs here; 0: none [default: 10]",
+                "Length of the trials that measure the cost of a row here; 0: none [default: 10]",
             )
             .value_parser(args::whole::<u32>(0, 86_400)),
         )
@@ -94,7 +94,7 @@ pub fn command() -> Command {
         )
         .arg(flag("dry-run", "Show how the profile becomes operations, without trial and run"))
         .arg(
-            flag("fresh", "Begin the steps anew; what is in their folder is kept beside it")
+            flag("fresh", "Begin the steps again; the present folder is kept under another name")
                 .requires("scale"),
         )
         .args(args::run_output())
@@ -152,7 +152,7 @@ impl ReplayArguments<'_> {
         self.matches.get_one::<Vec<f64>>("scale").map(Vec::as_slice)
     }
 
-    /// The flags, with those of the plan; what the profile says is taken from nowhere else.
+    /// The flags, and the plan's; the profile's parameters have no other source.
     fn flags(&self, plan: Option<&ReplayPlan>) -> BTreeMap<&'static str, String> {
         let mut all: BTreeMap<&'static str, String> =
             SAID_BY_PROFILE.into_iter().map(|key| (key, String::new())).collect();
@@ -231,7 +231,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
 }
 
-/// The folder of a replay step by step: the one that was named, else one named after what was asked;
+/// The folder of a replay step by step: the named one, else one named after the request;
 /// None of a single multiple.
 fn steps_dir(given: &ReplayArguments<'_>, base: &Settings, asked: &ReplayPlan) -> Option<PathBuf> {
     let scales = given.scales().filter(|scales| scales.len() > 1)?;
@@ -263,13 +263,13 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
     }
     if matches.get_one::<String>("play").is_some_and(|play| play == "all") {
         return Err(CommandError::usage(
-            "--production-latency: is that of the busiest interval, and --play all drives all of them; \
+            "--production-latency: is from the busiest interval, and --play all drives all of them; \
              state one with --max-latency read.avg=1ms",
         ));
     }
     let Some(read_us) = plan.of.latency_us.get(&WorkTime::SingleBlockRead) else {
         return Err(CommandError::usage(
-            "--production-latency: the profile does not tell how long single-block reads took then; \
+            "--production-latency: the profile does not hold the time of single-block reads; \
              state one with --max-latency read.avg=1ms",
         ));
     };

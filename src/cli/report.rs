@@ -38,7 +38,7 @@ pub fn command() -> Command {
             "folder",
             "DIR",
             "A run's, a sweep's or a calibration's folder; several runs for a table over all of \
-             them; among several, what is none of these is skipped",
+             them; among several, other folders are skipped",
         ))
         .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
         .arg(
@@ -92,8 +92,8 @@ fn of_one(
     }
 }
 
-/// Outcome of writing a file. A record on a read-only medium is still shown, and what could
-/// not be written beside it is reported.
+/// Outcome of writing a file. A record on a read-only medium is still shown, and each file that
+/// could not be written is reported.
 fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
     let Err(error) = written else { return Exit::Done };
     let what = match &error {
@@ -109,8 +109,8 @@ fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
     CommandError::from(error).exit
 }
 
-/// A pattern for all results takes in what is no run as well: sweeps are reported one by one, and
-/// what cannot be reported is skipped with a note.
+/// A pattern for all results matches other folders, too: sweeps are reported one by one, and the
+/// rest is skipped with a note.
 fn of_several(
     folders: &[&PathBuf],
     matches: &ArgMatches,
@@ -132,7 +132,7 @@ fn of_several(
             continue;
         }
         if sweep::is_one(path) && matches!(matches.try_contains_id("xlsx"), Ok(true)) {
-            skip(path, "skipped: it is a sweep, which has a workbook of its own; report it alone");
+            skip(path, "skipped: it is a sweep, which has its own workbook; report it alone");
             continue;
         }
         let reported = if sweep::is_one(path) {
@@ -160,7 +160,7 @@ fn of_several(
     Ok(exit)
 }
 
-/// Reads a run, with what was added to its folder since, and writes its reports anew.
+/// Reads a run, with later additions to its folder, and writes its reports again.
 fn of_run(
     path: &Path,
     os_data: Option<&PathBuf>,
@@ -247,7 +247,7 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Comma
     match flags.iter().find(|flag| matches.get_flag(flag)) {
         None => Ok(()),
         Some(flag) => Err(CommandError::usage(format!(
-            "--{flag}: it is of runs, and {} is none; name the folders of runs",
+            "--{flag}: it is of runs, and {} is not a run; name the folders of runs",
             path.display()
         ))),
     }
@@ -271,7 +271,7 @@ fn write_os_text(folder: &RecordFolder, run: &Run, console: &Console) -> Exit {
     kept(written, console)
 }
 
-/// A folder gets its reports anew; a file that is kept for later runs is shown.
+/// A folder gets its reports again; a file that is kept for later runs is shown.
 fn of_calibration(
     path: &Path,
     matches: &ArgMatches,
@@ -300,7 +300,7 @@ pub(super) fn of_one_calibration(
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
-/// become part of the record, and what they tell is judged.
+/// become part of the record and are judged.
 fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) -> Exit {
     let seen = to_record::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {

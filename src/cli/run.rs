@@ -181,7 +181,7 @@ pub fn show(
     }
     let what = match kept.is_written() {
         true => "the record is",
-        false => "the record could not be written; what was measured is",
+        false => "the record could not be written; the measurements are",
     };
     console.warn(&format!("{what} in {place}"));
     Ok(())
@@ -246,7 +246,7 @@ fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(),
         ));
     }
     if settings.until_steady.is_some() {
-        return refused("--until-steady ends each host at a moment of its own; leave it out");
+        return refused("--until-steady ends each host at another moment; leave it out");
     }
     if at < now {
         return refused(&format!(
@@ -272,14 +272,13 @@ fn check_hosts(
     };
     match (start, &settings.until_steady) {
         (Some(_), _) => refused("--start-at", "and these begin by a barrier"),
-        (None, Some(_)) => {
-            refused("--until-steady", "of which each would end at a moment of its own")
-        }
+        (None, Some(_)) => refused("--until-steady", "of which each would end at another moment"),
         (None, None) => Ok(()),
     }
 }
 
-/// Host and file of `HOST:FILE`, as scp takes it: a path with a slash before the colon is of this host.
+/// Host and file of `HOST:FILE`, as scp takes it: a path with a slash before the colon is of this
+/// host.
 fn on_another_host(path: &Path) -> Option<(&str, &str)> {
     let (host, file) = path.to_str()?.split_once(':')?;
     (!host.is_empty() && !file.is_empty() && !host.contains('/')).then_some((host, file))

@@ -40,7 +40,7 @@ pub fn command() -> Command {
             "print-grants",
             "Oracle: print the grants that petal needs, for a DBA to read, and end",
         ))
-        .arg(flag("replace", "Load anew over petal's own schemas that are there already"))
+        .arg(flag("replace", "Load again over petal's own schemas"))
         .arg(args::schemas("How many schemas [default: 1]"))
         .arg(args::destroy_data())
         .arg(metrics::arg());
@@ -183,7 +183,7 @@ fn compresses(ratio: f64, asked: Option<f64>) -> String {
              incompressible already"
         }
         Some(asked) if ratio < asked * (1.0 - RATIO_OFF_MAX) => {
-            "each row holds a text that no other has, so that no UPDATE writes what was there"
+            "each row holds a text that no other has, so that every UPDATE changes the text"
         }
         _ => return format!("{measured}\n"),
     };
@@ -191,7 +191,7 @@ fn compresses(ratio: f64, asked: Option<f64>) -> String {
     format!("{measured}, not {asked} as COMPRESS_RATIO asked: {why}\n")
 }
 
-/// The load itself, without what came after its data were durable.
+/// The load itself, until its data were durable.
 fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
     let Some(seconds) = loaded.durable_seconds else { return String::new() };
     let afterwards: Vec<String> =

@@ -18,7 +18,7 @@ use super::console::Console;
 use super::failure::CommandError;
 use super::signals;
 
-/// Reads and validates what arguments, environment and file say together; tells the notes.
+/// Reads and validates arguments, environment and file together; prints the notes.
 pub fn read(
     matches: &ArgMatches,
     command: CommandKind,
@@ -29,9 +29,9 @@ pub fn read(
     read_sources(matches, &sources, console)
 }
 
-/// Settings of a command on a file that names its target. Others may have written the file: it decides
-/// neither where petal connects nor what it reads there. Without `--db` the caller's own target is
-/// taken, if it is the same.
+/// Settings of a command on a file that names its target. Others may have written the file: it
+/// decides neither the server nor the objects that petal reads. Without `--db` the caller's own
+/// target is taken, if it is the same.
 pub fn read_confirmed(
     matches: &ArgMatches,
     recorded_url: &str,

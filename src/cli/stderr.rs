@@ -1,5 +1,6 @@
-//! Standard error behind a bounded queue. A terminal that takes no output (Ctrl-S), or a slow reader,
-//! blocks a thread of its own, and never what petal measures: what does not fit is dropped and counted.
+//! Standard error behind a bounded queue. A terminal that takes no output (Ctrl-S), or a slow
+//! reader, blocks a separate thread, and never a measurement: messages that do not fit are dropped
+//! and counted.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -48,7 +48,7 @@ pub fn command() -> Command {
         ))
         .arg(flag("dry-run", "Show cells, order and time, and run nothing"))
         .arg(flag("load", "Load the schemas that are missing, before the first cell"))
-        .arg(flag("fresh", "Begin anew; what is in the folder is kept beside it"))
+        .arg(flag("fresh", "Begin again; the present folder is kept under another name"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
         .arg(args::objective())
@@ -96,7 +96,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     })
 }
 
-/// Shows the plan, or does the sweep and shows what it found.
+/// Shows the plan, or does the sweep and shows its result.
 fn run_request(
     request: &SweepRequest<'_>,
     matches: &ArgMatches,
@@ -120,7 +120,8 @@ fn run_request(
     Ok(exit)
 }
 
-/// Does this host's share of the cells that the first one names, which tells how the sweep ended.
+/// Does this host's share of the cells that the first one names, which also sends the sweep's
+/// outcome.
 fn follow(
     request: &SweepRequest<'_>,
     context: &WorkContext<'_>,
@@ -136,7 +137,7 @@ pub fn json(swept: &Swept, objective: Option<&Objective>) -> Result<String, Comm
         .map_err(CommandError::failed("the sweep is no JSON"))
 }
 
-/// Runs a sweep. Returns what was swept, how it ended, for scripts, and its folder.
+/// Runs a sweep. Returns the sweep's results, its exit code and its folder.
 pub fn sweep_into(
     request: &SweepRequest<'_>,
     context: &WorkContext<'_>,
@@ -154,7 +155,7 @@ pub fn sweep_into(
     Ok((done.swept, exit, done.folder))
 }
 
-/// The plan for a person, with what is done of it.
+/// The plan for a person, with the finished part.
 fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     let plan = before.map_or(&planned.plan, |sweep| &sweep.plan);
     let cells = planned.plan.cells();

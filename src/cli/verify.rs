@@ -29,14 +29,14 @@ commit: no verdict.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")
-        .about("Tell whether every commit of a ledger is still there: after a cut, a failover")
+        .about("Check that every commit of a ledger survived a power cut or a failover")
         .after_help(EXAMPLES)
         .arg(args::paths(
             "file",
             "FILE",
             "The ledger that petal run --ledger FILE kept; with --share those of all hosts",
         ))
-        .arg(flag("json", "Print what was found as JSON, and only it, on stdout"));
+        .arg(flag("json", "Print the result as JSON, and only it, on stdout"));
     args::with_settings(command, CommandKind::Target)
 }
 
@@ -61,8 +61,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
-/// Parts of the messages of a refused login and of a missing password: PostgreSQL's SQLSTATEs, error
-/// numbers of MySQL and Oracle, and the drivers' own words.
+/// Parts of the messages of a refused login and of a missing password: PostgreSQL's SQLSTATEs,
+/// error numbers of MySQL and Oracle, and the drivers' own words.
 const LOGIN_REFUSED: &[&str] = &[
     "(28P01)",
     "(28000)",

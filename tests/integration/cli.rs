@@ -66,7 +66,7 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--prefetch", "4"]), @"petal: PREFETCH=4 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.");
     assert_snapshot!(run(&["--external-script", "/etc/passwd"]), @"petal: EXTERNAL_SCRIPT=/etc/passwd (--external-script): is not executable: Permission denied (os error 13). Make it executable with chmod +x.");
     assert_snapshot!(run(&["--db", "mongo:x"]), @"
-    petal: what may be a password on the command line was readable by every user until now; it is not any more. Better: a password file, the environment, or @FILE
+    petal: every user could read an argument that may be a password until petal hid it. Use a password file, the environment, or @FILE
     petal: DB=*** (--db): names a kind of database that petal does not know. Write sqlite:DIR or postgres://user@host/db or mysql://user@host/db or oracle://user@host/service or device:PATH.
     ");
     assert_snapshot!(run(&["--db", "sqlite:petal-data?journal=delete"]), @"petal: DB=sqlite:...?journal=delete: journal is no option: petal always uses WAL, the only mode in which readers and a writer work at once; leave it out");

@@ -1,4 +1,4 @@
-//! The names of the metrics, and how each is made of what is known. All carry the labels `run`,
+//! The names of the metrics, and the source of each. All carry the labels `run`,
 //! `engine` and `cell`: a run's own, also while the next one settles. None of them holds a URL.
 
 use std::fmt::Error;
@@ -207,7 +207,7 @@ fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), 
         .iter()
         .map(|finding| writer.labels(&[("id", &finding.id), ("severity", finding.severity.name())]))
         .collect();
-    let help = "What was found when the run was over";
+    let help = "Findings of the last run";
     let mut metric =
         writer.encoder.encode_descriptor("petal_finding", help, None, MetricType::Gauge)?;
     labels.iter().try_for_each(|labels| metric.encode_family(labels)?.encode_gauge(&1.0_f64))

@@ -44,7 +44,7 @@ impl Handover {
         this_program(shown).env(VARIABLE, self.named()).exec()
     }
 
-    /// The value of [`VARIABLE`] for a worker, which obeys what comes by that pipe.
+    /// The value of [`VARIABLE`] for a worker, which obeys the signals from that pipe.
     pub fn for_worker(&self, orders: &impl std::os::fd::AsRawFd) -> String {
         format!("{} {}", self.named(), orders.as_raw_fd())
     }

@@ -156,7 +156,7 @@ fn hangs(since_signal: Duration, threads: &[(BlockedThread, Duration)]) -> Strin
         .collect();
     format!(
         "petal: its work has not ended {} s after the signal, because storage does not answer; petal \
-         leaves it behind. A record of it is complete only up to what is in its folder (petal report \
+         leaves it behind. Its record is complete up to the data in its folder (petal report \
          FOLDER); data may be half loaded or half dropped. What hangs:{}",
         since_signal.as_secs(),
         threads.concat()
