@@ -17,11 +17,15 @@ use super::response::{
 };
 use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock, one_line};
 use super::{block, capture};
+use crate::mutation::{Change, TYPES, question};
+
+/// NUMBER, TIMESTAMP, and a number that no type has.
+const KINDS: [u8; TYPES] = [2, 180, 99];
 
 const TICK: Duration = Duration::from_millis(20);
 
 /// Rows that the client has not fetched yet.
-type Open = BTreeMap<u64, (usize, std::vec::IntoIter<Row>)>;
+type Open = BTreeMap<u64, (usize, std::vec::IntoIter<Values>)>;
 
 pub struct Connection<'a> {
     shared: &'a Shared,
@@ -301,9 +305,17 @@ impl<'a> Connection<'a> {
             }
             Answer::Rows(rows) => {
                 let columns = rows.first().map_or(1, Vec::len);
+                let change = self.shared.mutation.lock().of(&question(&sql), columns);
                 if execute.function == 94 && execute.cursor == 0 {
-                    Columns::texts(columns).write(&mut writer, self.requests.version);
+                    let mut described = Columns::texts(columns);
+                    if let Some(change) = &change {
+                        let kind = &mut described.columns[change.column].kind;
+                        *kind = change.kind(KINDS).unwrap_or(*kind);
+                    }
+                    described.write(&mut writer, self.requests.version);
                 }
+                let rows = rows.into_iter().map(|row| changed(row, change.as_ref()));
+                let rows: Vec<Values> = rows.collect();
                 self.open.insert(cursor, (columns, rows.into_iter()));
                 let (_, is_end) = self.write_rows(&mut writer, cursor, execute.prefetch);
                 self.remember(cursor, &execute, &[]);
@@ -321,14 +333,15 @@ impl<'a> Connection<'a> {
                     .iter()
                     .map(|name| if ["ENDED", "ERRORS"].contains(&&**name) { OUT } else { IN })
                     .collect();
-                let texts = texts.into_iter().map(|text| Some(text.into_bytes()));
-                let values: Values = texts.collect();
+                let change = self.shared.mutation.lock().of(&question(&sql), texts.len());
+                let values = changed(texts, change.as_ref());
                 Outs { directions: outs.clone(), values }.write(&mut writer);
                 self.remember(cursor, &execute, &outs);
                 write_parameters(&mut writer, &self.numbers());
                 self.send(writer, End { rows: 1, iterations: 1, ..end });
             }
         }
+        self.shared.mutation.lock().answered(&question(&sql));
         Ok(())
     }
 
@@ -411,9 +424,7 @@ impl<'a> Connection<'a> {
     /// Up to so many rows of a cursor; how many, and whether these are all.
     fn write_rows(&mut self, writer: &mut Writer, cursor: u64, asked: u64) -> (usize, bool) {
         let Some((columns, rows)) = self.open.get_mut(&cursor) else { return (0, true) };
-        let rows: Vec<Row> = rows.take(asked as usize).collect();
-        let values = |row: Row| row.into_iter().map(|cell| Some(cell.into_bytes())).collect();
-        let rows: Vec<Values> = rows.into_iter().map(values).collect();
+        let rows: Vec<Values> = rows.take(asked as usize).collect();
         let (count, columns) = (rows.len(), *columns);
         let is_end = count < asked as usize;
         if count > 0 {
@@ -463,6 +474,16 @@ impl<'a> Connection<'a> {
         }
         self.packets().answer(&writer.0);
     }
+}
+
+/// A row as it is sent, with a column changed.
+fn changed(row: Row, change: Option<&Change>) -> Values {
+    let mut values: Values = row.into_iter().map(|cell| Some(cell.into_bytes())).collect();
+    if let Some(change) = change {
+        let value = &mut values[change.column];
+        *value = change.value(value.as_deref());
+    }
+    values
 }
 
 fn unexpected<T>() -> Result<T, Broken> {

@@ -10,6 +10,7 @@ use std::thread;
 use super::connection::Connection;
 use super::model::{Value, World};
 use super::request::Execute;
+use crate::mutation;
 
 pub const PASSWORD: &str = "s3cret";
 
@@ -91,6 +92,8 @@ pub struct Shared {
     pub odd: Mutex<Vec<String>>,
     /// A row of which all changed comes without a vector, which no recording shows.
     pub spares_vectors: AtomicBool,
+    /// A change of a column of what is answered.
+    pub mutation: mutation::Shared,
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -168,6 +171,7 @@ impl StandIn {
             messages: Mutex::default(),
             odd: Mutex::default(),
             spares_vectors: AtomicBool::default(),
+            mutation: mutation::Shared::default(),
         });
         let serving = Arc::clone(&shared);
         thread::spawn(move || {
