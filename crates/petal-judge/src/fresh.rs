@@ -138,7 +138,9 @@ fn used(device: &HostDevice, run: &Run) -> Option<u64> {
         return Some(all.saturating_sub(free));
     }
     let loaded = run.details.loaded.iter();
-    Some(loaded.map(|it| it.bytes + it.index_bytes + it.scan_rows * it.block_size).sum())
+    let parts = loaded
+        .flat_map(|it| [it.bytes, it.index_bytes, it.scan_rows.saturating_mul(it.block_size)]);
+    Some(parts.fold(0, u64::saturating_add))
 }
 
 fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {

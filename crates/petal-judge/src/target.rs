@@ -56,7 +56,8 @@ pub fn data(
     loaded: &[LoadedSchema],
     host: &HostFacts,
 ) -> Check {
-    let data_bytes: u64 = loaded.iter().map(|schema| schema.bytes + schema.index_bytes).sum();
+    let sizes = loaded.iter().flat_map(|schema| [schema.bytes, schema.index_bytes]);
+    let data_bytes = sizes.fold(0, u64::saturating_add);
     let memory_bytes = host.memory_bytes.filter(|_| details.local);
     let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
     let value = format!(

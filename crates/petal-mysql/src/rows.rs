@@ -8,7 +8,7 @@ use super::errors::AtServer as _;
 use super::schema;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::found_row;
-use petal_engine::{FoundRow, Result, RowReader};
+use petal_engine::{EngineError, FoundRow, Result, RowReader};
 use petal_model::workload::row::COLUMNS;
 
 pub struct MysqlRows {
@@ -37,12 +37,15 @@ impl RowReader for MysqlRows {
         let rows = self.client.rows(&self.statement, (first, last));
         let rows: Vec<Row> = rows.at(&self.server, "reading rows")?;
         let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
-        found.extend(rows.into_iter().map(|mut row| {
-            let key = row.take_opt(0).and_then(Result::ok).unwrap_or_default();
+        for mut row in rows {
+            let key = row.take_opt(0).and_then(Result::ok).ok_or_else(|| {
+                let server = &self.server;
+                EngineError::Data(format!("{server}: reading rows: a row's key is not a number"))
+            })?;
             let mut text = |at| row.take_opt::<Option<Vec<u8>>, _>(at)?.ok()?;
             let texts: Vec<Option<Vec<u8>>> = (1..=COLUMNS).map(&mut text).collect();
-            found_row(key, texts.iter().map(Option::as_deref), width, filler)
-        }));
+            found.push(found_row(key, texts.iter().map(Option::as_deref), width, filler));
+        }
         Ok(())
     }
 }

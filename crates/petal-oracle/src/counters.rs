@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::database::Database;
 use super::errors::is_missing;
 use super::link::{Connector, Destination, Row};
-use super::meta::{cell, number};
+use super::meta::{cell, count, number};
 use super::sql;
 use petal_engine::Result;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
@@ -157,16 +157,17 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
     let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
     let names: BTreeMap<u64, String> = names
         .iter()
-        .map(|row| (number(row, 0), format!("{}@{}", cell(row, 1), cell(row, 2))))
+        .filter_map(|row| Some((count(row, 0)?, format!("{}@{}", cell(row, 1), cell(row, 2)))))
         .collect();
     let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
     for row in &statistics {
-        let instance = instances.entry(number(row, 0)).or_default();
-        instance.raw.insert(cell(row, 1).to_owned(), number(row, 2));
+        let Some(id) = count(row, 0) else { continue };
+        instances.entry(id).or_default().keep(cell(row, 1).to_owned(), row, 2);
     }
     for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
         for row in view(database, sql::COUNTERS, name)?.unwrap_or_default() {
-            add(instances.entry(number(&row, 0)).or_default(), &row);
+            let Some(id) = count(&row, 0) else { continue };
+            add(instances.entry(id).or_default(), &row);
         }
     }
     let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
@@ -180,16 +181,21 @@ struct Instance {
 }
 
 impl Instance {
+    /// Keeps a raw counter if the column holds one.
+    fn keep(&mut self, name: String, row: &Row, at: usize) {
+        self.raw.extend(count(row, at).map(|count| (name, count)));
+    }
+
     /// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
     /// processes, whose I/O is counted in full. One that never occurred is left out.
     fn add_wait(&mut self, row: &Row) {
         let class = wait_class(cell(row, 2));
         let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
-        let waits = number(row, waits_at);
+        let Some((waits, micros)) = count(row, waits_at).zip(count(row, time_at)) else { return };
         if waits == 0 {
             return;
         }
-        let time_ns = number(row, time_at).saturating_mul(NS_PER_US);
+        let time_ns = micros.saturating_mul(NS_PER_US);
         let event = cell(row, 1);
         if !is_cell_read(event) {
             self.waits.push(Wait::counted(event, class, Some(waits), time_ns));
@@ -201,7 +207,7 @@ impl Instance {
         match self.waits.iter_mut().find(|wait| wait.name == CELL_READ_EVENT) {
             Some(wait) => {
                 wait.waits = wait.waits.map(|others| others + waits);
-                wait.time_ns += time_ns;
+                wait.time_ns = wait.time_ns.saturating_add(time_ns);
             }
             None => {
                 self.waits.push(Wait::counted(CELL_READ_EVENT, class, Some(waits), time_ns));
@@ -211,7 +217,7 @@ impl Instance {
 
     /// V$SYS_TIME_MODEL, microseconds. Processor time stands among the waits, as reports show it.
     fn add_time(&mut self, row: &Row) {
-        let (name, micros) = (cell(row, 1), number(row, 2));
+        let (name, Some(micros)) = (cell(row, 1), count(row, 2)) else { return };
         self.raw.insert(format!("time_model.{name}"), micros);
         if name == "DB CPU" {
             let time_ns = micros.saturating_mul(NS_PER_US);
@@ -221,21 +227,25 @@ impl Instance {
 
     /// V$EVENT_HISTOGRAM_MICRO: waits of all processes.
     fn add_bucket(&mut self, row: &Row) {
-        let (event, upper_us, count) = (cell(row, 1), number(row, 2), number(row, 3));
+        let (event, Some(upper_us), Some(count)) = (cell(row, 1), count(row, 2), count(row, 3))
+        else {
+            return;
+        };
         self.raw.insert(format!("histogram.{event}.{upper_us}us"), count);
         let event = if is_cell_read(event) { CELL_READ_EVENT } else { event };
         if let Some(wait) = self.waits.iter_mut().find(|wait| wait.name == event) {
-            *wait.buckets.entry(upper_us).or_default() += count;
+            let waits = wait.buckets.entry(upper_us).or_default();
+            *waits = waits.saturating_add(count);
         }
     }
 
     fn add_os(&mut self, row: &Row) {
-        self.raw.insert(format!("osstat.{}", cell(row, 1)), number(row, 2));
+        self.keep(format!("osstat.{}", cell(row, 1)), row, 2);
     }
 
     /// V$LOG: the sequence number of the instance's current log, which grows by one with each switch.
     fn add_log_switches(&mut self, row: &Row) {
-        self.raw.insert(CommonCounter::LogSwitches.name().to_owned(), number(row, 1));
+        self.keep(CommonCounter::LogSwitches.name().to_owned(), row, 1);
     }
 
     /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.
@@ -251,8 +261,7 @@ impl Instance {
             "large_write_megabytes",
         ];
         for (column, at) in COLUMNS.into_iter().zip(2..) {
-            let name = format!("iostat.{}.{column}", cell(row, 1));
-            self.raw.insert(name, number(row, at));
+            self.keep(format!("iostat.{}.{column}", cell(row, 1)), row, at);
         }
     }
 

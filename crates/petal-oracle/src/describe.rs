@@ -7,7 +7,7 @@ use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pl
 use super::database::Database;
 use super::link::{BindValue, LinkError, Row};
 use super::load::redo_advice;
-use super::meta::{OracleSchema, cell, number};
+use super::meta::{OracleSchema, cell, count, number};
 use super::session::use_hints;
 use super::work::SessionConfig;
 use super::{advice, notable, sql};
@@ -238,7 +238,7 @@ fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64>
     let pools = admin.look_if_allowed("buffer_pools");
     let of = |name: &str| {
         let is_it = |row: &&Row| cell(row, 0) == name && number(row, 1) == u64::from(block_bytes);
-        pools.iter().find(is_it).map(|row| number(row, 2))
+        pools.iter().find(is_it).and_then(|row| count(row, 2))
     };
     of(pool).filter(|bytes| *bytes > 0).or_else(|| of(DEFAULT_POOL))
 }

@@ -57,7 +57,7 @@ use database::Database;
 use driver::Driver;
 use errors::AtPlace;
 use link::{Connector, Destination};
-use meta::{OracleSchema, Tables, cell, number};
+use meta::{OracleSchema, Tables, cell, count};
 use options::{Options, OracleService, TableStorage};
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
@@ -324,7 +324,7 @@ impl Engine for Oracle {
         let purpose = format!("petal session {}", seat.session);
         let link =
             self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
-        let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
+        let session = OracleSession::new(link, place, seat, self.config, &metas, &self.looking)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))
@@ -341,7 +341,8 @@ impl Engine for Oracle {
         if self.use_slob_schemas {
             return Ok(slob::bytes(&mut self.connect_first()?, &metas));
         }
-        Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
+        let sizes = metas.iter().flat_map(|meta| [meta.bytes, meta.index_bytes]);
+        Ok(Some(sizes.fold(0, u64::saturating_add)))
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {
@@ -397,7 +398,7 @@ impl Server for Oracle {
         // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
         const PETALS_OWN: u64 = 5;
         let rows = self.connect_admin()?.look_if_allowed("free_sessions");
-        let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
+        let free = rows.first().and_then(|row| count(row, 0));
         let free = free.map(|free| free.saturating_sub(PETALS_OWN));
         Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
     }

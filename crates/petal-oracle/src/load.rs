@@ -366,11 +366,11 @@ pub fn drop_probe(database: &mut Database) -> Result<()> {
 pub fn placement(database: &mut Database, table: &str) -> Result<Placement> {
     let doing = format!("counting blocks of {table}");
     let rows = database.query(&doing, &filled("placement", table), &[])?;
-    let row = rows.into_iter().next().unwrap_or_default();
+    let count = |at| rows.first().map_or(Ok(0), |row| meta::known(database, &doing, row, at));
     Ok(Placement {
-        rows: number(&row, 0),
-        blocks: number(&row, 1),
-        rows_per_block_max: number(&row, 2),
+        rows: count(0)?,
+        blocks: count(1)?,
+        rows_per_block_max: count(2)?,
         // A ROWID names the block where a row begins, not whether the row goes on elsewhere.
         overflow_blocks: None,
         source: "DBMS_ROWID",

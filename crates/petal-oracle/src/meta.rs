@@ -8,6 +8,7 @@ use super::sql;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, LoadPlan, Result};
+use petal_model::stats::COUNT_MAX;
 use petal_model::stats::target::LoadedSchema;
 
 /// The view that the sizes of petal's own tables come from.
@@ -75,9 +76,25 @@ pub fn cell(row: &Row, at: usize) -> &str {
     row.get(at).and_then(Option::as_deref).unwrap_or_default()
 }
 
-pub fn number(row: &Row, at: usize) -> u64 {
+/// A count that a column holds; None for NULL, for no number, and for more than any count is.
+pub fn count(row: &Row, at: usize) -> Option<u64> {
     let text = cell(row, at);
-    text.parse().unwrap_or_else(|_| text.parse::<f64>().map_or(0, |value| value.max(0.0) as u64))
+    let rounded = || text.parse::<f64>().ok().filter(|value| *value >= 0.0).map(|n| n as u64);
+    text.parse().ok().or_else(rounded).filter(|count| *count <= COUNT_MAX)
+}
+
+/// A count that a column of an answer must hold.
+pub fn known(database: &Database, doing: &str, row: &Row, at: usize) -> Result<u64> {
+    let unknown = || {
+        let (place, cell) = (&database.place, cell(row, at));
+        EngineError::Data(format!("{place}: {doing}: the database answered {cell:?} for a count"))
+    };
+    count(row, at).ok_or_else(unknown)
+}
+
+/// A count; 0 for what is none.
+pub fn number(row: &Row, at: usize) -> u64 {
+    count(row, at).unwrap_or(0)
 }
 
 /// petal's own complete schemas.
@@ -124,7 +141,8 @@ pub fn own_tables(database: &mut Database) -> Result<Vec<String>> {
 /// Bytes of the user's tables and indexes, by their names in lower case.
 pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>> {
     let rows = database.look("asking for sizes", "segments")?;
-    Ok(rows.iter().map(|row| (cell(row, 0).to_lowercase(), number(row, 1))).collect())
+    let size = |row: &Row| Some((cell(row, 0).to_lowercase(), count(row, 1)?));
+    Ok(rows.iter().filter_map(size).collect())
 }
 
 /// One schema of petal's, its tables still there.

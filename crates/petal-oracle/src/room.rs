@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use super::link::{BindValue, Row};
-use super::meta::{self, Tables, cell, number};
+use super::meta::{self, Tables, cell, count};
 use super::{load, sql};
 use petal_engine::{EngineError, LoadPlan, Placement, Result};
 use petal_model::stats::target::{LoadFact, LoadVerdict};
@@ -54,7 +54,8 @@ impl Views<'_> {
 
     fn files(&mut self, section: &str, tablespace: &str) -> Seen<FileRoom> {
         let row = self.row(section, &[BindValue::from(tablespace)])?;
-        Ok(FileRoom { bytes: number(&row, 1), bytes_max: number(&row, 2) })
+        let sizes = count(&row, 1).zip(count(&row, 2));
+        sizes.map(|(bytes, bytes_max)| FileRoom { bytes, bytes_max }).ok_or_else(no_number)
     }
 
     /// Free bytes inside the files of a tablespace.
@@ -62,7 +63,7 @@ impl Views<'_> {
         let query = sql::section(sql::LOOK, "free_space");
         let rows = self.database.link.query(&query, &[BindValue::from(tablespace)]);
         match rows.map_err(|error| error.to_string())?.first() {
-            Some(row) => Ok(number(row, 0)),
+            Some(row) => count(row, 0).ok_or_else(no_number),
             None => Err(NOTHING.to_owned()),
         }
     }
@@ -78,9 +79,16 @@ impl Views<'_> {
         let row = rows.first().ok_or(NOTHING)?;
         match cell(row, 1).starts_with('-') {
             true => Ok(None),
-            false => Ok(Some(number(row, 1).saturating_sub(number(row, 0)))),
+            false => {
+                let both = count(row, 1).zip(count(row, 0)).ok_or_else(no_number)?;
+                Ok(Some(both.0.saturating_sub(both.1)))
+            }
         }
     }
+}
+
+fn no_number() -> String {
+    "the view's sizes are not numbers".to_owned()
 }
 
 /// Bytes of the blocks that a load fills with rows.
@@ -342,7 +350,8 @@ fn archive_room(
         let elsewhere = "logs may go to log_archive_dest_n, whose room no view shows";
         format!("{writes}; recovery area: {reason}; {elsewhere}")
     })?;
-    let left = number(&area, 1).saturating_sub(number(&area, 2));
+    let (size, used) = count(&area, 1).zip(count(&area, 2)).ok_or_else(no_number)?;
+    let left = size.saturating_sub(used);
     let verdict = if left >= redo { LoadVerdict::Good } else { LoadVerdict::Bad };
     Ok((verdict, format!("{}: {} left; {writes}", cell(&area, 0), bytes(left))))
 }

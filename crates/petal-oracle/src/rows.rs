@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use super::link::BindValue;
-use super::meta::{OracleSchema, number};
+use super::meta::{OracleSchema, known};
 use super::sql;
 use petal_engine::server::row_layout::found_row;
 use petal_engine::{EngineError, FoundRow, Result, RowReader};
@@ -36,10 +36,11 @@ impl RowReader for OracleRows {
         let keys = [first, last].map(|key| BindValue::Number(key.cast_signed()));
         let rows = self.database.query("reading rows", &self.statement, &keys)?;
         let (width, filler) = (self.meta.width, self.meta.about.filler);
-        found.extend(rows.iter().map(|row| {
+        for row in &rows {
+            let key = known(&self.database, "reading rows", row, 0)?;
             let texts = row.iter().skip(1).map(|text| text.as_deref().map(str::as_bytes));
-            found_row(number(row, 0), texts, width, filler)
-        }));
+            found.push(found_row(key, texts, width, filler));
+        }
         Ok(())
     }
 }

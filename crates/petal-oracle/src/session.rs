@@ -10,6 +10,7 @@ use super::meta::{OracleSchema, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
 use super::sql;
+use super::timeouts::answered;
 use super::work::{SessionConfig, Work};
 use petal_engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker};
 use petal_engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
@@ -45,7 +46,7 @@ enum Side {
 
 impl OracleSession {
     pub fn new(
-        mut link: Box<dyn Link>,
+        link: Box<dyn Link>,
         place: &str,
         seat: Seat,
         config: SessionConfig,
@@ -55,9 +56,8 @@ impl OracleSession {
         if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
             return Err(not_loaded(place, seat.schema));
         }
-        link.limit(Some(SILENCE)).at(place, "connecting")?;
-        let _ = use_hints(link.as_mut());
-        let statements = CancelStatements::of(link.as_mut());
+        let (link, statements) =
+            answered(SILENCE, move || prepared(link)).at(place, "connecting")?;
         let instance = statements.instance.clone();
         let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
         let is_killed = Arc::<AtomicBool>::default();
@@ -102,6 +102,14 @@ impl OracleSession {
         let message = format!("{}: {error}; {}", self.place, hint(&error));
         SessionError { code: code.to_owned(), message }
     }
+}
+
+/// A session ready for its loop, and what ends its statements.
+fn prepared(mut link: Box<dyn Link>) -> Result<(Box<dyn Link>, CancelStatements), LinkError> {
+    link.limit(Some(SILENCE))?;
+    let _ = use_hints(link.as_mut());
+    let statements = CancelStatements::of(link.as_mut());
+    Ok((link, statements))
 }
 
 /// Has the session use hints, which Autonomous Database ignores by default; false where the version

@@ -55,7 +55,7 @@ pub fn bytes(database: &mut Database, metas: &[OracleSchema]) -> Option<u64> {
         cell(row, 1) != "CF2" && metas.iter().any(|meta| cell(row, 0) == owner(meta.about.schema))
     };
     let sizes: Vec<u64> = segments.iter().filter(is_one).map(|row| number(row, 2)).collect();
-    (!sizes.is_empty()).then(|| sizes.iter().sum())
+    (!sizes.is_empty()).then(|| sizes.into_iter().fold(0, u64::saturating_add))
 }
 
 fn owner(schema: u32) -> String {
@@ -141,11 +141,11 @@ impl SlobTables<'_> {
         if let (Some(main), Some(index)) = (self.segment("CF1"), self.segment(index)) {
             return (number(main, 2), number(index, 2), SEGMENTS);
         }
-        let index_bytes = number(self.index, 2) * block;
+        let index_bytes = number(self.index, 2).saturating_mul(block);
         match number(self.main, 2) {
             // Never gathered, or before the table was filled.
-            blocks if blocks < rows => (rows * block, index_bytes, COUNTED),
-            blocks => (blocks * block, index_bytes, STATISTICS),
+            blocks if blocks < rows => (rows.saturating_mul(block), index_bytes, COUNTED),
+            blocks => (blocks.saturating_mul(block), index_bytes, STATISTICS),
         }
     }
 }

@@ -102,7 +102,7 @@ fn state_of(
 }
 
 /// The result of `job`, from a thread that is left behind if it takes longer.
-fn answered<R: Send + 'static>(
+pub fn answered<R: Send + 'static>(
     limit: Duration,
     job: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {

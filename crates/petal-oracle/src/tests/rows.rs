@@ -34,6 +34,16 @@ fn rows_come_back_with_their_stamps_or_what_is_wrong_with_them() {
 }
 
 #[test]
+fn a_row_without_a_key_is_an_error_and_not_row_0() {
+    let row = row("", [41, 7]);
+    let row: Vec<&str> = row.iter().map(String::as_str).collect();
+    let scripted = loaded().answers("SELECT custid, c2, c3", &[&row]);
+    let mut reader = engine(&scripted, &settings()).row_reader(2).unwrap();
+    let refused = reader.read(8, 9, &mut Vec::new()).unwrap_err().to_string();
+    assert!(refused.contains("reading rows: the database answered \"\" for a count"), "{refused}");
+}
+
+#[test]
 fn rows_of_slobs_own_are_refused() {
     let scripted = loaded();
     let engine = engine(&scripted, &settings());

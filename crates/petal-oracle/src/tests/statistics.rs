@@ -62,6 +62,46 @@ fn counters_are_read_for_each_instance() {
 }
 
 #[test]
+fn counters_that_are_no_counts_are_unknown_and_not_0() {
+    for odd in ["", "-1", "much", "18446744073709551615", "1.8E+19"] {
+        let scripted = loaded()
+            .answers(
+                "gv_$sysstat",
+                &[
+                    &["1", "physical reads", odd],
+                    &["1", "user commits", "6"],
+                    &[odd, "user commits", "9"],
+                ],
+            )
+            .answers(
+                "gv_$system_event",
+                &[
+                    &["1", "log file sync", "Commit", "9", "90", odd, "90"],
+                    &["1", "db file sequential read", "User I/O", "9", "90", "9", odd],
+                    &["1", "enq: TX - row lock contention", "Application", "9", "9", "9", "9"],
+                ],
+            )
+            .answers("gv_$sys_time_model", &[&["1", "DB CPU", odd]])
+            .answers("gv_$event_histogram", &[&["1", "enq: TX - row lock contention", "8", odd]])
+            .answers(
+                "gv_$iostat_function",
+                &[&["1", "LGWR", odd, "2", "3", "4", "5", "6", "7", "8"]],
+            )
+            .answers("gv_$osstat", &[&["1", "BUSY_TIME", odd]])
+            .answers("JOIN sys.gv_$instance", &[&["1", odd]]);
+        let counters = engine(&scripted, &settings()).read_counters(true).unwrap();
+        let [only] = &counters[..] else { panic!("{odd}: {counters:?}") };
+        assert_eq!((only.io.physical_read_blocks, only.io.commits), (None, Some(6)), "{odd}");
+        assert_eq!(only.waits.len(), 1, "{odd}: {:?}", only.waits);
+        assert!(only.waits[0].buckets.is_empty(), "{odd}");
+        let names: Vec<&str> = only.raw.keys().map(String::as_str).collect();
+        let (first, rest) = names.split_at(1);
+        assert_eq!((first, rest.len()), (&["iostat.LGWR.large_read_megabytes"][..], 7), "{rest:?}");
+        assert_eq!(rest.last(), Some(&"user commits"), "{odd}");
+    }
+}
+
+#[test]
 fn views_that_may_not_be_seen_leave_figures_unknown() {
     let scripted = loaded().fails("gv_$", 942, "table or view does not exist");
     let counters = engine(&scripted, &settings()).read_counters(true).unwrap();

@@ -14,7 +14,7 @@ pub(crate) fn facts(run: &Run) -> Facts {
 fn target(run: &Run) -> Facts {
     let (summary, details) = (&run.summary, &run.details);
     let (target, stated) = (&summary.target, &details.target);
-    let index = details.loaded.iter().map(|schema| schema.index_bytes).reduce(|a, b| a + b);
+    let index = details.loaded.iter().map(|schema| schema.index_bytes).reduce(u64::saturating_add);
     let direct = stated.direct_io.as_ref().map(|direct| match (direct.used, &direct.reason) {
         (true, _) => "yes: past the page cache".to_owned(),
         (false, Some(reason)) => format!("no: {reason}"),
