@@ -15,7 +15,7 @@ use petal_model::settings::objective::micros;
 use petal_model::stats::histogram::LatencySummary;
 
 use super::io_limits;
-use super::judgement::{Judgement, advised, info, unknown, warning};
+use super::judgement::{FindingParts, Judgement, advised, clear_if, info, known, unknown, warning};
 
 /// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
 const MIX_DISTANCE_MAX: f64 = 15.0;
@@ -218,16 +218,12 @@ fn nearest_curve(
 }
 
 pub(super) fn under_device(run: &Run) -> Judgement {
-    const ID: &str = "under-device";
-    let Some(share) = &run.details.calibrated else {
-        return unknown(
-            ID,
-            "no calibration of the data's device is known here (petal calibrate makes one)",
-        );
-    };
+    let share = known(
+        run.details.calibrated.as_ref(),
+        "no calibration of the data's device is known here (petal calibrate makes one)",
+    )?;
     if let Some(why) = too_low(share) {
         return info(
-            "calibration-too-low",
             format!("{why} ({:.0} a second at {:.1})", share.device_iops, share.device_depth),
             "Calibrate again (petal calibrate), with nobody else at work on the device and with \
              the whole range of queue depths; compare nothing with this calibration.",
@@ -236,21 +232,18 @@ pub(super) fn under_device(run: &Run) -> Judgement {
             "of_depth": share.of_depth, "of_max": share.of_max, "device_iops": share.device_iops,
             "curve_iops": share.curve_iops, "device_depth": share.device_depth,
             "calibration": share.calibration,
-        }));
+        }))
+        .named("calibration-too-low");
     }
-    let (Some(of_depth), Some(iops)) = (share.of_depth, share.curve_iops) else {
-        return unknown(ID, share.unknown.clone().unwrap_or_default());
-    };
+    let why = share.unknown.as_deref().unwrap_or_default();
+    let (of_depth, iops) = known(share.of_depth.zip(share.curve_iops), why)?;
     if share.flush_share > FLUSH_SHARE_MAX {
-        let reason = format!(
+        return unknown(format!(
             "{:.1} flushes for each 100 requests: calibrated curves have none",
             share.flush_share * 100.0
-        );
-        return unknown(ID, reason);
+        ));
     }
-    if of_depth >= OF_DEPTH_MIN {
-        return Judgement::Clear;
-    }
+    clear_if(of_depth >= OF_DEPTH_MIN)?;
     let limit = io_limits::reached(run);
     let why = match &limit {
         Some(limit) => format!("it was held to {}", limit.words()),
@@ -258,7 +251,6 @@ pub(super) fn under_device(run: &Run) -> Judgement {
     };
     let advice = limit.map(|limit| limit.advice());
     warning(
-        ID,
         format!(
             "the device gave {:.0} % of what it gave in calibration with as many requests in \
              flight ({:.0} of {iops:.0} a second at {:.1}): {why}",

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::judgement::{Judgement, error, info, unknown, warning};
+use super::judgement::{
+    FindingParts, Judgement,
+    NoFinding::{self, Clear},
+    clear_if, error, info, unknown, warning,
+};
 use super::trust::ENDPOINT_SHARE_MAX;
 use petal_model::record::Run;
 use petal_model::record::driver_hosts::{HostRun, MachineLoad, StartedBy};
@@ -17,9 +21,7 @@ pub(super) const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 
 /// The record of one share alone is no record of the run.
 pub(super) fn one_share(run: &Run) -> Judgement {
-    let Some(share) = run.summary.share.as_ref().filter(|share| share.share.of > 1) else {
-        return Judgement::Clear;
-    };
+    let share = run.summary.share.as_ref().filter(|share| share.share.of > 1).ok_or(Clear)?;
     let (number, of) = (share.share.number, share.share.of);
     let database = match (share.counts_database, run.details.target.in_process) {
         (true, false) => "; the database's figures are those of all hosts",
@@ -27,7 +29,6 @@ pub(super) fn one_share(run: &Run) -> Judgement {
         (false, _) => "; the database's figures are in the record of share 1",
     };
     info(
-        "one-share",
         format!(
             "this is share {number} of {of}: {} of the run's {} sessions{database}",
             run.summary.sessions, share.plan_sessions
@@ -40,12 +41,9 @@ pub(super) fn one_share(run: &Run) -> Judgement {
 pub(super) fn incomplete(run: &Run) -> Judgement {
     let hosts = &run.summary.hosts;
     let cut: Vec<String> = hosts.iter().filter(|host| !host.is_whole()).map(how_it_ended).collect();
-    if cut.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(cut.is_empty())?;
     let plan = hosts.iter().map(|host| host.share.plan_sessions).max().unwrap_or(0);
     error(
-        "incomplete-hosts",
         format!(
             "{}: these figures are of {} of the run's {plan} sessions, or of a part of its time",
             cut.join("; "),
@@ -71,26 +69,22 @@ fn how_it_ended(host: &HostRun) -> String {
 
 /// Sessions of one host that did more or less than those of the others.
 pub(super) fn uneven(run: &Run) -> Judgement {
-    const ID: &str = "uneven-hosts";
     let whole = run.summary.hosts.iter().filter(|host| host.is_whole() && host.sessions > 0);
     let each: Option<Vec<(String, f64)>> = whole
         .map(|host| Some((host.name(), host.ops_per_second? / f64::from(host.sessions))))
         .collect();
-    let Some(each) = each.filter(|each| each.len() > 1) else { return Judgement::Clear };
+    let each = each.filter(|each| each.len() > 1).ok_or(Clear)?;
     let mean = each.iter().map(|(_, rate)| rate).sum::<f64>() / each.len() as f64;
     if mean <= 0.0 {
-        return unknown(ID, "no host did an operation");
+        return unknown("no host did an operation");
     }
     let furthest = each.iter().max_by(|a, b| (a.1 - mean).abs().total_cmp(&(b.1 - mean).abs()));
-    let Some((name, rate)) = furthest else { return Judgement::Clear };
+    let (name, rate) = furthest.ok_or(Clear)?;
     let difference = rate / mean - 1.0;
-    if difference.abs() <= ENDPOINT_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(difference.abs() <= ENDPOINT_SHARE_MAX)?;
     let rates: BTreeMap<&str, f64> =
         each.iter().map(|(name, rate)| (name.as_str(), *rate)).collect();
     warning(
-        ID,
         format!(
             "a session on {name} did {:+.0} % operations per second against the mean of all hosts",
             difference * 100.0
@@ -102,11 +96,10 @@ pub(super) fn uneven(run: &Run) -> Judgement {
 }
 
 pub(super) fn start(run: &Run) -> Judgement {
-    const ID: &str = "uneven-start";
     let there: Vec<&HostRun> = run.summary.hosts.iter().filter(|h| h.status.is_some()).collect();
-    if there.len() < 2 || there.iter().any(|host| host.share.start.by == StartedBy::Barrier) {
-        return Judgement::Clear;
-    }
+    clear_if(
+        there.len() < 2 || there.iter().any(|host| host.share.start.by == StartedBy::Barrier),
+    )?;
     let is_one_machine = there[0].share.boot_id.is_some()
         && there.iter().all(|host| host.share.boot_id == there[0].share.boot_id);
     let unsure: Vec<String> = there
@@ -118,7 +111,6 @@ pub(super) fn start(run: &Run) -> Judgement {
         .collect();
     if !is_one_machine && !unsure.is_empty() {
         return warning(
-            ID,
             format!(
                 "whether all hosts began together is not known: nobody tells that the clock is \
                  synchronised on {}",
@@ -130,45 +122,32 @@ pub(super) fn start(run: &Run) -> Judgement {
         .with(json!({ "hosts": unsure }));
     }
     let last = there.iter().filter_map(|host| Some((host.triggered_after_s?, host.name())));
-    match last.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((apart_s, name)) if apart_s > START_APART_MAX_S => warning(
-            ID,
-            format!(
-                "{name} began {apart_s:.2} s after the first host: its seconds stand beside others'"
-            ),
-            "Give --start-at more time, so that every host has connected before it.",
-        )
-        .with(json!({ "apart_s": apart_s })),
-        _ => Judgement::Clear,
-    }
+    let last = last.max_by(|a, b| a.0.total_cmp(&b.0));
+    let (apart_s, name) = last.filter(|last| last.0 > START_APART_MAX_S).ok_or(Clear)?;
+    warning(
+        format!(
+            "{name} began {apart_s:.2} s after the first host: its seconds stand beside others'"
+        ),
+        "Give --start-at more time, so that every host has connected before it.",
+    )
+    .with(json!({ "apart_s": apart_s }))
 }
 
-/// petal's own cost, machine by machine. None of a run of one host.
-pub(super) fn generator_bound(id: &'static str, run: &Run) -> Option<Judgement> {
-    if run.summary.hosts.is_empty() {
-        return None;
-    }
-    let machines = match run.machine_loads() {
-        Ok(machines) => machines,
-        Err(host) => {
-            let why = format!("petal's own processor time on {host} is not in this record");
-            return Some(unknown(id, why));
-        }
-    };
+/// petal's own cost, machine by machine, of a run of several hosts.
+pub(super) fn generator_bound(run: &Run) -> Judgement {
+    let unseen = |host| format!("petal's own processor time on {host} is not in this record");
+    let machines = run.machine_loads().map_err(|host| NoFinding::Unknown(unseen(host)))?;
     let bound = machines.iter().filter(|machine| machine.petal_share > PETAL_REMOTE_SHARE_MAX);
     let bound: Vec<&MachineLoad> = bound.collect();
     let most = bound.iter().max_by(|a, b| a.petal_share.total_cmp(&b.petal_share));
-    let Some(MachineLoad { name, petal_share, processors }) = most.copied() else {
-        return Some(Judgement::Clear);
-    };
-    let judged = warning(
-        id,
+    let MachineLoad { name, petal_share, processors } = most.copied().ok_or(Clear)?;
+    warning(
         format!(
             "petal itself used {:.0} % of the {processors:.0} processors of {name}{}",
             petal_share.min(1.0) * 100.0,
             super::and_more(" ", bound.len() - 1),
         ),
         "Drive from more hosts, or from hosts with more processors, or use LOOP=server.",
-    );
-    Some(judged.with(json!({ "petal_cpu_share": petal_share, "machines_bound": bound.len() })))
+    )
+    .with(json!({ "petal_cpu_share": petal_share, "machines_bound": bound.len() }))
 }

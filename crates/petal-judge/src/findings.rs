@@ -2,15 +2,17 @@
 //! cannot judge. The rules are in the files of the families; a rule never judges from a figure
 //! that is unknown.
 
-use super::judgement::{Judgement, NotJudged, unknown};
+use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
+use super::trust::ROWS_MISSING;
 use super::{
     calibration, driver_hosts, fresh, io_limits, limits, others, physical, server_report, settings,
     trust, writes,
 };
 use petal_model::record::{Finding, Run};
 
-type Rule = fn(&Run) -> Judgement;
+/// The id of a finding, the part of a run that its rule sees, and the rule.
+type Rule = (&'static str, PartOfRun, fn(&Run) -> Judgement);
 
 /// The part of a run that a rule sees.
 #[derive(Clone, Copy)]
@@ -27,78 +29,80 @@ use PartOfRun::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: &[(PartOfRun, Rule)] = &[
-    (Whole, driver_hosts::incomplete),
-    (Whole, trust::partial_record),
-    (Whole, trust::gaps),
-    (Whole, trust::counters_reset),
-    (Whole, trust::data_vanished),
-    (Whole, trust::bad_blocks),
-    (Whole, trust::io_errors),
-    (Whole, trust::rows_missing),
-    (Whole, trust::latencies_unknown),
-    (Whole, trust::lost_sessions),
-    (Whole, trust::suspended),
-    (Whole, trust::short_run),
-    (Whole, steady::unstable),
-    (Whole, steady::until_steady),
-    (Whole, steady::stalled),
-    (Whole, trust::single_run),
-    (Whole, trust::uneven_endpoints),
-    (Whole, trust::replay),
-    (Whole, driver_hosts::uneven),
-    (Whole, driver_hosts::start),
-    (Whole, driver_hosts::one_share),
-    (Whole, trust::backlog),
-    (Whole, |_| unknown("repeats-vary", "needs --repeats 3")),
-    (Whole, |_| unknown("active-set-varies", NEEDS_RUNS)),
-    (Whole, |_| unknown("mixed-run-lengths", NEEDS_RUNS)),
-    (Counted, physical::reached_the_device),
-    (Counted, physical::storage_cache),
-    (Counted, physical::database_cache),
-    (Counted, physical::cached_misses),
-    (Counted, physical::not_direct),
-    (Counted, physical::single_block),
-    (Counted, physical::extra_reads),
-    (Counted, physical::unread_rows),
-    (Counted, physical::wrong_plan),
-    (Counted, physical::untimed),
-    (Counted, physical::logical_scan),
-    (Counted, fresh::judge),
-    (Whole, limits::processor_bound),
-    (Whole, limits::steal),
-    (Whole, limits::generator_bound),
-    (Counted, io_limits::judge),
-    (Whole, calibration::under_device),
-    (Counted, others::other_runs),
-    (Counted, others::in_the_database),
-    (Counted, others::device),
-    (Counted, others::disk_below),
-    (Counted, others::processors),
-    (Counted, others::before),
-    (Updates, writes::not_durable),
-    (Updates, writes::more_commits_than_syncs),
-    (Updates, writes::deferred_writes),
-    (Updates, writes::block_images),
-    (Updates, writes::log_untimed),
-    (Updates, writes::moved_rows),
-    (Updates, writes::small_log_waits),
-    (Updates, writes::small_log_cadence),
-    (Updates, writes::free_block_waits),
-    (Updates, writes::purge_lags),
-    (Updates, writes::log_not_reset),
-    (Updates, writes::vacuum),
-    (Counted, writes::reads_wrote),
-    (Whole, settings::judge),
-    (Counted, server_report::judge),
+const RULES: &[Rule] = &[
+    ("incomplete-hosts", Whole, driver_hosts::incomplete),
+    ("partial-record", Whole, trust::partial_record),
+    ("gaps", Whole, trust::gaps),
+    ("counters-reset", Whole, trust::counters_reset),
+    ("data-vanished", Whole, trust::data_vanished),
+    ("bad-blocks", Whole, trust::bad_blocks),
+    ("io-errors", Whole, trust::io_errors),
+    (ROWS_MISSING, Whole, trust::rows_missing),
+    ("latencies-unknown", Whole, trust::latencies_unknown),
+    ("lost-sessions", Whole, trust::lost_sessions),
+    ("petal-suspended", Whole, trust::suspended),
+    ("short-run", Whole, trust::short_run),
+    ("unstable", Whole, steady::unstable),
+    ("until-steady", Whole, steady::until_steady),
+    ("stalls", Whole, steady::stalled),
+    ("single-run", Whole, trust::single_run),
+    ("uneven-endpoints", Whole, trust::uneven_endpoints),
+    ("standby-replay", Whole, trust::replay),
+    ("uneven-hosts", Whole, driver_hosts::uneven),
+    ("uneven-start", Whole, driver_hosts::start),
+    ("one-share", Whole, driver_hosts::one_share),
+    ("backlog", Whole, trust::backlog),
+    ("repeats-vary", Whole, |_| unknown("needs --repeats 3")),
+    ("active-set-varies", Whole, |_| unknown(NEEDS_RUNS)),
+    ("mixed-run-lengths", Whole, |_| unknown(NEEDS_RUNS)),
+    ("cached-by-os", Counted, physical::reached_the_device),
+    ("cached-by-storage", Counted, physical::storage_cache),
+    ("cached-by-database", Counted, physical::database_cache),
+    ("cache-misses", Counted, physical::cached_misses),
+    ("not-direct", Counted, physical::not_direct),
+    ("not-single-block", Counted, physical::single_block),
+    ("extra-reads", Counted, physical::extra_reads),
+    ("fewer-reads-than-rows", Counted, physical::unread_rows),
+    ("wrong-plan", Counted, physical::wrong_plan),
+    ("untimed-io", Counted, physical::untimed),
+    ("logical-scan", Counted, physical::logical_scan),
+    ("fresh-device", Counted, fresh::judge),
+    ("processor-bound", Whole, limits::processor_bound),
+    ("steal", Whole, limits::steal),
+    ("generator-bound", Whole, limits::generator_bound),
+    ("io-limit", Counted, io_limits::judge),
+    ("under-device", Whole, calibration::under_device),
+    ("other-load", Counted, others::other_runs),
+    ("other-load", Counted, others::in_the_database),
+    ("other-load", Counted, others::device),
+    ("other-load", Counted, others::disk_below),
+    ("other-load", Counted, others::processors),
+    ("other-load", Counted, others::before),
+    ("not-durable", Updates, writes::not_durable),
+    ("not-durable", Updates, writes::more_commits_than_syncs),
+    ("deferred-writes", Updates, writes::deferred_writes),
+    ("block-images", Updates, writes::block_images),
+    ("untimed-log", Updates, writes::log_untimed),
+    ("moved-rows", Updates, writes::moved_rows),
+    ("small-log", Updates, writes::small_log_waits),
+    ("small-log", Updates, writes::small_log_cadence),
+    ("free-block-waits", Updates, writes::free_block_waits),
+    ("purge-lags", Updates, writes::purge_lags),
+    ("wal-not-reset", Updates, writes::log_not_reset),
+    ("vacuum-ran", Updates, writes::vacuum),
+    ("reads-wrote", Counted, writes::reads_wrote),
+    ("notable-settings", Whole, settings::judge),
+    ("server-report-differs", Counted, server_report::judge),
 ];
 
 /// Every finding of a run; errors first, then warnings, then facts.
 pub fn judge(run: &Run) -> Vec<Finding> {
-    let found = judgements(run).into_iter().filter_map(|judgement| match judgement {
-        Judgement::Found(finding) => Some(finding),
-        _ => None,
-    });
+    let named = |id: &str, finding: Finding| match finding.id.as_str() {
+        "" => Finding { id: id.to_owned(), ..finding },
+        _ => finding,
+    };
+    let found =
+        judgements(run).into_iter().filter_map(|(id, judged)| Some(named(id, judged.ok()?)));
     let mut findings: Vec<Finding> = found.collect();
     // Stable: within a severity the families keep their order.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -107,22 +111,22 @@ pub fn judge(run: &Run) -> Vec<Finding> {
 
 /// The rules that this record cannot answer.
 pub fn not_judged(run: &Run) -> Vec<NotJudged> {
-    let unknown = judgements(run).into_iter().filter_map(|judgement| match judgement {
-        Judgement::Unknown(not_judged) => Some(not_judged),
+    let unknown = judgements(run).into_iter().filter_map(|(id, judged)| match judged {
+        Err(NoFinding::Unknown(reason)) => Some(NotJudged { id, reason }),
         _ => None,
     });
     unknown.collect()
 }
 
-fn judgements(run: &Run) -> Vec<Judgement> {
+fn judgements(run: &Run) -> Vec<(&'static str, Judgement)> {
     let counted = run.counted();
     // What one host asked and what the database did for all of them are two things.
     let is_part = run.summary.share.as_ref().is_some_and(|share| share.share.of > 1);
-    let judged = RULES.iter().filter_map(|(seen, rule)| match seen {
-        Whole => Some(rule(run)),
+    let judged = RULES.iter().filter_map(|(id, seen, rule)| match seen {
+        Whole => Some((*id, rule(run))),
         _ if is_part => None,
-        Counted => Some(rule(&counted)),
-        Updates => (counted.summary.ops.update > 0).then(|| rule(&counted)),
+        Counted => Some((*id, rule(&counted))),
+        Updates => (counted.summary.ops.update > 0).then(|| (*id, rule(&counted))),
     });
     judged.collect()
 }

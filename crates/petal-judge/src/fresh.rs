@@ -7,23 +7,22 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, unknown, unseen, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, clear_if, unknown, unseen, warning,
+};
 use petal_model::record::Run;
 use petal_model::stats::host::HostDevice;
 use petal_model::stats::units::bytes as size;
 
-const ID: &str = "fresh-device";
 /// A drive of which less is in use is nearly fresh.
 const USED_SHARE_MIN: f64 = 0.10;
 /// Volumes on partitions on a disk: no real stack is deeper, and a circle must end.
 const DEEPEST: usize = 8;
 
 pub(super) fn judge(run: &Run) -> Judgement {
-    if run.summary.ops.update == 0 {
-        return Judgement::Clear; // What it read was all written by setup.
-    }
+    clear_if(run.summary.ops.update == 0)?; // What it read was all written by setup.
     if !run.details.target.local {
-        return unseen(ID, run, "devices");
+        return unseen(run, "devices");
     }
     let host = run.details.host.as_ref();
     let devices = host.map_or(&[][..], |host| &host.devices);
@@ -35,14 +34,14 @@ pub(super) fn judge(run: &Run) -> Judgement {
         match drive_of(device, devices, run) {
             Ok(drive) => match drive.state(is_virtual) {
                 DriveState::Empty => return found(device, &drive),
-                DriveState::InUse => return Judgement::Clear,
+                DriveState::InUse => return Err(Clear),
                 DriveState::Unknown(reason) => reasons.push(reason),
             },
             Err(reason) => reasons.push(reason),
         }
     }
     let none = || "no device is known that holds the data".to_owned();
-    unknown(ID, reasons.into_iter().next().unwrap_or_else(none))
+    unknown(reasons.into_iter().next().unwrap_or_else(none))
 }
 
 /// The one drive below a device, and what of it is in use.
@@ -150,7 +149,6 @@ fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {
         bytes => format!(", and {} at most outside of {}", size(bytes), device.name),
     };
     warning(
-        ID,
         format!(
             "{} is nearly empty ({whose} uses {} of {}{outside}): a flash drive with so little in \
              use writes faster than it will when it is full",
@@ -170,6 +168,7 @@ fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judgement::NoFinding;
     use petal_model::record::fixture;
 
     fn judged(change: impl Fn(&mut HostDevice)) -> Judgement {
@@ -189,8 +188,8 @@ mod tests {
 
     #[test]
     fn an_empty_flash_drive_is_found_and_a_full_one_is_not() {
-        assert!(matches!(judged(|_| {}), Judgement::Found(_)));
-        assert!(matches!(judged(|device| device.free_bytes = Some(850)), Judgement::Clear));
+        assert!(matches!(judged(|_| {}), Ok(_)));
+        assert!(matches!(judged(|device| device.free_bytes = Some(850)), Err(Clear)));
         let raw = |size: u64| {
             move |device: &mut HostDevice| {
                 device.file_system = None;
@@ -198,15 +197,15 @@ mod tests {
                 device.disk_bytes = Some(size);
             }
         };
-        assert!(matches!(judged(raw(u64::MAX)), Judgement::Found(_)));
-        assert!(matches!(judged(raw(1 << 20)), Judgement::Clear));
+        assert!(matches!(judged(raw(u64::MAX)), Ok(_)));
+        assert!(matches!(judged(raw(1 << 20)), Err(Clear)));
     }
 
     fn why(change: impl Fn(&mut HostDevice)) -> String {
         match judged(change) {
-            Judgement::Unknown(not_judged) => not_judged.reason,
-            Judgement::Found(finding) => panic!("{}", finding.message),
-            Judgement::Clear => panic!("clear"),
+            Err(NoFinding::Unknown(reason)) => reason,
+            Ok(finding) => panic!("{}", finding.message),
+            Err(Clear) => panic!("clear"),
         }
     }
 
@@ -220,7 +219,7 @@ mod tests {
             }
         };
         // 50 of 1,000 in use, and 40 at most beside it: nearly empty whatever is there.
-        let Judgement::Found(finding) = judged(partition(1040)) else { panic!("not found") };
+        let Ok(finding) = judged(partition(1040)) else { panic!("not found") };
         assert!(finding.message.starts_with("disk is nearly empty"), "{}", finding.message);
         assert!(why(partition(2000)).contains("lie outside of the data's device"));
         // As much as a tenth of a small drive is in use by the data's own file system alone.
@@ -228,7 +227,7 @@ mod tests {
             partition(1000)(device);
             device.free_bytes = Some(890);
         };
-        assert!(matches!(judged(small), Judgement::Clear));
+        assert!(matches!(judged(small), Err(Clear)));
         let several = |device: &mut HostDevice| device.lies_on = vec!["a".into(), "b".into()];
         assert!(why(several).contains("several drives"));
         let file = |device: &mut HostDevice| device.lies_on = vec!["/data/disk.img".into()];
@@ -238,7 +237,7 @@ mod tests {
     #[test]
     fn a_drive_that_is_never_told_of_free_blocks_may_be_full() {
         assert!(why(|device| device.discards = Some(false)).contains("in use to it"));
-        assert!(matches!(judged(|device| device.discards = Some(true)), Judgement::Found(_)));
+        assert!(matches!(judged(|device| device.discards = Some(true)), Ok(_)));
     }
 
     #[test]
@@ -248,7 +247,7 @@ mod tests {
             |device| device.rotational = None,
             |device| device.rotational = Some(true),
         ] {
-            assert!(matches!(judged(change), Judgement::Unknown(_)));
+            assert!(matches!(judged(change), Err(NoFinding::Unknown(_))));
         }
     }
 
@@ -256,6 +255,6 @@ mod tests {
     fn a_run_that_only_reads_meets_no_empty_blocks() {
         let mut run = fixture::mixed_run();
         run.summary.ops.update = 0;
-        assert!(matches!(judge(&run), Judgement::Clear));
+        assert!(matches!(judge(&run), Err(Clear)));
     }
 }

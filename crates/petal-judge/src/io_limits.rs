@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::host::limit_words;
-use super::judgement::{Judgement, warning};
+use super::judgement::{FindingParts, Judgement, NoFinding::Clear, warning};
 use petal_model::record::Run;
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
 use petal_model::stats::os::DeviceCounts;
@@ -64,13 +64,13 @@ fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
 }
 
 pub(super) fn judge(run: &Run) -> Judgement {
-    let Some(reached) = reached(run) else { return Judgement::Clear };
+    let reached = reached(run).ok_or(Clear)?;
     let message = format!(
         "the device was held to {}: it did {:.0} a second, and what it could do is not seen",
         reached.words(),
         reached.per_second
     );
-    warning("io-limit", message, &reached.advice()).with(reached.evidence())
+    warning(message, &reached.advice()).with(reached.evidence())
 }
 
 #[cfg(test)]

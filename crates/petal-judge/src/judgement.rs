@@ -14,46 +14,75 @@ pub struct NotJudged {
     pub reason: String,
 }
 
-pub(super) enum Judgement {
-    Found(Finding),
+/// The answer of a rule; `?` ends a rule that finds nothing.
+pub(super) type Judgement = Result<Finding, NoFinding>;
+
+#[derive(Debug)]
+pub(super) enum NoFinding {
     Clear,
-    Unknown(NotJudged),
+    /// The record cannot tell, for this reason.
+    Unknown(String),
 }
 
-pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement {
-    Judgement::Unknown(NotJudged { id, reason: reason.into() })
+/// Ends a rule that has nothing to find.
+pub(super) fn clear_if(is_clear: bool) -> Result<(), NoFinding> {
+    if is_clear { Err(NoFinding::Clear) } else { Ok(()) }
 }
 
-/// A rule that needs the database's host, which was not seen.
-pub(super) fn unseen(id: &'static str, run: &Run, what: &str) -> Judgement {
-    unknown(id, format!("{}: its {what} are not seen", run.why_database_host_is_unseen()))
+/// Ends a rule for which the record lacks a figure.
+pub(super) fn known<T>(figure: Option<T>, reason: &str) -> Result<T, NoFinding> {
+    figure.ok_or_else(|| NoFinding::Unknown(reason.to_owned()))
 }
 
-pub(super) fn info(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
-    found(id, Severity::Info, message, advice)
+pub(super) fn unknown(reason: impl Into<String>) -> Judgement {
+    Err(NoFinding::Unknown(reason.into()))
 }
 
-pub(super) fn warning(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
-    found(id, Severity::Warning, message, advice)
+/// The answer of a rule that needs the database's host, which was not seen.
+pub(super) fn unseen(run: &Run, what: &str) -> Judgement {
+    unknown(format!("{}: its {what} are not seen", run.why_database_host_is_unseen()))
 }
 
-pub(super) fn error(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
-    found(id, Severity::Error, message, advice)
+/// Ends a rule that needs the database's host, if that was not seen.
+pub(super) fn seen(run: &Run, what: &str) -> Result<(), NoFinding> {
+    if run.is_database_host_seen() { Ok(()) } else { unseen(run, what).map(drop) }
 }
 
-fn found(id: &str, severity: Severity, message: impl Into<String>, advice: &str) -> Judgement {
-    let (id, advice) = (id.to_owned(), advice.to_owned());
-    let evidence = BTreeMap::new();
-    Judgement::Found(Finding { id, severity, message: message.into(), advice, evidence })
+pub(super) fn info(message: impl Into<String>, advice: &str) -> Judgement {
+    found(Severity::Info, message, advice)
 }
 
-impl Judgement {
+pub(super) fn warning(message: impl Into<String>, advice: &str) -> Judgement {
+    found(Severity::Warning, message, advice)
+}
+
+pub(super) fn error(message: impl Into<String>, advice: &str) -> Judgement {
+    found(Severity::Error, message, advice)
+}
+
+/// Makes a finding without an id: it gets that of its rule.
+fn found(severity: Severity, message: impl Into<String>, advice: &str) -> Judgement {
+    let (message, advice) = (message.into(), advice.to_owned());
+    Ok(Finding { id: String::new(), severity, message, advice, evidence: BTreeMap::new() })
+}
+
+pub(super) trait FindingParts {
     /// Adds the figures that a finding rests on, an object of JSON, as they were measured.
-    pub(super) fn with(mut self, figures: Value) -> Self {
-        if let (Self::Found(finding), Value::Object(figures)) = (&mut self, figures) {
+    fn with(self, figures: Value) -> Self;
+    /// Names a finding otherwise than its rule.
+    fn named(self, id: &str) -> Self;
+}
+
+impl FindingParts for Judgement {
+    fn with(mut self, figures: Value) -> Self {
+        if let (Ok(finding), Value::Object(figures)) = (&mut self, figures) {
             finding.evidence.extend(figures);
         }
         self
+    }
+
+    fn named(self, id: &str) -> Self {
+        self.map(|finding| Finding { id: id.to_owned(), ..finding })
     }
 }
 

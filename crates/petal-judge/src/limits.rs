@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::driver_hosts;
-use super::judgement::{Judgement, info, seen_on, unknown, unseen, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, clear_if, info, known, seen, seen_on, unknown,
+    warning,
+};
 use super::others::{self, Others};
 use super::physical;
 use petal_model::record::Run;
@@ -12,7 +15,6 @@ use petal_model::record::os_figures::{GroupFigures, HostFigures};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::os::CpuShare;
 
-const ID_PROCESSORS: &str = "processor-bound";
 const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;
 /// The share of its periods in which a control group had to wait.
@@ -117,13 +119,8 @@ fn log_writer(seen: &HostSeen) -> Option<Full> {
 }
 
 pub(super) fn processor_bound(run: &Run) -> Judgement {
-    const ID: &str = ID_PROCESSORS;
-    if !run.is_database_host_seen() {
-        return unseen(ID, run, "processors");
-    }
-    let Some(cpu) = server_cpu(run) else {
-        return unknown(ID, "no processor statistics in this record");
-    };
+    seen(run, "processors")?;
+    let cpu = known(server_cpu(run), "no processor statistics in this record")?;
     let whose = match (run.details.target.in_process, run.is_bare_device()) {
         (true, true) => "; petal itself reads and writes",
         (true, false) => {
@@ -131,11 +128,9 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
         }
         (false, _) => "",
     };
-    let on = run.database_host().map(seen_on).unwrap_or_default();
-    let found = match full(run) {
-        None => return Judgement::Clear,
-        Some(Full::All { busy }) if is_logical_test(run) && others_prevail(run).is_none() => info(
-            ID,
+    let on = run.database_host().map_or(String::new(), |host| seen_on(host));
+    let found = match full(run).ok_or(Clear)? {
+        Full::All { busy } if is_logical_test(run) && others_prevail(run).is_none() => info(
             format!(
                 "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
                  keep them"
@@ -143,8 +138,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "Compare logical reads for each second of processor time.",
         )
         .with(json!({ "busy_percent": busy })),
-        Some(Full::Group(granted)) if is_logical_test(run) => info(
-            ID,
+        Full::Group(granted) if is_logical_test(run) => info(
             format!(
                 "{}'s {}, as a test of logical reads is meant to",
                 run.reported_by(),
@@ -153,11 +147,8 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "Name the control group's limit (cpu.max) with the result.",
         )
         .with(json!({ "group_quota_processors": granted.quota })),
-        Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with(json!({
-            "busy_percent": busy,
-        })),
-        Some(Full::Group(granted)) => warning(
-            ID,
+        Full::All { busy } => all_busy(run, busy, &on, whose).with(json!({ "busy_percent": busy })),
+        Full::Group(granted) => warning(
             format!("{}'s {}{whose}", run.reported_by(), granted.words(&on)),
             "Raise the control group's limit (cpu.max), or use fewer sessions.",
         )
@@ -165,8 +156,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
             "throttled_periods_share": granted.throttled_share,
         })),
-        Some(Full::LogWriter { cpu, busy, share }) => warning(
-            ID,
+        Full::LogWriter { cpu, busy, share } => warning(
             format!(
                 "processor {cpu} was {busy:.1} % busy{on}, and the log writer ran on it {:.0} % of \
                  the time: commits waited for a processor, not for storage",
@@ -192,7 +182,6 @@ fn is_logical_test(run: &Run) -> bool {
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     let Some(Others { processors, of, own }) = others_prevail(run) else {
         return warning(
-            ID_PROCESSORS,
             format!(
                 "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
             ),
@@ -201,7 +190,6 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     };
     let database = if run.is_bare_device() { "" } else { " and the database" };
     warning(
-        ID_PROCESSORS,
         format!(
             "the processors were {busy:.1} % busy{on}, mostly for others: they used \
              {processors:.2} of the {of}, petal{database} {own:.2}; what storage can do is not seen"
@@ -222,16 +210,13 @@ pub(super) fn steal(run: &Run) -> Judgement {
     let database = run.summary.cpu;
     let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());
     let hosts = [(database, "the database's host"), (own, "petal's host")].into_iter();
-    let known = hosts.filter_map(|(cpu, whose)| Some((cpu?, whose)));
-    let Some((cpu, whose)) = known.max_by(|a, b| a.0.steal.total_cmp(&b.0.steal)) else {
-        return unknown("steal", "no processor statistics in this record");
-    };
-    if cpu.steal <= STEAL_PERCENT_MAX {
-        return Judgement::Clear;
-    }
+    let most = hosts
+        .filter_map(|(cpu, whose)| Some((cpu?, whose)))
+        .max_by(|a, b| a.0.steal.total_cmp(&b.0.steal));
+    let (cpu, whose) = known(most, "no processor statistics in this record")?;
+    clear_if(cpu.steal <= STEAL_PERCENT_MAX)?;
     let of = if run.details.target.local { String::new() } else { format!(" of {whose}") };
     warning(
-        "steal",
         format!("{:.1} % of processor time{of} was stolen by other virtual machines", cpu.steal),
         "Repeat at a quieter hour, or on a host of your own: latencies contain the theft.",
     )
@@ -239,17 +224,15 @@ pub(super) fn steal(run: &Run) -> Judgement {
 }
 
 pub(super) fn generator_bound(run: &Run) -> Judgement {
-    const ID: &str = "generator-bound";
     if run.details.target.in_process {
         let why = match run.is_bare_device() {
             true => "petal itself reads and writes: its own cost is part of what is measured",
             false => "petal and the database share one process: not separable",
         };
-        return unknown(ID, why);
+        return unknown(why);
     }
     if let Some(granted) = petal_throttled(run) {
         return warning(
-            ID,
             format!("petal's own {}", granted.words("")),
             "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
              outside of it.",
@@ -260,17 +243,18 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
             "petal_throttled_periods_share": granted.throttled_share,
         }));
     }
-    if let Some(judged) = driver_hosts::generator_bound(ID, run) {
-        return judged;
+    if !run.summary.hosts.is_empty() {
+        return driver_hosts::generator_bound(run);
     }
     // No more than its control group grants.
     let cpus = run.details.host.as_ref().and_then(HostFacts::processors);
-    let Some((petal_cpu_s, cpus)) = run.summary.petal_cpu_s.zip(cpus) else {
-        return unknown(ID, "petal's own processor time is not in this record");
-    };
+    let (petal_cpu_s, cpus) = known(
+        run.summary.petal_cpu_s.zip(cpus),
+        "petal's own processor time is not in this record",
+    )?;
     let host_s = run.summary.elapsed_s * cpus;
     if host_s <= 0.0 {
-        return unknown(ID, "the run took no time");
+        return unknown("the run took no time");
     }
     let share = (petal_cpu_s / host_s).min(1.0);
     let is_bound = if run.details.target.local {
@@ -278,11 +262,8 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     } else {
         share > driver_hosts::PETAL_REMOTE_SHARE_MAX
     };
-    if !is_bound {
-        return Judgement::Clear;
-    }
+    clear_if(!is_bound)?;
     warning(
-        ID,
         format!("petal itself used {:.0} % of this host's processors", share * 100.0),
         "Run petal on a host of its own with more processors, or use LOOP=server.",
     )

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::judgement::{Judgement, advised, seen_on, unknown, unseen, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, advised, clear_if, known, seen, seen_on, warning,
+};
 use petal_model::record::Run;
 use petal_model::record::os::HostSeen;
 use petal_model::stats::counters::CommonCounter::{
@@ -11,7 +13,6 @@ use petal_model::stats::counters::CommonCounter::{
 use petal_model::stats::os::{DeviceCounts, OsInterval};
 use petal_model::stats::units::bytes as size;
 
-const ID: &str = "other-load";
 const DEVICE_SHARE_MIN: f64 = 0.20;
 const DEVICE_BYTES_MIN: u64 = 16 << 20;
 /// Others' share of the host's processors from which on they are reported, and the least part of
@@ -52,14 +53,11 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
         None => format!("{others} {what}"),
     });
     let shown: Vec<String> = shown.collect();
-    if shown.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(shown.is_empty())?;
     let counters = [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched].map(
         |counter: CommonCounter| (counter.name().to_owned(), run.summary.counter(counter).into()),
     );
     warning(
-        ID,
         format!(
             "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
              petal's own tables; read latencies, writes, redo, log syncs and the device's figures are \
@@ -78,11 +76,8 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
 /// Another petal on the same data.
 pub(super) fn other_runs(run: &Run) -> Judgement {
     let others = &run.details.other_runs;
-    if others.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(others.is_empty())?;
     warning(
-        ID,
         format!(
             "{} used the same data: what the database, the operating system and the device counted \
              is the work of all of them",
@@ -95,21 +90,19 @@ pub(super) fn other_runs(run: &Run) -> Judgement {
 }
 
 pub(super) fn device(run: &Run) -> Judgement {
-    if !run.is_database_host_seen() {
-        return unseen(ID, run, "devices");
-    }
+    seen(run, "devices")?;
     let io = &run.details.io;
     // What the processes had read, where the kernel tells: what a cache served is not in it.
     let read = run.serving_bytes().map(|own| own.read).or(io.physical_read_bytes);
     let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
-    let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
-        return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
-    };
+    let (device, ((read, written), redo)) = known(
+        run.details.device.as_ref().zip(own),
+        "the bytes of the device, or of what lies above it, are not known",
+    )?;
     let doublewrite = run.summary.counter(DoublewriteBytes);
     let (own, served) = (read + written + redo + doublewrite.unwrap_or(0), moved(device));
-    let Some(excess) = excess(served, own) else { return Judgement::Clear };
+    let excess = excess(served, own).ok_or(Clear)?;
     warning(
-        ID,
         format!(
             "the device moved {} more than {} asked for ({} against {}): somebody else used it, or \
              read-ahead, the file system's own log or write-back of earlier work did",
@@ -141,19 +134,14 @@ fn moved(device: &DeviceCounts) -> u64 {
 /// A disk that moved more than all that lies on it and belongs to the data: the rest is another
 /// partition's or volume's.
 pub(super) fn disk_below(run: &Run) -> Judgement {
-    let Some(seen) = run.database_host() else { return Judgement::Clear };
+    let seen = run.database_host().ok_or(Clear)?;
     let sum = &seen.whole.sum;
-    let Some((data, devices)) = sum.device().zip(sum.devices.as_ref()) else {
-        return Judgement::Clear;
-    };
+    let (data, devices) = sum.device().zip(sum.devices.as_ref()).ok_or(Clear)?;
     let below = devices.iter().filter(|device| !device.data);
-    let Some(most) = below.max_by_key(|device| moved(&device.counts)) else {
-        return Judgement::Clear;
-    };
+    let most = below.max_by_key(|device| moved(&device.counts)).ok_or(Clear)?;
     let (own, all) = (moved(&data), moved(&most.counts));
-    let Some(excess) = excess(all, own) else { return Judgement::Clear };
+    let excess = excess(all, own).ok_or(Clear)?;
     warning(
-        ID,
         format!(
             "the disk {} moved {} more than the data's devices on it{}: something else on the same \
              disk was at work",
@@ -167,16 +155,11 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
 }
 
 pub(super) fn processors(run: &Run) -> Judgement {
-    let Some(seen) = run.database_host() else {
-        return match run.is_database_host_seen() {
-            true => unknown(ID, "what the processors did is not in this record"),
-            false => unseen(ID, run, "processors"),
-        };
-    };
-    let Some(others) = others(run, seen, &seen.whole.sum) else {
-        return unknown(ID, "the processor time of the database's processes is not known");
-    };
-    judged(run, seen, &others, "during the run").unwrap_or(Judgement::Clear)
+    self::seen(run, "processors")?;
+    let host = known(run.database_host(), "what the processors did is not in this record")?;
+    let others = others(run, host, &host.whole.sum);
+    let others = known(others, "the processor time of the database's processes is not known")?;
+    judged(run, host, &others, "during the run")
 }
 
 /// Processors' worth of work that is neither petal's nor the database's.
@@ -246,49 +229,44 @@ fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
     }
 }
 
-fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Judgement {
     let not_theirs =
         if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
-    (others.processors >= others.enough()).then(|| {
-        warning(
-            ID,
-            format!(
-                "{when} others used {:.1} of the {} processors{}: {not_theirs}",
-                others.processors,
-                others.of,
-                seen_on(seen)
-            ),
-            "Repeat on a quiet host; look with top who else is at work there.",
-        )
-        .with(json!({
-            "other_processors": others.processors, "own_processors": others.own,
-            "processors": others.of,
-        }))
-    })
+    clear_if(others.processors < others.enough())?;
+    warning(
+        format!(
+            "{when} others used {:.1} of the {} processors{}: {not_theirs}",
+            others.processors,
+            others.of,
+            seen_on(seen)
+        ),
+        "Repeat on a quiet host; look with top who else is at work there.",
+    )
+    .with(json!({
+        "other_processors": others.processors, "own_processors": others.own,
+        "processors": others.of,
+    }))
 }
 
 /// The last look before the run, when petal was idle.
 pub(super) fn before(run: &Run) -> Judgement {
-    let Some(seen) = run.database_host() else { return Judgement::Clear };
-    let Some(before) = &seen.before else { return Judgement::Clear };
-    let found =
-        others(run, seen, before).and_then(|others| judged(run, seen, &others, "before the run"));
-    if let Some(found) = found {
-        return found;
+    let seen = run.database_host().ok_or(Clear)?;
+    let before = seen.before.as_ref().ok_or(Clear)?;
+    let others = others(run, seen, before);
+    if let Some(Ok(found)) = others.map(|others| judged(run, seen, &others, "before the run")) {
+        return Ok(found);
     }
     // On another host these seconds hold petal's own settling.
     let device = before.device().filter(|_| seen.file.is_none() && before.seconds > 0.0);
     let requests = device.map(|device| device.read_requests + device.write_requests);
-    match requests.map(|requests| requests as f64 / before.seconds) {
-        Some(rate) if rate > IDLE_REQUESTS => warning(
-            ID,
-            format!(
-                "the data's device served {rate:.0} requests a second before the run, when petal \
-                 was idle"
-            ),
-            "Wait until it is idle; look at who else reads and writes there.",
-        )
-        .with(json!({ "requests_per_second_before": rate })),
-        _ => Judgement::Clear,
-    }
+    let rate = requests.map(|requests| requests as f64 / before.seconds);
+    let rate = rate.filter(|&rate| rate > IDLE_REQUESTS).ok_or(Clear)?;
+    warning(
+        format!(
+            "the data's device served {rate:.0} requests a second before the run, when petal was \
+             idle"
+        ),
+        "Wait until it is idle; look at who else reads and writes there.",
+    )
+    .with(json!({ "requests_per_second_before": rate }))
 }

@@ -3,7 +3,11 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, advised, error, info, unknown, unseen, warning};
+use super::judgement::{
+    FindingParts, Judgement,
+    NoFinding::{self, Clear},
+    advised, clear_if, error, info, known, seen, unknown, warning,
+};
 use super::served::{self, ReadsServed};
 use petal_model::record::Run;
 use petal_model::settings::table::{self, support};
@@ -60,17 +64,9 @@ pub(super) fn is_cached(run: &Run) -> bool {
 }
 
 pub(super) fn reached_the_device(run: &Run) -> Judgement {
-    const ID: &str = "cached-by-os";
-    if !run.is_database_host_seen() {
-        return unseen(ID, run, "devices");
-    }
-    let served = match served::reads(run) {
-        Ok(served) => served,
-        Err(why) => return unknown(ID, why),
-    };
-    if served.asked < READ_BYTES_MIN || served.is_by_device() {
-        return Judgement::Clear;
-    }
+    seen(run, "devices")?;
+    let served = served::reads(run).map_err(NoFinding::Unknown)?;
+    clear_if(served.asked < READ_BYTES_MIN || served.is_by_device())?;
     // The larger part names it.
     if served.page_cache >= served.unseen {
         return by_page_cache(run, served);
@@ -82,7 +78,7 @@ pub(super) fn reached_the_device(run: &Run) -> Judgement {
             .to_owned(),
     };
     let advice = "Put the data on a local disk, or read the device's own statistics.";
-    not_from(run, &served, "device-unseen", &what, advice)
+    not_from(run, &served, &what, advice).named("device-unseen")
 }
 
 fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
@@ -90,7 +86,6 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
         return not_from(
             run,
             &served,
-            "cached-by-os",
             &format!("were served by the operating system's page cache: {layer}"),
             match served::is_direct(run) && served::cached_all_the_same(run).is_some() {
                 true => "Load the data where neither compression nor data=journal is on.",
@@ -113,14 +108,13 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
     } else {
         "Use a data set several times the memory."
     };
-    not_from(run, &served, "cached-by-os", "were served by the operating system's page cache", hint)
+    not_from(run, &served, "were served by the operating system's page cache", hint)
 }
 
-fn not_from(run: &Run, served: &ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {
+fn not_from(run: &Run, served: &ReadsServed, what: &str, advice: &str) -> Judgement {
     let missing = served.asked - served.device;
     let share = served.share(missing);
     warning(
-        id,
         format!(
             "{:.0} % of the bytes that {} read did not come from the device ({} of {}): they {what}",
             share * 100.0,
@@ -141,20 +135,17 @@ fn not_from(run: &Run, served: &ReadsServed, id: &str, what: &str, advice: &str)
 pub(super) fn storage_cache(run: &Run) -> Judgement {
     let cache = run.summary.setting("storage_cache").and_then(|value| value.as_u64());
     let active = run.summary.active_bytes;
-    match cache {
-        Some(cache) if active > 0 && active <= cache => warning(
-            "cached-by-storage",
-            format!(
-                "the active data set ({}) fits in the storage's cache ({}, STORAGE_CACHE): reads \
-                 may never have reached a drive",
-                size(active),
-                size(cache)
-            ),
-            "Load more schemas or a larger SCALE, several times the storage's cache.",
-        )
-        .with(json!({ "active_bytes": active, "storage_cache_bytes": cache })),
-        _ => Judgement::Clear,
-    }
+    let cache = cache.filter(|&cache| active > 0 && active <= cache).ok_or(Clear)?;
+    warning(
+        format!(
+            "the active data set ({}) fits in the storage's cache ({}, STORAGE_CACHE): reads may \
+             never have reached a drive",
+            size(active),
+            size(cache)
+        ),
+        "Load more schemas or a larger SCALE, several times the storage's cache.",
+    )
+    .with(json!({ "active_bytes": active, "storage_cache_bytes": cache }))
 }
 
 /// Blocks that were read for each row visited, in the window that is quoted. None if the database does
@@ -176,12 +167,10 @@ pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
 
 /// A run of data that its cache cannot hold, and found many of its rows there all the same.
 fn partly_cached(run: &Run) -> Judgement {
-    let Some(each) = reads_per_row(run).filter(|&each| each < READS_PER_ROW_MIN) else {
-        return Judgement::Clear;
-    };
-    let judged = if each < MOSTLY_CACHED_MAX { warning } else { info };
+    let each = reads_per_row(run).filter(|&each| each < READS_PER_ROW_MIN).ok_or(Clear)?;
+    let judged: fn(String, &str) -> Judgement =
+        if each < MOSTLY_CACHED_MAX { warning } else { info };
     judged(
-        "cached-by-database",
         format!(
             "{each:.3} block reads for each row visited: the database's cache served {:.0} % of the \
              rows",
@@ -198,7 +187,7 @@ fn partly_cached(run: &Run) -> Judgement {
 
 pub(super) fn database_cache(run: &Run) -> Judgement {
     let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
-        return if run.is_bare_device() { Judgement::Clear } else { partly_cached(run) };
+        return if run.is_bare_device() { Err(Clear) } else { partly_cached(run) };
     };
     let (whose, what) = match is_per_session {
         true => ("each session's own cache", "the active data of its schema"),
@@ -208,7 +197,6 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
         false => ("the database's cache", "the whole active data set"),
     };
     info(
-        "cached-by-database",
         format!(
             "a test of logical reads: {whose} ({}) can hold {what} ({})",
             size(bytes),
@@ -220,18 +208,16 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
 }
 
 pub(super) fn cached_misses(run: &Run) -> Judgement {
-    const ID: &str = "cache-misses";
-    let Some(cache) = Cache::that_holds(run) else { return Judgement::Clear };
+    let cache = Cache::that_holds(run).ok_or(Clear)?;
     // A warm-up is there to fill the cache.
     let shown = run.headline().run;
     let io = &shown.details.io;
-    let Some((misses, visited)) = io.physical_read_blocks.zip(io.logical_reads) else {
-        return unknown(ID, "the database does not tell both logical and physical reads");
-    };
+    let (misses, visited) = known(
+        io.physical_read_blocks.zip(io.logical_reads),
+        "the database does not tell both logical and physical reads",
+    )?;
     let share = misses as f64 / visited.max(1) as f64;
-    if visited == 0 || share <= LOGICAL_MISS_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(visited == 0 || share <= LOGICAL_MISS_SHARE_MAX)?;
     let (which, advice) = match cache.is_per_session {
         true => (
             "the sessions' own caches, each of which could hold its schema",
@@ -243,45 +229,36 @@ pub(super) fn cached_misses(run: &Run) -> Judgement {
             "Fill the cache first with WARM_UP=cache, or give it a little more room.",
         ),
     };
-    warning(ID, format!("{:.2} % of the logical reads missed {which}", share * 100.0), advice)
+    warning(format!("{:.2} % of the logical reads missed {which}", share * 100.0), advice)
         .with(json!({ "physical_read_blocks": misses, "logical_reads": visited }))
 }
 
 pub(super) fn not_direct(run: &Run) -> Judgement {
-    match &run.details.target.direct_io {
-        Some(direct) if direct.asked && !direct.used => warning(
-            "not-direct",
-            format!(
-                "direct I/O was asked for and not used: {}",
-                direct.reason.as_deref().unwrap_or("no reason is known")
-            ),
-            "Put the data on a file system with direct I/O (ext4, XFS), or say DIRECT_IO=FALSE.",
-        )
-        .with(json!({ "direct_io_reason": direct.reason })),
-        _ => Judgement::Clear,
-    }
+    let direct = run.details.target.direct_io.as_ref();
+    let direct = direct.filter(|direct| direct.asked && !direct.used).ok_or(Clear)?;
+    let reason = direct.reason.as_deref().unwrap_or("no reason is known");
+    warning(
+        format!("direct I/O was asked for and not used: {reason}"),
+        "Put the data on a file system with direct I/O (ext4, XFS), or say DIRECT_IO=FALSE.",
+    )
+    .with(json!({ "direct_io_reason": direct.reason }))
 }
 
 pub(super) fn single_block(run: &Run) -> Judgement {
-    const ID: &str = "not-single-block";
     let meant = run.summary.setting_number("prefetch").unwrap_or(0.0) == 0.0;
     // A scan may read many blocks at once: it is not what this rule is about.
-    if !meant || run.summary.ops.scan > 0 {
-        return Judgement::Clear;
-    }
+    clear_if(!meant || run.summary.ops.scan > 0)?;
     if let Some(judged) = prefetched(run) {
         return judged;
     }
     let io = &run.details.io;
-    let Some((blocks, requests)) = io.physical_read_blocks.zip(io.physical_read_requests) else {
-        return unknown(ID, "the database does not tell both blocks and requests");
-    };
+    let (blocks, requests) = known(
+        io.physical_read_blocks.zip(io.physical_read_requests),
+        "the database does not tell both blocks and requests",
+    )?;
     let each = blocks as f64 / requests.max(1) as f64;
-    if requests == 0 || each <= BLOCKS_PER_REQUEST_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(requests == 0 || each <= BLOCKS_PER_REQUEST_MAX)?;
     warning(
-        ID,
         format!("{each:.2} blocks per read request, though PREFETCH is 0"),
         prefetch_advice(run),
     )
@@ -315,7 +292,6 @@ fn prefetched(run: &Run) -> Option<Judgement> {
     let share = prefetched as f64 / read.max(1) as f64;
     (read > 0 && share > PREFETCHED_SHARE_MAX).then(|| {
         warning(
-            "not-single-block",
             format!(
                 "{:.1} % of the blocks read into the cache were prefetched, though PREFETCH is 0",
                 share * 100.0
@@ -328,21 +304,14 @@ fn prefetched(run: &Run) -> Option<Judgement> {
 
 /// A row is in a block: fewer logical reads than rows are impossible, whatever is cached.
 pub(super) fn unread_rows(run: &Run) -> Judgement {
-    const ID: &str = "fewer-reads-than-rows";
     let rows = run.summary.rows.total();
-    if rows < ROWS_MIN || run.is_bare_device() {
-        return Judgement::Clear;
-    }
-    let Some(visited) = run.details.io.logical_reads else {
-        return unknown(ID, "the database does not report its logical reads");
-    };
+    clear_if(rows < ROWS_MIN || run.is_bare_device())?;
+    let visited =
+        known(run.details.io.logical_reads, "the database does not report its logical reads")?;
     let in_no_block = run.summary.counter(CommonCounter::RowsInNoBlock).unwrap_or(0);
     let each = (visited + in_no_block) as f64 / rows as f64;
-    if each >= LOGICAL_READS_PER_ROW_MIN {
-        return Judgement::Clear;
-    }
+    clear_if(each >= LOGICAL_READS_PER_ROW_MIN)?;
     error(
-        ID,
         format!(
             "{each:.3} logical reads for each row visited, and each row is in a block of its own: \
              something other than the tables answered (a query cache), or the database did not \
@@ -357,19 +326,17 @@ pub(super) fn unread_rows(run: &Run) -> Judgement {
 /// Index or interior blocks that missed the cache are read beside the rows' own, and so are blocks of
 /// a row's old versions.
 pub(super) fn extra_reads(run: &Run) -> Judgement {
-    const ID: &str = "extra-reads";
     // Whoever visited them, where the database counts that.
     let fetched = run.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
     let rows = run.summary.rows.total().max(fetched);
-    let Some(read) = run.details.io.physical_read_blocks else {
-        return unknown(ID, "the database does not tell the blocks that it read");
-    };
+    let read = known(
+        run.details.io.physical_read_blocks,
+        "the database does not tell the blocks that it read",
+    )?;
     let read = read + run.details.io.log_read_blocks.unwrap_or(0);
     let each = read as f64 / rows.max(1) as f64;
     // A scan reads blocks that are no rows: small ones, and the table's interior.
-    if rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX)?;
     let evidence = json!({ "block_reads": read, "rows_visited": rows });
     let advice = &run.details.target.advice;
     let selected = run.summary.rows.select;
@@ -382,12 +349,11 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
             "{each:.2} block reads per row visited: for each row {visited:.1} blocks of rows were \
              visited, because its old versions were still there"
         );
-        return info(ID, message, advised(&advice.purge_faster, "Run longer, or update less."))
+        return info(message, advised(&advice.purge_faster, "Run longer, or update less."))
             .with(evidence)
             .with(json!({ (CommonCounter::RowBlocksVisited.name()): visits }));
     }
     info(
-        ID,
         format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
         advised(&advice.keep_cached, "Give the cache more room."),
     )
@@ -398,7 +364,6 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
     let before = &run.details.target.plan;
     if let Some(after) = run.details.plan_lost() {
         return error(
-            "wrong-plan",
             format!(
                 "in the run a statement ceased to go by the index on custid; now: {}. Its figures \
                  are of two plans",
@@ -413,50 +378,40 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
     }
     match before {
         Some(plan) if !plan.as_meant => error(
-            "wrong-plan",
             format!("a statement does not go by the index on custid: {}", plan.text),
             "Check the index and the statistics; load again if the index is missing.",
         )
         .with(json!({ "plan": plan.text })),
-        Some(_) => Judgement::Clear,
-        None if run.is_bare_device() => Judgement::Clear, // It finds its blocks by arithmetic.
-        None => unknown("wrong-plan", "the database did not explain its plan"),
+        Some(_) => Err(Clear),
+        None if run.is_bare_device() => Err(Clear), // It finds its blocks by arithmetic.
+        None => unknown("the database did not explain its plan"),
     }
 }
 
 /// Without the database's own timing there is no latency of a single read.
 pub(super) fn untimed(run: &Run) -> Judgement {
     let reads = run.details.io.physical_read_blocks.filter(|&blocks| blocks > 0);
-    let Some((why, reads)) = run.details.target.io_untimed.as_ref().zip(reads) else {
-        return Judgement::Clear;
-    };
+    let (why, reads) = run.details.target.io_untimed.as_ref().zip(reads).ok_or(Clear)?;
     info(
-        "untimed-io",
         "the database did not time its reads: their latency is unknown, and waits for them are \
-         only sampled"
-            .to_owned(),
+         only sampled",
         why,
     )
     .with(json!({ "physical_read_blocks": reads }))
 }
 
 pub(super) fn logical_scan(run: &Run) -> Judgement {
-    if run.summary.ops.scan == 0 {
-        return Judgement::Clear;
-    }
+    clear_if(run.summary.ops.scan == 0)?;
     let tables = run.details.loaded.iter().map(|schema| schema.scan_rows * schema.block_size);
     // A cache of one session's own is for one schema.
     let (cache, tables) = match run.details.target.session_cache_bytes {
         Some(own) => (Some(own), tables.max().unwrap_or(0)),
         None => (run.summary.target.cache_bytes, tables.sum()),
     };
-    match cache {
-        Some(cache) if tables <= cache => info(
-            "logical-scan",
-            format!("scan tables of {} fit in the cache: scans are logical", size(tables)),
-            "Load larger scan tables with SCAN_TABLE_SZ for physical scans.",
-        )
-        .with(json!({ "scan_table_bytes": tables, "cache_bytes": cache })),
-        _ => Judgement::Clear,
-    }
+    let cache = cache.filter(|&cache| tables <= cache).ok_or(Clear)?;
+    info(
+        format!("scan tables of {} fit in the cache: scans are logical", size(tables)),
+        "Load larger scan tables with SCAN_TABLE_SZ for physical scans.",
+    )
+    .with(json!({ "scan_table_bytes": tables, "cache_bytes": cache }))
 }

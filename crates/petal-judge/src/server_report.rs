@@ -5,11 +5,14 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, unknown, warning};
+use super::judgement::{
+    FindingParts, Judgement,
+    NoFinding::{self, Clear},
+    warning,
+};
 use petal_model::record::Run;
 use petal_model::record::server_report::SeenReport;
 
-const ID: &str = "server-report-differs";
 /// A report that counts so much less than petal did within its window.
 const LESS_MAX: f64 = 0.02;
 /// A report that counts so much more, beyond the share by which its window is longer.
@@ -164,17 +167,12 @@ fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Besid
 }
 
 pub(super) fn judge(run: &Run) -> Judgement {
-    let comparison = match compare(run) {
-        None => return Judgement::Clear,
-        Some(Err(why)) => return unknown(ID, why),
-        Some(Ok(comparison)) => comparison,
-    };
+    let comparison = compare(run).ok_or(Clear)?.map_err(NoFinding::Unknown)?;
     let differ: Vec<&Beside> =
         comparison.rows.iter().filter(|row| row.agrees == Some(false)).collect();
-    let Some(worst) = differ.first() else { return Judgement::Clear };
+    let worst = differ.first().ok_or(Clear)?;
     let names: Vec<&str> = differ.iter().map(|row| row.what.as_str()).collect();
     let mut found = warning(
-        ID,
         format!(
             "{} and petal's own snapshots disagree beyond what the report's wider window explains: \
              {} (by {})",
@@ -199,6 +197,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    const ID: &str = "server-report-differs";
     use petal_model::record::server_report::ReportFigure;
     use petal_model::record::{EndpointShare, IoLatency, fixture};
     use petal_model::stats::counters::IoCounts;

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, error, info, unknown, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, clear_if, error, info, known, warning,
+};
 use petal_model::record::{EndpointShare, RebuiltBecause, Run};
 use petal_model::stats::counters::CommonCounter::{
     BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
@@ -16,12 +18,9 @@ pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 pub(super) const ROWS_MISSING: &str = "rows-missing";
 
 pub(super) fn partial_record(run: &Run) -> Judgement {
-    if !run.details.rebuilt {
-        return Judgement::Clear;
-    }
+    clear_if(!run.details.rebuilt)?;
     let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
-        "partial-record",
         format!(
             "{}: this is rebuilt from {} journaled seconds, and what came after them is not in it",
             because.words(),
@@ -36,11 +35,8 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
 }
 
 pub(super) fn gaps(run: &Run) -> Judgement {
-    if run.details.gaps.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(run.details.gaps.is_empty())?;
     warning(
-        "gaps",
         format!("parts of the record are missing: {}", run.details.gaps.join("; ")),
         "Figures that rest on them are shown as unknown.",
     )
@@ -49,11 +45,8 @@ pub(super) fn gaps(run: &Run) -> Judgement {
 
 pub(super) fn counters_reset(run: &Run) -> Judgement {
     let resets = &run.details.counter_resets;
-    if resets.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(resets.is_empty())?;
     warning(
-        "counters-reset",
         format!(
             "counters of the database began again within the run, so the figures that rest on them \
              are unknown: {}",
@@ -65,9 +58,8 @@ pub(super) fn counters_reset(run: &Run) -> Judgement {
 }
 
 pub(super) fn data_vanished(run: &Run) -> Judgement {
-    let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
+    let why = run.details.data_vanished.as_ref().ok_or(Clear)?;
     error(
-        "data-vanished",
         format!(
             "the data changed in the run: {why}. Its figures are not of the data it began with"
         ),
@@ -80,11 +72,8 @@ pub(super) fn data_vanished(run: &Run) -> Judgement {
 }
 
 pub(super) fn bad_blocks(run: &Run) -> Judgement {
-    if run.details.bad_blocks.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(run.details.bad_blocks.is_empty())?;
     error(
-        "bad-blocks",
         run.details.bad_blocks.join("; "),
         "Somebody else wrote there, or the device does not keep what it is given: find out which \
          before anything is trusted to it, then load again (petal setup --replace).",
@@ -96,11 +85,8 @@ pub(super) fn bad_blocks(run: &Run) -> Judgement {
 pub(super) fn io_errors(run: &Run) -> Judgement {
     let counted = |counter| run.summary.counter(counter).unwrap_or(0);
     let (calls, checkpoints) = (counted(IoErrors), counted(CheckpointErrors));
-    if calls + checkpoints == 0 {
-        return Judgement::Clear;
-    }
+    clear_if(calls + checkpoints == 0)?;
     error(
-        "io-errors",
         format!(
             "calls on the database's files that failed (reads, writes, syncs, locks): {calls}; \
              checkpoints that failed: {checkpoints}"
@@ -112,14 +98,10 @@ pub(super) fn io_errors(run: &Run) -> Judgement {
 
 /// Each operation must have visited exactly the rows asked of it.
 pub(super) fn rows_missing(run: &Run) -> Judgement {
-    const ID: &str = ROWS_MISSING;
     let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
-    let Some(asked) = run.summary.rows_asked else {
-        return unknown(ID, "this record does not tell how many rows were asked for");
-    };
-    if run.visited_all_rows() != Some(false) {
-        return Judgement::Clear;
-    }
+    let asked =
+        known(run.summary.rows_asked, "this record does not tell how many rows were asked for")?;
+    clear_if(run.visited_all_rows() != Some(false))?;
     let (all, there) = (asked.total(), visited.total());
     let (difference, what) = match there <= all {
         true => (all - there, "were not there"),
@@ -129,7 +111,6 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
         format!(", in {count} of {} operations", run.summary.ops.total)
     });
     error(
-        ID,
         format!(
             "{difference} of the {all} rows asked for ({:.1} %) {what}{operations}: this run did \
              other work than was asked for, and its figures are of that",
@@ -145,26 +126,22 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
 
 pub(super) fn latencies_unknown(run: &Run) -> Judgement {
     let all = run.summary.ops.total;
-    match run.details.ops_untimed {
-        Some(untimed @ 1..) => warning(
-            "latencies-unknown",
-            format!(
-                "the latency of {untimed} of {all} operations is unknown: the clock of the \
+    let untimed = run.details.ops_untimed.filter(|&untimed| untimed > 0).ok_or(Clear)?;
+    warning(
+        format!(
+            "the latency of {untimed} of {all} operations is unknown: the clock of the \
                  database's host was set while they ran, or the database did not say when they \
                  ended. They are in no latency figure, and their DB time is by petal's clock"
-            ),
-            "Keep that clock from being set (let NTP slew it), or use LOOP=client, which petal times.",
-        )
-        .with(json!({ "operations": all, "untimed": untimed })),
-        _ => Judgement::Clear,
-    }
+        ),
+        "Keep that clock from being set (let NTP slew it), or use LOOP=client, which petal times.",
+    )
+    .with(json!({ "operations": all, "untimed": untimed }))
 }
 
 pub(super) fn lost_sessions(run: &Run) -> Judgement {
     let lost = &run.summary.sessions_lost;
-    let Some(first) = lost.first() else { return Judgement::Clear };
+    let first = lost.first().ok_or(Clear)?;
     error(
-        "lost-sessions",
         format!(
             "{} of {} sessions ended before their time; the first was session {} after {:.1} s: \
              {} ({})",
@@ -185,11 +162,9 @@ pub(super) fn lost_sessions(run: &Run) -> Judgement {
 
 /// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
 pub(super) fn suspended(run: &Run) -> Judgement {
-    const ID: &str = "petal-suspended";
-    let Some(all) = &run.details.suspended else {
-        return unknown(ID, "whether petal always ran is not in this record");
-    };
-    let Some(first) = all.first() else { return Judgement::Clear };
+    let all =
+        known(run.details.suspended.as_ref(), "whether petal always ran is not in this record")?;
+    let first = all.first().ok_or(Clear)?;
     let lost_s: f64 = all.iter().map(|one| one.lost_s).sum();
     let machine_s: f64 = all.iter().map(|one| one.machine_s).sum();
     let why = match machine_s > 0.0 {
@@ -197,7 +172,6 @@ pub(super) fn suspended(run: &Run) -> Judgement {
         false => "it was stopped by a signal, or got no processor".to_owned(),
     };
     warning(
-        ID,
         format!(
             "petal did not run for {lost_s:.1} s of the run ({} times, first at second {:.0}): \
              {why}. Rates count these seconds, latencies hold them",
@@ -211,9 +185,7 @@ pub(super) fn suspended(run: &Run) -> Judgement {
 
 /// A timed run. A fixed number of operations is as long as it takes.
 pub(super) fn short_run(run: &Run) -> Judgement {
-    if run.summary.setting_number("work_loop").unwrap_or(0.0) > 0.0 {
-        return Judgement::Clear;
-    }
+    clear_if(run.summary.setting_number("work_loop").unwrap_or(0.0) > 0.0)?;
     let elapsed_s = run.summary.elapsed_s;
     let seconds = match run.summary.setting_number("run_time") {
         // No longer than it was to be, however late its last operation ended; a session that slept
@@ -222,11 +194,8 @@ pub(super) fn short_run(run: &Run) -> Judgement {
         None => elapsed_s,
     };
     // Clocks end a timed run a little before or after its time.
-    if seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S {
-        return Judgement::Clear;
-    }
+    clear_if(seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S)?;
     warning(
-        "short-run",
         format!("{seconds:.1} s is a short run: caches, drives and checkpoints have not settled"),
         "Use RUN_TIME=300 or more for figures to rely on.",
     )
@@ -234,11 +203,8 @@ pub(super) fn short_run(run: &Run) -> Judgement {
 }
 
 pub(super) fn single_run(run: &Run) -> Judgement {
-    if run.details.repeats > 1 {
-        return Judgement::Clear;
-    }
+    clear_if(run.details.repeats > 1)?;
     info(
-        "single-run",
         "one run proves nothing: how much the next one would differ is unknown".to_owned(),
         "Use REPEATS=3 or more before comparing.",
     )
@@ -246,11 +212,8 @@ pub(super) fn single_run(run: &Run) -> Judgement {
 }
 
 pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
-    const ID: &str = "uneven-endpoints";
     let endpoints = &run.summary.endpoints;
-    if endpoints.len() < 2 {
-        return Judgement::Clear;
-    }
+    clear_if(endpoints.len() < 2)?;
     let idle: Vec<&str> = endpoints
         .iter()
         .filter(|endpoint| endpoint.sessions == 0 && !endpoint.is_beside)
@@ -258,7 +221,6 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
         .collect();
     if !idle.is_empty() {
         return warning(
-            ID,
             format!(
                 "no session ran on {}: {} sessions on {} schemas, which go round the endpoints",
                 idle.join(", "),
@@ -275,15 +237,13 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
             |endpoint: &&EndpointShare| endpoint.sessions > 0 && endpoint.is_standby == is_standby;
         endpoints.iter().filter(is_like).collect::<Vec<_>>()
     });
-    let mut judged = [primaries, standbys].into_iter().map(|like| uneven(ID, &like));
-    judged.find(|judged| !matches!(judged, Judgement::Clear)).unwrap_or(Judgement::Clear)
+    let mut judged = [primaries, standbys].into_iter().map(|like| uneven(&like));
+    judged.find(|judged| !matches!(judged, Err(Clear))).unwrap_or(Err(Clear))
 }
 
 /// Judges endpoints of one role.
-fn uneven(id: &'static str, endpoints: &[&EndpointShare]) -> Judgement {
-    if endpoints.len() < 2 {
-        return Judgement::Clear;
-    }
+fn uneven(endpoints: &[&EndpointShare]) -> Judgement {
+    clear_if(endpoints.len() < 2)?;
     let shares: Option<Vec<f64>> = endpoints
         .iter()
         .map(|endpoint| {
@@ -292,37 +252,33 @@ fn uneven(id: &'static str, endpoints: &[&EndpointShare]) -> Judgement {
             Some(requests as f64 / f64::from(endpoint.sessions))
         })
         .collect();
-    let Some(shares) = shares else {
-        return unknown(id, "not every endpoint tells its physical requests");
-    };
+    let shares = known(shares, "not every endpoint tells its physical requests")?;
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     let off = |share: f64| if mean > 0.0 { (share / mean - 1.0).abs() } else { 0.0 };
-    let worst = endpoints.iter().zip(&shares).max_by(|a, b| off(*a.1).total_cmp(&off(*b.1)));
-    match worst {
-        Some((endpoint, &share)) if off(share) > ENDPOINT_SHARE_MAX => warning(
-            id,
-            format!(
-                "{}: requests per session are {:.1} % {} the mean of all {}",
-                endpoint.endpoint,
-                off(share) * 100.0,
-                if share > mean { "above" } else { "below" },
-                if endpoint.is_standby { "standbys" } else { "endpoints" },
-            ),
-            "Compare the nodes: paths, caches, other load.",
-        )
-        .with(json!({ "requests_per_session": shares })),
-        _ => Judgement::Clear,
-    }
+    let each = endpoints.iter().zip(&shares);
+    let worst = each.max_by(|a, b| off(*a.1).total_cmp(&off(*b.1)));
+    let (endpoint, share) =
+        worst.filter(|(_, share)| off(**share) > ENDPOINT_SHARE_MAX).ok_or(Clear)?;
+    warning(
+        format!(
+            "{}: requests per session are {:.1} % {} the mean of all {}",
+            endpoint.endpoint,
+            off(*share) * 100.0,
+            if *share > mean { "above" } else { "below" },
+            if endpoint.is_standby { "standbys" } else { "endpoints" },
+        ),
+        "Compare the nodes: paths, caches, other load.",
+    )
+    .with(json!({ "requests_per_session": shares }))
 }
 
 /// Standbys write what their primary changes, besides what the run asks of them.
 pub(super) fn replay(run: &Run) -> Judgement {
     let standbys: Vec<&EndpointShare> =
         run.summary.endpoints.iter().filter(|endpoint| endpoint.is_standby).collect();
-    let Some(blocks @ 1..) = run.summary.counter(ReplayedBlocks) else { return Judgement::Clear };
+    let blocks = run.summary.counter(ReplayedBlocks).filter(|&blocks| blocks > 0).ok_or(Clear)?;
     let names: Vec<&str> = standbys.iter().map(|standby| standby.endpoint.as_str()).collect();
     info(
-        "standby-replay",
         format!(
             "standbys ({}) wrote {blocks} blocks to replay the changes of the primary: these are \
              in no physical write, and not in PIOPS",
@@ -336,13 +292,11 @@ pub(super) fn replay(run: &Run) -> Judgement {
 /// An operation that came due while a session's last one was in flight is no queue: one for each
 /// session is normal at the end.
 pub(super) fn backlog(run: &Run) -> Judgement {
-    match run.details.backlog {
-        Some(backlog) if backlog > u64::from(run.summary.sessions) => warning(
-            "backlog",
-            format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
-            "Lower RATE, or add sessions: response times contain this queue.",
-        )
-        .with(json!({ "backlog": backlog })),
-        _ => Judgement::Clear,
-    }
+    let sessions = u64::from(run.summary.sessions);
+    let backlog = run.details.backlog.filter(|&backlog| backlog > sessions).ok_or(Clear)?;
+    warning(
+        format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
+        "Lower RATE, or add sessions: response times contain this queue.",
+    )
+    .with(json!({ "backlog": backlog }))
 }

@@ -6,7 +6,6 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::judgement::Judgement;
 use super::served::{self, ReadsServed};
 use super::{findings, io_limits, limits, physical};
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
@@ -178,10 +177,7 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
         true => (Limiter::OthersWork, "processors (others' work)"),
         false => (Limiter::Processors, "processors"),
     };
-    let evidence = match limits::processor_bound(run) {
-        Judgement::Found(finding) => finding.evidence,
-        Judgement::Clear | Judgement::Unknown(_) => BTreeMap::new(),
-    };
+    let evidence = limits::processor_bound(run).map_or_else(|_| BTreeMap::new(), |it| it.evidence);
     let limit = LimitedBy { by, words: words.to_owned(), evidence };
     limits::is_processor_bound(run).then_some(limit)
 }

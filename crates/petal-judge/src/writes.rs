@@ -7,7 +7,9 @@
 
 use serde_json::json;
 
-use super::judgement::{Judgement, advised, info, unknown, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, advised, clear_if, info, known, unknown, warning,
+};
 use petal_model::record::{Run, Second};
 use petal_model::stats::counters::{CommonCounter, WaitClass};
 use petal_model::stats::units::bytes as size;
@@ -33,16 +35,14 @@ pub(super) fn checkpoints(run: &Run) -> Option<u64> {
 }
 
 pub(super) fn not_durable(run: &Run) -> Judgement {
-    match &run.details.target.durability {
-        Some(durability) if !durability.durable => warning(
-            "not-durable",
-            format!("a commit may be lost in a power cut: {}", durability.setting),
-            "Set it back before comparing commit rates or redo with anything.",
-        )
-        .with(json!({ "setting": durability.setting })),
-        Some(_) => Judgement::Clear,
-        None => unknown("not-durable", "the engine does not tell its durability setting"),
-    }
+    let durability = run.details.target.durability.as_ref();
+    let durability = known(durability, "the engine does not tell its durability setting")?;
+    clear_if(durability.durable)?;
+    warning(
+        format!("a commit may be lost in a power cut: {}", durability.setting),
+        "Set it back before comparing commit rates or redo with anything.",
+    )
+    .with(json!({ "setting": durability.setting }))
 }
 
 /// Sessions that write: WRITERS where given, else all of them.
@@ -55,14 +55,11 @@ fn writing_sessions(run: &Run) -> u64 {
 
 pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     let commits = run.summary.ops.update;
-    let Some(syncs) = run.details.io.log_syncs else {
-        return unknown("not-durable", "how often the log was synced is not known");
-    };
+    let syncs = known(run.details.io.log_syncs, "how often the log was synced is not known")?;
     let writers = writing_sessions(run);
     let unwaited_pct = |waited: u64| (1.0 - waited as f64 / commits as f64) * 100.0;
     if run.details.target.sync_per_commit && syncs.saturating_add(writers) < commits {
         return warning(
-            "not-durable",
             format!(
                 "{commits} commits, of which the database counts {syncs} as waited for, so {:.1} % \
                  did not wait: it counts one for each commit that waits for its log",
@@ -81,7 +78,6 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     let covered = syncs.saturating_add(1).saturating_mul(writers);
     if commits > covered {
         return warning(
-            "not-durable",
             format!(
                 "{commits} commits with {syncs} log syncs by {writers} writing sessions: one sync \
                  covers at most one commit of each session, so at least {:.1} % of the commits were \
@@ -96,28 +92,20 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
         }));
     }
     let each = commits as f64 / syncs.max(1) as f64;
-    if each <= COMMITS_PER_SYNC_MIN {
-        return Judgement::Clear;
-    }
+    clear_if(each <= COMMITS_PER_SYNC_MIN)?;
     info(
-        "group-commit",
         format!("{each:.1} commits per log sync: sessions share their syncs"),
         "Nothing to do: compare commit rates only at equal session counts.",
     )
+    .named("group-commit")
     .with(json!({ "commits": commits, "log_syncs": syncs }))
 }
 
 pub(super) fn deferred_writes(run: &Run) -> Judgement {
-    const ID: &str = "deferred-writes";
-    let Some(checkpoints) = checkpoints(run) else {
-        return unknown(ID, "the engine does not count checkpoints");
-    };
-    if checkpoints > 0 {
-        return Judgement::Clear;
-    }
+    let checkpoints = known(checkpoints(run), "the engine does not count checkpoints")?;
+    clear_if(checkpoints > 0)?;
     let how = run.details.target.checkpoint.as_deref().unwrap_or("how is not known");
     warning(
-        ID,
         format!(
             "no checkpoint ended within the run (checkpoints: {how}): the changed blocks were \
              left to be written after it"
@@ -132,10 +120,9 @@ pub(super) fn deferred_writes(run: &Run) -> Judgement {
 
 /// Images of whole blocks in the log: many after a checkpoint, few before the next one.
 pub(super) fn block_images(run: &Run) -> Judgement {
-    const ID: &str = "block-images";
     let images = run.summary.counter(CommonCounter::BlockImages);
     let (Some(images @ 1..), Some(0)) = (images, checkpoints(run)) else {
-        return Judgement::Clear; // Whole cycles have their mean of them, and not all engines log any.
+        return Err(Clear); // Whole cycles have their mean of them, and not all engines log any.
     };
     let rows = run.summary.rows.update;
     let share = |images: u64, rows: u64| images as f64 * 100.0 / rows.max(1) as f64;
@@ -154,7 +141,6 @@ pub(super) fn block_images(run: &Run) -> Judgement {
         format!(": {first:.1} in the first {part} s, {last:.1} in the last {part} s")
     });
     warning(
-        ID,
         format!(
             "the run lies within one checkpoint cycle, which begins with a checkpoint before it: \
              the log holds {images} images of whole blocks, {:.1} for each 100 updated rows{fell}",
@@ -170,12 +156,9 @@ pub(super) fn block_images(run: &Run) -> Judgement {
 
 /// A database that does not time its waits for the log.
 pub(super) fn log_untimed(run: &Run) -> Judgement {
-    if !run.is_log_untimed() {
-        return Judgement::Clear;
-    }
+    clear_if(!run.is_log_untimed())?;
     let syncs = run.details.io.log_syncs;
     info(
-        "untimed-log",
         "the database does not time its waits for the log: how long commits waited is unknown, and \
          is in what DB time leaves, with CPU",
         "Judge commits by the latency of UPDATEs, and the log's device by the device's own figures.",
@@ -184,18 +167,14 @@ pub(super) fn log_untimed(run: &Run) -> Judgement {
 }
 
 pub(super) fn moved_rows(run: &Run) -> Judgement {
-    const ID: &str = "moved-rows";
     let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
     let moved = run.summary.counter(CommonCounter::RowsMoved);
     if let Some(rows @ 1..) = moved {
-        return counted_moves(run, ID, rows, sizes);
+        return counted_moves(run, rows, sizes);
     }
-    if run.details.data_vanished.is_some() {
-        return Judgement::Clear; // What is gone has not grown.
-    }
+    clear_if(run.details.data_vanished.is_some())?; // What is gone has not grown.
     if let Some((before, after)) = sizes.filter(|(before, after)| before != after) {
         return warning(
-            ID,
             format!(
                 "the data changed its size in the run, from {before} to {after} bytes: updates did \
                  not stay in place"
@@ -205,19 +184,16 @@ pub(super) fn moved_rows(run: &Run) -> Judgement {
         .with(json!({ "data_bytes_before": before, "data_bytes_after": after }));
     }
     match run.summary.counter(CommonCounter::RowsFollowed) {
-        Some(followed) => followed_rows(run, ID, followed),
-        None if moved.is_some() || sizes.is_some() => Judgement::Clear,
-        None => unknown(ID, "the size of the data before or after the run is not known"),
+        Some(followed) => followed_rows(run, followed),
+        None if moved.is_some() || sizes.is_some() => Err(Clear),
+        None => unknown("the size of the data before or after the run is not known"),
     }
 }
 
-fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
+fn followed_rows(run: &Run, followed: u64) -> Judgement {
     let rows = run.summary.rows.total();
-    if followed as f64 <= rows as f64 * FOLLOWED_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(followed as f64 <= rows as f64 * FOLLOWED_SHARE_MAX)?;
     warning(
-        id,
         format!(
             "the database followed {followed} rows into a second block while {rows} were visited: \
              rows have moved, or are longer than a block"
@@ -230,16 +206,11 @@ fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
 
 /// Reads that wrote: blocks whose last writer's commit was noted only when they were read.
 pub(super) fn reads_wrote(run: &Run) -> Judgement {
-    const ID: &str = "reads-wrote";
-    let Some(cleaned) = run.summary.counter(CommonCounter::BlocksCleaned) else {
-        return Judgement::Clear; // Only one engine's blocks are finished by their readers.
-    };
+    // Only one engine's blocks are finished by their readers.
+    let cleaned = run.summary.counter(CommonCounter::BlocksCleaned).ok_or(Clear)?;
     let rows = run.summary.rows.total();
-    if run.summary.rows.update > 0 || cleaned as f64 <= rows as f64 * CLEANED_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(run.summary.rows.update > 0 || cleaned as f64 <= rows as f64 * CLEANED_SHARE_MAX)?;
     warning(
-        ID,
         format!(
             "reads changed {cleaned} blocks while {rows} rows were visited, to note commits of an \
              earlier load or run: this run of SELECTs wrote blocks and log"
@@ -249,7 +220,7 @@ pub(super) fn reads_wrote(run: &Run) -> Judgement {
     .with(json!({ (CommonCounter::BlocksCleaned.name()): cleaned, "rows": rows }))
 }
 
-fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
+fn counted_moves(run: &Run, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
     let updated = run.summary.rows.update;
     let share = rows as f64 / updated.max(rows) as f64;
     let message = format!(
@@ -259,14 +230,12 @@ fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> J
     );
     let found = if share < ROWS_MOVED_SHARE_MAX {
         info(
-            id,
             message,
             "Little data that many sessions update at once does that; more blocks for each session \
              (SCALE) keep every row in place.",
         )
     } else {
         warning(
-            id,
             message,
             "Look for a transaction that stays open for long in any database of the server, or give \
              each session more blocks (SCALE); then load again.",
@@ -280,23 +249,17 @@ fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> J
 }
 
 pub(super) fn small_log_waits(run: &Run) -> Judgement {
-    const ID: &str = "small-log";
     if !run.is_counted() {
-        return unknown(ID, "what sessions waited for is not known");
+        return unknown("what sessions waited for is not known");
     }
     let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
     let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;
-    let Some(share) = run.share_of_db_time(time_s * 1e6) else {
-        return unknown(
-            ID,
-            "DB time is not known, or waits for several blocks at once overlap in it",
-        );
-    };
-    if share <= LOG_WAIT_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    let share = known(
+        run.share_of_db_time(time_s * 1e6),
+        "DB time is not known, or waits for several blocks at once overlap in it",
+    )?;
+    clear_if(share <= LOG_WAIT_SHARE_MAX)?;
     warning(
-        ID,
         format!("{:.1} % of DB time waited for room in the log or a buffer", share * 100.0),
         "Make the log larger, so that switches and checkpoints keep up.",
     )
@@ -306,30 +269,23 @@ pub(super) fn small_log_waits(run: &Run) -> Judgement {
 /// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
 /// checkpoints by that size.
 pub(super) fn small_log_cadence(run: &Run) -> Judgement {
-    const ID: &str = "small-log";
     let advice = &run.details.target.advice;
     let counted = run.summary.counter(CommonCounter::CheckpointsByLogSize);
     let forced = match counted {
         None if run.details.target.in_process => checkpoints(run),
-        None => return unknown(ID, "which checkpoints the log's size forced is not known"),
+        None => return unknown("which checkpoints the log's size forced is not known"),
         counted => counted,
     };
-    let Some(checkpoints) = forced.filter(|&checkpoints| checkpoints >= 2) else {
-        return Judgement::Clear;
-    };
+    let checkpoints = forced.filter(|&checkpoints| checkpoints >= 2).ok_or(Clear)?;
     let every_s = run.summary.elapsed_s / checkpoints as f64;
-    if every_s >= CHECKPOINT_EVERY_S_MIN {
-        return Judgement::Clear;
-    }
+    clear_if(every_s >= CHECKPOINT_EVERY_S_MIN)?;
     let message = format!("the log's size made a checkpoint every {every_s:.1} s");
     let finding = match counted {
         Some(_) => warning(
-            ID,
             message,
             advised(&advice.enlarge_log, "Make the log larger, so that time and not size decides."),
         ),
         None => info(
-            ID,
             message,
             advised(
                 &advice.checkpoints_by_log_size,
@@ -341,15 +297,11 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
 }
 
 pub(super) fn free_block_waits(run: &Run) -> Judgement {
-    let Some(waits) = run.summary.counter(CommonCounter::FreeBlockWaits) else {
-        return Judgement::Clear; // Other engines have no such wait, or time it as a wait event.
-    };
+    // Other engines have no such wait, or time it as a wait event.
+    let waits = run.summary.counter(CommonCounter::FreeBlockWaits).ok_or(Clear)?;
     let updated = run.summary.ops.update;
-    if waits as f64 <= updated as f64 * FREE_BLOCK_WAITS_SHARE_MAX {
-        return Judgement::Clear;
-    }
+    clear_if(waits as f64 <= updated as f64 * FREE_BLOCK_WAITS_SHARE_MAX)?;
     warning(
-        "free-block-waits",
         format!(
             "sessions waited {waits} times for a free block in the database's cache, in {updated} \
              UPDATEs: changed blocks are not written as fast as others are read"
@@ -360,16 +312,12 @@ pub(super) fn free_block_waits(run: &Run) -> Judgement {
 }
 
 pub(super) fn purge_lags(run: &Run) -> Judgement {
-    let Some(more) = run.summary.counter(CommonCounter::UnpurgedTransactions) else {
-        return Judgement::Clear; // Only some databases keep old versions apart.
-    };
+    // Only some databases keep old versions apart.
+    let more = run.summary.counter(CommonCounter::UnpurgedTransactions).ok_or(Clear)?;
     let updates = run.summary.ops.update;
     let most = (updates as f64 * UNPURGED_SHARE_MAX).max(UNPURGED_MAX as f64);
-    if more as f64 <= most {
-        return Judgement::Clear;
-    }
+    clear_if(more as f64 <= most)?;
     warning(
-        "purge-lags",
         format!(
             "the old versions of {more} more transactions were kept at the run's end than at its \
              begin, of {updates} UPDATEs: their removal, and its I/O, is left for later"
@@ -380,13 +328,11 @@ pub(super) fn purge_lags(run: &Run) -> Judgement {
 }
 
 pub(super) fn log_not_reset(run: &Run) -> Judgement {
-    let Some(failures @ 1..) = run.summary.counter(CommonCounter::LogResetFailures) else {
-        return Judgement::Clear;
-    };
+    let failures = run.summary.counter(CommonCounter::LogResetFailures).filter(|&count| count > 0);
+    let failures = failures.ok_or(Clear)?;
     let largest = run.summary.counter(CommonCounter::LogBytesMax);
     let grown = largest.map_or(String::new(), |bytes| format!("; it grew to {}", size(bytes)));
     warning(
-        "wal-not-reset",
         format!("readers kept the log from being reset {failures} times{grown}"),
         "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
     )
@@ -398,14 +344,13 @@ pub(super) fn log_not_reset(run: &Run) -> Judgement {
 
 pub(super) fn vacuum(run: &Run) -> Judgement {
     match run.summary.counter(CommonCounter::Vacuums) {
-        Some(0) => Judgement::Clear,
+        Some(0) => Err(Clear),
         Some(vacuums) => info(
-            "vacuum-ran",
             format!("{vacuums} vacuums ran within the run and took part of the I/O"),
             "Let them end before the run, or keep every compared run the same.",
         )
         .with(json!({ "vacuums": vacuums })),
-        None if run.details.target.in_process => Judgement::Clear,
-        None => unknown("vacuum-ran", "the database does not count vacuums"),
+        None if run.details.target.in_process => Err(Clear),
+        None => unknown("the database does not count vacuums"),
     }
 }

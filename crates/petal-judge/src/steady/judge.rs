@@ -7,13 +7,14 @@ use super::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
     steadiness, variation,
 };
-use crate::judgement::{Judgement, info, warning};
+use crate::judgement::{FindingParts, Judgement, NoFinding::Clear, clear_if, info, warning};
 use crate::{and_more, others, writes};
 use petal_model::record::{Run, Second, figures};
 use petal_model::stats::units::bytes as size;
 
 /// So many stalled seconds are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
+const TOO_SHORT: &str = "too-short-to-judge";
 
 /// The part of the run that is judged: the steady window, else all of it.
 pub fn window(run: &Run) -> (f64, f64) {
@@ -25,13 +26,13 @@ pub(crate) fn unstable(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     match steadiness(&run.details.timeline, from_s, to_s) {
         Steadiness::TooShort { seconds } => info(
-            "too-short-to-judge",
             format!(
                 "{seconds:.0} s are too short to judge steadiness, which takes {} windows of {} s",
                 WINDOWS, WINDOW_S_MIN
             ),
             "Use RUN_TIME=300 plus the warm-up, or more.",
         )
+        .named(TOO_SHORT)
         .with(json!({ "seconds": seconds })),
         Steadiness::Unstable(windows) => not_steady(run, &windows, (from_s, to_s)),
         Steadiness::Steady(windows) => steady_without_cycles(run, &windows),
@@ -63,7 +64,7 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
         None => "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
     };
     let seconds_vary = variation(&seconds);
-    warning("unstable", message, advice).with(json!({
+    warning(message, advice).with(json!({
         "ops_per_second": windows.ops_per_second.to_vec(), "range_share": windows.range_share,
         "slope_share": windows.slope_share, "variation_of_seconds": seconds_vary,
         "steady_from_s": onset.map(|(start_s, _)| start_s),
@@ -96,7 +97,7 @@ pub fn fall_words(fall: &Fall) -> String {
 }
 
 pub(crate) fn until_steady(run: &Run) -> Judgement {
-    let Some(asked) = &run.details.until_steady else { return Judgement::Clear };
+    let asked = run.details.until_steady.as_ref().ok_or(Clear)?;
     let written = proof::written_bytes(&run.details.timeline);
     let volume = match (asked.volume_bytes, written) {
         (0, _) | (_, None) => String::new(),
@@ -106,7 +107,6 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
     };
     let found = match asked.steady_from_s {
         Some(from_s) => info(
-            "until-steady",
             format!(
                 "the run ended after {:.0} s because it was steady from {from_s:.0} s on{volume}",
                 run.summary.elapsed_s
@@ -114,7 +114,6 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
             "Quote the figures of the steady stretch; RUN_TIME was only the limit.",
         ),
         None => warning(
-            "until-steady",
             format!(
                 "RUN_TIME ended the run before it was proven steady{}",
                 match asked.volume_bytes {
@@ -138,20 +137,16 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
 
 /// Steady by the numbers, while not every window holds a whole checkpoint cycle.
 fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
-    let Some(count) = writes::checkpoints(run).filter(|_| run.summary.ops.update > 0) else {
-        return Judgement::Clear;
-    };
-    if count >= WINDOWS as u64 && windows.have_cycles() != Some(false) {
-        return Judgement::Clear;
-    }
+    let count = writes::checkpoints(run).filter(|_| run.summary.ops.update > 0).ok_or(Clear)?;
+    clear_if(count >= WINDOWS as u64 && windows.have_cycles() != Some(false))?;
     info(
-        "too-short-to-judge",
         format!(
             "the rate was steady, but {count} checkpoints do not give each of the {WINDOWS} windows \
              a whole cycle"
         ),
         "Run longer, until every window holds a whole checkpoint cycle.",
     )
+    .named(TOO_SHORT)
     .with(json!({ "checkpoints": count, "range_share": windows.range_share }))
 }
 
@@ -159,9 +154,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
     let stalled = super::stalls(&seconds);
-    if stalled.is_empty() {
-        return Judgement::Clear;
-    }
+    clear_if(stalled.is_empty())?;
     let at: Vec<String> =
         stalled.iter().take(STALLS_NAMED).map(|second| format!("{:.0} s", second.from_s)).collect();
     let more = and_more(" ", stalled.len().saturating_sub(STALLS_NAMED));
@@ -176,7 +169,6 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
         format!("in them {}", candidates.join(", "))
     };
     info(
-        "stalls",
         format!(
             "{} of {} seconds ran at under half the median rate (at {}{more}){lasted}; {named}",
             stalled.len(),
@@ -226,12 +218,9 @@ mod tests {
     use petal_model::record::{Finding, UntilSteadyResult};
 
     fn found(run: &Run) -> Vec<Finding> {
-        let judged = [unstable(run), until_steady(run), stalled(run)].into_iter();
-        let found = judged.filter_map(|judgement| match judgement {
-            Judgement::Found(finding) => Some(finding),
-            _ => None,
-        });
-        found.collect()
+        const IDS: [&str; 4] = ["unstable", TOO_SHORT, "until-steady", "stalls"];
+        let all = crate::judge(run).into_iter();
+        all.filter(|finding| IDS.contains(&finding.id.as_str())).collect()
     }
 
     fn messages(run: &Run) -> String {
