@@ -211,7 +211,7 @@ fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandErro
     Ok(match flag.or(format) {
         Some("json") => petal_report::awr::json(reports).map_err(CommandError::failed(wrong))?,
         Some("csv") => {
-            petal_report::awr::csv::render(reports).map_err(CommandError::failed(wrong))?
+            petal_report::awr::csv::table(reports).csv().map_err(CommandError::failed(wrong))?
         }
         Some("tablespaces") => {
             petal_report::awr::io_rows::tablespaces(reports).map_err(CommandError::failed(wrong))?

@@ -197,14 +197,14 @@ fn of_runs(
         let rows = petal_report::sweep::table::SweepRows::of_runs(&of_runs).0;
         let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
         petal_report::workbook::runs(
-            &petal_report::sweep::csv::runs(&named)?,
+            petal_report::sweep::csv::runs(&named),
             &named,
             &observations,
         )
     })?;
     if matches.get_flag("csv") {
-        console
-            .result(&petal_report::sweep::csv::runs(&named).map_err(CommandError::failed(NO_CSV))?);
+        let rows = petal_report::sweep::csv::runs(&named);
+        console.result(&rows.csv().map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
@@ -233,7 +233,7 @@ pub(super) fn check_workbook(
 pub(super) fn write_workbook(
     matches: &ArgMatches,
     console: &Console,
-    make: impl FnOnce() -> Result<Vec<u8>, petal_report::workbook::WorkbookError>,
+    make: impl FnOnce() -> Result<Vec<u8>, petal_report::workbook::XlsxError>,
 ) -> Result<(), CommandError> {
     let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
     let made = make().map_err(CommandError::failed(format!("--xlsx {}", file.display())))?;
@@ -326,15 +326,14 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
         let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
         petal_report::workbook::runs(
-            &petal_report::sweep::csv::sweep(&swept)?,
+            petal_report::sweep::csv::sweep(&swept),
             &named,
             &swept.observations(),
         )
     })?;
     if matches.get_flag("csv") {
-        console.result(
-            &petal_report::sweep::csv::sweep(&swept).map_err(CommandError::failed(NO_CSV))?,
-        );
+        let rows = petal_report::sweep::csv::sweep(&swept);
+        console.result(&rows.csv().map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept, objective)?);
     } else {

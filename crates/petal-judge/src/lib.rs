@@ -57,6 +57,26 @@ pub fn and_more(before: &str, left_out: usize) -> String {
     }
 }
 
+/// Values by their keys, in the order in which the keys first appear.
+pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// Each value once, in the order in which they first appear.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    by_key(values.into_iter().map(|value| (value, ())))
+        .into_iter()
+        .map(|(value, _)| value)
+        .collect()
+}
+
 /// Words for factors, such as `UPDATE_PCT 20, BLOCK_SZ 8K`.
 fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> String {
     let words = factors.into_iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));

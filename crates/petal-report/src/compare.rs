@@ -1,6 +1,6 @@
 //! A comparison as text, and as a CSV with a row per cell, metric and side.
 
-use super::csv_rows::CsvRows;
+use super::exact_rows::ExactRows;
 use super::json::word;
 use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Align, Table, paragraph};
@@ -252,23 +252,24 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
 pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
     let first = comparison.cells.first().into_iter().flat_map(|cell| &cell.factors);
     let factors = first.map(|(key, _)| key.as_str());
-    let mut writer = CsvRows::new();
-    writer.row(factors.chain(CSV_FIGURES.split_whitespace()))?;
-    for cell in &comparison.cells {
-        for figure in &cell.figures {
-            for (at, change) in figure.changes.iter().enumerate() {
-                let name = comparison.sides.get(at + 1).map_or("", |side| side.name.as_str());
-                let mut row: Vec<String> =
-                    cell.factors.iter().map(|(_, value)| value.clone()).collect();
-                row.extend([figure.metric.clone(), name.to_owned()]);
-                row.extend(csv_side(figure.sides[0].as_ref()));
-                row.extend(csv_side(figure.sides[at + 1].as_ref()));
-                row.extend(csv_change(change.as_ref()));
-                writer.row(row)?;
-            }
-        }
-    }
-    writer.finish()
+    let names = factors.chain(CSV_FIGURES.split_whitespace());
+    let rows = comparison.cells.iter().flat_map(|cell| {
+        let figures = cell
+            .figures
+            .iter()
+            .flat_map(|figure| (0..figure.changes.len()).map(move |at| (figure, at)));
+        figures.map(|(figure, at)| {
+            let name = comparison.sides.get(at + 1).map_or("", |side| side.name.as_str());
+            let mut row: Vec<String> =
+                cell.factors.iter().map(|(_, value)| value.clone()).collect();
+            row.extend([figure.metric.clone(), name.to_owned()]);
+            row.extend(csv_side(figure.sides[0].as_ref()));
+            row.extend(csv_side(figure.sides[at + 1].as_ref()));
+            row.extend(csv_change(figure.changes[at].as_ref()));
+            row
+        })
+    });
+    ExactRows::new(names, rows).csv()
 }
 
 fn csv_side(figures: Option<&Figures>) -> [String; 4] {

@@ -187,7 +187,7 @@ fn texts_of_an_awr_report_do_nothing_in_what_is_made_of_it() {
         report.factors.push((HOSTILE.to_owned(), HOSTILE.to_owned()));
         report.notes.push(HOSTILE.to_owned());
         let reports = [report];
-        assert_no_formula(&awr::csv::render(&reports).unwrap(), "csv");
+        assert_no_formula(&awr::csv::table(&reports).csv().unwrap(), "csv");
         for text in [
             awr::table::render(&reports, false),
             awr::info::render(&reports),

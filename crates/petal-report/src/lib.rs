@@ -12,7 +12,7 @@ pub mod checks;
 pub mod compare;
 pub mod csv;
 mod csv_os;
-mod csv_rows;
+mod exact_rows;
 pub mod history;
 #[cfg(test)]
 mod hostile;
@@ -35,6 +35,7 @@ pub mod verification;
 pub mod workbook;
 
 use petal_judge::break_point::{self, BreakPoint};
+use petal_judge::distinct;
 use petal_judge::petals::Petals;
 use petal_model::record::calibration::Calibration;
 use petal_model::record::sweep::Swept;
@@ -50,7 +51,7 @@ pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
-    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run))?;
+    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run).csv())?;
     let spreads = latency_log::spreads(folder.path());
     let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
     Ok(vec![
@@ -74,7 +75,7 @@ pub fn write_sweep(
     objective: Option<&Objective>,
 ) -> Result<Vec<PathBuf>, RecordError> {
     let petals = Petals::of(&swept.observations()).with_objective(objective);
-    let rows = made(folder, SWEEP_CSV_NAME, "the sweep's table", sweep::csv::sweep(swept))?;
+    let rows = made(folder, SWEEP_CSV_NAME, "the sweep's table", sweep::csv::sweep(swept).csv())?;
     let page = made(folder, html::NAME, "the report as a page", html::sweep(swept, &petals))?;
     let text = sweep::render(swept, &petals, objective);
     let mut written = vec![
@@ -134,17 +135,6 @@ fn made<E: std::fmt::Display>(
     text: Result<String, E>,
 ) -> Result<String, RecordError> {
     text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
-}
-
-/// Each value once, in the order in which they first appear.
-fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed

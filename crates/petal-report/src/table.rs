@@ -38,7 +38,7 @@ pub enum Align {
 }
 
 /// A table: a name and a side for each column, its rows, and what goes with them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     /// On a page; text has a section's title instead.
     pub caption: String,
@@ -53,7 +53,7 @@ pub struct Table {
 }
 
 /// One field of a table: its text, and what a page adds to it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cell {
     pub text: String,
     /// A path relative to the page.
@@ -105,8 +105,15 @@ impl Table {
 
     /// A table of names and their figures, by its heading: `file | reads | MB`.
     pub fn of_figures(heading: &str) -> Self {
+        Self::of_columns(heading.split(" | "))
+    }
+
+    /// A table of names and their figures, by the names of its columns.
+    pub fn of_columns(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let sides = std::iter::once(Align::Left).chain(std::iter::repeat(Align::Right));
-        Self::new(&heading.split(" | ").zip(sides).collect::<Vec<_>>())
+        let shown = |name: &str| printable_line(name).into_owned();
+        let names = names.into_iter().map(|name| shown(name.as_ref()));
+        Self { columns: names.zip(sides).collect(), ..Self::default() }
     }
 
     pub fn captioned(self, caption: impl Into<String>) -> Self {
@@ -128,6 +135,14 @@ impl Table {
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
         let shown = |cell: Cell| Cell { text: printable_line(&cell.text).into_owned(), ..cell };
         self.rows.push(cells.into_iter().map(|cell| shown(cell.into())).collect());
+    }
+
+    pub fn with_rows<C: Into<Cell>>(
+        mut self,
+        rows: impl IntoIterator<Item = impl IntoIterator<Item = C>>,
+    ) -> Self {
+        rows.into_iter().for_each(|cells| self.row(cells));
+        self
     }
 
     pub fn is_empty(&self) -> bool {

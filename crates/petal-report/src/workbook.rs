@@ -1,12 +1,12 @@
 //! Figures as an Excel workbook: the tables of the CSV files, a sheet each, with numbers as numbers,
 //! an empty cell for what is unknown, and charts that the spreadsheet draws itself.
 
-use rust_xlsxwriter::{
-    Chart, ChartMarker, ChartType, DocProperties, Format, Workbook, Worksheet, XlsxError,
-};
+pub use rust_xlsxwriter::XlsxError;
+use rust_xlsxwriter::{Chart, ChartMarker, ChartType, DocProperties, Format, Workbook, Worksheet};
 
 use super::awr::csv as awr_csv;
 use super::csv as timeline;
+use super::exact_rows::ExactRows;
 use super::json::word;
 use super::numbers::exact;
 use petal_awr::report::Report;
@@ -14,14 +14,6 @@ use petal_judge::awr::observation::observation;
 use petal_judge::petals::{Estimate, PetalLine, Petals, Point};
 use petal_model::record::Run;
 use petal_model::record::observation::Observation;
-
-#[derive(Debug, thiserror::Error)]
-pub enum WorkbookError {
-    #[error("{0}")]
-    Workbook(#[from] XlsxError),
-    #[error("{0}")]
-    Rows(#[from] csv::Error),
-}
 
 /// A sheet: a name, the names of its columns, its rows.
 struct Sheet {
@@ -41,16 +33,16 @@ struct SheetChart<'a> {
     by: Option<&'a str>,
 }
 
-/// A workbook of runs, each with its name; `cells` are their rows as CSV.
+/// A workbook of runs, each with its name; `cells` are their rows.
 pub fn runs(
-    cells: &str,
+    cells: ExactRows<'_>,
     all: &[(&str, &Run)],
     observations: &[Observation],
-) -> Result<Vec<u8>, WorkbookError> {
-    let cells = Sheet::of_csv("cells", cells)?;
+) -> Result<Vec<u8>, XlsxError> {
+    let cells = Sheet::of("cells", cells);
     let mut seconds = Sheet::new("seconds", "run");
     for (name, run) in all {
-        seconds.append(name, Sheet::of_csv("", &timeline::timeline(run)?)?);
+        seconds.append(name, timeline::timeline(run));
     }
     let petals = petals_of(observations);
     let is_one = all.len() == 1;
@@ -92,7 +84,7 @@ pub fn runs(
 const LINES_MAX: usize = 12;
 
 /// A workbook of AWR and Statspack reports. They tell no seconds.
-pub fn reports(reports: &[Report]) -> Result<Vec<u8>, WorkbookError> {
+pub fn reports(reports: &[Report]) -> Result<Vec<u8>, XlsxError> {
     let observations: Vec<Observation> = reports.iter().map(observation).collect();
     let mut waits = Sheet::new("waits", "file event waits time_s avg_us");
     for report in reports {
@@ -108,7 +100,7 @@ pub fn reports(reports: &[Report]) -> Result<Vec<u8>, WorkbookError> {
     }
     written([
         (petals_of(&observations), &PETALS[..]),
-        (Sheet::of_csv("cells", &awr_csv::render(reports)?)?, &[]),
+        (Sheet::of("cells", awr_csv::table(reports)), &[]),
         (waits, &[]),
     ])
 }
@@ -170,19 +162,14 @@ impl Sheet {
         Self { name, head: head.split(' ').map(str::to_owned).collect(), rows: Vec::new() }
     }
 
-    fn of_csv(name: &'static str, text: &str) -> Result<Self, csv::Error> {
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let cells = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
-        let head = cells(reader.headers()?);
-        let rows: Result<Vec<Vec<String>>, csv::Error> =
-            reader.records().map(|row| Ok(cells(&row?))).collect();
-        Ok(Self { name, head, rows: rows? })
+    fn of(name: &'static str, ExactRows { names, rows }: ExactRows<'_>) -> Self {
+        Self { name, head: names, rows: rows.collect() }
     }
 
-    /// Adds the rows of another sheet, `first` before each; columns are found by their names.
-    fn append(&mut self, first: &str, other: Self) {
+    /// Adds rows, `first` before each; columns are found by their names.
+    fn append(&mut self, first: &str, other: ExactRows<'_>) {
         let places: Vec<usize> = other
-            .head
+            .names
             .into_iter()
             .map(|name| {
                 self.head.iter().position(|known| *known == name).unwrap_or_else(|| {
@@ -274,9 +261,7 @@ fn number(cell: &str) -> Option<f64> {
 }
 
 /// The workbook of all sheets that have a row; charts stand at the right of the figures.
-fn written<const N: usize>(
-    sheets: [(Sheet, &[SheetChart<'_>]); N],
-) -> Result<Vec<u8>, WorkbookError> {
+fn written<const N: usize>(sheets: [(Sheet, &[SheetChart<'_>]); N]) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     // By this petal knows its own when it writes the file again.
     workbook.set_properties(&DocProperties::new().set_author("petal"));
@@ -289,7 +274,7 @@ fn written<const N: usize>(
             worksheet.insert_chart(row, right, &chart)?;
         }
     }
-    Ok(workbook.save_to_buffer()?)
+    workbook.save_to_buffer()
 }
 
 #[cfg(test)]

@@ -7,27 +7,26 @@ use petal_awr::figure::Figure;
 use petal_awr::number::Scalar;
 use petal_awr::report::Report;
 
-use super::super::csv_rows::CsvRows;
+use super::super::exact_rows::ExactRows;
 use super::super::json::word;
 use super::factor_names;
 
-pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
-    let mut writer = CsvRows::new();
+pub fn table(reports: &[Report]) -> ExactRows<'_> {
     let factors = factor_names(reports);
     let names = COLUMNS.iter().map(|column| column.name);
     let fixed = ["file", "kind", "format"];
-    let all = fixed.into_iter().chain(factors.iter().copied()).chain(names).chain(["findings"]);
-    writer.row(all)?;
-    for report in reports.iter().flat_map(Report::with_instances) {
+    let all: Vec<&str> =
+        fixed.into_iter().chain(factors.clone()).chain(names).chain(["findings"]).collect();
+    let rows = reports.iter().flat_map(Report::with_instances).map(move |report| {
         let mut row = vec![report.file.clone(), word(&report.kind), word(&report.format)];
         row.extend(factors.iter().map(|name| report.factor(name).unwrap_or("").to_owned()));
         row.extend(COLUMNS.iter().map(|column| plain((column.value)(&report))));
         let findings: Vec<&str> =
             report.findings.iter().map(|finding| finding.id.as_str()).collect();
         row.push(findings.join(" "));
-        writer.row(row)?;
-    }
-    writer.finish()
+        row
+    });
+    ExactRows::new(all, rows)
 }
 
 /// With all digits that are known; what was computed has six that matter.

@@ -3,99 +3,75 @@
 use petal_awr::figure::Figure;
 use petal_awr::report::{IoFunction, IoRow, Report};
 
-use super::super::csv_rows::CsvRows;
+use super::super::exact_rows::ExactRows;
 use super::csv::plain;
+
+/// A figure of a row, by the name of its column.
+type IoColumn<R> = (&'static str, fn(&R) -> &Option<Figure>);
 
 /// Tablespaces and files.
 pub fn tablespaces(reports: &[Report]) -> Result<String, csv::Error> {
-    let mut writer = CsvRows::new();
-    writer.row([
-        "report",
-        "section",
-        "tablespace",
-        "file",
-        "pdb",
-        "reads",
-        "reads_per_s",
-        "read_ms",
-        "blocks_per_read",
-        "single_block_reads_per_s",
-        "single_block_read_ms",
-        "writes",
-        "writes_per_s",
-        "write_ms",
-        "buffer_waits",
-        "buffer_wait_ms",
-    ])?;
-    for report in reports {
-        let tablespaces = report.tablespaces.iter().map(|row| ("tablespace", row));
-        for (section, row) in tablespaces.chain(report.files.iter().map(|row| ("file", row))) {
-            writer.row(io_row(&report.file, section, row))?;
-        }
-    }
-    writer.finish()
-}
-
-fn io_row(report: &str, section: &str, row: &IoRow) -> Vec<String> {
-    let names = [report, section, &row.tablespace, row.file.as_deref().unwrap_or("")];
-    let figures = [
-        &row.pdb,
-        &row.reads,
-        &row.reads_per_s,
-        &row.read_ms,
-        &row.blocks_per_read,
-        &row.single_block_reads_per_s,
-        &row.single_block_read_ms,
-        &row.writes,
-        &row.writes_per_s,
-        &row.write_ms,
-        &row.buffer_waits,
-        &row.buffer_wait_ms,
+    const FIGURES: [IoColumn<IoRow>; 12] = [
+        ("pdb", |row| &row.pdb),
+        ("reads", |row| &row.reads),
+        ("reads_per_s", |row| &row.reads_per_s),
+        ("read_ms", |row| &row.read_ms),
+        ("blocks_per_read", |row| &row.blocks_per_read),
+        ("single_block_reads_per_s", |row| &row.single_block_reads_per_s),
+        ("single_block_read_ms", |row| &row.single_block_read_ms),
+        ("writes", |row| &row.writes),
+        ("writes_per_s", |row| &row.writes_per_s),
+        ("write_ms", |row| &row.write_ms),
+        ("buffer_waits", |row| &row.buffer_waits),
+        ("buffer_wait_ms", |row| &row.buffer_wait_ms),
     ];
-    with_figures(&names, &figures)
+    let of = |report: &Report, section: &str, rows: &[IoRow]| -> Vec<Vec<String>> {
+        let named = |row: &IoRow| {
+            let file = row.file.as_deref().unwrap_or("");
+            with_figures(&[&report.file, section, &row.tablespace, file], row, &FIGURES)
+        };
+        rows.iter().map(named).collect()
+    };
+    let rows = reports.iter().flat_map(|report| {
+        [of(report, "tablespace", &report.tablespaces), of(report, "file", &report.files)].concat()
+    });
+    csv(&["report", "section", "tablespace", "file"], &FIGURES, rows)
 }
 
 /// Functions and file types.
 pub fn functions(reports: &[Report]) -> Result<String, csv::Error> {
-    let mut writer = CsvRows::new();
-    writer.row([
-        "report",
-        "section",
-        "name",
-        "read_bytes",
-        "read_requests_per_s",
-        "write_bytes",
-        "write_requests_per_s",
-        "waits",
-        "wait_us",
-        "small_read_us",
-        "large_read_us",
-    ])?;
-    for report in reports {
-        let functions = report.io_functions.iter().map(|row| ("function", row));
-        let types = report.io_file_types.iter().map(|row| ("file_type", row));
-        for (section, row) in functions.chain(types) {
-            writer.row(function(&report.file, section, row))?;
-        }
-    }
-    writer.finish()
-}
-
-fn function(report: &str, section: &str, row: &IoFunction) -> Vec<String> {
-    let figures = [
-        &row.read_bytes,
-        &row.read_requests_per_s,
-        &row.write_bytes,
-        &row.write_requests_per_s,
-        &row.waits,
-        &row.wait_us,
-        &row.small_read_us,
-        &row.large_read_us,
+    const FIGURES: [IoColumn<IoFunction>; 8] = [
+        ("read_bytes", |row| &row.read_bytes),
+        ("read_requests_per_s", |row| &row.read_requests_per_s),
+        ("write_bytes", |row| &row.write_bytes),
+        ("write_requests_per_s", |row| &row.write_requests_per_s),
+        ("waits", |row| &row.waits),
+        ("wait_us", |row| &row.wait_us),
+        ("small_read_us", |row| &row.small_read_us),
+        ("large_read_us", |row| &row.large_read_us),
     ];
-    with_figures(&[report, section, &row.name], &figures)
+    let of = |report: &Report, section: &str, rows: &[IoFunction]| -> Vec<Vec<String>> {
+        let named =
+            |row: &IoFunction| with_figures(&[&report.file, section, &row.name], row, &FIGURES);
+        rows.iter().map(named).collect()
+    };
+    let rows = reports.iter().flat_map(|report| {
+        let functions = of(report, "function", &report.io_functions);
+        [functions, of(report, "file_type", &report.io_file_types)].concat()
+    });
+    csv(&["report", "section", "name"], &FIGURES, rows)
 }
 
-fn with_figures(names: &[&str], figures: &[&Option<Figure>]) -> Vec<String> {
+fn with_figures<R>(names: &[&str], row: &R, figures: &[IoColumn<R>]) -> Vec<String> {
     let names = names.iter().map(|name| (*name).to_owned());
-    names.chain(figures.iter().map(|figure| plain((*figure).clone()))).collect()
+    names.chain(figures.iter().map(|(_, figure)| plain(figure(row).clone()))).collect()
+}
+
+fn csv<R>(
+    names: &[&str],
+    figures: &[IoColumn<R>],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Result<String, csv::Error> {
+    let names = names.iter().copied().chain(figures.iter().map(|(name, _)| *name));
+    ExactRows::new(names, rows).csv()
 }

@@ -136,7 +136,7 @@ fn holds(bytes: &[u8]) -> Result<(), String> {
             explain::render(reports);
             info::render(reports);
             events::render(reports);
-            csv::render(reports).map_err(|error| error.to_string())?;
+            csv::table(reports).csv().map_err(|error| error.to_string())?;
             if report.format == Format::Text { stands_in(&text, &report) } else { Ok(()) }
         }
     }

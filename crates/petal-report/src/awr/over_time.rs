@@ -1,11 +1,11 @@
 //! Reports over time: a screen of text, and CSV with a row for each figure of each report.
 
-use crate::csv_rows::CsvRows;
-use crate::numbers::{UNKNOWN, rate};
+use crate::exact_rows::ExactRows;
+use crate::numbers::{UNKNOWN, exact, rate};
 use crate::table::{Table, line, paragraph};
 use petal_judge::and_more;
 use petal_judge::awr::over_time::ReportsOverTime;
-use petal_judge::over_time::{FigureOverTime, Judged, OverTime, median};
+use petal_judge::over_time::{FigureOverTime, Judged, OverTime, ReportMoment, median};
 use petal_model::record::profile::time_text;
 
 /// Lines of each kind that fit on a screen.
@@ -111,48 +111,44 @@ pub fn anomalies(found: &OverTime) -> Table {
     table
 }
 
+/// A figure of a report over time.
+struct CsvRow<'a> {
+    of: &'a ReportsOverTime,
+    moment: &'a ReportMoment,
+    figure: &'a FigureOverTime,
+    value: Option<f64>,
+    judged: Option<Judged>,
+}
+
+const CSV: [(&str, fn(&CsvRow<'_>) -> String); 12] = [
+    ("database", |row| row.of.name.clone()),
+    ("begin", |row| row.moment.begin.map(time_text).unwrap_or_default()),
+    ("file", |row| row.moment.source.clone()),
+    ("figure", |row| row.figure.name.to_owned()),
+    ("unit", |row| row.figure.unit.to_owned()),
+    ("value", |row| exact(row.value)),
+    ("median", |row| exact(row.judged.map(|it| it.median))),
+    ("mad", |row| exact(row.judged.map(|it| it.mad))),
+    ("deviations", |row| exact(row.judged.map(|it| it.sigmas))),
+    ("compared_with", |row| match row.judged.map(|it| it.is_same_hour) {
+        None => String::new(),
+        Some(is_same_hour) => if is_same_hour { "same_hours" } else { "all_hours" }.to_owned(),
+    }),
+    ("others", |row| exact(row.judged.map(|it| it.others))),
+    ("stands_out", |row| exact(row.judged.map(|it| it.stands_out()))),
+];
+
 pub fn csv(all: &[ReportsOverTime]) -> Result<String, csv::Error> {
-    let mut writer = CsvRows::new();
-    writer.row([
-        "database",
-        "begin",
-        "file",
-        "figure",
-        "unit",
-        "value",
-        "median",
-        "mad",
-        "deviations",
-        "compared_with",
-        "others",
-        "stands_out",
-    ])?;
-    for of in all {
-        for (at, moment) in of.found.moments.iter().enumerate() {
-            for figure in &of.found.figures {
+    let rows = all.iter().flat_map(|of| {
+        let moments = of.found.moments.iter().enumerate();
+        moments.flat_map(move |(at, moment)| {
+            of.found.figures.iter().map(move |figure| {
                 let value = figure.values.get(at).copied().flatten();
                 let judged = figure.judged.get(at).copied().flatten();
-                let number =
-                    |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
-                let of_judged = |field: fn(&Judged) -> f64| number(judged.as_ref().map(field));
-                let compared = judged
-                    .map_or("", |it| if it.is_same_hour { "same_hours" } else { "all_hours" });
-                writer.row([
-                    of.name.clone(),
-                    moment.begin.map(time_text).unwrap_or_default(),
-                    moment.source.clone(),
-                    figure.name.to_owned(),
-                    figure.unit.to_owned(),
-                    number(value),
-                    of_judged(|it| it.median),
-                    of_judged(|it| it.mad),
-                    of_judged(|it| it.sigmas),
-                    compared.to_owned(),
-                    judged.map_or_else(String::new, |it| it.others.to_string()),
-                    judged.map_or_else(String::new, |it| it.stands_out().to_string()),
-                ])?;
-            }
-        }
-    }
-    writer.finish()
+                CsvRow { of, moment, figure, value, judged }
+            })
+        })
+    });
+    let rows = rows.map(|row| CSV.map(|(_, cell)| cell(&row)));
+    ExactRows::new(CSV.map(|(name, _)| name), rows).csv()
 }

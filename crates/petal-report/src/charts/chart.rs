@@ -4,6 +4,7 @@
 use super::marker::Marker;
 use super::palette::Color;
 use super::svg::{circle, fill, path, stroke};
+use crate::table::Table;
 
 /// One way to draw it, such as `linear` or `log`.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,10 @@ impl Variant {
     /// Drawn with a linear and with a logarithmic axis: `draw` is asked whether it is the latter.
     pub fn linear_and_log(draw: impl Fn(bool) -> String) -> Vec<Self> {
         vec![Self { name: "linear", svg: draw(false) }, Self { name: "log", svg: draw(true) }]
+    }
+
+    pub fn linear(svg: String) -> Vec<Self> {
+        vec![Self { name: "linear", svg }]
     }
 }
 
@@ -38,8 +43,29 @@ pub struct Chart {
     pub is_wide: bool,
     pub variants: Vec<Variant>,
     pub series: Vec<ChartSeries>,
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
+    pub values: Table,
+}
+
+impl Chart {
+    /// A wide chart without a legend.
+    pub fn new(
+        id: &str,
+        title: &str,
+        note: impl Into<String>,
+        variants: Vec<Variant>,
+        values: Table,
+    ) -> Self {
+        let (id, title) = (id.to_owned(), title.to_owned());
+        Self { id, title, note: note.into(), is_wide: true, variants, series: Vec::new(), values }
+    }
+
+    pub fn with_series(self, series: impl IntoIterator<Item = ChartSeries>) -> Self {
+        Self { series: series.into_iter().collect(), ..self }
+    }
+
+    pub fn narrow(self) -> Self {
+        Self { is_wide: false, ..self }
+    }
 }
 
 impl ChartSeries {

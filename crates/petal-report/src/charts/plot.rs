@@ -31,6 +31,12 @@ impl PlotAxis {
         Self { scale, title: title.to_owned(), words: None, room: 0.0 }
     }
 
+    /// Words at places from 0 to `to`, such as the names of bars.
+    pub fn of_words(words: impl IntoIterator<Item = (f64, String)>, to: f64) -> Self {
+        let words = Some(words.into_iter().collect());
+        Self { words, ..Self::new(Scale::between(0.0, to), "") }
+    }
+
     pub fn with_room(self, room: f64) -> Self {
         Self { room, ..self }
     }
@@ -60,6 +66,18 @@ pub struct ChartFrame<'a> {
     pub x: PlotAxis,
     pub y: PlotAxis,
     pub shown: ChartUse,
+}
+
+impl<'a> ChartFrame<'a> {
+    /// The frame of a wide chart in a page.
+    pub fn wide(
+        (id, title, description): (&'a str, &'a str, &'a str),
+        height: f64,
+        x: PlotAxis,
+        y: PlotAxis,
+    ) -> Self {
+        Self { id, title, description, width: 1080.0, height, x, y, shown: ChartUse::Page }
+    }
 }
 
 pub struct Plot {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::super::charts::{
-    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
+    Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
+use super::super::table::Table;
 use petal_model::record::Run;
 use petal_model::stats::histogram::Bar;
 
@@ -27,19 +28,10 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
     let svg = |is_log: bool| {
         let y = if is_log { Scale::log([floor, top]) } else { Scale::linear([top]) };
         let floor = y.from();
-        let mut plot = Plot::new(&ChartFrame {
-            id: if is_log { "histogram-log" } else { "histogram-linear" },
-            title,
-            description: &description,
-            width: 1080.0,
-            height: 330.0,
-            x: PlotAxis::new(
-                Scale::doublings((least as f64 / 2.0).max(0.5), most as f64),
-                "latency, us",
-            ),
-            y: PlotAxis::new(y, "percent of a series"),
-            shown: ChartUse::Page,
-        });
+        let id = if is_log { "histogram-log" } else { "histogram-linear" };
+        let x = Scale::doublings((least as f64 / 2.0).max(0.5), most as f64);
+        let (x, y) = (PlotAxis::new(x, "latency, us"), PlotAxis::new(y, "percent of a series"));
+        let mut plot = Plot::new(&ChartFrame::wide((id, title, &description), 330.0, x, y));
         for (number, (_, bars)) in spreads.iter().enumerate() {
             plot.series(number, |plot| draw_spread(plot, bars, Color::Series(number), floor));
         }
@@ -53,27 +45,22 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
         names.map(|(number, (name, _))| ChartSeries::area(number, name, Color::Series(number)));
     let heads = spreads.iter().flat_map(|(name, _)| [format!("{name} %"), format!("{name} count")]);
     let row = |&upper: &u64| {
-        let cells = spreads.iter().flat_map(|(_, bars)| {
+        let cells = spreads.iter().flat_map(move |(_, bars)| {
             let bar = bars.iter().find(|bar| bar.upper_us == upper);
             let (part, count) = bar.map_or((0.0, 0), |bar| (share(bar, bars), bar.count));
             [percent(part), whole(count)]
         });
-        std::iter::once(whole(upper)).chain(cells).collect()
+        std::iter::once(whole(upper)).chain(cells)
     };
-    Some(Chart {
-        id: "histogram".to_owned(),
-        title: title.to_owned(),
-        note: format!(
-            "By their source ({}). A bar counts what took longer than half its right edge, up to \
-             that edge.",
-            sources::of(run).histograms
-        ),
-        is_wide: true,
-        variants: Variant::linear_and_log(svg),
-        series: series.collect(),
-        head: std::iter::once("up to us".to_owned()).chain(heads).collect(),
-        rows: uppers.iter().map(row).collect(),
-    })
+    let note = format!(
+        "By their source ({}). A bar counts what took longer than half its right edge, up to that \
+         edge.",
+        sources::of(run).histograms
+    );
+    let names = std::iter::once("up to us".to_owned()).chain(heads);
+    let values = Table::of_columns(names).with_rows(uppers.iter().map(row));
+    let variants = Variant::linear_and_log(svg);
+    Some(Chart::new("histogram", title, note, variants, values).with_series(series))
 }
 
 type BarGroup<'a> = (&'a str, &'a [Bar]);
@@ -142,19 +129,11 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
     let words = words.map(|(at, layer)| (count - at as f64 - 0.5, layer.name.clone()));
     // Room at the right for the figure at the end of a bar.
     let x = Scale::between(0.0, most * 1.14);
-    let mut plot = Plot::new(&ChartFrame {
-        id: "layers",
-        title: "The same work on every layer",
-        description: &layers_described(&layers),
-        width: 1080.0,
-        height: 72.0 + 58.0 * count,
-        x: PlotAxis::new(x, "MB over the run (millions of bytes)"),
-        y: PlotAxis {
-            words: Some(words.collect()),
-            ..PlotAxis::new(Scale::between(0.0, count), "")
-        },
-        shown: ChartUse::Page,
-    });
+    let x = PlotAxis::new(x, "MB over the run (millions of bytes)");
+    let (id, title) = ("layers", "The same work on every layer");
+    let texts = (id, title, &*layers_described(&layers));
+    let y = PlotAxis::of_words(words, count);
+    let mut plot = Plot::new(&ChartFrame::wide(texts, 72.0 + 58.0 * count, x, y));
     for (number, shift) in [0.17, -0.17].into_iter().enumerate() {
         plot.series(number, |plot| {
             for (at, layer) in layers.iter().enumerate() {
@@ -172,22 +151,16 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
     }
     let row = |layer: &Layer| {
         let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
-        vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
+        [layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
     };
     let area = |(number, name)| ChartSeries::area(number, name, Color::Series(number));
-    Some(Chart {
-        id: "layers".to_owned(),
-        title: "The same work on every layer".to_owned(),
-        note: "In bytes, for requests split and merge on their way down. Reads that the device did \
-               not serve came from a cache above it; more than was asked is read-ahead, the log, or \
-               somebody else."
-            .to_owned(),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg: plot.finish() }],
-        series: ["read", "written"].into_iter().enumerate().map(area).collect(),
-        head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
-        rows: layers.iter().map(row).collect(),
-    })
+    let note = "In bytes, for requests split and merge on their way down. Reads that the device did \
+                not serve came from a cache above it; more than was asked is read-ahead, the log, \
+                or somebody else.";
+    let values =
+        Table::of_figures("layer | read MB | written MB").with_rows(layers.iter().map(row));
+    let chart = Chart::new(id, title, note, Variant::linear(plot.finish()), values);
+    Some(chart.with_series(["read", "written"].into_iter().enumerate().map(area)))
 }
 
 fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {

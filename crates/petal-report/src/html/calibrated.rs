@@ -1,24 +1,18 @@
 //! Runs on the curve of their calibrated device: requests per second and latency over the number
 //! in flight, at the device. A point of its own for each run, in the section of a run or a sweep.
 
-use super::super::charts::{Color, Marker};
+use super::super::charts::{Chart, Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
 use super::super::run::calibrated::{line, notes, per_cent, table, whence};
-use super::page::{Section, SectionPart};
+use super::page::Section;
 use super::traces::{self, ChartSubject, Trace, TraceChart, TraceRow};
 use petal_judge::calibration;
 use petal_model::record::Run;
 use petal_model::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
 use petal_model::record::sweep::Swept;
 
-const HEAD: [&str; 6] = [
-    "",
-    "in flight at the device",
-    "requests/s",
-    "us at the device",
-    "p99 us (petal's clock)",
-    "of the device at this depth",
-];
+const HEADING: &str = " | in flight at the device | requests/s | us at the device | \
+                       p99 us (petal's clock) | of the device at this depth";
 const X_TITLE: &str = "requests in flight at the device (rate x await)";
 const NOTE_IOPS: &str = "By the kernel's counters of the device, for the curve and the run alike, \
      without flushes. What lies under the curve took longer than the device alone did with as many \
@@ -30,11 +24,9 @@ const NOTE_US: &str = "At the device: requests in flight over their rate, by the
 /// None where no calibration of the device is known.
 pub(super) fn of_run(run: &Run) -> Option<Section> {
     let share = run.details.calibrated.as_ref()?;
-    let mut parts = vec![SectionPart::Notes(vec![line(share)])];
-    parts.extend(figures(&[("this run".to_owned(), share)]));
-    let table = table(share).captioned("The run and its curve");
-    parts.push(SectionPart::Table(table.with_note(notes(share).join(". "))));
-    Some(section(parts))
+    let table = table(share).with_note(notes(share).join(". "));
+    let charts = figures(&[("this run".to_owned(), share)]);
+    Some(section().notes([line(share)]).charts(charts).table("The run and its curve", table))
 }
 
 /// Every cell on the curve that it was compared with.
@@ -51,7 +43,6 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     if shares.is_empty() {
         return None;
     }
-    let mut parts = figures(&shares);
     let reasons = shares.iter().filter_map(|(name, share)| {
         Some(format!("{name}: not compared: {}", share.unknown.as_ref()?))
     });
@@ -60,21 +51,16 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     let mut calibrations: Vec<String> = shares.iter().map(|(_, share)| whence(share)).collect();
     calibrations.dedup();
     reasons.extend(calibrations);
-    parts.push(SectionPart::Notes(reasons));
-    Some(section(parts))
+    Some(section().charts(figures(&shares)).notes(reasons))
 }
 
-fn section(parts: Vec<SectionPart>) -> Section {
-    Section {
-        id: "device",
-        title: "Beside the calibrated device",
-        layer: "the device, by the kernel's counters",
-        parts,
-    }
+fn section() -> Section {
+    let layer = "the device, by the kernel's counters";
+    Section::new("device", "Beside the calibrated device", layer)
 }
 
 /// One line for each curve that a run was compared with, one point for each run.
-fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<SectionPart> {
+fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Chart> {
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
@@ -109,7 +95,7 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<SectionPart> {
     }
     let described = shares.iter().map(|(name, share)| format!("{name}: {}.", line(share)));
     let description = &described.collect::<Vec<_>>().join(" ");
-    let subject = ChartSubject { description, x_title: X_TITLE, head: &HEAD, rows: &rows };
+    let subject = ChartSubject { description, x_title: X_TITLE, heading: HEADING, rows: &rows };
     let iops = TraceChart {
         id: "device-iops",
         title: "Requests per second on the device's curve",

@@ -1,45 +1,34 @@
 //! The page of a calibration: what the device alone can do, at every depth.
 
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
+use super::super::charts::Chart;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
-use super::page::{Page, Section, SectionPart, Tile, class, moment};
+use super::page::{Page, Section, Tile, class, moment};
 use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
 use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
-const HEAD: [&str; 7] = ["", "depth", "requests/s", "MB/s", "mean us", "p50 us", "p99 us"];
+const HEADING: &str = " | depth | requests/s | MB/s | mean us | p50 us | p99 us";
 const DESCRIPTION: &str = "A line for each of reads, mix and writes over the requests in flight.";
 const NOTE: &str = "Requests in flight as they were asked for. Latency is petal's clock, from \
      submit to completion; all rounds together.";
 
 pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
-    let mut measured =
-        vec![SectionPart::Table(figures(calibration).captioned("What one asks for first"))];
-    let under = unders(calibration);
-    if !under.is_empty() {
-        measured.push(SectionPart::Notes(under));
-    }
-    for name in [READ, MIX, WRITE] {
-        if let Some(points) = calibration.curves.get(name) {
-            let table = curve(points).captioned(title(calibration, name));
-            measured.push(SectionPart::Table(table.folded()));
-        }
-    }
-    let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let mut sections = vec![
-        section("curves", "By depth", "petal's clock", charts(calibration)),
-        section("figures", "Every figure", "petal's clock; at the device: the kernel's", measured),
-        section(
-            "tested",
-            "What was measured",
-            "",
-            vec![
-                SectionPart::Facts(facts(calibration)),
-                SectionPart::Notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
-            ],
-        ),
+    let layer = "petal's clock; at the device: the kernel's";
+    let measured = Section::new("figures", "Every figure", layer)
+        .table("What one asks for first", figures(calibration))
+        .notes(unders(calibration));
+    let curves = [READ, MIX, WRITE].into_iter();
+    let curves = curves.filter_map(|name| Some((name, calibration.curves.get(name)?)));
+    let sections = vec![
+        Section::new("curves", "By depth", "petal's clock").charts(charts(calibration)),
+        curves.fold(measured, |measured, (name, points)| {
+            measured.folded(title(calibration, name), curve(points))
+        }),
+        Section::new("tested", "What was measured", "")
+            .facts(facts(calibration))
+            .notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
     ];
-    sections.retain(|section| !section.parts.is_empty());
     let class = class(calibration.status, []);
     let heading = format!("{} alone, by depth", calibration.path);
     let page = Page {
@@ -57,7 +46,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
         version: calibration.petal_version.clone(),
         ..Page::default()
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn tiles(calibration: &Calibration) -> Vec<Tile> {
@@ -79,7 +68,7 @@ fn tiles(calibration: &Calibration) -> Vec<Tile> {
     ]
 }
 
-fn charts(calibration: &Calibration) -> Vec<SectionPart> {
+fn charts(calibration: &Calibration) -> Vec<Chart> {
     let (mut rows, mut iops, mut us) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
@@ -92,7 +81,7 @@ fn charts(calibration: &Calibration) -> Vec<SectionPart> {
         rows.extend(points.iter().map(|point| row(name, point)));
     }
     let x_title = "requests in flight";
-    let subject = ChartSubject { description: DESCRIPTION, x_title, head: &HEAD, rows: &rows };
+    let subject = ChartSubject { description: DESCRIPTION, x_title, heading: HEADING, rows: &rows };
     let chart = |id, title, y_title, traces| TraceChart { id, title, y_title, note: NOTE, traces };
     let titles = ["Requests per second by depth", "Latency by depth"];
     let iops = chart("curves-iops", titles[0], "requests per second", iops);

@@ -8,7 +8,8 @@ use super::super::numbers::{or_dash, rate};
 use super::super::profile::length;
 use super::super::replay::{DELIVERED, delivered_steps, steps};
 use super::HtmlError;
-use super::page::{Page, Section, SectionPart, Tile};
+use super::page::{Page, Section, Tile};
+use crate::table::Table;
 use petal_judge::break_point::BreakPoint;
 use petal_model::record::profile::Profile;
 
@@ -21,38 +22,20 @@ const NOTE: &str = "Reads, block writes and commits of production per second, as
 pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let scale = |value: Option<f64>| or_dash(value, |scale| format!("{scale}"));
     let assumed = [found.of.how.clone(), found.notes.clone()].concat();
-    let part = |lines: Vec<String>| vec![SectionPart::Notes(lines)];
-    let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let delivered = delivered_steps(found);
-    let delivered = match delivered.is_empty() {
-        true => Vec::new(),
-        false => vec![SectionPart::Table(delivered.captioned(DELIVERED))],
-    };
-    let load = SectionPart::Figure(figure(found, profile));
-    let mut sections = vec![
-        section("load", "The load", "production's own counters", vec![load]),
-        section(
-            "steps",
-            "Step by step",
-            "means over the rounds",
-            vec![SectionPart::Table(steps(found))],
-        ),
-        section(
+    let sections = vec![
+        Section::new("load", "The load", "production's own counters")
+            .charts([figure(found, profile)]),
+        Section::new("steps", "Step by step", "means over the rounds").table("", steps(found)),
+        Section::new(
             "delivered",
             "What was delivered",
             "the database's counters, means over the rounds",
-            delivered,
-        ),
-        section("assumed", "How the load was made", "", part(assumed)),
-        section("not-alike", "What is not alike", "", part(found.of.not_imitated.clone())),
-        section("gaps", "What the profile lacks", "", part(profile.gaps.clone())),
+        )
+        .table(DELIVERED, delivered_steps(found)),
+        Section::new("assumed", "How the load was made", "").notes(assumed),
+        Section::new("not-alike", "What is not alike", "").notes(found.of.not_imitated.clone()),
+        Section::new("gaps", "What the profile lacks", "").notes(profile.gaps.clone()),
     ];
-    sections.retain(|section| {
-        section
-            .parts
-            .iter()
-            .any(|part| !matches!(part, SectionPart::Notes(lines) if lines.is_empty()))
-    });
     let page = Page {
         title: format!("Will it fit? {} on {}", found.of.database, found.target),
         heading: format!("{} on {}", found.of.database, found.target),
@@ -76,7 +59,7 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         sections,
         version: profile.petal_version.clone(),
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn fails_layer(found: &BreakPoint) -> String {
@@ -92,21 +75,15 @@ pub fn fit_svg(found: &BreakPoint, profile: &Profile) -> String {
 }
 
 fn figure(found: &BreakPoint, profile: &Profile) -> Chart {
-    let row =
-        |(hours, load, begin): (f64, f64, String)| vec![begin, format!("{hours:.2}"), rate(load)];
-    Chart {
-        id: "fit".to_owned(),
-        title: TITLE.to_owned(),
-        note: NOTE.to_owned(),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg: draw(found, profile, ChartUse::Page) }],
-        series: vec![
-            ChartSeries::line(0, "production", Color::Series(0), "", None),
-            ChartSeries::line(1, "held", Color::Series(1), "", None),
-        ],
-        head: ["begin", "hours", "load per second"].map(str::to_owned).into(),
-        rows: curve(profile).into_iter().map(row).collect(),
-    }
+    let row = |(hours, load, begin): (f64, f64, String)| [begin, format!("{hours:.2}"), rate(load)];
+    let rows = curve(profile).into_iter().map(row);
+    let values = Table::of_figures("begin | hours | load per second").with_rows(rows);
+    let series = ["production", "held"]
+        .into_iter()
+        .enumerate()
+        .map(|(number, name)| ChartSeries::line(number, name, Color::Series(number), "", None));
+    let svg = draw(found, profile, ChartUse::Page);
+    Chart::new("fit", TITLE, NOTE, Variant::linear(svg), values).with_series(series)
 }
 
 /// Hours since the first interval, load, and when it was; those without times follow each other.
@@ -139,16 +116,12 @@ fn draw(found: &BreakPoint, profile: &Profile, shown: ChartUse) -> String {
     let end = end * per_hour;
     // Room for the words above the line.
     let most = points.iter().map(|(_, load, _)| *load).chain(limit).map(|load| load * 1.08);
-    let mut plot = Plot::new(&ChartFrame {
-        id: "fit-linear",
-        title: TITLE,
-        description: &found.line(),
-        width: 1080.0,
-        height: if shown == ChartUse::Alone { 480.0 } else { 450.0 },
-        x: PlotAxis::new(Scale::linear([0.0, end]), unit),
-        y: PlotAxis::new(Scale::linear(most.chain([0.0])), Y_TITLE),
-        shown,
-    });
+    let x = PlotAxis::new(Scale::linear([0.0, end]), unit);
+    let y = PlotAxis::new(Scale::linear(most.chain([0.0])), Y_TITLE);
+    let height = if shown == ChartUse::Alone { 480.0 } else { 450.0 };
+    let said = found.line();
+    let frame = ChartFrame::wide(("fit-linear", TITLE, &said), height, x, y);
+    let mut plot = Plot::new(&ChartFrame { shown, ..frame });
     let line: Vec<(f64, f64)> =
         points.iter().map(|(hours, load, _)| (*hours * per_hour, *load)).collect();
     plot.series(0, |plot| plot.line(&line, Color::Series(0), 2.0));

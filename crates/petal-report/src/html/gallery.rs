@@ -6,7 +6,7 @@ use super::super::numbers::{bytes, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
 use super::super::records::Shown;
 use super::super::table::{Cell, Table};
-use super::page::{Page, Section, SectionPart};
+use super::page::{Page, Section};
 use super::{HtmlError, published};
 use petal_judge::petals::{PetalLine, Point};
 use petal_judge::price;
@@ -31,7 +31,7 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
         let note = format!("{}; {}", record.name, record.measured);
-        SectionPart::FigureOnDemand(axes.figure(&record.petals, id(at), record.title(), note))
+        axes.figure(&record.petals, &id(at), &record.title(), note)
     });
     let peaks = shown.iter().flat_map(|record| {
         let of = |line: &PetalLine| {
@@ -41,9 +41,6 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
         record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
     });
     let peaks: Vec<(String, f64)> = peaks.collect();
-    let published = vec![SectionPart::Figure(published::strip(&peaks))];
-    let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let reading = vec![SectionPart::Notes(READING.map(str::to_owned).into())];
     let page = Page {
         title: "petal gallery".to_owned(),
         heading: "Gallery".to_owned(),
@@ -52,20 +49,17 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
             .chain(objective.map(|objective| format!("objective {objective}")))
             .collect(),
         sections: vec![
-            section(
-                "lines",
-                "Every line",
-                "sort by a name, filter above",
-                vec![SectionPart::Table(table(shown, &axes, objective))],
-            ),
-            section("multiples", "Petals", "all on the same axes", figures.collect()),
-            section("beside", "Published figures", "of others", published),
-            section("reading", "How to read this", "", reading),
+            Section::new("lines", "Every line", "sort by a name, filter above")
+                .table("", table(shown, &axes, objective)),
+            Section::new("multiples", "Petals", "all on the same axes").charts_on_demand(figures),
+            Section::new("beside", "Published figures", "of others")
+                .charts([published::strip(&peaks)]),
+            Section::new("reading", "How to read this", "").notes(READING),
         ],
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn id(at: usize) -> String {

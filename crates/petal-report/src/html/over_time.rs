@@ -2,12 +2,11 @@
 //! hour, what moved together.
 
 use super::super::awr::over_time::{anomalies, figures, moment, worst};
-use super::super::charts::{
-    Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant,
-};
+use super::super::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::numbers::rate;
 use super::HtmlError;
-use super::page::{Page, Section, SectionPart};
+use super::page::{Page, Section};
+use crate::table::Table;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::over_time::{FigureOverTime, OverTime};
 
@@ -25,7 +24,7 @@ pub fn over_time(all: &[ReportsOverTime]) -> Result<String, HtmlError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn section(number: usize, of: &ReportsOverTime) -> Section {
@@ -39,16 +38,14 @@ fn section(number: usize, of: &ReportsOverTime) -> Section {
         )
     }));
     lines.extend(of.notes.iter().cloned());
-    let mut parts = vec![SectionPart::Notes(lines), SectionPart::Table(figures(found))];
-    let out = anomalies(found);
-    if !out.is_empty() {
-        parts.push(SectionPart::Table(out.captioned("What stands out")));
-    }
     let charts = found.figures.iter().enumerate();
-    parts.extend(charts.map(|(at, figure)| {
-        SectionPart::Figure(chart(&format!("over-time-{number}-{at}"), found, figure))
-    }));
-    Section { id: "over-time", title: "Over time", layer: "the reports' own figures", parts }
+    Section::new("over-time", "Over time", "the reports' own figures")
+        .notes(lines)
+        .table("", figures(found))
+        .table("What stands out", anomalies(found))
+        .charts(
+            charts.map(|(at, figure)| chart(&format!("over-time-{number}-{at}"), found, figure)),
+        )
 }
 
 fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
@@ -57,18 +54,12 @@ fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
         let out = judged.filter(|judged| judged.stands_out());
         let median = judged.map_or_else(String::new, |judged| rate(judged.median));
         let mark = if out.is_some() { "stands out" } else { "" };
-        Some(vec![moment(found, at), rate((*value)?), median, mark.to_owned()])
+        Some([moment(found, at), rate((*value)?), median, mark.to_owned()])
     };
-    Chart {
-        id: id.to_owned(),
-        title: figure.name.to_owned(),
-        note: NOTE.to_owned(),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg: draw(id, found, figure) }],
-        series: vec![ChartSeries::line(0, figure.name, Color::Series(0), "", None)],
-        head: ["begin", figure.unit, "median", ""].map(str::to_owned).into(),
-        rows: figure.values.iter().enumerate().filter_map(row).collect(),
-    }
+    let rows = figure.values.iter().enumerate().filter_map(row);
+    let values = Table::of_columns(["begin", figure.unit, "median", ""]).with_rows(rows);
+    Chart::new(id, figure.name, NOTE, Variant::linear(draw(id, found, figure)), values)
+        .with_series([ChartSeries::line(0, figure.name, Color::Series(0), "", None)])
 }
 
 fn draw(id: &str, found: &OverTime, figure: &FigureOverTime) -> String {
@@ -83,19 +74,11 @@ fn draw(id: &str, found: &OverTime, figure: &FigureOverTime) -> String {
     let values = figure.values.iter().flatten().map(|value| value * 1.05);
     let name = format!("{id}-linear");
     let description = format!("{} over {} reports", figure.name, found.moments.len());
-    let mut plot = Plot::new(&ChartFrame {
-        id: &name,
-        title: figure.name,
-        description: &description,
-        width: 1080.0,
-        height: 220.0,
-        x: PlotAxis::new(
-            Scale::linear([0.0, end.max(1.0)]),
-            if is_dated { "hours" } else { "reports" },
-        ),
-        y: PlotAxis::new(Scale::linear(values.chain([0.0])), figure.unit),
-        shown: ChartUse::Page,
-    });
+    let unit = if is_dated { "hours" } else { "reports" };
+    let across = PlotAxis::new(Scale::linear([0.0, end.max(1.0)]), unit);
+    let up = PlotAxis::new(Scale::linear(values.chain([0.0])), figure.unit);
+    let texts = (&*name, figure.name, &*description);
+    let mut plot = Plot::new(&ChartFrame::wide(texts, 220.0, across, up));
     plot.series(0, |plot| {
         // A report without the figure breaks the line.
         let places: Vec<Option<(f64, f64)>> =

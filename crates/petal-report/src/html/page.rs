@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::super::charts::{Chart, palette};
 use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
+use super::HtmlError;
 use petal_model::record::{Finding, Severity, Status, as_text};
 
 const STYLE: &str = include_str!("report.css");
@@ -65,6 +66,52 @@ pub(super) enum SectionPart {
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
     Findings(Vec<ShownFinding>),
+}
+
+impl Section {
+    pub(super) fn new(id: &'static str, title: &'static str, layer: &'static str) -> Self {
+        Self { id, title, layer, parts: Vec::new() }
+    }
+
+    fn with(mut self, part: SectionPart) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    pub(super) fn charts(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
+        self.parts.extend(charts.into_iter().map(SectionPart::Figure));
+        self
+    }
+
+    pub(super) fn charts_on_demand(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
+        self.parts.extend(charts.into_iter().map(SectionPart::FigureOnDemand));
+        self
+    }
+
+    /// A table under its caption; one without rows is left out, as are all further kinds of parts.
+    pub(super) fn table(self, caption: impl Into<String>, table: Table) -> Self {
+        match table.is_empty() {
+            true => self,
+            false => self.with(SectionPart::Table(table.captioned(caption))),
+        }
+    }
+
+    pub(super) fn folded(self, caption: impl Into<String>, table: Table) -> Self {
+        self.table(caption, table.folded())
+    }
+
+    pub(super) fn facts(self, facts: Vec<(String, String)>) -> Self {
+        if facts.is_empty() { self } else { self.with(SectionPart::Facts(facts)) }
+    }
+
+    pub(super) fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let notes: Vec<String> = notes.into_iter().map(Into::into).collect();
+        if notes.is_empty() { self } else { self.with(SectionPart::Notes(notes)) }
+    }
+
+    pub(super) fn findings(self, findings: Vec<ShownFinding>) -> Self {
+        self.with(SectionPart::Findings(findings))
+    }
 }
 
 impl Tile {
@@ -136,8 +183,10 @@ struct Markup<'a> {
 }
 
 impl Page {
-    /// The whole file. Nothing in it is fetched; its policy admits only its own script and style.
-    pub(super) fn render(&self) -> Result<String, askama::Error> {
+    /// The whole file, without sections that have no part. Nothing in it is fetched; its policy
+    /// admits only its own script and style.
+    pub(super) fn render(mut self) -> Result<String, HtmlError> {
+        self.sections.retain(|section| !section.parts.is_empty());
         let style = format!("{}{STYLE}", palette::css());
         let hash = |text: &str| BASE64.encode(Sha256::digest(text));
         let policy = format!(
@@ -146,7 +195,7 @@ impl Page {
             hash(&style),
             hash(SCRIPT)
         );
-        Markup { page: self, policy, style, script: SCRIPT }.render()
+        Ok(Markup { page: &self, policy, style, script: SCRIPT }.render()?)
     }
 }
 

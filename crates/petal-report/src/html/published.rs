@@ -1,10 +1,9 @@
 //! Results of the method that people published, beside a gallery's own: what each says of itself,
 //! and what keeps it from being compared.
 
-use super::super::charts::{
-    Chart, ChartFrame, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant,
-};
+use super::super::charts::{Chart, ChartFrame, Color, Marker, Plot, PlotAxis, Scale, Variant};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
+use crate::table::Table;
 
 const TABLE: &str = include_str!("published.csv");
 const ROW_PX: f64 = 24.0;
@@ -46,20 +45,14 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let middle = |at: usize| count - at as f64 - 0.5;
     let names = published.iter().map(|result| format!("{}, {}", result.name, result.mix));
     let words = std::iter::once(OWN.to_owned()).chain(names);
-    let words = words.enumerate().map(|(at, name)| (middle(at), name)).collect();
+    let words = words.enumerate().map(|(at, name)| (middle(at), name));
     let (id, title) = ("published", "Physical I/O beside published figures");
     let all_piops = published.iter().map(|result| result.piops);
     let x = Scale::log(all_piops.chain(own.iter().map(|(_, piops)| *piops)));
-    let mut plot = Plot::new(&ChartFrame {
-        id,
-        title,
-        description: "The most requests per second of each published result and of each line here.",
-        width: 1080.0,
-        height: 46.0 + ROW_PX * count,
-        x: PlotAxis::new(x, "physical I/O requests per second"),
-        y: PlotAxis { words: Some(words), ..PlotAxis::new(Scale::between(0.0, count), "") },
-        shown: ChartUse::Page,
-    });
+    let x = PlotAxis::new(x, "physical I/O requests per second");
+    let said = "The most requests per second of each published result and of each line here.";
+    let (height, y) = (46.0 + ROW_PX * count, PlotAxis::of_words(words, count));
+    let mut plot = Plot::new(&ChartFrame::wide((id, title, said), height, x, y));
     for (row, (_, piops)) in own.iter().enumerate() {
         let at = (*piops, middle(0));
         plot.marker(at, Marker::Circle, Color::Series(0), false);
@@ -72,12 +65,12 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     }
     let of_own = own.iter().map(|(name, piops)| {
         let unknown = || UNKNOWN.to_owned();
-        vec![name.clone(), unknown(), unknown(), rate(*piops), unknown(), OWN.to_owned()]
+        [name.clone(), unknown(), unknown(), rate(*piops), unknown(), OWN.to_owned()]
     });
     let of_published = published.iter().map(|result| {
         let Published { name, mix, sessions, piops, read_us, caveat } = result;
         let sessions = Some(sessions).filter(|sessions| !sessions.is_empty());
-        vec![
+        [
             name.clone(),
             mix.clone(),
             or_dash(sessions, String::clone),
@@ -86,18 +79,10 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
             caveat.clone(),
         ]
     });
-    Chart {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        note: NOTE.to_owned(),
-        is_wide: true,
-        variants: vec![Variant { name: "log", svg: plot.finish() }],
-        series: Vec::new(),
-        head: ["result", "mix", "sessions", "requests/s", "read us", "to know of it"]
-            .map(str::to_owned)
-            .into(),
-        rows: of_own.chain(of_published).collect(),
-    }
+    let heading = "result | mix | sessions | requests/s | read us | to know of it";
+    let values = Table::of_figures(heading).with_rows(of_own.chain(of_published));
+    let variants = vec![Variant { name: "log", svg: plot.finish() }];
+    Chart::new(id, title, NOTE, variants, values)
 }
 
 #[cfg(test)]
@@ -110,7 +95,11 @@ mod tests {
         assert_eq!(all.len(), TABLE.lines().count() - 1);
         assert!(all.iter().all(|result| result.piops > 1000.0 && !result.caveat.is_empty()));
         let drawn = strip(&[("a line".to_owned(), 5000.0)]);
-        assert_eq!(drawn.rows.len(), all.len() + 1);
-        assert!(drawn.rows[1][5].contains("one run of each"), "{:?}", drawn.rows[1]);
+        assert_eq!(drawn.values.rows().len(), all.len() + 1);
+        assert!(
+            drawn.values.texts(1)[5].contains("one run of each"),
+            "{:?}",
+            drawn.values.texts(1)
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::Table;
-use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, moment};
+use super::page::{Page, Section, ShownFinding, Tile, class, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
 use petal_model::record::latency_log::Spreads;
@@ -20,12 +20,10 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let over_time = time::figures(run, spreads).into_iter().map(SectionPart::Figure);
-    let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let facts = vec![SectionPart::Facts(joined(tested::facts(run)))];
+    let over_time = time::figures(run, spreads);
     let mut sections = vec![
-        section("findings", "Findings", "", vec![SectionPart::Findings(findings(run))]),
-        section("time", "Over time", "one axis for all", over_time.collect()),
+        Section::new("findings", "Findings", "").findings(findings(run)),
+        Section::new("time", "Over time", "one axis for all").charts(over_time),
         layer_by_layer(&counted),
     ];
     sections.extend(calibrated::of_run(run));
@@ -33,13 +31,14 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         timed_events(&counted),
         own_report(&counted),
         work(run),
-        driver_hosts(run),
+        Section::new("drivers", "Driver hosts", "petal on each of them")
+            .table("", drivers::table(run)),
         host_seen(run),
-        section("tested", "What was tested", "as it was before the run", facts),
+        Section::new("tested", "What was tested", "as it was before the run")
+            .facts(joined(tested::facts(run))),
         settings(run),
         besides(run),
     ]);
-    sections.retain(|section| !section.parts.is_empty());
     let page = Page {
         title: format!("petal: {heading}"),
         heading,
@@ -60,7 +59,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         sections,
         version: run.details.petal_version.clone(),
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn shape(run: &Run) -> String {
@@ -112,109 +111,70 @@ fn findings(run: &Run) -> Vec<ShownFinding> {
 }
 
 fn layer_by_layer(run: &Run) -> Section {
-    let mut parts = Vec::new();
-    parts.extend(bars::layers(run).map(SectionPart::Figure));
-    let steps = differences::steps(run);
-    if !steps.is_empty() {
-        parts.push(SectionPart::Notes(steps));
-    }
-    push(&mut parts, "Blocks, requests and bytes of each layer", layers::layers(run));
-    push(&mut parts, "I/O by kind of file", layers::files(run));
-    if run.summary.endpoints.len() > 1 {
-        push(&mut parts, "Endpoints", layers::endpoints(run));
-    }
-    let layer = sources::of(run).layers;
-    Section { id: "layers", title: "Layer by layer", layer, parts }
-}
-
-/// A folded table, if it has anything.
-fn push(parts: &mut Vec<SectionPart>, caption: &str, table: Table) {
-    if !table.is_empty() {
-        parts.push(SectionPart::Table(table.captioned(caption).folded()));
+    let section = Section::new("layers", "Layer by layer", sources::of(run).layers)
+        .charts(bars::layers(run))
+        .notes(differences::steps(run))
+        .folded("Blocks, requests and bytes of each layer", layers::layers(run))
+        .folded("I/O by kind of file", layers::files(run));
+    match run.summary.endpoints.len() {
+        0 | 1 => section,
+        _ => section.folded("Endpoints", layers::endpoints(run)),
     }
 }
 
 fn timed_events(run: &Run) -> Section {
-    let mut parts = vec![SectionPart::Table(events::top_events(run).captioned("Top timed events"))];
-    parts.extend(bars::histogram(run).map(SectionPart::Figure));
-    let operations = events::operations(run).captioned("Operation latency, us (petal's clock)");
-    parts.push(SectionPart::Table(operations));
-    let io = events::io(run).captioned("I/O latency, us (the source beside each)");
-    parts.push(SectionPart::Table(io));
-    let bounded = events::bounded(run);
-    if !bounded.is_empty() {
-        let caption = "Bounds of percentiles, us (the database's histogram)";
-        parts.push(SectionPart::Table(bounded.captioned(caption)));
-    }
-    let layer = sources::of(run).events;
-    Section { id: "waits", title: "Where time went", layer, parts }
+    Section::new("waits", "Where time went", sources::of(run).events)
+        .table("Top timed events", events::top_events(run))
+        .charts(bars::histogram(run))
+        .table("Operation latency, us (petal's clock)", events::operations(run))
+        .table("I/O latency, us (the source beside each)", events::io(run))
+        .table("Bounds of percentiles, us (the database's histogram)", events::bounded(run))
 }
 
 /// The database's own report of the run, beside petal's snapshots.
 fn own_report(run: &Run) -> Section {
-    let mut parts = Vec::new();
+    let layer = "the database, between its own snapshots";
     let reports = &run.summary.server_reports;
     let named = |report: &SeenReport| (report.file.clone(), server_report::heading(report));
-    if !reports.is_empty() {
-        parts.push(SectionPart::Facts(reports.iter().map(named).collect()));
-    }
-    match compare(run) {
-        None => {}
-        Some(Err(why)) => parts.push(SectionPart::Notes(vec![format!("not compared: {why}")])),
-        Some(Ok(comparison)) => {
-            parts.push(SectionPart::Table(
-                server_report::beside(&comparison).captioned("Both layers"),
-            ));
-        }
-    }
-    for report in reports {
+    let mut section = Section::new("server-report", "The database's own report", layer)
+        .facts(reports.iter().map(named).collect());
+    section = match compare(run) {
+        None => section,
+        Some(Err(why)) => section.notes([format!("not compared: {why}")]),
+        Some(Ok(comparison)) => section.table("Both layers", server_report::beside(&comparison)),
+    };
+    reports.iter().fold(section, |section, report| {
         let caption = |what: &str| format!("{what} of {}", report.file);
-        push(&mut parts, &caption("Top timed events"), server_report::top_events(report));
-        push(&mut parts, &caption("Figures"), server_report::figures(report));
-        let remarks = server_report::remarks(report);
-        if !remarks.is_empty() {
-            parts.push(SectionPart::Notes(remarks));
-        }
-    }
-    let layer = "the database, between its own snapshots";
-    Section { id: "server-report", title: "The database's own report", layer, parts }
+        section
+            .folded(caption("Top timed events"), server_report::top_events(report))
+            .folded(caption("Figures"), server_report::figures(report))
+            .notes(server_report::remarks(report))
+    })
 }
 
 fn work(run: &Run) -> Section {
-    let mut parts = Vec::new();
     let counted = run.counted();
-    push(&mut parts, "Load profile", load::profile(&counted));
-    push(&mut parts, "Ratios, measured and meant", load::ratios(&counted));
-    push(&mut parts, "Per-second extremes", seconds::extremes(run));
-    push(&mut parts, sources::of(run).counters, counters::counters(&counted));
-    let layer = sources::of(run).counts;
-    Section { id: "load", title: "The load", layer, parts }
-}
-
-/// The hosts that drove the run, where there were several.
-fn driver_hosts(run: &Run) -> Section {
-    let hosts = drivers::table(run);
-    let parts = if hosts.is_empty() { Vec::new() } else { vec![SectionPart::Table(hosts)] };
-    Section { id: "drivers", title: "Driver hosts", layer: "petal on each of them", parts }
+    Section::new("load", "The load", sources::of(run).counts)
+        .folded("Load profile", load::profile(&counted))
+        .folded("Ratios, measured and meant", load::ratios(&counted))
+        .folded("Per-second extremes", seconds::extremes(run))
+        .folded(sources::of(run).counters, counters::counters(&counted))
 }
 
 /// The figures of iostat, vmstat and mpstat.
 fn host_seen(run: &Run) -> Section {
-    let mut parts = Vec::new();
+    let layer = "as iostat, vmstat and mpstat name it";
+    let section = Section::new("os", "What the operating system saw", layer);
     let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
-    for seen in [run.database_host(), own].into_iter().flatten() {
-        let sum = &seen.whole.sum;
-        let place = os::place(seen);
-        push(&mut parts, &format!("Processors, {place}"), os::processors(seen));
-        if let Some(devices) = &sum.devices {
-            let table = os::device_table(devices, sum.seconds);
-            push(&mut parts, &format!("Devices, {place}"), table);
-        }
-        push(&mut parts, &format!("Memory and tasks, {place}"), os::gauges(seen));
-        parts.push(SectionPart::Facts(joined(os::facts(seen))));
-    }
-    let title = "What the operating system saw";
-    Section { id: "os", title, layer: "as iostat, vmstat and mpstat name it", parts }
+    [run.database_host(), own].into_iter().flatten().fold(section, |section, seen| {
+        let (sum, place) = (&seen.whole.sum, os::place(seen));
+        let devices = sum.devices.as_ref().map(|devices| os::device_table(devices, sum.seconds));
+        section
+            .folded(format!("Processors, {place}"), os::processors(seen))
+            .folded(format!("Devices, {place}"), devices.unwrap_or_default())
+            .folded(format!("Memory and tasks, {place}"), os::gauges(seen))
+            .facts(joined(os::facts(seen)))
+    })
 }
 
 /// A value without a name goes on with the one before.
@@ -230,23 +190,14 @@ fn joined(facts: Facts) -> Vec<(String, String)> {
 }
 
 fn settings(run: &Run) -> Section {
-    let (set, rest) = (tested::settings(run, false), tested::settings(run, true));
-    let mut parts = Vec::new();
-    if !set.is_empty() {
-        parts.push(SectionPart::Table(set.captioned("Set")));
-    }
-    push(&mut parts, "By default", rest);
+    let section = Section::new("settings", "Settings", "slob.conf, environment, flags")
+        .table("Set", tested::settings(run, false))
+        .folded("By default", tested::settings(run, true));
     // A record that tells no origins still tells its settings.
-    if run.details.given.is_empty() && !run.summary.settings.is_empty() {
-        let all = run.summary.settings.iter();
-        parts.push(SectionPart::Facts(
-            all.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))).collect(),
-        ));
-    }
-    if let Some(file) = &run.details.conf_file {
-        parts.push(SectionPart::Notes(vec![format!("settings file: {file}")]));
-    }
-    Section { id: "settings", title: "Settings", layer: "slob.conf, environment, flags", parts }
+    let all = run.summary.settings.iter().filter(|_| run.details.given.is_empty());
+    section
+        .facts(all.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))).collect())
+        .notes(run.details.conf_file.as_ref().map(|file| format!("settings file: {file}")))
 }
 
 /// Errors, hooks, petal's own cost, what is missing and what was not judged.
@@ -263,18 +214,13 @@ fn besides(run: &Run) -> Section {
             format!("exit {code} after {} s. {}", decimal(call.seconds, 2), values.join(", "));
         facts.push((format!("script, {}", call.moment), printed));
     }
-    let mut parts = vec![SectionPart::Facts(facts)];
-    let notes = [seconds::lost(run), run.details.gaps.clone()].concat();
-    if !notes.is_empty() {
-        parts.push(SectionPart::Notes(notes));
-    }
-    let mut not_judged = Table::headed("finding | why");
-    for judged in petal_judge::not_judged(run) {
-        not_judged.row([judged.id, judged.reason.as_str()]);
-    }
-    push(&mut parts, "Not judged here, and why", not_judged);
-    parts.push(SectionPart::Notes(READING.map(str::to_owned).into()));
-    Section { id: "besides", title: "Errors, scripts, how to read this", layer: "", parts }
+    let judged = petal_judge::not_judged(run);
+    let judged = judged.iter().map(|judged| [judged.id, judged.reason.as_str()]);
+    Section::new("besides", "Errors, scripts, how to read this", "")
+        .facts(facts)
+        .notes([seconds::lost(run), run.details.gaps.clone()].concat())
+        .folded("Not judged here, and why", Table::headed("finding | why").with_rows(judged))
+        .notes(READING)
 }
 
 pub(super) const READING: [&str; 4] = [

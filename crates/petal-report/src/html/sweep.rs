@@ -7,9 +7,10 @@ use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::sweep::{findings::grouped, not_in_means, targets};
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Section, SectionPart, ShownFinding, Tile, class, link, moment};
+use super::page::{Page, Section, ShownFinding, Tile, class, link, moment};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
+use petal_judge::by_key;
 use petal_judge::petals::Petals;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
@@ -24,8 +25,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         products if products.is_empty() => sweep.engine.clone(),
         products => products.join(", "),
     };
-    let findings = vec![SectionPart::Findings(findings(swept))];
-    let mut sections = petal_sections(petals, findings);
+    let mut sections = petal_sections(petals, Some(findings(swept)));
     sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
@@ -46,7 +46,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         version: sweep.petal_version.clone(),
         ..Page::default()
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 /// The page of petals that petal did not measure itself: AWR reports, published tables.
@@ -55,7 +55,7 @@ pub fn petals(
     petals: &Petals,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    of_observations(title, tiles(petals), petal_sections(petals, Vec::new()), observations)
+    of_observations(title, tiles(petals), petal_sections(petals, None), observations)
 }
 
 /// The page of reports of which no number of sessions is known.
@@ -64,8 +64,7 @@ pub fn reports(
     figure: Chart,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let parts = vec![SectionPart::Figure(figure)];
-    let section = Section { id: "petals", title: "Latency by physical I/O", layer: "", parts };
+    let section = Section::new("petals", "Latency by physical I/O", "").charts([figure]);
     of_observations(title, Vec::new(), vec![section], observations)
 }
 
@@ -85,7 +84,7 @@ fn of_observations(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };
-    Ok(page.render()?)
+    page.render()
 }
 
 fn tiles(petals: &Petals) -> Vec<Tile> {
@@ -111,62 +110,54 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
 }
 
 /// The petals, what to beware of, what each line comes to, and the same over other axes.
-fn petal_sections(petals: &Petals, findings: Vec<SectionPart>) -> Vec<Section> {
+fn petal_sections(petals: &Petals, findings: Option<Vec<ShownFinding>>) -> Vec<Section> {
     let (of_piops, others): (Vec<_>, Vec<_>) = drawn::ALL
         .into_iter()
         .filter(|chart| drawn::can_draw(petals, chart))
         .partition(|chart| chart.name == drawn::PIOPS.name);
-    let figures = |charts: Vec<&drawn::PetalChart>| {
-        charts.into_iter().map(|chart| SectionPart::Figure(drawn::figure(petals, chart))).collect()
+    let figures = |charts: Vec<_>| charts.into_iter().map(|chart| drawn::figure(petals, chart));
+    let mut found =
+        Section::new("findings", "Findings", "all runs together, then those that have each");
+    found = match petals.notes.len() {
+        0..=NOTES_OPEN_MAX => found.notes(petals.notes.clone()),
+        _ => found.folded(notes_caption(&petals.notes), notes_table(&petals.notes)),
     };
-    let notes = match petals.notes.len() {
-        0 => None,
-        1..=NOTES_OPEN_MAX => Some(SectionPart::Notes(petals.notes.clone())),
-        _ => Some(SectionPart::Table(folded_notes(&petals.notes))),
-    };
-    let section = |id, title, layer, parts| Section { id, title, layer, parts };
-    let found = notes.into_iter().chain(findings).collect();
-    let costs = petals.writer_costs.iter();
-    let costs = costs.map(|cost| SectionPart::Table(drawn::writer_cost(cost))).collect();
-    let mut sections = vec![
-        section("petals", "Petals", "", figures(of_piops)),
-        section("writers", "SELECT latency alone and with writers", "petal's clock, us", costs),
-        section("findings", "Findings", "all runs together, then those that have each", found),
-    ];
-    if !petals.lines.is_empty() {
-        sections.push(line_section(petals));
+    if let Some(findings) = findings {
+        found = found.findings(findings);
     }
-    sections.push(section("further", "By throughput, by operations", "", figures(others)));
-    sections.retain(|section| !section.parts.is_empty());
-    sections
+    let title = "SELECT latency alone and with writers";
+    let costs = Section::new("writers", title, "petal's clock, us");
+    let lines = petals.lines.iter().map(drawn::summary);
+    vec![
+        Section::new("petals", "Petals", "").charts(figures(of_piops)),
+        petals
+            .writer_costs
+            .iter()
+            .map(drawn::writer_cost)
+            .fold(costs, |costs, table| costs.table(table.caption.clone(), table)),
+        found,
+        Section::new("lines", "What each line comes to", "the engine's counts and timing").table(
+            "Peak, knee, what follows the peak, and the cause, of each line",
+            Table::headed(drawn::SUMMARY).with_rows(lines),
+        ),
+        Section::new("further", "By throughput, by operations", "").charts(figures(others)),
+    ]
 }
 
 /// More notes than this wait until somebody opens them.
 const NOTES_OPEN_MAX: usize = 4;
 
-/// What to know before comparing, under a line that tells what kinds there are.
-fn folded_notes(notes: &[String]) -> Table {
-    let mut kinds: Vec<(&str, usize)> = Vec::new();
-    for note in notes {
-        let kind = note.split_once(": ").map_or("other", |(id, _)| id);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((kind, 1)),
-        }
-    }
-    let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    let mut table = Table::headed("note");
-    notes.iter().for_each(|note| table.row([note.as_str()]));
-    let caption = format!("{} notes to read before comparing: {}", notes.len(), counts.join(", "));
-    table.captioned(caption).folded()
+/// The number of notes, and of those of each kind.
+fn notes_caption(notes: &[String]) -> String {
+    let kind = |note: &String| note.split_once(": ").map_or("other", |(id, _)| id).to_owned();
+    let kinds = by_key(notes.iter().map(|note| (kind(note), note)));
+    let counts: Vec<String> =
+        kinds.iter().map(|(kind, notes)| format!("{kind} {}", notes.len())).collect();
+    format!("{} notes to read before comparing: {}", notes.len(), counts.join(", "))
 }
 
-fn line_section(petals: &Petals) -> Section {
-    let mut table = Table::headed(drawn::SUMMARY);
-    petals.lines.iter().for_each(|line| table.row(drawn::summary(line)));
-    let table = table.captioned("Peak, knee, what follows the peak, and the cause, of each line");
-    let (layer, parts) = ("the engine's counts and timing", vec![SectionPart::Table(table)]);
-    Section { id: "lines", title: "What each line comes to", layer, parts }
+fn notes_table(notes: &[String]) -> Table {
+    Table::headed("note").with_rows(notes.iter().map(|note| [note.as_str()]))
 }
 
 type Show = fn(f64) -> String;
@@ -210,16 +201,13 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         let row = of_factors.chain([repeat]).chain(figures).map(Cell::from);
         table.row(row.chain([last]));
     }
-    let table = table.captioned("Every cell, in the order of time").sortable().with_note(
+    let table = table.sortable().with_note(
         "Rates and latencies of each run's steady window, but for those that the note whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
-    let mut parts = vec![SectionPart::Table(table)];
-    let missing = swept.map(not_in_means).unwrap_or_default();
-    if !missing.is_empty() {
-        parts.push(SectionPart::Notes(missing));
-    }
-    Section { id: "cells", title: "Cells", layer: "", parts }
+    Section::new("cells", "Cells", "")
+        .table("Every cell, in the order of time", table)
+        .notes(swept.map(not_in_means).unwrap_or_default())
 }
 
 /// A cell's own report; with its status where it is not complete.
@@ -243,9 +231,7 @@ fn settings(swept: &Swept) -> Section {
     facts.push(("seed".to_owned(), plan.seed.to_string()));
     let given = plan.settings.iter();
     facts.extend(given.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))));
-    let notes = SectionPart::Notes(READING.map(str::to_owned).into());
-    let parts = vec![SectionPart::Facts(facts), notes];
-    Section { id: "settings", title: "Plan and settings", layer: "", parts }
+    Section::new("settings", "Plan and settings", "").facts(facts).notes(READING)
 }
 
 /// Each finding once, with the cells in which it was found; the message is that of the first.

@@ -5,7 +5,7 @@ use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Labels, Marker, Plot, PlotAxis, Scale,
     Variant, Weight, Word,
 };
-use super::page::SectionPart;
+use crate::table::Table;
 
 const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 330.0;
@@ -54,7 +54,7 @@ impl Trace {
 pub(super) struct ChartSubject<'a> {
     pub(super) description: &'a str,
     pub(super) x_title: &'a str,
-    pub(super) head: &'a [&'a str],
+    pub(super) heading: &'a str,
     pub(super) rows: &'a [TraceRow],
 }
 
@@ -70,8 +70,8 @@ pub(super) struct TraceChart<'a> {
 pub(super) fn parts<'a>(
     subject: &ChartSubject<'_>,
     charts: impl IntoIterator<Item = TraceChart<'a>>,
-) -> Vec<SectionPart> {
-    charts.into_iter().filter_map(|chart| figure(subject, chart)).map(SectionPart::Figure).collect()
+) -> Vec<Chart> {
+    charts.into_iter().filter_map(|chart| figure(subject, chart)).collect()
 }
 
 fn figure(subject: &ChartSubject<'_>, mut chart: TraceChart<'_>) -> Option<Chart> {
@@ -83,16 +83,11 @@ fn figure(subject: &ChartSubject<'_>, mut chart: TraceChart<'_>) -> Option<Chart
         let mark = Some((trace.marker, trace.is_hollow));
         ChartSeries::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
     });
-    Some(Chart {
-        id: chart.id.to_owned(),
-        title: chart.title.to_owned(),
-        note: chart.note.to_owned(),
-        is_wide: false,
-        variants: Variant::linear_and_log(|is_log| drawn(subject, &chart, is_log)),
-        series: series.collect(),
-        head: subject.head.iter().map(|&name| name.to_owned()).collect(),
-        rows: subject.rows.iter().map(|row| row.cells.clone()).collect(),
-    })
+    let rows = subject.rows.iter().map(|row| row.cells.clone());
+    let values = Table::of_figures(subject.heading).with_rows(rows);
+    let variants = Variant::linear_and_log(|is_log| drawn(subject, &chart, is_log));
+    let drawn = Chart::new(chart.id, chart.title, chart.note, variants, values);
+    Some(drawn.with_series(series).narrow())
 }
 
 fn drawn(subject: &ChartSubject<'_>, chart: &TraceChart<'_>, is_log: bool) -> String {

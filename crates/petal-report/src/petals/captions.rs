@@ -22,13 +22,11 @@ pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     marks.into_iter().flatten().collect()
 }
 
-pub(super) fn head(chart: &PetalChart) -> Vec<String> {
-    chart.columns.split('|').map(str::to_owned).collect()
-}
-
-pub(super) fn rows(petals: &Petals, chart: &PetalChart) -> Vec<Vec<String>> {
+/// The values of all points.
+pub(super) fn values(petals: &Petals, chart: &PetalChart) -> Table {
     let all = petals.lines.iter().flat_map(|line| (0..line.points.len()).map(move |at| (line, at)));
-    all.map(|(line, position)| row(line, position, chart)).collect()
+    let rows = all.map(|(line, position)| row(line, position, chart));
+    Table::of_columns(chart.columns.split('|')).with_rows(rows)
 }
 
 fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
@@ -51,8 +49,9 @@ fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
 
 /// The values of one point, as the pointer shows them.
 pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalChart) -> String {
-    let (head, cells) = (head(chart), row(line, position, chart));
-    let values = head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty());
+    let cells = row(line, position, chart);
+    let named = chart.columns.split('|').zip(&cells);
+    let values = named.skip(1).filter(|(_, cell)| !cell.is_empty());
     let values: Vec<String> = values.map(|(head, cell)| format!("{head} {cell}")).collect();
     format!("{name}: {}", values.join(", "))
 }

@@ -112,16 +112,9 @@ pub fn svg_titled(petals: &Petals, title: &str) -> String {
 /// For a page: linear and log, the series, and the table of values.
 pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
     let drawing = Drawing::new(petals, chart);
-    Chart {
-        id: chart.name.to_owned(),
-        title: chart.title.to_owned(),
-        note: chart.note.to_owned(),
-        is_wide: true,
-        variants: Variant::linear_and_log(|is_log| drawing.draw(ChartUse::Page, is_log)),
-        series: drawing.series(),
-        head: captions::head(chart),
-        rows: captions::rows(petals, chart),
-    }
+    let variants = Variant::linear_and_log(|is_log| drawing.draw(ChartUse::Page, is_log));
+    Chart::new(chart.name, chart.title, chart.note, variants, captions::values(petals, chart))
+        .with_series(drawing.series())
 }
 
 /// True where at least one point can be drawn.
@@ -221,17 +214,12 @@ impl<'a> Drawing<'a> {
     fn draw(&self, shown: ChartUse, is_log: bool) -> String {
         let (x, y) = self.scales(is_log);
         let id = format!("{}-{}", self.chart.name, if is_log { "log" } else { "linear" });
-        let frame = ChartFrame {
-            id: &id,
-            title: self.chart.title,
-            description: &captions::description(self.petals, self.chart),
-            width: 1080.0,
-            height: if shown == ChartUse::Alone { 610.0 } else { 580.0 },
-            x: PlotAxis::new(x, self.chart.x_title),
-            y: PlotAxis::new(y, self.chart.y_title),
-            shown,
-        };
-        self.draw_in(&frame)
+        let description = captions::description(self.petals, self.chart);
+        let texts = (&*id, self.chart.title, &*description);
+        let height = if shown == ChartUse::Alone { 610.0 } else { 580.0 };
+        let x = PlotAxis::new(x, self.chart.x_title);
+        let y = PlotAxis::new(y, self.chart.y_title);
+        self.draw_in(&ChartFrame { shown, ..ChartFrame::wide(texts, height, x, y) })
     }
 
     fn draw_in(&self, frame: &ChartFrame<'_>) -> String {

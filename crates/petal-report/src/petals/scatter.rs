@@ -7,6 +7,7 @@ use super::super::charts::{
 use super::super::distinct;
 use super::super::numbers::{micros, rate};
 use super::PIOPS;
+use crate::table::Table;
 
 const ID: &str = "reports";
 const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
@@ -32,27 +33,16 @@ pub fn svg(spots: &[ScatterPoint]) -> String {
 /// For a page: linear and log, and the table of values.
 pub fn figure(spots: &[ScatterPoint]) -> Chart {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
-        ChartSeries::line(
-            number,
-            group,
-            Color::Series(number),
-            "",
-            Some((Marker::of(number), false)),
-        )
+        let mark = Some((Marker::of(number), false));
+        ChartSeries::line(number, group, Color::Series(number), "", mark)
     });
     let row = |ScatterPoint { group, name, piops, read_us }: &ScatterPoint| {
-        vec![group.clone(), name.clone(), rate(*piops), micros(*read_us)]
+        [group.clone(), name.clone(), rate(*piops), micros(*read_us)]
     };
-    Chart {
-        id: ID.to_owned(),
-        title: TITLE.to_owned(),
-        note: NOTE.to_owned(),
-        is_wide: true,
-        variants: Variant::linear_and_log(|is_log| draw(spots, ChartUse::Page, is_log)),
-        series: series.collect(),
-        head: ["database", "report", "PIOPS", "single-block read us"].map(str::to_owned).into(),
-        rows: spots.iter().map(row).collect(),
-    }
+    let values = Table::of_figures("database | report | PIOPS | single-block read us");
+    let values = values.with_rows(spots.iter().map(row));
+    let variants = Variant::linear_and_log(|is_log| draw(spots, ChartUse::Page, is_log));
+    Chart::new(ID, TITLE, NOTE, variants, values).with_series(series)
 }
 
 fn groups(spots: &[ScatterPoint]) -> Vec<&str> {
@@ -62,16 +52,12 @@ fn groups(spots: &[ScatterPoint]) -> Vec<&str> {
 fn draw(spots: &[ScatterPoint], shown: ChartUse, is_log: bool) -> String {
     let x = Scale::over(spots.iter().map(|spot| spot.piops), is_log);
     let y = Scale::over(spots.iter().map(|spot| spot.read_us), is_log);
-    let mut plot = Plot::new(&ChartFrame {
-        id: &format!("{ID}-{}", if is_log { "log" } else { "linear" }),
-        title: TITLE,
-        description: &format!("{TITLE}; {} reports.", spots.len()),
-        width: 1080.0,
-        height: if shown == ChartUse::Alone { 610.0 } else { 580.0 },
-        x: PlotAxis::new(x, PIOPS.x_title),
-        y: PlotAxis::new(y, PIOPS.y_title),
-        shown,
-    });
+    let id = format!("{ID}-{}", if is_log { "log" } else { "linear" });
+    let description = format!("{TITLE}; {} reports.", spots.len());
+    let height = if shown == ChartUse::Alone { 610.0 } else { 580.0 };
+    let (x, y) = (PlotAxis::new(x, PIOPS.x_title), PlotAxis::new(y, PIOPS.y_title));
+    let frame = ChartFrame::wide((&id, TITLE, &description), height, x, y);
+    let mut plot = Plot::new(&ChartFrame { shown, ..frame });
     let mut labels = plot.labels();
     for spot in spots {
         let (x, y) = plot.at(spot.piops, spot.read_us);
@@ -128,6 +114,9 @@ mod tests {
         }
         assert_eq!(drawn.matches("class=\"series\"").count(), 2);
         let figure = figure(&spots);
-        assert_eq!((figure.series.len(), figure.rows.len(), figure.variants.len()), (2, 3, 2));
+        assert_eq!(
+            (figure.series.len(), figure.values.rows().len(), figure.variants.len()),
+            (2, 3, 2)
+        );
     }
 }

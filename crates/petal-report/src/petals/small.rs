@@ -36,11 +36,11 @@ impl SharedAxes {
     }
 
     /// One of the small charts, with the table of its values.
-    pub fn figure(&self, petals: &Petals, id: String, title: String, note: String) -> Chart {
+    pub fn figure(&self, petals: &Petals, id: &str, title: &str, note: String) -> Chart {
         let drawing = Drawing::new(petals, &PIOPS);
         let mut plot = Plot::new(&ChartFrame {
-            id: &id,
-            title: &title,
+            id,
+            title,
             description: &captions::description(petals, &PIOPS),
             width: 360.0,
             height: 250.0,
@@ -69,15 +69,8 @@ impl SharedAxes {
                 }
             });
         }
-        Chart {
-            variants: vec![Variant { name: "log", svg: plot.finish() }],
-            series: drawing.series(),
-            head: captions::head(&PIOPS),
-            rows: captions::rows(petals, &PIOPS),
-            is_wide: false,
-            id,
-            title,
-            note,
-        }
+        let variants = vec![Variant { name: "log", svg: plot.finish() }];
+        let chart = Chart::new(id, title, note, variants, captions::values(petals, &PIOPS));
+        chart.with_series(drawing.series()).narrow()
     }
 }

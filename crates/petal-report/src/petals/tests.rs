@@ -32,14 +32,14 @@ fn a_file_of_its_own_has_titles_and_no_script() {
 fn every_point_can_be_pointed_at_and_read_in_the_table() {
     let petals = fixture::petals();
     let shown = figure(&petals, &PIOPS);
-    assert_eq!(shown.rows.len(), 32);
+    assert_eq!(shown.values.rows().len(), 32);
     for variant in &shown.variants {
         for row in 0..32 {
             assert_eq!(variant.svg.matches(&format!("data-row=\"{row}\"")).count(), 1);
         }
     }
-    assert_eq!(shown.rows[6][..3], ["UPDATE_PCT 0", "64", "78,520"]);
-    assert_eq!(shown.rows[6][7], "peak");
+    assert_eq!(shown.values.texts(6)[..3], ["UPDATE_PCT 0", "64", "78,520"]);
+    assert_eq!(shown.values.texts(6)[7], "peak");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_is_unknown_is_a_gap_and_never_zero() {
     petals.lines.truncate(1);
     petals.lines[0].points[3].read_us = None;
     let shown = figure(&petals, &PIOPS);
-    assert_eq!(shown.rows[3][4], "-");
+    assert_eq!(shown.values.texts(3)[4], "-");
     assert!(!shown.variants[0].svg.contains("data-row=\"3\""));
     let strokes = shown.variants[0].svg.matches("stroke-width=\"2.2\"").count();
     assert_eq!(strokes, 2, "the line is broken where a point is unknown");
@@ -79,13 +79,13 @@ fn the_summary_of_a_line_has_its_changes_as_figures_and_an_objective_is_marked()
     line.saturated_from = Some(5);
     line.beyond_knee = Some(BeyondKnee { piops_change: 0.58, read_us_change: 4.2 });
     line.after_peak = Some(AfterPeak { at: 7, lower_by: 0.08, noise: Noise::Within });
-    assert_eq!(figure(&petals, &PIOPS).rows[5][7], "saturated from here");
+    assert_eq!(figure(&petals, &PIOPS).values.texts(5)[7], "saturated from here");
     let shown = summary(&petals.lines[0]);
     assert!(shown[6].starts_with("32 sessions: "));
     assert_eq!(shown[8], "PIOPS +58 %, latency +420 %");
     assert_eq!(shown[9], "8.0 % lower at 128 sessions, within the noise of the repeats");
     assert_eq!((shown[10].as_str(), shown.len()), ("storage", SUMMARY.split('|').count()));
-    assert_eq!(figure(&petals, &PIOPS).rows[4][7], "within the objective");
+    assert_eq!(figure(&petals, &PIOPS).values.texts(4)[7], "within the objective");
 }
 
 #[test]

@@ -4,35 +4,37 @@
 
 use std::collections::BTreeSet;
 
-use super::super::csv_rows::CsvRows;
 use super::super::distinct;
+use super::super::exact_rows::ExactRows;
 use super::super::numbers::exact;
 use super::table::{SweepRow, SweepRows};
 use petal_model::record::sweep::Swept;
 use petal_model::record::{Run, Status};
 
-/// What stands before the metrics, after the factors.
-const KNOWN_OF_A_RUN: [&str; 11] = [
-    "repeat",
-    "cell",
-    "status",
-    "started_at",
-    "elapsed_s",
-    "active_bytes",
-    "folder",
-    "window",
-    "findings",
-    "served_by",
-    "limited_by",
+/// The columns before the metrics, after the factors.
+const KNOWN_OF_A_RUN: [(&str, fn(&SweepRow) -> String); 11] = [
+    ("repeat", |row| exact(row.seen.repeat)),
+    ("cell", |row| row.number.to_string()),
+    ("status", |row| exact(row.seen.status.map(Status::name))),
+    ("started_at", |row| row.seen.started_at.clone().unwrap_or_default()),
+    ("elapsed_s", |row| exact(row.seen.elapsed_s)),
+    ("active_bytes", |row| exact(row.seen.active_bytes)),
+    ("folder", |row| row.seen.source.clone()),
+    ("window", |row| exact(row.seen.window.as_ref())),
+    ("findings", |row| {
+        distinct(&row.seen.warnings).into_iter().cloned().collect::<Vec<_>>().join(" ")
+    }),
+    ("served_by", |row| exact(row.seen.served_by.as_ref().map(|served| &served.words))),
+    ("limited_by", |row| exact(row.seen.limited_by.as_ref().map(|limited| &limited.words))),
 ];
 
-pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
-    table(&SweepRows::of(swept))
+pub fn sweep(swept: &Swept) -> ExactRows<'static> {
+    table(SweepRows::of(swept))
 }
 
 /// Runs that no sweep holds together, each with the name of its folder: what differs between them
 /// are their factors.
-pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
+pub fn runs(named: &[(&str, &Run)]) -> ExactRows<'static> {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let mut rows = SweepRows::of_runs(&runs);
     for (row, (name, _)) in rows.0.iter_mut().zip(named) {
@@ -49,51 +51,28 @@ pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
             }
         }
     }
-    table(&rows)
+    table(rows)
 }
 
-fn table(rows: &SweepRows) -> Result<String, csv::Error> {
-    let all = rows.0.iter().flat_map(|row| &row.seen.factors);
-    let mut factors = distinct(all.map(|(key, _)| key.as_str()));
+fn table(rows: SweepRows) -> ExactRows<'static> {
+    let all = rows.0.iter().flat_map(|row| row.seen.factors.iter().map(|(key, _)| key.clone()));
+    let mut factors = distinct(all);
     // The two that every reader looks for come first.
-    factors.sort_by_key(|key| match *key {
+    factors.sort_by_key(|key| match key.as_str() {
         "sessions" => 0,
         "update_pct" => 1,
         _ => 2,
     });
-    let metrics: BTreeSet<&String> =
-        rows.0.iter().flat_map(|row| row.seen.metrics.keys()).collect();
-    let mut writer = CsvRows::new();
-    let names = factors
-        .iter()
-        .copied()
-        .chain(KNOWN_OF_A_RUN)
-        .chain(metrics.iter().map(|name| name.as_str()));
-    writer.row(names)?;
-    for row in &rows.0 {
-        let of_factors =
-            factors.iter().map(|key| row.seen.factor(key).unwrap_or_default().to_owned());
-        let of_metrics = metrics.iter().map(|name| exact(row.seen.metric(name)));
-        writer.row(of_factors.chain(known(row)).chain(of_metrics))?;
-    }
-    writer.finish()
-}
-
-fn known(row: &SweepRow) -> [String; KNOWN_OF_A_RUN.len()] {
-    let seen = &row.seen;
-    [
-        exact(seen.repeat),
-        row.number.to_string(),
-        exact(seen.status.map(Status::name)),
-        seen.started_at.clone().unwrap_or_default(),
-        exact(seen.elapsed_s),
-        exact(seen.active_bytes),
-        seen.source.clone(),
-        exact(seen.window.as_ref()),
-        distinct(&seen.warnings).into_iter().cloned().collect::<Vec<_>>().join(" "),
-        exact(seen.served_by.as_ref().map(|served| &served.words)),
-        exact(seen.limited_by.as_ref().map(|limited| &limited.words)),
-    ]
+    let metrics: BTreeSet<String> =
+        rows.0.iter().flat_map(|row| row.seen.metrics.keys().cloned()).collect();
+    let known = KNOWN_OF_A_RUN.map(|(name, _)| name.to_owned());
+    let names: Vec<String> = factors.iter().cloned().chain(known).chain(metrics.clone()).collect();
+    let rows = rows.0.into_iter().map(move |row| {
+        let of_factors = factors.iter().map(|key| row.seen.factor(key).unwrap_or_default());
+        let cells = of_factors.map(str::to_owned).chain(KNOWN_OF_A_RUN.map(|(_, cell)| cell(&row)));
+        cells.chain(metrics.iter().map(|name| exact(row.seen.metric(name)))).collect::<Vec<_>>()
+    });
+    ExactRows::new(names, rows)
 }
 
 #[cfg(test)]
@@ -108,7 +87,7 @@ mod tests {
             petal_model::record::fixture::read_through_page_cache(run);
             petal_judge::conclude(run);
         }
-        let text = sweep(&swept).unwrap();
+        let text = sweep(&swept).csv().unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();
         assert_eq!(
@@ -154,7 +133,7 @@ mod tests {
         other.summary.sessions = 16;
         other.summary.settings.insert("work_unit".to_owned(), 255.into());
         other.summary.per_second.redo_bytes = None;
-        let text = runs(&[("first", &one), ("second", &other)]).unwrap();
+        let text = runs(&[("first", &one), ("second", &other)]).csv().unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -16,8 +16,8 @@ fn read(workbook: Vec<u8>) -> Xlsx<Cursor<Vec<u8>>> {
 fn of_sweep(swept: &Swept) -> Xlsx<Cursor<Vec<u8>>> {
     let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
     let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
-    let cells = super::super::sweep::csv::sweep(swept).unwrap();
-    read(runs(&cells, &named, &swept.observations()).unwrap())
+    let cells = super::super::sweep::csv::sweep(swept);
+    read(runs(cells, &named, &swept.observations()).unwrap())
 }
 
 /// What is in a column, below its name.
@@ -74,8 +74,8 @@ fn a_sweep_has_a_sheet_each_for_petals_cells_seconds_and_waits_with_numbers_as_n
 fn charts_draw_the_columns_that_they_name() {
     let run = fixture::mixed_run();
     let named = [("a", &run)];
-    let cells = super::super::sweep::csv::runs(&named).unwrap();
-    let book = runs(&cells, &named, &[]).unwrap();
+    let cells = super::super::sweep::csv::runs(&named);
+    let book = runs(cells, &named, &[]).unwrap();
     let drawn = parts(&book, "xl/charts/chart");
     assert_eq!(drawn.matches("<c:scatterChart>").count(), 3, "seconds");
     assert_eq!(drawn.matches("<c:barChart>").count(), 1, "waits");
@@ -90,8 +90,8 @@ fn charts_draw_the_columns_that_they_name() {
 fn texts_are_texts_and_long_numbers_keep_their_digits() {
     let run = super::super::hostile::run();
     let named = [(HOSTILE, &run)];
-    let cells = super::super::sweep::csv::runs(&named).unwrap();
-    let book = runs(&cells, &named, &[]).unwrap();
+    let cells = super::super::sweep::csv::runs(&named);
+    let book = runs(cells, &named, &[]).unwrap();
     let text = parts(&book, "xl/");
     assert!(text.contains("=cmd") && !text.contains("<f>") && !text.contains("<script"));
     assert_eq!(number("9007199254740993"), None);

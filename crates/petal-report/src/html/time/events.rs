@@ -1,9 +1,10 @@
 //! Events over time: a lane for each kind of event that the record knows the time of.
 
-use super::super::super::charts::{Chart, Color, PlotAxis, Scale, Variant};
+use super::super::super::charts::{Chart, Color, PlotAxis, Variant};
 use super::super::super::distinct;
 use super::super::super::numbers::decimal;
 use super::{ChartPiece, TimeAxis};
+use crate::table::Table;
 use petal_model::record::{Finding, Run, Second};
 
 /// More events than this are marked in their lane alone, not in every chart.
@@ -109,8 +110,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
     let middle = |at: usize| count - at as f64 - 0.5;
     let names = distinct(lanes.iter().map(|lane| lane.name.as_str()));
     let words = lanes.iter().enumerate().map(|(at, lane)| (middle(at), lane.name.clone()));
-    let y =
-        PlotAxis { words: Some(words.collect()), ..PlotAxis::new(Scale::between(0.0, count), "") };
+    let y = PlotAxis::of_words(words, count);
     let (id, title) = ("events", "Events of the run");
     let said = lanes.iter().map(|lane| match lane.spans.as_slice() {
         [(from, to)] => format!("{}: from {from:.0} to {to:.0} s.", lane.name),
@@ -133,21 +133,15 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
                 Some((count, false)) => count.to_string(),
             }
         });
-        std::iter::once(decimal(piece.begin_s(), 0)).chain(counted).collect()
+        std::iter::once(decimal(piece.begin_s(), 0)).chain(counted).collect::<Vec<_>>()
     };
-    Some(Chart {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        note: format!(
-            "As far as the record tells when they were. Marked behind the figures of every chart \
-             below, where they are {MARKED_MAX} or fewer; a finding at the seconds that it names."
-        ),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg }],
-        series: Vec::new(),
-        head: std::iter::once("from s").chain(names.iter().copied()).map(str::to_owned).collect(),
-        rows: axis.pieces.iter().map(row).collect(),
-    })
+    let note = format!(
+        "As far as the record tells when they were. Marked behind the figures of every chart \
+         below, where they are {MARKED_MAX} or fewer; a finding at the seconds that it names."
+    );
+    let values = Table::of_columns(std::iter::once("from s").chain(names.iter().copied()));
+    let values = values.with_rows(axis.pieces.iter().map(row));
+    Some(Chart::new(id, title, note, Variant::linear(svg), values))
 }
 
 #[cfg(test)]

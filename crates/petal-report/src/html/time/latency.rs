@@ -5,6 +5,7 @@ use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Sca
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
 use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
+use crate::table::Table;
 use petal_judge::steady::median;
 use petal_model::record::latency_log::Spread;
 use petal_model::stats::histogram::LatencySummary;
@@ -86,27 +87,19 @@ pub(super) fn of_kind(
         }
         None => "",
     };
-    Some(Chart {
-        note: format!(
-            "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 \
-             and to p99.{}",
-            axis.note(what)
-        ),
-        is_wide: true,
-        variants,
-        series: vec![
-            ChartSeries::line(0, "p50", PERCENTILES, "", None),
-            ChartSeries::line(1, "p90", PERCENTILES, "7 3", None),
-            ChartSeries::line(2, "p99", PERCENTILES, "3 3", None),
-            ChartSeries::line(3, "slowest", Color::Muted, "1 3", None),
-        ],
-        head: ["from s", "p50 us", "p90 us", "p99 us", "slowest us", "operations"]
-            .map(str::to_owned)
-            .into(),
-        rows: pieces.iter().zip(&values).map(row).collect(),
-        id,
-        title,
-    })
+    let note = format!(
+        "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 and \
+         to p99.{}",
+        axis.note(what)
+    );
+    let heading = "from s | p50 us | p90 us | p99 us | slowest us | operations";
+    let table = Table::of_figures(heading).with_rows(pieces.iter().zip(&values).map(row));
+    Some(Chart::new(&id, &title, note, variants, table).with_series([
+        ChartSeries::line(0, "p50", PERCENTILES, "", None),
+        ChartSeries::line(1, "p90", PERCENTILES, "7 3", None),
+        ChartSeries::line(2, "p99", PERCENTILES, "3 3", None),
+        ChartSeries::line(3, "slowest", Color::Muted, "1 3", None),
+    ]))
 }
 
 fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_bands: bool) {

@@ -204,7 +204,7 @@ mod tests {
         run.details.timeline[20].io = None;
         let figures = figures(&run, &Spreads::new());
         let shown = figures.iter().find(|figure| figure.id == "io").unwrap();
-        assert_eq!(shown.rows[20][1..], ["-", "-"]);
+        assert_eq!(shown.values.texts(20)[1..], ["-", "-"]);
         // A line on either side, for reads and for writes.
         assert_eq!(shown.variants[0].svg.matches("stroke-width=\"1.6\"").count(), 4);
     }

@@ -3,6 +3,7 @@
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, or_dash};
 use super::{ChartPiece, HEIGHT, TimeAxis, known_runs, length, level};
+use crate::table::Table;
 use petal_model::record::Second;
 
 /// The parts of the processors' time, one upon the other.
@@ -51,23 +52,14 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
         cells.push(or_dash(*shares, |shares| decimal(rest(shares), 1)));
         cells
     };
-    let names = parts.iter().enumerate();
-    Some(Chart {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        note: format!(
-            "Of the processors that {} may use; what is empty was idle.{}",
-            axis.run.reported_by(),
-            axis.note("each the mean of its seconds")
-        ),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg }],
-        series: names
-            .map(|(number, (name, color, _))| ChartSeries::area(number, name, *color))
-            .collect(),
-        head: ["from s", "user %", "system %", "steal %", "waiting for I/O %", "idle %"]
-            .map(str::to_owned)
-            .into(),
-        rows: axis.pieces.iter().zip(&shares).map(row).collect(),
-    })
+    let note = format!(
+        "Of the processors that {} may use; what is empty was idle.{}",
+        axis.run.reported_by(),
+        axis.note("each the mean of its seconds")
+    );
+    let series = parts.iter().enumerate();
+    let series = series.map(|(number, (name, color, _))| ChartSeries::area(number, name, *color));
+    let heading = "from s | user % | system % | steal % | waiting for I/O % | idle %";
+    let values = Table::of_figures(heading).with_rows(axis.pieces.iter().zip(&shares).map(row));
+    Some(Chart::new(id, title, note, Variant::linear(svg), values).with_series(series))
 }

@@ -5,6 +5,7 @@ use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
 use super::super::super::run::seconds::SecondFigure;
 use super::super::super::sources;
 use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length, level};
+use crate::table::Table;
 use petal_model::record::Second;
 
 /// One line of a chart of rates: its name, the amount in a second, and what that is divided by.
@@ -189,16 +190,10 @@ fn chart_of_rates(
     let what = "the line is the mean, the band its slowest and fastest second";
     let line =
         |(number, name)| ChartSeries::line(number, name, color(number), dashed(number), None);
-    Some(Chart {
-        id: titles.id.to_owned(),
-        title: titles.title.to_owned(),
-        note: format!("{}{}", titles.note, axis.note(what)),
-        is_wide: true,
-        variants: vec![Variant { name: "linear", svg }],
-        series: names().enumerate().map(line).collect(),
-        head,
-        rows: pieces.iter().enumerate().map(row).collect(),
-    })
+    let note = format!("{}{}", titles.note, axis.note(what));
+    let values = Table::of_columns(head).with_rows(pieces.iter().enumerate().map(row));
+    let chart = Chart::new(titles.id, titles.title, note, Variant::linear(svg), values);
+    Some(chart.with_series(names().enumerate().map(line)))
 }
 
 fn described<'a>(
