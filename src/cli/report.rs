@@ -196,11 +196,7 @@ fn of_runs(
         let of_runs: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
         let rows = petal_report::sweep::table::SweepRows::of_runs(&of_runs).0;
         let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
-        petal_report::workbook::runs(
-            petal_report::sweep::csv::runs(&named),
-            &named,
-            &observations,
-        )
+        petal_report::workbook::runs(petal_report::sweep::csv::runs(&named), &named, &observations)
     })?;
     if matches.get_flag("csv") {
         let rows = petal_report::sweep::csv::runs(&named);
