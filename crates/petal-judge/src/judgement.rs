@@ -7,7 +7,7 @@ use serde_json::Value;
 use petal_model::record::os::HostSeen;
 use petal_model::record::{Finding, Run, Severity};
 
-/// One rule that the record cannot answer, and why.
+/// A rule that the record cannot answer, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotJudged {
     pub id: &'static str,
@@ -20,7 +20,7 @@ pub(super) type Judgement = Result<Finding, NoFinding>;
 #[derive(Debug)]
 pub(super) enum NoFinding {
     Clear,
-    /// The record cannot tell, for this reason.
+    /// The reason why the record does not answer.
     Unknown(String),
 }
 
