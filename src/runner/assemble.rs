@@ -5,28 +5,25 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use petal_model::record::driver_hosts::HostShare;
-use petal_model::record::figures::{self, IntervalTotals};
-use petal_model::record::journal::JournalWait;
 use petal_model::record::moment;
 use petal_model::record::os::{HostSeen, SecondSeen};
 use petal_model::record::os_figures::OsFigures;
 use petal_model::record::os_log::OsLogHeader;
 use petal_model::record::server_report::SeenReport;
 use petal_model::record::{
-    CountedUntil, Details, EndpointShare, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
-    SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram, WindowTotals,
+    CountedUntil, Details, EndpointShare, FORMAT, IntervalTotals, LayerSeconds, Run, SessionLost,
+    SettleTimes, Status, Steady, Summary, WaitRow,
 };
 use petal_model::stats::counters::{CommonCounter, Counters};
-use petal_model::stats::histogram::{Bar, Latencies, LatencySummary};
+use petal_model::stats::histogram::{Latencies, LatencySummary};
 use petal_model::stats::host;
 use petal_model::stats::os::{GaugeRanges, OsInterval, Whole};
-use petal_model::stats::target::{PlanCheck, Target};
+use petal_model::stats::target::Target;
 use petal_model::stats::timeline::Tally;
-use petal_model::workload::op::Hot;
 use petal_model::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
-use super::steady_window;
+use super::steady_window::{SteadyStretch, Stretch};
 
 /// The raw results of a run.
 pub struct RunMeasurements {
@@ -34,8 +31,7 @@ pub struct RunMeasurements {
     /// The closing snapshot was taken when all hosts of the run had ended.
     pub all_ended: bool,
     pub totals: Tally,
-    pub steady: steady_window::SteadyStretch,
-    pub timeline: Vec<Second>,
+    pub steady: SteadyStretch,
     /// Deltas per endpoint, to the end or until `counted_until`; None when there are none.
     pub counters: Option<Vec<Counters>>,
     /// The end of the last good second, where the closing snapshot failed.
@@ -43,19 +39,11 @@ pub struct RunMeasurements {
     pub os: Option<OsInterval>,
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
-    pub data_bytes: Option<u64>,
-    pub other_runs: Vec<String>,
-    pub data_vanished: Option<String>,
-    pub plan_after: Option<PlanCheck>,
     pub lost: Vec<SessionLost>,
-    pub first_done_ns: Option<u64>,
-    pub last_done_ns: Option<u64>,
-    pub backlog: u64,
-    pub gaps: Vec<String>,
-    pub counter_resets: Vec<String>,
     /// The database's own report of the run.
     pub server_reports: Vec<SeenReport>,
-    pub bad_blocks: Vec<String>,
+    /// All that is known of the run without these counts.
+    pub details: Details,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -99,113 +87,67 @@ fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
 pub fn run(
     job: &Job<'_>,
     prepared: &Prepared,
-    mut measured: RunMeasurements,
+    measured: RunMeasurements,
     started_at: OffsetDateTime,
 ) -> Run {
-    let opening = opening(job, prepared, started_at);
-    let all_ended = measured.all_ended;
-    let start = job.start.recorded(prepared, started_at).unwrap_or_default();
-    let total = measured.counters.as_deref().and_then(Counters::sum).unwrap_or_default();
-    let details = details(job, opening.details, &mut measured, &total);
-    let summary = summary(job, opening.summary, measured, &total, &details);
+    let opening = opening(job, prepared, started_at).summary;
+    let (tally, elapsed_s) = (&measured.totals, measured.elapsed_s);
+    let (is_whole, is_local) = (job.share.is_whole(), prepared.details.local);
+    let counters = measured.counters.unwrap_or_default();
+    let totals = IntervalTotals::of_tally(tally)
+        .with_database(&counters, is_whole)
+        .with_host(measured.os.as_ref(), is_local);
+    let database = measured.counted_until.map_or(elapsed_s, |until| until.second);
+    let rates = totals.rates(LayerSeconds { database, ..LayerSeconds::all(elapsed_s) });
+    let summary = Summary {
+        status: status(job, measured.lost.len(), &measured.details),
+        elapsed_s,
+        errors: tally.errors.clone(),
+        counted_until: measured.counted_until,
+        latency_us: summaries(tally.times_by_name()),
+        hot_latency_us: summaries(tally.hot_by_name()),
+        endpoints: endpoints(
+            &job.plan,
+            petal_engine::endpoints(job.engine),
+            &prepared.details.io_events.read,
+            &counters,
+        ),
+        sessions_lost: measured.lost,
+        server_reports: measured.server_reports,
+        ..opening
+    };
+    let bars = tally.service_by_kind().chain(tally.hot_by_name());
+    let seen = |seen: HostSeen| HostSeen {
+        // The whole from the samples around the run; the seconds add only how gauges moved.
+        whole: Whole {
+            sum: measured.os.unwrap_or_default(),
+            ranges: measured.os_ranges,
+            intervals: measured.os_seconds.len() as u64,
+        },
+        seconds: measured.os_seconds,
+        ..seen
+    };
+    let details = Details {
+        os: measured.details.os.map(seen),
+        histograms: bars.map(|(name, latencies)| (name, latencies.bars())).collect(),
+        saturated: saturated(tally),
+        ops_untimed: Some(tally.ops_untimed),
+        ops_not_as_asked: Some(tally.ops_not_as_asked),
+        ..measured.details
+    };
     let mut run = Run { summary, details };
+    run.set(totals, rates);
+    set_steady(&mut run, &measured.steady, is_whole);
     if let Some(share) = &mut run.summary.share {
-        share.start = start;
-        share.counted_all = all_ended && share.counts_database;
+        share.start = job.start.recorded(prepared, started_at).unwrap_or_default();
+        share.counted_all = measured.all_ended && share.counts_database;
     }
     run.summary.os = OsFigures::of(&run);
     run
 }
 
-fn summary(
-    job: &Job<'_>,
-    opening: Summary,
-    measured: RunMeasurements,
-    total: &Counters,
-    details: &Details,
-) -> Summary {
-    let totals = &measured.totals;
-    let (ops, rows) = (Ops::from(totals), Rows::from(totals));
-    let (seconds, device) = (measured.elapsed_s, details.device);
-    let own = IntervalTotals { seconds, ops, rows, device, ..IntervalTotals::default() };
-    let database_s = measured.counted_until.map_or(measured.elapsed_s, |until| until.second);
-    let waits: Vec<JournalWait> = total.waits.iter().map(JournalWait::from).collect();
-    let waits = figures::wait_rows(&waits);
-    Summary {
-        status: status(job, &measured, details),
-        elapsed_s: measured.elapsed_s,
-        ops,
-        rows,
-        rows_asked: Some(Rows::by_kind(&totals.rows_asked)),
-        errors: totals.errors.clone(),
-        per_second: own.per_second().with_database_over(&total.io, database_s),
-        counted_until: measured.counted_until,
-        steady: steady(&measured.steady, details),
-        latency_us: latencies_us(totals),
-        hot_latency_us: by_hot(totals, Latencies::summary),
-        io_latency_us: figures::io_latencies(
-            &details.target.io_events,
-            &waits,
-            &details.wait_histograms,
-        ),
-        waits,
-        cpu: measured.os.as_ref().filter(|_| details.target.local).and_then(OsInterval::cpu),
-        petal_cpu_s: measured.os.as_ref().and_then(OsInterval::petal_cpu_s),
-        counters: total.raw.clone(),
-        endpoints: endpoints(
-            &job.plan,
-            petal_engine::endpoints(job.engine),
-            &details.target.io_events.read,
-            measured.counters.as_deref().unwrap_or_default(),
-        ),
-        sessions_lost: measured.lost,
-        server_reports: measured.server_reports,
-        ..opening
-    }
-}
-
-/// Takes the seconds out of `measured`: those of a day would not be held twice.
-fn details(
-    job: &Job<'_>,
-    opening: Details,
-    measured: &mut RunMeasurements,
-    total: &Counters,
-) -> Details {
-    Details {
-        io: total.io,
-        device: measured.os.as_ref().and_then(OsInterval::device),
-        os: opening.os.clone().map(|seen| os_seen(seen, measured)),
-        histograms: histograms(&measured.totals),
-        op_latency_us: figures::together(
-            measured.totals.service.iter().flatten().map(AsRef::as_ref),
-        ),
-        op_response_us: figures::together(
-            measured.totals.response.iter().flatten().map(AsRef::as_ref),
-        ),
-        steady: window_totals(job, &measured.steady, opening.target.local),
-        wait_histograms: wait_histograms(total, job.share.is_whole()),
-        files: total.files.iter().map(FileIo::from).collect(),
-        first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
-        last_done_s: measured.last_done_ns.map(|ns| ns as f64 / 1e9),
-        db_time_s: measured.totals.busy_ns as f64 / 1e9,
-        think_time_s: measured.totals.think_ns as f64 / 1e9,
-        data_bytes_after: measured.data_bytes,
-        other_runs: std::mem::take(&mut measured.other_runs),
-        data_vanished: measured.data_vanished.clone(),
-        plan_after: measured.plan_after.clone(),
-        gaps: std::mem::take(&mut measured.gaps),
-        counter_resets: std::mem::take(&mut measured.counter_resets),
-        bad_blocks: std::mem::take(&mut measured.bad_blocks),
-        saturated: saturated(&measured.totals),
-        ops_untimed: Some(measured.totals.ops_untimed),
-        ops_not_as_asked: Some(measured.totals.ops_not_as_asked),
-        backlog: job.workload.rates.as_ref().map(|_| measured.backlog),
-        timeline: std::mem::take(&mut measured.timeline),
-        ..opening
-    }
-}
-
-fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
+/// All that is known before the trigger, but for what is counted.
+pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
     let devices = prepared.devices.as_ref().map(|devices| devices.names()).unwrap_or_default();
     Details {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -249,16 +191,6 @@ pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
     })
 }
 
-/// The whole from the samples around the run; the seconds add only how gauges moved.
-fn os_seen(opening: HostSeen, measured: &mut RunMeasurements) -> HostSeen {
-    let whole = Whole {
-        sum: measured.os.clone().unwrap_or_default(),
-        ranges: measured.os_ranges,
-        intervals: measured.os_seconds.len() as u64,
-    };
-    HostSeen { whole, seconds: std::mem::take(&mut measured.os_seconds), ..opening }
-}
-
 /// Every parameter as it was in force: what the target decided stands for what was left open.
 fn settings_in_force(
     job: &Job<'_>,
@@ -285,79 +217,48 @@ pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     main + scanned * target.block_size
 }
 
-fn status(job: &Job<'_>, measured: &RunMeasurements, details: &Details) -> Status {
+fn status(job: &Job<'_>, lost: usize, details: &Details) -> Status {
     if job.is_interrupted() {
         Status::Interrupted
-    } else if measured.lost.len() == job.seats.len() || details.has_changed_data() {
+    } else if lost == job.seats.len() || details.has_changed_data() {
         Status::Failed
     } else {
         Status::Complete
     }
 }
 
-/// petal's figures over whole seconds, the others' over the time between their samples.
-fn steady(window: &steady_window::SteadyStretch, details: &Details) -> Option<Steady> {
-    let steady_window::Stretch { tally, from_s, to_s } = &window.seconds;
-    let seconds = to_s - from_s;
-    let (ops, rows) = (Ops::from(tally), Rows::from(tally));
-    let own = IntervalTotals { seconds, ops, rows, ..IntervalTotals::default() }.per_second();
-    let totals = details.steady.as_ref();
-    let sampled = totals.map(|totals| {
-        let (seconds, io, device) = (totals.counted_s, totals.io, totals.device);
-        IntervalTotals { seconds, io, device, ..IntervalTotals::default() }.per_second()
-    });
-    let (ops, rows, commits) = (own.ops, own.rows, own.commits);
-    let counters = window.counters().as_deref().and_then(Counters::sum).unwrap_or_default();
-    let io_latency_us = totals.map(|totals| {
-        let histograms = wait_histograms(&counters, true);
-        figures::io_latencies(&details.target.io_events, &totals.waits, &histograms)
-    });
-    (seconds > 0.0).then(|| Steady {
+/// Sets the steady window: petal's figures over whole seconds, the others' over the time between
+/// their samples.
+fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
+    let Stretch { tally, from_s, to_s } = &window.seconds;
+    let petal = to_s - from_s;
+    if petal <= 0.0 {
+        return;
+    }
+    let sampled = window.between_samples();
+    let counted_s = sampled.as_ref().map_or(0.0, |(seconds, ..)| *seconds);
+    let mut totals = IntervalTotals { counted_s, ..IntervalTotals::of_tally(tally) };
+    if let Some((_, counters, os)) = &sampled {
+        let is_local = run.details.target.local;
+        totals = totals.with_database(counters, is_whole).with_host(os.as_ref(), is_local);
+    }
+    run.summary.steady = Some(Steady {
         from_s: *from_s,
         to_s: *to_s,
-        per_second: PerSecond { ops, rows, commits, ..sampled.unwrap_or_default() },
-        latency_us: latencies_us(tally),
-        io_latency_us: io_latency_us.unwrap_or_default(),
-    })
+        per_second: totals.rates(LayerSeconds { petal, ..LayerSeconds::all(counted_s) }),
+        latency_us: summaries(tally.times_by_name()),
+        io_latency_us: totals.io_latency(&run.details.target.io_events),
+    });
+    if is_whole {
+        totals.wait_histograms.clear(); // Only a merge needs them.
+    }
+    run.details.steady = sampled.map(|_| totals);
 }
 
-fn window_totals(
-    job: &Job<'_>,
-    window: &steady_window::SteadyStretch,
-    is_local: bool,
-) -> Option<WindowTotals> {
-    let counters = window.counters()?;
-    let total = Counters::sum(&counters).unwrap_or_default();
-    let tally = &window.seconds.tally;
-    let os = window.os();
-    let waits: Vec<JournalWait> = total.waits.iter().map(JournalWait::from).collect();
-    Some(WindowTotals {
-        counted_s: window.counted_s()?,
-        ops: Ops::from(tally),
-        rows: Rows::from(tally),
-        rows_asked: Some(Rows::by_kind(&tally.rows_asked)),
-        io: total.io,
-        device: os.as_ref().and_then(OsInterval::device),
-        cpu: os.as_ref().filter(|_| is_local).and_then(OsInterval::cpu),
-        petal_cpu_s: os.as_ref().and_then(OsInterval::petal_cpu_s),
-        db_time_s: tally.busy_ns as f64 / 1e9,
-        think_time_s: tally.think_ns as f64 / 1e9,
-        op_latency_us: figures::together(tally.service.iter().flatten().map(AsRef::as_ref)),
-        op_response_us: figures::together(tally.response.iter().flatten().map(AsRef::as_ref)),
-        waits: figures::wait_rows(&waits),
-        // Only a merge needs them.
-        wait_histograms: match job.share.is_whole() {
-            true => BTreeMap::new(),
-            false => wait_histograms(&total, false),
-        },
-        counters: total.raw,
-        files: total.files.iter().map(FileIo::from).collect(),
-        endpoints: counters.into_iter().map(|each| (each.endpoint, each.io)).collect(),
-    })
-}
-
-fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
-    tally.times_by_name().map(|(name, latencies)| (name, latencies.summary())).collect()
+fn summaries<'a>(
+    by_name: impl Iterator<Item = (String, &'a Latencies)>,
+) -> BTreeMap<String, LatencySummary> {
+    by_name.map(|(name, latencies)| (name, latencies.summary())).collect()
 }
 
 fn endpoints(
@@ -379,43 +280,9 @@ fn endpoints(
             is_standby: counters.is_standby,
             replayed_blocks: counters.raw.get(CommonCounter::ReplayedBlocks.name()).copied(),
             io: counters.io,
-            read_us: read_us(counters, read_event),
+            read_us: counters.wait(read_event).and_then(|wait| WaitRow::from(wait).avg_us),
         })
         .collect()
-}
-
-/// Time over waits; None where they were not counted, or there were none.
-fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
-    let rows = counters.waits.iter().filter(|wait| wait.name == read_event).map(JournalWait::from);
-    figures::wait_rows(&rows.collect::<Vec<_>>()).first()?.avg_us
-}
-
-fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
-    let by_kind = totals.service_by_kind().map(|(name, latencies)| (name, latencies.bars()));
-    by_kind.chain(by_hot(totals, Latencies::bars)).collect()
-}
-
-/// Latencies of the operations that were sent to hot data, by name.
-fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
-    Hot::ALL
-        .iter()
-        .zip(&totals.hot)
-        .filter_map(|(hot, latencies)| Some((hot.name().to_owned(), of(latencies.as_ref()?))))
-        .collect()
-}
-
-/// Of a share, with what a merge needs.
-fn wait_histograms(total: &Counters, is_whole: bool) -> BTreeMap<String, WaitHistogram> {
-    let timed = total.waits.iter().filter_map(|wait| {
-        let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0);
-        let histogram = match (latencies, is_whole) {
-            (None, _) => WaitHistogram::of_powers_of_two(&wait.buckets)?,
-            (Some(latencies), true) => WaitHistogram::of(latencies),
-            (Some(latencies), false) => WaitHistogram::with_buckets(latencies),
-        };
-        Some((wait.name.clone(), histogram))
-    });
-    timed.collect()
 }
 
 fn saturated(totals: &Tally) -> u64 {

@@ -17,7 +17,9 @@ use petal_model::record::journal::{self, Journal, Opening};
 use petal_model::record::latency_log::{self, LatencyLog};
 use petal_model::record::os::OWN_NAME;
 use petal_model::record::os_log::OsLog;
-use petal_model::record::{HookCall, RecordError, Run, SessionLost, Suspended, UntilSteadyResult};
+use petal_model::record::{
+    Details, HookCall, RecordError, Run, SessionLost, Suspended, UntilSteadyResult,
+};
 use petal_model::stats::blocked::{BlockedThread, BlockedThreads};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::devices::DataDevices;
@@ -534,6 +536,7 @@ fn close<'scope, 'env>(
             None
         }
     };
+    let seconds = |ns: u64| ns as f64 / 1e9;
     let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     match closing.hangs {
         true => pool.dismiss(),
@@ -546,24 +549,27 @@ fn close<'scope, 'env>(
         all_ended,
         totals: sampler.totals,
         steady: sampler.steady.close(),
-        timeline: sampler.timeline,
         counters,
         counted_until,
         os: os.map(|(closing, opening)| closing.since(&opening)),
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
-        data_bytes: data_bytes.flatten(),
-        other_runs,
-        data_vanished,
-        plan_after,
         lost: standing.lost,
-        first_done_ns: ends.iter().map(|end| end.0).min(),
-        last_done_ns: ends.iter().map(|end| end.0).max(),
-        backlog: ends.iter().map(|end| end.1).sum(),
-        gaps,
-        counter_resets,
         server_reports,
-        bad_blocks,
+        details: Details {
+            timeline: sampler.timeline,
+            data_bytes_after: data_bytes.flatten(),
+            other_runs,
+            data_vanished,
+            plan_after,
+            first_done_s: ends.iter().map(|end| end.0).min().map(seconds),
+            last_done_s: ends.iter().map(|end| end.0).max().map(seconds),
+            backlog: job.workload.rates.as_ref().map(|_| ends.iter().map(|end| end.1).sum()),
+            gaps,
+            counter_resets,
+            bad_blocks,
+            ..assemble::details_known(job, prepared)
+        },
     }
 }
 

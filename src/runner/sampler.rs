@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Engine, Result};
-use petal_model::record::journal::{Journal, JournalLine, JournalWait};
+use petal_model::record::journal::{Journal, JournalLine};
 use petal_model::record::latency_log::LatencyLog;
 use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
-use petal_model::stats::counters::{CommonCounter, Counters, IoCounts};
+use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait};
 use petal_model::stats::delta;
 use petal_model::stats::os::OsSample;
 use petal_model::stats::timeline::{Shards, Tally};
-use petal_model::workload::op::Hot;
 
 use super::deltas::Deltas;
 use super::steady_window::{SteadyWindow, WindowBound};
@@ -340,11 +339,9 @@ impl<'a> Sampler<'a> {
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
         let Some(log) = &mut self.parts.latency_log else { return };
-        let times: Vec<_> = tally.times_by_name().collect();
+        let times: Vec<_> = tally.times_by_name().chain(tally.hot_by_name()).collect();
         let times = times.iter().map(|(name, latencies)| (name.as_str(), *latencies));
-        let hot = Hot::ALL.iter().zip(&tally.hot);
-        let hot = hot.filter_map(|(hot, latencies)| Some((hot.name(), latencies.as_deref()?)));
-        if let Err(error) = log.second(row.from_s, row.length_s, times.chain(hot)) {
+        if let Err(error) = log.second(row.from_s, row.length_s, times) {
             self.gap(format!("latencies by second are kept only so far: {error}"));
         }
     }
@@ -357,7 +354,7 @@ impl<'a> Sampler<'a> {
         let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
         let line = JournalLine {
             second: row.clone(),
-            waits: latest.iter().flat_map(|c| &c.waits).map(JournalWait::from).collect(),
+            waits: latest.iter().flat_map(|c| &c.waits).map(Wait::total).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             uncounted: latest.is_none() && self.parts.counts_database,
             errors: self.totals.errors.clone(),
@@ -519,6 +516,6 @@ mod tests {
         assert!(sampler.marks.len() <= MARKS_MAX);
         let steady = sampler.steady.close();
         assert_eq!((steady.seconds.from_s, steady.seconds.to_s), (0.0, 100.0));
-        assert_eq!(steady.counters().unwrap()[0].io.commits, Some(100_000));
+        assert_eq!(steady.between_samples().unwrap().1[0].io.commits, Some(100_000));
     }
 }

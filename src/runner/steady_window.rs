@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use petal_model::stats::counters::Counters;
-use petal_model::stats::os::OsSample;
+use petal_model::stats::os::{OsInterval, OsSample};
 use petal_model::stats::timeline::Tally;
 
 /// The window may be so much shorter than petal's own for the sake of samples at its bounds.
@@ -91,21 +91,12 @@ impl SteadyWindow {
 }
 
 impl SteadyStretch {
-    /// The database's counts between the samples, per endpoint.
-    pub fn counters(&self) -> Option<Vec<Counters>> {
+    /// Seconds between the samples, and what the database, per endpoint, and the operating system
+    /// counted in them.
+    pub fn between_samples(&self) -> Option<(f64, Vec<Counters>, Option<OsInterval>)> {
         let (from, to) = self.bounds.as_ref()?;
-        Some(Counters::each_since(&to.counters, &from.counters))
-    }
-
-    /// Seconds between the samples.
-    pub fn counted_s(&self) -> Option<f64> {
-        self.bounds.as_ref().map(|(from, to)| to.at_s - from.at_s)
-    }
-
-    /// The operating system's counts between the samples.
-    pub fn os(&self) -> Option<petal_model::stats::os::OsInterval> {
-        let (from, to) = self.bounds.as_ref()?;
-        Some(to.os.as_ref()?.since(from.os.as_ref()?))
+        let os = to.os.as_ref().zip(from.os.as_ref()).map(|(to, from)| to.since(from));
+        Some((to.at_s - from.at_s, Counters::each_since(&to.counters, &from.counters), os))
     }
 }
 
@@ -132,7 +123,8 @@ mod tests {
     }
 
     fn values(steady: &SteadyStretch) -> (f64, f64, u64, Option<u64>) {
-        let commits = steady.counters().map(|counters| counters[0].io.commits.unwrap());
+        let commits =
+            steady.between_samples().map(|(_, counters, _)| counters[0].io.commits.unwrap());
         let seconds = &steady.seconds;
         (seconds.from_s, seconds.to_s, seconds.tally.busy_ns, commits)
     }
@@ -141,7 +133,7 @@ mod tests {
     fn the_window_lies_between_the_samples_at_its_bounds() {
         let whole = window(|_| false);
         assert_eq!(values(&whole), (5.0, 15.0, 10, Some(1000)));
-        assert_eq!(whole.counted_s().map(|seconds| seconds.round()), Some(10.0));
+        assert_eq!(whole.between_samples().map(|(seconds, ..)| seconds.round()), Some(10.0));
         // A sample within it may be missed; one at a bound moves the bound.
         assert_eq!(values(&window(|second| second == 9)), (5.0, 15.0, 10, Some(1000)));
         assert_eq!(values(&window(|second| second == 5)), (6.0, 15.0, 9, Some(900)));

@@ -11,19 +11,19 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
-use super::figures::{self, IntervalTotals};
-use super::journal::{Journal, JournalLine, JournalWait, Opening};
+use super::figures;
+use super::journal::{Journal, JournalLine, Opening};
 use super::latency_log::LatencyLog;
 use super::os::{HostSeen, SecondSeen};
 use super::os_log::{OsLog, OsLogHeader};
 use super::replay::ReplayOf;
 use super::sweep::{Axis, Sweep, SweepCell, SweepPlan, Swept};
 use super::{
-    EndpointShare, FileIo, HookCall, HookValue, Ops, RecordFolder, Rows, Run, Second, SessionLost,
-    SettleTimes, Status, Steady, WaitHistogram, WindowTotals,
+    EndpointShare, HookCall, HookValue, IntervalTotals, Ops, RecordFolder, Rows, Run, Second,
+    SessionLost, SettleTimes, Status, Steady, WaitHistogram,
 };
 use crate::settings::{Given, Origin};
-use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::counters::{FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
 use crate::stats::os::{
@@ -341,16 +341,13 @@ pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
 }
 
 /// Wait events since the trigger after so many seconds.
-pub fn waits(totals: &IntervalTotals) -> Vec<JournalWait> {
+pub fn waits(totals: &IntervalTotals) -> Vec<Wait> {
     let reads = totals.io.physical_read_blocks.unwrap();
     let writes = totals.io.physical_write_blocks.unwrap();
     let updates = totals.ops.update;
-    let wait = |name: &str, class, source, waits, time_ns| JournalWait {
-        name: name.into(),
-        class,
+    let wait = |name: &str, class, source, waits, time_ns| Wait {
         source,
-        waits,
-        time_ns,
+        ..Wait::counted(name, class, waits, time_ns)
     };
     use WaitClass::{Commit, Concurrency, SystemIo, UserIo};
     vec![
@@ -401,28 +398,19 @@ pub fn windowed_run() -> Run {
     let steady = run.summary.steady.as_mut().unwrap();
     let seconds = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
     let totals = IntervalTotals::of(seconds);
-    let waits = figures::wait_rows(&waits(&totals));
-    let events = &run.details.target.io_events;
-    steady.io_latency_us = figures::io_latencies(events, &waits, &BTreeMap::new());
-    run.details.steady = Some(WindowTotals {
-        counted_s: totals.seconds,
-        ops: totals.ops,
-        rows: totals.rows,
-        rows_asked: totals.rows_asked,
-        io: totals.io,
-        device: totals.device,
-        cpu: totals.cpu,
-        petal_cpu_s: Some(totals.seconds * 0.42),
-        db_time_s: totals.seconds * 8.0,
-        think_time_s: 0.0,
+    let totals = IntervalTotals {
+        petal_cpu_s: Some(totals.counted_s * 0.42),
+        db_time_s: totals.counted_s * 8.0,
         op_latency_us: run.details.op_latency_us.clone(),
         op_response_us: run.details.op_response_us.clone(),
-        waits,
-        wait_histograms: BTreeMap::new(),
+        waits: figures::wait_rows(&waits(&totals)),
         counters: counters(&totals),
         files: run.details.files.clone(),
         endpoints: BTreeMap::from([("petal-data".to_owned(), totals.io)]),
-    });
+        ..totals
+    };
+    steady.io_latency_us = totals.io_latency(&run.details.target.io_events);
+    run.details.steady = Some(totals);
     run
 }
 
@@ -436,13 +424,13 @@ pub fn fill(run: &mut Run, timeline: Vec<Second>) {
 
 fn fill_summary(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     let summary = &mut run.summary;
-    summary.elapsed_s = totals.seconds;
+    summary.elapsed_s = totals.counted_s;
     summary.ops = totals.ops;
     summary.rows = totals.rows;
     summary.rows_asked = totals.rows_asked;
     summary.per_second = totals.per_second();
     summary.cpu = totals.cpu;
-    summary.petal_cpu_s = Some(totals.seconds * 0.42);
+    summary.petal_cpu_s = Some(totals.counted_s * 0.42);
     summary.errors = BTreeMap::from([("SQLITE_BUSY".to_owned(), 1)]);
     summary.counters = counters(totals);
     summary.endpoints = vec![EndpointShare {
@@ -457,10 +445,10 @@ fn fill_summary(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     summary.waits = figures::wait_rows(&waits(totals));
     let merged = merged(timeline);
     summary.latency_us = merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect();
-    let steady = figures::seconds_within(timeline, 5.0, totals.seconds);
+    let steady = figures::seconds_within(timeline, 5.0, totals.counted_s);
     summary.steady = (!steady.is_empty()).then(|| Steady {
         from_s: 5.0,
-        to_s: totals.seconds,
+        to_s: totals.counted_s,
         per_second: IntervalTotals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
         ..Steady::default()
@@ -487,11 +475,12 @@ fn fill_details(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     }
     let details = &mut run.details;
     details.wait_histograms.insert("main read".into(), WaitHistogram::of(&reads));
-    run.summary.io_latency_us = figures::io_latencies(
-        &details.target.io_events,
-        &run.summary.waits,
-        &details.wait_histograms,
-    );
+    let timed = IntervalTotals {
+        waits: run.summary.waits.clone(),
+        wait_histograms: details.wait_histograms.clone(),
+        ..IntervalTotals::default()
+    };
+    run.summary.io_latency_us = timed.io_latency(&details.target.io_events);
     details.io = totals.io;
     details.device = totals.device;
     fill_os(details, timeline);
@@ -499,25 +488,25 @@ fn fill_details(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {
     details.think_time_s = 0.0;
     let io = &totals.io;
     details.files = vec![
-        FileIo {
+        FileCounts {
             kind: "main".into(),
             read_requests: io.physical_read_requests.unwrap(),
             read_bytes: io.physical_read_bytes.unwrap(),
-            read_us: io.physical_read_requests.unwrap() as f64 * 84.3,
+            read_ns: io.physical_read_requests.unwrap() * 84_300,
             write_requests: io.physical_write_requests.unwrap(),
             write_bytes: io.physical_write_bytes.unwrap(),
-            write_us: io.physical_write_requests.unwrap() as f64 * 48.7,
+            write_ns: io.physical_write_requests.unwrap() * 48_700,
             syncs: 24,
-            sync_us: 24_000.0,
+            sync_ns: 24_000_000,
         },
-        FileIo {
+        FileCounts {
             kind: "wal".into(),
             write_requests: totals.rows.update * 2,
             write_bytes: io.redo_bytes.unwrap(),
-            write_us: totals.rows.update as f64 * 9.1,
+            write_ns: totals.rows.update * 9_100,
             syncs: io.log_syncs.unwrap(),
-            sync_us: io.log_syncs.unwrap() as f64 * 412.0,
-            ..FileIo::default()
+            sync_ns: io.log_syncs.unwrap() * 412_000,
+            ..FileCounts::default()
         },
     ];
 }
@@ -553,8 +542,8 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             forgotten: Vec::new(),
             errors: BTreeMap::new(),
             sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
-            petal_cpu_s: Some(totals.seconds * 0.42),
-            db_time_s: totals.seconds * 7.9,
+            petal_cpu_s: Some(totals.counted_s * 0.42),
+            db_time_s: totals.counted_s * 7.9,
             think_time_s: 0.0,
         };
         journal.second(line).unwrap();

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::figures::wait_rows;
 use super::kinds::KindNames;
 use super::ndjson::{self, LinesFile};
-use super::{RecordError, RecordFolder, Run, Second, SessionLost, WaitRow};
-use crate::stats::counters::{Wait, WaitClass, WaitSource, raw_since};
-use crate::stats::delta;
+use super::{IntervalTotals, RecordError, RecordFolder, Run, Second, SessionLost};
+use crate::stats::counters::{Wait, raw_since};
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
@@ -41,7 +41,7 @@ pub struct JournalLine {
     pub second: Second,
     /// Since the trigger. In the file only those that are not as the line before left them: a day's
     /// run must not fill a disk with what stood still.
-    pub waits: Vec<JournalWait>,
+    pub waits: Vec<Wait>,
     /// The database's own counters since the trigger; written as `waits` are.
     pub counters: BTreeMap<String, u64>,
     /// The database's counters could not be sampled: `waits` and `counters` are unknown.
@@ -58,34 +58,6 @@ pub struct JournalLine {
     /// Since the trigger, as in [`super::Details`].
     pub db_time_s: f64,
     pub think_time_s: f64,
-}
-
-/// A wait event since the trigger, without its histogram.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct JournalWait {
-    pub name: String,
-    pub class: WaitClass,
-    pub source: WaitSource,
-    pub waits: Option<u64>,
-    pub time_ns: u64,
-}
-
-impl From<&Wait> for JournalWait {
-    fn from(wait: &Wait) -> Self {
-        Self {
-            name: wait.name.clone(),
-            class: wait.class,
-            source: wait.source,
-            waits: wait.waits,
-            time_ns: wait.time_ns,
-        }
-    }
-}
-
-impl From<&JournalWait> for WaitRow {
-    fn from(wait: &JournalWait) -> Self {
-        Self::from_totals(&wait.name, wait.class, wait.source, wait.waits, wait.time_ns)
-    }
 }
 
 /// The journal of a run that goes on.
@@ -111,7 +83,7 @@ impl Journal {
 #[derive(Debug, Default)]
 struct LatestTotals {
     /// In the order in which they were first named; `None` in the place of one that was forgotten.
-    waits: Vec<Option<JournalWait>>,
+    waits: Vec<Option<Wait>>,
     /// The place of each wait.
     places: HashMap<String, usize>,
     counters: BTreeMap<String, u64>,
@@ -143,11 +115,11 @@ impl LatestTotals {
         }
     }
 
-    fn latest(&self, name: &str) -> Option<&JournalWait> {
+    fn latest(&self, name: &str) -> Option<&Wait> {
         self.places.get(name).and_then(|&place| self.waits.get(place)?.as_ref())
     }
 
-    fn known(&self) -> Vec<JournalWait> {
+    fn known(&self) -> Vec<Wait> {
         self.waits.iter().flatten().cloned().collect()
     }
 
@@ -229,19 +201,12 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn, gap })
 }
 
-/// What happened between two of its lines.
-#[derive(Debug, Default)]
-pub struct Between {
-    pub waits: Vec<JournalWait>,
-    pub counters: BTreeMap<String, u64>,
-    pub petal_cpu_s: Option<f64>,
-    pub db_time_s: f64,
-    pub think_time_s: f64,
-}
-
-/// What happened between the ends of two seconds; None where one of them is not there or was not
-/// sampled.
-pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between>, RecordError> {
+/// Waits, counters and times between the ends of two seconds; None where one of them is not there or
+/// was not sampled.
+pub fn between(
+    path: &Path,
+    (from_s, to_s): (f64, f64),
+) -> Result<Option<IntervalTotals>, RecordError> {
     let ends_at = |line: &JournalLine, at_s: f64| {
         (line.second.from_s + line.second.length_s - at_s).abs() < BOUND_SLACK_S
     };
@@ -267,23 +232,20 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
     Ok(both.map(|(from, to)| difference(&from, to)))
 }
 
-fn difference(from: &JournalLine, to: JournalLine) -> Between {
-    let before: HashMap<&str, &JournalWait> =
+fn difference(from: &JournalLine, to: JournalLine) -> IntervalTotals {
+    let before: HashMap<&str, &Wait> =
         from.waits.iter().map(|wait| (wait.name.as_str(), wait)).collect();
-    let waits = to.waits.into_iter().filter_map(|wait| {
-        let Some(then) = before.get(wait.name.as_str()) else { return Some(wait) };
-        let waits = match wait.waits.zip(then.waits) {
-            Some((now, then)) => Some(delta(then, now)?),
-            None => None,
-        };
-        Some(JournalWait { waits, time_ns: delta(then.time_ns, wait.time_ns)?, ..wait })
+    let waits = to.waits.into_iter().filter_map(|wait| match before.get(wait.name.as_str()) {
+        Some(then) => wait.since(then),
+        None => Some(wait),
     });
-    Between {
-        waits: waits.collect(),
+    IntervalTotals {
+        waits: wait_rows(&waits.collect::<Vec<_>>()),
         counters: raw_since(&to.counters, &from.counters),
         petal_cpu_s: to.petal_cpu_s.zip(from.petal_cpu_s).map(|(now, then)| now - then),
         db_time_s: to.db_time_s - from.db_time_s,
         think_time_s: to.think_time_s - from.think_time_s,
+        ..IntervalTotals::default()
     }
 }
 
@@ -291,6 +253,7 @@ fn difference(from: &JournalLine, to: JournalLine) -> Between {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::stats::counters::WaitClass;
     use proptest::prelude::*;
 
     #[test]
@@ -348,12 +311,9 @@ mod tests {
             for (at, steps) in seconds.iter().enumerate() {
                 totals.iter_mut().zip(steps).for_each(|(total, step)| *total += step);
                 let known = || totals.iter().enumerate().take(at + 1);
-                let waits = known().map(|(n, &time_ns)| JournalWait {
-                    name: format!("wait {n}"),
-                    class: WaitClass::UserIo,
-                    source: WaitSource::Timed,
-                    waits: Some(time_ns),
-                    time_ns,
+                let waits = known().map(|(n, &time_ns)| {
+                    let name = format!("wait {n}");
+                    Wait::counted(&name, WaitClass::UserIo, Some(time_ns), time_ns)
                 });
                 let counters = known().map(|(n, &total)| (format!("counter {n}"), total));
                 let line = JournalLine {

@@ -31,7 +31,6 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
     if let Some(folder) = folder {
         super::os::attach(folder, &mut run);
-        super::window::rebuild(folder, &mut run);
     }
     // Records of runs that were killed have the sums that these figures come from.
     if run.summary.os.is_none() {

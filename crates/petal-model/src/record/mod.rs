@@ -13,6 +13,7 @@ pub mod fixture;
 pub mod folder;
 mod format;
 pub mod input;
+mod interval;
 pub mod journal;
 mod kinds;
 pub mod latency_log;
@@ -35,19 +36,17 @@ pub mod server_report;
 pub mod serving;
 pub mod sweep;
 pub mod sweep_order;
-mod until;
 pub mod verification;
 mod wait_histogram;
-mod window;
 
 pub use error::RecordError;
 pub use folder::RecordFolder;
 pub use load::{folder_of, is_one, load, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
-pub use until::CountedUntil;
+
+pub use interval::{CountedUntil, Headline, IntervalTotals, LayerSeconds, Window};
 pub use wait_histogram::WaitHistogram;
-pub use window::{Headline, Window, WindowTotals};
 
 use std::collections::BTreeMap;
 
@@ -55,7 +54,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Given;
 use crate::stats::clock::ClockState;
-use crate::stats::counters::{CommonCounter, IoCounts, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, FileCounts, IoCounts, WaitClass, WaitSource};
 use crate::stats::field_by_field;
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::HostFacts;
@@ -348,7 +347,7 @@ pub struct Details {
     /// percentiles where the database counts waits by powers of two.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.
-    pub files: Vec<FileIo>,
+    pub files: Vec<FileCounts>,
     /// When the first and the last session ended, in seconds after the trigger.
     pub first_done_s: Option<f64>,
     pub last_done_s: Option<f64>,
@@ -394,7 +393,7 @@ pub struct Details {
     pub until_steady: Option<UntilSteadyResult>,
     /// What was counted in the steady window; None where the database was not sampled at its
     /// bounds, and in records made before petal kept it.
-    pub steady: Option<WindowTotals>,
+    pub steady: Option<IntervalTotals>,
     /// When petal itself did not run; None in records made before petal looked.
     pub suspended: Option<Vec<Suspended>>,
     /// The load that the run was to imitate; None of a run that is no replay.
@@ -425,20 +424,6 @@ pub struct UntilSteadyResult {
     pub volume_bytes: u64,
     /// From when on the run was steady; null when RUN_TIME ended it before that was proven.
     pub steady_from_s: Option<f64>,
-}
-
-/// One kind of file: `main`, `wal`, `temp`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct FileIo {
-    pub kind: String,
-    pub read_requests: u64,
-    pub read_bytes: u64,
-    pub read_us: f64,
-    pub write_requests: u64,
-    pub write_bytes: u64,
-    pub write_us: f64,
-    pub syncs: u64,
-    pub sync_us: f64,
 }
 
 /// One second of a run (the last one may be shorter).

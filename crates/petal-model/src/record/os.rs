@@ -17,6 +17,8 @@ pub const SERVER_NAME: &str = "os-server.ndjson";
 
 /// Sums are those of a time if no more of it is missing.
 const MISSING_SHARE_MAX: f64 = 0.01;
+/// A look at a second's end is so near to it.
+pub(super) const SLACK_S: f64 = 0.1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -66,12 +68,22 @@ impl HostSeen {
 
     /// The interval that is about the same second of the run.
     pub fn second(&self, from_s: f64, length_s: f64) -> Option<&OsInterval> {
-        const SLACK_S: f64 = 0.1;
         let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);
         let second = self.seconds.get(at)?;
         let agrees = (second.from_s - from_s).abs() <= SLACK_S
             && (second.interval.seconds - length_s).abs() <= 2.0 * SLACK_S;
         agrees.then_some(&second.interval)
+    }
+
+    /// What happened in the seconds that lie within `from_s..to_s`.
+    pub(super) fn within(&self, from_s: f64, to_s: f64) -> Whole {
+        let mut whole = Whole::default();
+        for SecondSeen { from_s: at_s, interval } in &self.seconds {
+            if *at_s > from_s - SLACK_S && at_s + interval.seconds < to_s + SLACK_S {
+                whole.add(interval);
+            }
+        }
+        whole
     }
 
     /// The processors that it has.

@@ -7,12 +7,12 @@ use std::path::Path;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::figures::{self, IntervalTotals};
+use super::figures;
 use super::moment::{after, stamp};
 use super::os::{self, HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
-use super::{RecordError, RecordFolder, Run};
+use super::{IntervalTotals, RecordError, RecordFolder, Run};
 use crate::stats::os::{OsInterval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
@@ -275,12 +275,12 @@ fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     run.summary.cpu = seen.whole.sum.cpu();
     run.details.device = seen.whole.sum.device().filter(|_| is_whole);
     let seconds = run.summary.elapsed_s;
-    run.summary.per_second = run.summary.per_second.with_device_over(run.details.device, seconds);
+    run.summary.per_second = run.summary.per_second.with_device(run.details.device, seconds);
     if let Some(steady) = &mut run.summary.steady {
         let rows = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
         let IntervalTotals { device, cpu, .. } = IntervalTotals::of(rows);
         let seconds = steady.to_s - steady.from_s;
-        steady.per_second = steady.per_second.with_device_over(device, seconds);
+        steady.per_second = steady.per_second.with_device(device, seconds);
         if let Some(totals) = &mut run.details.steady {
             (totals.device, totals.cpu) = (device, cpu);
         }

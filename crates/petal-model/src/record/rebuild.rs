@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, IntervalTotals};
+use super::figures;
 use super::journal::{self, CountedSeconds, JournalLine};
 use super::latency_log::{self, Intervals};
-use super::{CountedUntil, RecordError, Run, Second, Status, Steady};
+use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
 use crate::stats::os::DeviceCounts;
-use crate::workload::op::Hot;
 
 /// What only the end of a run tells.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
@@ -69,17 +68,20 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
             .push(format!("the journal is of no petal: {why}; the others are left out"));
     }
     super::os::rebuild(folder, &mut run);
-    fill_totals(&mut run, read.seconds, read.last, read.counted);
-    run.summary.sessions_lost = read.sessions_lost;
     let log = latency_log::read(&folder.join(latency_log::NAME));
-    match &log {
-        Ok(intervals) => fill_latencies(&mut run, intervals),
-        Err(error) => {
-            run.details.gaps.push(format!("no percentiles over the run: {error}"));
-            fill_latencies_without_log(&mut run);
+    if log.as_ref().is_ok_and(|log| log.torn) {
+        run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
+    }
+    run.summary.sessions_lost = read.sessions_lost;
+    fill_totals(&mut run, read.seconds, read.last, read.counted, log.as_ref().ok());
+    if let Err(error) = &log {
+        run.details.gaps.push(format!("no percentiles over the run: {error}"));
+        for (kind, latency) in run.details.timeline.iter().flat_map(|second| &second.latency_us) {
+            let sum = run.summary.latency_us.entry(kind.clone()).or_default();
+            *sum = sum.plus_without_percentiles(latency);
         }
     }
-    fill_steady(&mut run, log.as_ref().ok());
+    fill_steady(&mut run, &folder.join(journal::NAME), log.as_ref().ok());
     Ok(run)
 }
 
@@ -90,56 +92,46 @@ fn fill_totals(
     timeline: Vec<Second>,
     last: Option<JournalLine>,
     counted: Option<CountedSeconds>,
+    log: Option<&Intervals>,
 ) {
-    let totals = IntervalTotals::of(&timeline);
-    let counted = counted.map(|counted| (&timeline[..counted.seconds], counted.line));
-    let io = counted.as_ref().map_or(totals.io, |(seconds, _)| IntervalTotals::of(*seconds).io);
-    let device = totals.device.or_else(|| watched_device(run));
-    let (summary, details) = (&mut run.summary, &mut run.details);
     // From the trigger to the end of the last second, as elapsed_s is meant.
-    summary.elapsed_s = timeline.last().map_or(0.0, end_s);
-    summary.counted_until = counted
-        .as_ref()
-        .filter(|(seconds, _)| seconds.len() < timeline.len())
-        .and_then(|(seconds, line)| Some(until(seconds.last()?, line, summary.elapsed_s)));
-    if let Some(until) = summary.counted_until {
-        details.gaps.push(format!(
-            "the database's counters were not reported after second {:.0}, where its figures end",
-            until.second
-        ));
+    let of_s = timeline.last().map_or(0.0, end_s);
+    let latencies = log.map(|log| log.merged(0.0, of_s)).unwrap_or_default();
+    run.set_latencies(&latencies);
+    let mut totals = IntervalTotals::of(&timeline).with_latencies(&latencies);
+    totals.device = totals.device.or_else(|| watched_device(run));
+    let last = last.unwrap_or_default();
+    let mut over = LayerSeconds::all(of_s);
+    totals.waits = figures::wait_rows(&last.waits);
+    totals.counters = last.counters;
+    (totals.db_time_s, totals.think_time_s) = (last.db_time_s, last.think_time_s);
+    totals.petal_cpu_s = last.petal_cpu_s;
+    if let Some(CountedSeconds { seconds, line }) = counted {
+        totals.io = IntervalTotals::of(&timeline[..seconds]).io;
+        totals.waits = figures::wait_rows(&line.waits);
+        totals.counters = line.counters;
+        if let Some(second) =
+            timeline[..seconds].last().map(end_s).filter(|_| seconds < timeline.len())
+        {
+            over.database = second;
+            let (db_time_s, think_time_s) = (line.db_time_s, line.think_time_s);
+            run.summary.counted_until =
+                Some(CountedUntil { second, of_s, db_time_s, think_time_s });
+            run.details.gaps.push(format!(
+                "the database's counters were not reported after second {second:.0}, where its \
+                 figures end"
+            ));
+        }
     }
-    let counted_s = summary.counted_until.map_or(summary.elapsed_s, |until| until.second);
-    let whole = IntervalTotals { seconds: summary.elapsed_s, device, ..totals };
-    summary.per_second = whole.per_second().with_database_over(&io, counted_s);
-    details.io = io;
-    if let Some(last) = last {
-        summary.errors = last.errors;
-        summary.petal_cpu_s = last.petal_cpu_s;
-        details.db_time_s = last.db_time_s;
-        details.think_time_s = last.think_time_s;
-        let (waits, counters) = match counted {
-            Some((_, line)) => (line.waits, line.counters),
-            None => (last.waits, last.counters),
-        };
-        summary.counters = counters;
-        summary.waits = figures::wait_rows(&waits);
-        summary.io_latency_us = figures::io_latencies(
-            &details.target.io_events,
-            &summary.waits,
-            &details.wait_histograms,
-        );
-    }
-    details.timeline = timeline;
-    run.set_totals(&IntervalTotals { device, ..totals });
+    run.summary.errors = last.errors;
+    run.summary.elapsed_s = of_s;
+    let rates = totals.rates(over);
+    run.set(totals, rates);
+    run.details.timeline = timeline;
 }
 
 fn end_s(second: &Second) -> f64 {
     second.from_s + second.length_s
-}
-
-fn until(second: &Second, line: &JournalLine, of_s: f64) -> CountedUntil {
-    let (db_time_s, think_time_s) = (line.db_time_s, line.think_time_s);
-    CountedUntil { second: end_s(second), of_s, db_time_s, think_time_s }
 }
 
 /// What the device did over the whole run, where the operating system was watched to its end.
@@ -148,53 +140,26 @@ fn watched_device(run: &Run) -> Option<DeviceCounts> {
     seen.whole.sum.device()
 }
 
-fn fill_latencies(run: &mut Run, intervals: &Intervals) {
-    if intervals.torn {
-        run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
-    }
-    let merged = intervals.merged(0.0, run.summary.elapsed_s);
-    run.details.op_latency_us = figures::all_operations(&merged);
-    run.details.op_response_us = figures::all_responses(&merged);
-    for (tag, latencies) in merged {
-        run.details.histograms.insert(tag.clone(), latencies.bars());
-        let summaries = match is_hot(&tag) {
-            true => &mut run.summary.hot_latency_us,
-            false => &mut run.summary.latency_us,
-        };
-        summaries.insert(tag, latencies.summary());
-    }
-}
-
-fn is_hot(tag: &str) -> bool {
-    Hot::ALL.iter().any(|hot| hot.name() == tag)
-}
-
-fn fill_latencies_without_log(run: &mut Run) {
-    let timeline = &run.details.timeline;
-    let kinds: std::collections::BTreeSet<&String> =
-        timeline.iter().flat_map(|second| second.latency_us.keys()).collect();
-    for kind in kinds {
-        if let Some(latency) = figures::latency_without_percentiles(timeline, kind) {
-            run.summary.latency_us.insert(kind.clone(), latency);
-        }
-    }
-}
-
-fn fill_steady(run: &mut Run, intervals: Option<&Intervals>) {
+fn fill_steady(run: &mut Run, journal: &Path, log: Option<&Intervals>) {
     let lost = u32::try_from(run.summary.sessions_lost.len()).unwrap_or(u32::MAX);
     let surviving = run.summary.sessions.saturating_sub(lost);
     let warm_up_s = run.summary.setting_number("warm_up").unwrap_or(0.0);
-    let window = figures::steady_window(&run.details.timeline, surviving, warm_up_s);
-    run.summary.steady = window.map(|(from_s, to_s)| {
-        let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
-        let merged = intervals.map(|intervals| intervals.merged(from_s, to_s)).unwrap_or_default();
-        let merged = merged.into_iter().filter(|(tag, _)| !is_hot(tag));
-        Steady {
-            from_s,
-            to_s,
-            per_second: IntervalTotals::of(seconds).per_second(),
-            latency_us: merged.map(|(kind, latencies)| (kind, latencies.summary())).collect(),
-            ..Steady::default()
-        }
-    });
+    let timeline = &run.details.timeline;
+    let Some((from_s, to_s)) = figures::steady_window(timeline, surviving, warm_up_s) else {
+        return;
+    };
+    let seconds = IntervalTotals::of(figures::seconds_within(timeline, from_s, to_s));
+    let latencies = log.map(|log| log.merged(from_s, to_s)).unwrap_or_default();
+    let per_second = seconds.per_second();
+    let steady = Steady { per_second, ..Steady::of((from_s, to_s), &latencies) };
+    let steady = run.summary.steady.insert(steady);
+    // Without the counters at its bounds the window's totals are unknown.
+    let Ok(Some(between)) = journal::between(journal, (from_s, to_s)) else { return };
+    let totals = IntervalTotals {
+        counted_s: to_s - from_s,
+        io: seconds.io,
+        ..between.with_timeline(&seconds).with_latencies(&latencies)
+    };
+    steady.io_latency_us = totals.io_latency(&run.details.target.io_events);
+    run.details.steady = Some(totals);
 }

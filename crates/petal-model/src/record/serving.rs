@@ -2,9 +2,9 @@
 //! for each of them: unlike a device's bytes, these are nobody else's.
 
 use super::Run;
-use super::os::{HostSeen, SecondSeen, covers};
+use super::os::covers;
 use crate::stats::devices::{Bottom, StorageLayer};
-use crate::stats::os::{Counts, DeviceCounts, Whole};
+use crate::stats::os::DeviceCounts;
 
 /// Bytes of the database server's processes; of petal's own, where the database is within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,10 @@ impl Run {
     pub fn serving_bytes(&self) -> Option<ServingBytes> {
         let counts = match self.summary.counted_until {
             None => self.database_host_sums()?.counts,
-            Some(until) => first_counts(self.database_host()?, until.second)?,
+            Some(until) => {
+                let first = self.database_host()?.within(0.0, until.second).sum;
+                Some(first).filter(|first| covers(first, until.second))?.counts
+            }
         };
         let (read, write) = match self.details.target.in_process {
             true => (counts.petal_read_bytes, counts.petal_write_bytes),
@@ -98,17 +101,6 @@ impl Run {
             })
         }))
     }
-}
-
-/// The counts of a run's first seconds.
-fn first_counts(seen: &HostSeen, until_s: f64) -> Option<Counts> {
-    /// A look at a second's end comes a little after it.
-    const SLACK_S: f64 = 0.1;
-    let ends_s = |second: &&SecondSeen| second.from_s + second.interval.seconds;
-    let mut first = Whole::default();
-    let seconds = seen.seconds.iter().filter(|second| ends_s(second) <= until_s + SLACK_S);
-    seconds.for_each(|second| first.add(&second.interval));
-    covers(&first.sum, until_s).then_some(first.sum.counts)
 }
 
 #[cfg(test)]

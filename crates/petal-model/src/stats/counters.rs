@@ -39,7 +39,7 @@ impl Counters {
         };
         let file = |file: &FileCounts| {
             let old = earlier.files.iter().find(|old| old.kind == file.kind);
-            old.map_or(Some(*file), |old| deltas(|minus| file.with(old, minus)))
+            old.map_or(Some(file.clone()), |old| deltas(|minus| file.clone().with(old, minus)))
         };
         Self {
             endpoint: self.endpoint.clone(),
@@ -82,7 +82,7 @@ impl Counters {
         for file in &other.files {
             match self.files.iter_mut().find(|mine| mine.kind == file.kind) {
                 Some(mine) => *mine = mine.plus(file),
-                None => self.files.push(*file),
+                None => self.files.push(file.clone()),
             }
         }
         for (name, value) in &other.raw {
@@ -259,19 +259,36 @@ common_counters! {
     VerifyNs => "verify_ns",
 }
 
-/// Calls, bytes and time of one kind of file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Calls, bytes and time of one kind of file. A record has the times in microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCounts {
     /// Such as `main`, `wal`, `temp`.
-    pub kind: &'static str,
+    pub kind: String,
     pub read_requests: u64,
     pub read_bytes: u64,
+    #[serde(rename = "read_us", with = "microseconds")]
     pub read_ns: u64,
     pub write_requests: u64,
     pub write_bytes: u64,
+    #[serde(rename = "write_us", with = "microseconds")]
     pub write_ns: u64,
     pub syncs: u64,
+    #[serde(rename = "sync_us", with = "microseconds")]
     pub sync_ns: u64,
+}
+
+mod microseconds {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::stats::histogram::micros;
+
+    pub fn serialize<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(micros(*ns))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        Ok((f64::deserialize(deserializer)? * 1e3).round() as u64)
+    }
 }
 
 super::field_by_field! {
@@ -279,7 +296,7 @@ super::field_by_field! {
 }
 
 /// One wait event: how often, how long in all.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The engine's own name for it.
     pub name: String,
@@ -289,9 +306,11 @@ pub struct Wait {
     pub waits: Option<u64>,
     pub time_ns: u64,
     /// Every single wait, where they were seen.
+    #[serde(skip)]
     pub latencies: Option<Latencies>,
     /// Waits of more than half so many microseconds, and of at most so many: powers of two, where
     /// the database counts them. Empty if they are not known.
+    #[serde(skip)]
     pub buckets: BTreeMap<u64, u64>,
 }
 
@@ -302,8 +321,14 @@ impl Wait {
         Self { name, class, source, waits, time_ns, latencies: None, buckets: BTreeMap::new() }
     }
 
+    /// Its count and its time, without what is known of single waits.
+    pub fn total(&self) -> Self {
+        let Self { class, source, waits, time_ns, .. } = *self;
+        Self { source, ..Self::counted(&self.name, class, waits, time_ns) }
+    }
+
     /// None if its count or its time fell.
-    fn since(&self, old: &Self) -> Option<Self> {
+    pub(crate) fn since(&self, old: &Self) -> Option<Self> {
         let waits = match self.waits.zip(old.waits) {
             Some((now, then)) => Some(delta(then, now)?),
             None => None,
@@ -440,7 +465,11 @@ mod tests {
         let of = |reads: u64, waits: u64, all: &[(&str, u64)]| Counters {
             io: IoCounts { logical_reads: Some(reads), ..IoCounts::default() },
             raw: raw(all),
-            files: vec![FileCounts { kind: "main", read_bytes: reads, ..FileCounts::default() }],
+            files: vec![FileCounts {
+                kind: "main".into(),
+                read_bytes: reads,
+                ..FileCounts::default()
+            }],
             ..endpoint(waits, true)
         };
         let then = of(100, 5, &[("fell", 9), ("rose", 1), ("transactions_not_purged", 7)]);

@@ -56,7 +56,7 @@ pub fn file_counts(
     sync: EventTotals,
 ) -> FileCounts {
     FileCounts {
-        kind,
+        kind: kind.to_owned(),
         read_requests: read.calls,
         read_bytes: read.bytes,
         read_ns: read.time_ns,

@@ -12,7 +12,7 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// A latency histogram with its exact total: the mean is time over count, not a mean of buckets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Latencies {
     buckets: Histogram<u64>,
     total_ns: u64,

@@ -12,7 +12,7 @@ macro_rules! field_by_field {
             }
 
             pub fn plus(&self, other: &Self) -> Self {
-                self.with(other, u64::saturating_add)
+                self.clone().with(other, u64::saturating_add)
             }
         }
     };

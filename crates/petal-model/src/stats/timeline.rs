@@ -136,6 +136,12 @@ impl Tally {
         self.service_by_kind().chain(Kind::ALL.into_iter().filter_map(response))
     }
 
+    /// Service times of the operations that were sent to hot data, by name.
+    pub fn hot_by_name(&self) -> impl Iterator<Item = (String, &Latencies)> {
+        let hot = Hot::ALL.iter().zip(&self.hot);
+        hot.filter_map(|(hot, latencies)| Some((hot.name().to_owned(), latencies.as_deref()?)))
+    }
+
     pub fn ops_total(&self) -> u64 {
         self.ops.iter().sum()
     }

@@ -66,8 +66,9 @@ pub(crate) fn layers(run: &Run) -> Table {
 
 /// I/O by kind of file; empty where the engine does not see files.
 pub(crate) fn files(run: &Run) -> Table {
-    let average =
-        |time_us: f64, count: u64| or_dash((count > 0).then(|| time_us / count as f64), micros);
+    let average = |time_ns: u64, count: u64| {
+        or_dash((count > 0).then(|| time_ns as f64 / 1e3 / count as f64), micros)
+    };
     let mut table =
         Table::of_figures("file | reads | MB | avg us | writes | MB | avg us | syncs | avg us");
     for file in &run.details.files {
@@ -75,12 +76,12 @@ pub(crate) fn files(run: &Run) -> Table {
             file.kind.clone(),
             whole(file.read_requests),
             megabytes(file.read_bytes),
-            average(file.read_us, file.read_requests),
+            average(file.read_ns, file.read_requests),
             whole(file.write_requests),
             megabytes(file.write_bytes),
-            average(file.write_us, file.write_requests),
+            average(file.write_ns, file.write_requests),
             whole(file.syncs),
-            average(file.sync_us, file.syncs),
+            average(file.sync_ns, file.syncs),
         ]);
     }
     table

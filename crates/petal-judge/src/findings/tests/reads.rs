@@ -2,7 +2,7 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message, seen};
-use petal_model::record::{CountedUntil, Run, figures, fixture};
+use petal_model::record::{CountedUntil, IntervalTotals, Run, fixture};
 use petal_model::stats::os::DeviceCounts;
 use petal_model::stats::target::{DirectIo, PlanCheck};
 use serde_json::json;
@@ -227,7 +227,7 @@ fn layers_are_compared_until_the_database_stopped_telling() {
     let whole = fixture::mixed_run();
     // Half of the run was counted: beside the whole of the device's work half would be missing.
     let half = |run: &mut Run| {
-        let totals = figures::IntervalTotals::of(&whole.details.timeline[..30]);
+        let totals = IntervalTotals::of(&whole.details.timeline[..30]);
         run.details.io = totals.io;
         run.details.files.iter_mut().for_each(|file| file.read_bytes /= 2);
         run.summary.counted_until = Some(CountedUntil {

@@ -2,8 +2,8 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
-use petal_model::record::{Run, Severity, fixture};
-use petal_model::stats::counters::{IoCounts, WaitClass, WaitSource};
+use petal_model::record::{Run, Severity, WaitRow, fixture};
+use petal_model::stats::counters::{IoCounts, Wait, WaitClass};
 use petal_model::stats::target::Durability;
 use serde_json::json;
 
@@ -114,13 +114,9 @@ fn writes_that_were_not_paid_for() {
 #[test]
 fn log_waits() {
     let mut run = fixture::mixed_run();
-    run.summary.waits.push(petal_model::record::WaitRow::from_totals(
-        "log file switch",
-        WaitClass::Configuration,
-        WaitSource::Counted,
-        Some(4),
-        (run.details.db_time_s * 0.02 * 1e9) as u64,
-    ));
+    let time_ns = (run.details.db_time_s * 0.02 * 1e9) as u64;
+    let wait = Wait::counted("log file switch", WaitClass::Configuration, Some(4), time_ns);
+    run.summary.waits.push(WaitRow::from(&wait));
     let found = judge(&run).into_iter().find(|f| f.severity == Severity::Warning).unwrap();
     assert_eq!(found.id, "small-log");
     assert!(found.message.starts_with("2.0 % of DB time"), "{}", found.message);

@@ -10,19 +10,13 @@ mod database;
 mod tests;
 mod timeline;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::driver_hosts::{HostRun, HostShare, StartedBy};
-use super::figures;
 use super::input;
 use super::os_figures::OsFigures;
-use super::{
-    Details, Ops, RebuiltBecause, RecordError, RecordFolder, Rows, Run, Status, Steady, Summary,
-    moment,
-};
+use super::{Details, RebuiltBecause, RecordError, RecordFolder, Run, Status, moment};
 use crate::stats::host::HostFacts;
-use crate::stats::os::DeviceCounts;
 use crate::stats::target::PlanCheck;
 use crate::workload::share::Share;
 use time::OffsetDateTime;
@@ -121,47 +115,22 @@ fn merged(parts: &[HostRecord], latency: Latency, window: Option<(f64, f64)>) ->
     summary.sessions = each().map(|run| run.summary.sessions).sum();
     summary.started_at = started_at(parts);
     summary.elapsed_s = each().map(|run| run.summary.elapsed_s).fold(0.0, f64::max);
-    add_up(summary, parts);
+    summary.errors = database::sum_by_name(each().map(|run| &run.summary.errors));
+    summary.sessions_lost = each().flat_map(|run| run.summary.sessions_lost.clone()).collect();
+    summary.sessions_lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     summary.hosts = hosts;
-    let details = &mut run.details;
-    details.rebuilt = false;
-    details.rebuilt_because = None;
-    add_up_details(details, parts);
-    let Latency { timeline, whole, steady } = latency;
-    details.timeline = timeline;
-    details.histograms = whole.iter().map(|(tag, all)| (tag.clone(), all.bars())).collect();
-    details.op_latency_us = figures::all_operations(&whole);
-    details.op_response_us = figures::all_responses(&whole);
-    details.saturated = each().map(|run| run.details.saturated).sum();
-    let is_hot = |tag: &str| first.run.summary.hot_latency_us.contains_key(tag);
-    let summaries = whole.iter().map(|(tag, all)| (tag.clone(), all.summary()));
-    let (hot, by_kind) = summaries.partition(|(tag, _)| is_hot(tag));
-    (run.summary.latency_us, run.summary.hot_latency_us) = (by_kind, hot);
-    run.summary.steady = window.map(|(from_s, to_s)| Steady {
-        from_s,
-        to_s,
-        latency_us: steady
-            .iter()
-            .filter(|(tag, _)| !is_hot(tag))
-            .map(|(tag, all)| (tag.clone(), all.summary()))
-            .collect(),
-        ..Steady::default()
-    });
-    database::fill(&mut run, parts, window, &steady);
+    run.details.rebuilt = false;
+    run.details.rebuilt_because = None;
+    add_up_details(&mut run.details, parts);
+    run.details.timeline = latency.timeline;
+    run.set_latencies(&latency.whole);
+    database::fill(&mut run, parts, &latency.whole);
+    (run.summary.steady, run.details.steady) = (None, None);
+    if let Some(bounds) = window {
+        database::fill_window(&mut run, parts, bounds, &latency.steady);
+    }
     run.summary.os = OsFigures::of(&run);
     run
-}
-
-/// What petal itself counted.
-fn add_up(summary: &mut Summary, parts: &[HostRecord]) {
-    let each = || parts.iter().map(|part| &part.run.summary);
-    summary.ops = each().fold(Ops::default(), |sum, other| sum.plus(&other.ops));
-    summary.rows = each().fold(Rows::default(), |sum, other| sum.plus(&other.rows));
-    summary.rows_asked = figures::sum(each().map(|other| other.rows_asked), Rows::plus);
-    summary.errors = database::sum_by_name(each().map(|other| &other.errors));
-    summary.sessions_lost = each().flat_map(|other| other.sessions_lost.clone()).collect();
-    summary.sessions_lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-    summary.petal_cpu_s = each().map(|other| other.petal_cpu_s).sum();
 }
 
 fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
@@ -171,8 +140,7 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
     details.first_done_s = least(|other| other.first_done_s);
     details.last_done_s = most(|other| other.last_done_s);
     details.connect_s = most(|other| other.connect_s);
-    details.db_time_s = each().map(|other| other.db_time_s).sum();
-    details.think_time_s = each().map(|other| other.think_time_s).sum();
+    details.saturated = each().map(|other| other.saturated).sum();
     details.ops_untimed = each().map(|other| other.ops_untimed).sum();
     details.ops_not_as_asked = each().map(|other| other.ops_not_as_asked).sum();
     details.backlog = each().map(|other| other.backlog).sum();
@@ -267,17 +235,6 @@ fn steady_bounds(parts: &[HostRecord]) -> Option<(f64, f64)> {
     let all: Option<Vec<(f64, f64)>> = parts.iter().map(HostRecord::steady_bounds).collect();
     let common = all?.into_iter().reduce(|(from, to), own| (from.max(own.0), to.min(own.1)))?;
     (common.1 - common.0 >= 1.0).then_some(common)
-}
-
-/// What the machines of an engine in petal's process did: each machine once, however many shares
-/// ran on it. None where one of them does not tell.
-fn of_machines(
-    parts: &[HostRecord],
-    device: impl Fn(&HostRecord) -> Option<DeviceCounts>,
-) -> Option<DeviceCounts> {
-    let mut machines = BTreeSet::new();
-    let each = parts.iter().filter(|part| machines.insert(part.share.machine()));
-    figures::sum(each.map(device), DeviceCounts::plus)
 }
 
 /// The first host's seconds stand for the run's own.

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use super::super::driver_hosts::HostShare;
-use super::super::journal::{Journal, JournalLine, JournalWait, Opening};
+use super::super::journal::{Journal, JournalLine, Opening};
 use super::super::latency_log::LatencyLog;
-use super::super::{RecordFolder, Run, Second, WindowTotals, fixture, load, save};
+use super::super::{IntervalTotals, Ops, RecordFolder, Rows, Run, Second, fixture, load, save};
 use super::*;
-use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::counters::{IoCounts, Wait, WaitClass};
 use crate::stats::histogram::Latencies;
+use crate::stats::os::DeviceCounts;
 
 const SESSIONS: u32 = 2;
 
@@ -67,13 +68,8 @@ impl Shared {
     }
 
     fn line(&self, row: &Second, so_far: u64) -> JournalLine {
-        let wait = JournalWait {
-            name: "main read".into(),
-            class: WaitClass::UserIo,
-            source: WaitSource::Timed,
-            waits: Some(so_far * self.reads),
-            time_ns: so_far * self.reads * 1000,
-        };
+        let waits = so_far * self.reads;
+        let wait = Wait::counted("main read", WaitClass::UserIo, Some(waits), waits * 1000);
         let waits = if self.counts_database { vec![wait] } else { Vec::new() };
         let mut second = row.clone();
         second.io = second.io.filter(|_| self.counts_database);
@@ -195,7 +191,7 @@ fn the_database_is_counted_once_and_what_petal_did_is_added_up() {
     let steady = run.summary.steady.as_ref().unwrap();
     assert_eq!((steady.from_s, steady.to_s), (5.0, 10.0), "after the warm-up");
     assert_eq!(steady.latency_us["select"].count, 200);
-    let totals: &WindowTotals = run.details.steady.as_ref().unwrap();
+    let totals: &IntervalTotals = run.details.steady.as_ref().unwrap();
     assert_eq!(totals.io.physical_read_requests, Some(3500));
     assert_eq!((totals.ops.total, totals.db_time_s), (200, 20.0));
     assert_eq!(run.headline().window.to_string(), "steady window 5.0-10.0 s");
