@@ -1,5 +1,5 @@
-//! Files that hold reports: zip and tar archives, gzip'd or in each other, and mails with
-//! attachments. Each file in one is handed over as a text, by its name.
+//! Files that hold reports: zip and tar archives, gzip'd or nested, and mails with attachments.
+//! Each file inside one is passed on as a text with its name.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -15,23 +15,23 @@ use super::source::{self, LIMIT, Source};
 const FORKS: &str = "__MACOSX/";
 /// Archives within archives.
 const DEPTH_MAX: usize = 4;
-/// Bytes that one file may unpack to: thousands of reports.
+/// Limit for one unpacked file, in bytes: enough for thousands of reports.
 const UNPACKED_MAX: u64 = 32 * LIMIT;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// First bytes of a zip archive; an empty one has others.
+/// First bytes of a zip archive; an empty archive has the second form.
 const ZIP_MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
-/// Where a tar archive has its mark, and the mark.
+/// Offset of the mark in a tar archive, and the mark itself.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
-/// Bytes that show what a file is.
+/// Bytes read to find out a file's type.
 const HEAD: u64 = 64 << 10;
-/// Documents that are zip archives, by a file that they hold.
+/// Documents that are zip archives, each with a file name that identifies it.
 const DOCUMENTS: [(&str, &str); 3] = [
     ("word/document.xml", "a Word document"),
     ("xl/workbook.xml", "a workbook"),
     ("META-INF/manifest.xml", "a text document or workbook"),
 ];
 
-/// Kinds of files that hold others.
+/// Types of files that hold other files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArchiveKind {
     Zip,
@@ -39,8 +39,8 @@ enum ArchiveKind {
     GzippedTar,
 }
 
-/// Hands each text in a file to `take`, by its name within the file, which is blank for the file
-/// itself. True if the file is an archive.
+/// Passes each text in a file to `take`, with its name inside the file; the name is empty for the
+/// file itself. Returns true if the file is an archive.
 pub fn each(mut file: File, take: &mut dyn FnMut(&str, io::Result<Source>)) -> io::Result<bool> {
     let mut head = Vec::new();
     file.by_ref().take(HEAD).read_to_end(&mut head)?;
@@ -71,7 +71,7 @@ fn archive(head: &[u8]) -> Option<ArchiveKind> {
         Some(ArchiveKind::Tar)
     } else if head.starts_with(&GZIP_MAGIC) {
         let mut inner = Vec::new();
-        // A head that is cut gives its begin.
+        // A truncated head still yields its first bytes.
         let _ = MultiGzDecoder::new(head).take(512).read_to_end(&mut inner);
         is_tar(&inner).then_some(ArchiveKind::GzippedTar)
     } else {
@@ -86,7 +86,7 @@ struct Walk<'t> {
 }
 
 impl Walk<'_> {
-    /// A file in memory; true if it holds others.
+    /// Reads a file in memory; returns true if it holds other files.
     fn bytes(&mut self, name: &str, bytes: Vec<u8>, depth: usize) -> bool {
         let inner = |name: &str| if name.is_empty() { String::new() } else { format!("{name}/") };
         let read = match archive(&bytes).filter(|_| depth > 0) {
@@ -133,7 +133,7 @@ impl Walk<'_> {
             }
             let name = format!("{prefix}{name}");
             let entry = archive.by_index(at);
-            // Entries of the same bytes, a thousand times over, cost time without end.
+            // A thousand entries that share the same bytes would take too long to unpack.
             let packed_bytes = entry.as_ref().map_or(0, |file| file.compressed_size());
             bytes_left = bytes_left.checked_sub(packed_bytes).ok_or_else(|| {
                 io::Error::other(format!("its files overlap: it was read no further than {name}"))
@@ -159,7 +159,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// One file of an archive; fails if the archive unpacks to more than is read.
+    /// Reads one file of an archive; fails if the archive unpacks to more than the limit.
     fn entry(&mut self, name: &str, file: impl Read, depth: usize) -> io::Result<()> {
         let mut bytes = Vec::new();
         let read = file.take(LIMIT + 1).read_to_end(&mut bytes);
@@ -221,7 +221,7 @@ mod tests {
         archive.into_inner().unwrap()
     }
 
-    /// The names and what came of each.
+    /// Returns each name with its text or error.
     fn found(bytes: &[u8]) -> Vec<(String, String)> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();

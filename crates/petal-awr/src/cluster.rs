@@ -1,11 +1,11 @@
-//! The rows of a cluster's tables: those of its instances by their number, and what stands for all.
+//! Rows of a cluster's tables: one per instance, by instance number, and one for the whole cluster.
 
 use super::figure::Figure;
 use super::number as printed;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::topic::Topic;
 
-/// The cluster's row of a table: `Sum`, or the only one of a report over a single instance, which
+/// Returns the cluster's row of a table: `Sum`, or the only row of a single-instance report, which
 /// has no `Sum`.
 pub fn total(table: &PageTable) -> Option<TableRow<'_>> {
     let at = number_column(table);
@@ -16,7 +16,7 @@ pub fn total(table: &PageTable) -> Option<TableRow<'_>> {
     })
 }
 
-/// The row of one instance.
+/// Returns the row of one instance.
 pub fn row_of<'t>(table: &'t PageTable, instance: &str) -> Option<TableRow<'t>> {
     let at = number_column(table);
     table.rows.iter().find(|row| cell(*row, at) == instance)
@@ -26,24 +26,24 @@ pub fn number_column(table: &PageTable) -> Option<usize> {
     table.column(&["i"]).or(Some(0))
 }
 
-/// True of the number of an instance, false of `Sum`, `Avg`, `*` and blanks.
+/// True for an instance number; false for `Sum`, `Avg`, `*` and blanks.
 pub fn is_instance(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The rows of single instances.
+/// Returns the rows of single instances.
 pub fn instance_rows(table: &PageTable) -> Vec<TableRow<'_>> {
     let at = number_column(table);
     table.rows.iter().filter(|row| is_instance(cell(*row, at))).collect()
 }
 
-/// The rows of the instances in the report, as it lists them.
+/// Returns the rows of the instances in the report, in the report's order.
 pub fn listed(page: &ParsedReport) -> Option<(&PageTable, Vec<TableRow<'_>>)> {
     let table = page.first(Topic::ClusterInstances)?;
     Some((table, instance_rows(table)))
 }
 
-/// The sum of a column over some rows, if each of them has it.
+/// Sums a column over some rows, or returns `None` if a row lacks it.
 pub fn sum(
     table: &PageTable,
     rows: &[TableRow<'_>],

@@ -1,6 +1,5 @@
-//! The columns that a report is shown by: each with its unit, where it comes from, and how it is
-//! taken out of a [`Report`]. The table, the CSV, `--explain`, observations and docs/awr.md are all
-//! made of these.
+//! Columns of a report's output: each has a unit, a source and a function that reads its value from
+//! a [`Report`]. The table, the CSV, `--explain`, observations and docs/awr.md all use this list.
 
 use super::derived::*;
 use super::figure::Figure;
@@ -11,7 +10,7 @@ pub struct ReportColumn {
     /// Name, with the unit last.
     pub name: &'static str,
     pub unit: &'static str,
-    /// The section it is taken from, and how.
+    /// Section that the value is taken from, and how.
     pub source: &'static str,
     pub value: fn(&Report) -> Option<Figure>,
 }
@@ -233,7 +232,7 @@ pub fn column(name: &str) -> Option<&'static ReportColumn> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 
-/// A column's number.
+/// Returns a column's number.
 pub fn value(report: &Report, name: &str) -> Option<f64> {
     (column(name)?.value)(report)?.number()
 }

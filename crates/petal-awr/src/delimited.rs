@@ -1,5 +1,5 @@
-//! Tables of a report whose cells are apart by tabs, as in a browser's copy, or by bars, as in
-//! Markdown. Empty cells stand there, or which cell is which is not known.
+//! Tables whose cells are separated by tabs, as in a browser's copy, or by bars, as in Markdown.
+//! Empty cells must be in the text; without them, the column of a cell is unknown.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::shape::Layout;
 use super::text::names_report;
 use super::topic::{self, HEAD, Topic};
 
-/// Lines over a table in which its title is looked for.
+/// Number of lines above a table that are searched for its title.
 const TITLES_MAX: usize = 40;
 
 pub fn page(text: &str, layout: Layout) -> ParsedReport {
@@ -27,14 +27,14 @@ pub fn page(text: &str, layout: Layout) -> ParsedReport {
 struct DelimitedReader {
     layout: Layout,
     page: ParsedReport,
-    /// The lines since the last table.
+    /// Lines since the last table.
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Where lines such as `|---|---|` stand among the rows: below headings.
+    /// Positions among the rows of lines such as `|---|---|`, which follow headings.
     rules: Vec<usize>,
-    /// Blank cells are in the text: a row that lacks some lost those at its end.
+    /// Set if blank cells are in the text: a shorter row then lacks its last cells.
     keeps_blanks: bool,
-    /// Rows begin and end with a bar.
+    /// Set if rows begin and end with a bar.
     is_framed: bool,
     is_full: bool,
 }
@@ -56,7 +56,7 @@ impl DelimitedReader {
         }
     }
 
-    /// False when nothing more is wanted.
+    /// Reads a line; returns false once nothing more is wanted.
     fn line(&mut self, line: &str) -> bool {
         let mark = if self.layout == Layout::Tabs { '\t' } else { '|' };
         if line.contains(mark) {
@@ -94,7 +94,7 @@ impl DelimitedReader {
         }
         self.page.is_ended |= shown.starts_with("End of Report");
         if shown.starts_with("Back to ") {
-            // A link at a section's end: lists of sections stand above it, and no title.
+            // A link at a section's end: lists of sections, which hold no title, are above it.
             self.titles.clear();
             return;
         }
@@ -104,7 +104,7 @@ impl DelimitedReader {
         self.titles.push(shown.into_owned());
     }
 
-    /// The rows that follow each other, as one table or several.
+    /// Ends a block of consecutive rows, which holds one table or several.
     fn end_block(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         let rules = std::mem::take(&mut self.rules);
@@ -148,7 +148,7 @@ impl DelimitedReader {
         self.page.push_checked(PageTable { topic, title, columns, rows, widths: Vec::new() })
     }
 
-    /// By the columns, else by the nearest line above that is a title.
+    /// Finds the topic by the columns, else by the nearest title above.
     fn topic(&self, columns: &[TableColumn]) -> Option<(Topic, Arc<str>)> {
         let keys = || columns.iter().map(|column| column.key.as_str());
         if let Some(topic) = topic::of_columns(keys()) {
@@ -165,18 +165,18 @@ impl DelimitedReader {
     }
 }
 
-/// Where a table begins among the rows, and which of its rows names its columns.
+/// Position of a table among the rows, and the row that names its columns.
 struct Head {
     from: usize,
     names: usize,
 }
 
-/// The row above each line such as `|---|---|`; without one, the first.
+/// Finds the row above each line such as `|---|---|`; without such lines, the first row.
 fn heads_of_rules(rows: &[Vec<String>], rules: &[usize]) -> Vec<Head> {
     let is_blank = |at: usize| rows.get(at).is_none_or(|row| row.iter().all(String::is_empty));
     let of_rule = |&rule: &usize| {
         let from = rule.saturating_sub(1);
-        // Converters leave the headings blank if they do not know them as such.
+        // Converters leave the headings blank if they do not recognise them.
         let names = if rule == 0 || is_blank(from) { rule } else { from };
         Head { from, names: below_group(rows, names) }
     };
@@ -186,7 +186,7 @@ fn heads_of_rules(rows: &[Vec<String>], rules: &[usize]) -> Vec<Head> {
     rules.iter().map(of_rule).collect()
 }
 
-/// Rows without a figure at the begin, or of another width than the rows above.
+/// Finds rows without a figure at the start, or with a different width from the rows above.
 fn heads_of_tabs(rows: &[Vec<String>]) -> Vec<Head> {
     let mut heads: Vec<Head> = Vec::new();
     let width = |at: usize| rows.get(at).map_or(0, Vec::len);
@@ -208,20 +208,21 @@ fn heads_of_tabs(rows: &[Vec<String>]) -> Vec<Head> {
     heads
 }
 
-/// Headings over several columns have fewer cells than those below, which name the columns.
+/// Returns the row that names the columns: a row that groups several columns has fewer cells and is
+/// above it.
 fn below_group(rows: &[Vec<String>], at: usize) -> usize {
     let width = |at: usize| rows.get(at).map_or(0, Vec::len);
     let is_group = rows.get(at).is_some_and(|row| is_words(row)) && has_no_figure(rows.get(at + 1));
     if is_group && width(at + 1) > width(at) { at + 1 } else { at }
 }
 
-/// Words alone, and at least two.
+/// True if the row has at least two cells, all of them words.
 fn has_no_figure(row: Option<&Vec<String>>) -> bool {
     let shown = |row: &[String]| row.iter().filter(|cell| !cell.is_empty()).count();
     row.is_some_and(|row| shown(row) > 1 && is_words(row))
 }
 
-/// Cells of which none is a figure.
+/// True if no cell is a figure.
 fn is_words(row: &[String]) -> bool {
     let is_figure = |cell: &str| {
         number::count(cell).is_some()
@@ -232,10 +233,10 @@ fn is_words(row: &[String]) -> bool {
     !row.iter().any(|cell| is_figure(cell))
 }
 
-/// A cell or title without the marks of Markdown.
+/// Returns a cell or title without Markdown marks.
 fn plain(text: &str) -> Cow<'_, str> {
     let text = text.trim();
-    // A `*` alone is the cluster in a column of instances.
+    // A single `*` means the cluster in a column of instances.
     let inner = ["**", "__", "*", "`"].iter().find_map(|mark| {
         text.strip_prefix(mark)?.strip_suffix(mark).filter(|inner| !inner.is_empty())
     });

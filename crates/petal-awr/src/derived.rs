@@ -13,7 +13,7 @@ use time::PrimitiveDateTime;
 /// Bytes in the megabytes of reports.
 const MIB: f64 = 1_048_576.0;
 
-/// Single-block reads go by another name where the storage answers itself.
+/// Single-block read events, including the names used if the storage itself answers.
 pub const SINGLE_BLOCK_READS: [&str; 5] = [
     "db file sequential read",
     "cell single block physical read",
@@ -30,8 +30,8 @@ pub fn total(report: &Report, name: &str) -> Option<Figure> {
     report.statistics.get(name)?.total
 }
 
-/// Per second as printed, or the raw total over the time, whichever has more digits. Across a
-/// restart there is no such rate.
+/// Returns a rate per second: as printed or the raw total over the time, whichever has more digits.
+/// Returns `None` if the instance restarted in between.
 pub fn rate(report: &Report, name: &str) -> Option<Figure> {
     let statistic = report.statistics.get(name)?;
     let computed = || {
@@ -41,7 +41,7 @@ pub fn rate(report: &Report, name: &str) -> Option<Figure> {
     more_precise(statistic.per_second.clone(), computed())
 }
 
-/// A rate of the statistics; without them that of the load profile, in whose unit it is scaled.
+/// Returns a rate from the statistics; without them, the load profile's rate, scaled to its unit.
 fn rate_or(report: &Report, name: &str, load: &LoadLine, scale: f64) -> Option<Figure> {
     rate(report, name).or_else(|| match scale {
         1.0 => second(load),
@@ -72,17 +72,17 @@ pub fn piops(report: &Report) -> Option<Figure> {
     Figure::computed(reads.number()? + writes.number()?, reads.step + writes.step, how)
 }
 
-/// The lists that hold an event of one kind of processes: the foreground's, or of all where a
-/// report has no other. The top list counts with them if it is of the same processes.
+/// Returns the event lists of one kind of processes: foreground, or all if the report has no other
+/// list. The top list is included if it covers the same processes.
 fn lists(report: &Report) -> [&[WaitEvent]; 2] {
-    // The top lists of Statspack and of clusters hold background processes too.
+    // The top lists of Statspack and of clusters include background processes.
     let is_mixed = matches!(report.kind, ReportKind::Sp | ReportKind::Awrg | ReportKind::Excerpt)
         && !report.foreground_events.is_empty();
     let is_usable = !is_mixed && events::is_of_one_population(&report.top_events);
     [&report.foreground_events, if is_usable { &report.top_events } else { &[] }]
 }
 
-/// The processes whose waits the report lists: `foreground` or `all`.
+/// Names the processes whose waits the report lists: `foreground` or `all`.
 pub fn read_processes(report: &Report) -> Option<Figure> {
     let section = &single_block(report)?.waits.as_ref()?.section;
     let is_foreground = section.to_lowercase().contains("foreground");
@@ -94,7 +94,8 @@ pub fn waits(report: &Report, name: &str) -> Option<Figure> {
     lists(report).into_iter().find_map(|list| event(list, name)?.waits.clone())
 }
 
-/// Waits of several events, each row of the report once: a name that it cut may be that of several.
+/// Returns the waits of several events, each row of the report once: a truncated name may match
+/// more than one event.
 pub fn waits_of_all(report: &Report, names: &[&str]) -> Vec<Figure> {
     let is_one = |event: &&WaitEvent| {
         let is = |name: &&str| event.name == *name || event.is_cut && name.starts_with(&event.name);
@@ -102,7 +103,7 @@ pub fn waits_of_all(report: &Report, names: &[&str]) -> Vec<Figure> {
     };
     let of_list = |list: &[WaitEvent]| -> Vec<Figure> {
         let found: Vec<&WaitEvent> = list.iter().filter(is_one).collect();
-        // Of a report over several instances the rows of one.
+        // In a report over several instances, only the rows of one instance count.
         let whose = found.first().and_then(|event| event.instance.as_ref());
         let of_one = found.iter().filter(|event| event.instance.as_ref() == whose);
         of_one.filter_map(|event| event.waits.clone()).collect()
@@ -120,7 +121,7 @@ pub fn background(report: &Report, name: &str) -> Option<Figure> {
     events::latency(&[list], name)
 }
 
-/// The single-block read that most time went into.
+/// Returns the single-block read event with the longest total time.
 pub fn single_block(report: &Report) -> Option<&WaitEvent> {
     lists(report).into_iter().find_map(|list| {
         let known = SINGLE_BLOCK_READS.iter().filter_map(|name| event(list, name));
@@ -173,7 +174,7 @@ pub fn db_cpu(report: &Report) -> Option<Figure> {
     second(&report.load_profile.db_cpu).or_else(over_elapsed)
 }
 
-/// Sessions in the database, on average: their time over the clock's.
+/// Returns the average number of active sessions: database time over elapsed time.
 pub fn average_active_sessions(report: &Report) -> Option<Figure> {
     let header = &report.header;
     let elapsed = header.elapsed_min.as_ref().filter(|_| !report.spans_restart);
@@ -188,7 +189,7 @@ pub fn average_active_sessions(report: &Report) -> Option<Figure> {
     [of_header(), of_model(), printed].into_iter().fold(None, more_precise)
 }
 
-/// When the report begins; of several instances the first.
+/// Returns the time when the report begins, the earliest over all instances.
 pub fn begin_iso(report: &Report) -> Option<Figure> {
     iso(&report.header.begin_time, |times| times.iter().min().copied())
 }

@@ -1,5 +1,5 @@
-//! Wait events and their histograms. Averages are time over waits; the report's own is kept beside
-//! and preferred where it has more digits.
+//! Wait events and their histograms. Averages are time over waits; the report's own average is also
+//! kept, and preferred if it has more digits.
 
 use super::cluster;
 use super::figure::{Figure, more_precise, number};
@@ -8,22 +8,22 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{Bucket, Histogram, WaitEvent, event};
 use super::topic::Topic;
 
-/// Rows of a top list; reports have 5 to 20, those of clusters more.
+/// Rows kept of a top list; reports have 5 to 20, clusters more.
 const TOP_MAX: usize = 100;
 
 pub struct Events {
     pub top: Vec<WaitEvent>,
     pub foreground: Vec<WaitEvent>,
     pub background: Vec<WaitEvent>,
-    /// The top events of single instances, where there are those of the cluster too.
+    /// Top events of single instances, if the report also lists the cluster's.
     pub of_instances: Vec<WaitEvent>,
 }
 
-/// The instance that stands for all.
+/// Instance name that means the whole cluster.
 const CLUSTER: &str = "*";
 
 pub fn read(page: &ParsedReport) -> Events {
-    // A report that holds others has more than one top list.
+    // A report that includes other reports has more than one top list.
     let title = page.first(Topic::TopEvents).map(|table| &table.title);
     let top = page.tables_of(Topic::TopEvents).filter(|table| Some(&table.title) == title);
     let (mut top, of_instances) = of_cluster(top.flat_map(events).collect());
@@ -43,8 +43,8 @@ pub fn read(page: &ParsedReport) -> Events {
     Events { top, foreground, background, of_instances }
 }
 
-/// The rows of the cluster and those of its instances. Without the cluster's own, all rows are
-/// given as the first, each with its instance.
+/// Splits events into the cluster's and its instances'. Without cluster rows, all events are in the
+/// first list, each with its instance.
 fn of_cluster(events: Vec<WaitEvent>) -> (Vec<WaitEvent>, Vec<WaitEvent>) {
     let is_cluster = |event: &WaitEvent| event.instance.as_deref() == Some(CLUSTER);
     if events.iter().any(is_cluster) {
@@ -54,12 +54,12 @@ fn of_cluster(events: Vec<WaitEvent>) -> (Vec<WaitEvent>, Vec<WaitEvent>) {
     }
 }
 
-/// True where no two events are of different instances: their names then stand for one count.
+/// True if all events are of the same instance, so that equal names mean the same counter.
 pub fn is_of_one_population(events: &[WaitEvent]) -> bool {
     events.windows(2).all(|two| two[0].instance == two[1].instance)
 }
 
-/// The units that the columns of a table are in.
+/// Positions and units of a table's columns.
 struct EventColumns {
     name: usize,
     instance: Option<usize>,
@@ -71,7 +71,7 @@ struct EventColumns {
 }
 
 fn columns(table: &PageTable) -> Option<EventColumns> {
-    // Narrow columns cut their headings: `Tota Time` is all that some releases leave.
+    // Narrow columns truncate their headings: some releases print only `Tota Time`.
     let time = table.column_where(|key| {
         let is_other = is_share(key) || key.contains("avg") || key.contains("out");
         !is_other && (key == "totals" || key.contains("time"))
@@ -123,7 +123,7 @@ fn events(table: &PageTable) -> Vec<WaitEvent> {
     let mut events = Vec::new();
     for row in table.rows.iter() {
         let instance = columns.instance.map(|at| cell(row, Some(at)));
-        // Rows of single instances stand below the cluster's, without its name.
+        // Rows of single instances follow the cluster's row and do not repeat its name.
         let is_below =
             cell(row, Some(columns.name)).is_empty() && instance.is_some_and(cluster::is_instance);
         if !is_below {
@@ -137,7 +137,7 @@ fn events(table: &PageTable) -> Vec<WaitEvent> {
     events
 }
 
-/// The event of a row, whose name and class stand in `named`.
+/// Reads the event of a row; `named` is the row with its name and class.
 fn of_row(
     row: TableRow<'_>,
     named: TableRow<'_>,
@@ -176,7 +176,7 @@ fn average(event: &mut WaitEvent) {
         _ => None,
     };
     let best = more_precise(event.avg_us.clone(), event.reported_avg_us.clone());
-    // A 0 only says that it was too short to be shown.
+    // A printed 0 means only that it was too short to be shown.
     event.latency_us = best.filter(|figure| figure.number() > Some(0.0));
 }
 
@@ -191,7 +191,7 @@ fn time_over(time: &Figure, waits: &Figure) -> Option<Figure> {
     Figure::computed(average, step, format!("{}: time over waits", time.section))
 }
 
-/// The top list rounds large counts; the whole ones stand further below.
+/// Replaces a rounded count of the top list with the whole one from the longer list.
 fn with_whole_count(top: &mut WaitEvent, events: &[WaitEvent]) {
     let Some(waits) = &top.waits else { return };
     let whole = event(events, &top.name).and_then(|event| event.waits.clone());
@@ -236,8 +236,9 @@ fn of_table(table: &PageTable) -> Vec<Histogram> {
         .collect()
 }
 
-/// The upper bound that a heading such as `<8ms`, `<=1s`, `<1/8s`, `4 - 8 ms` or `32+ ms` names;
-/// infinite for the open range, none for another heading. A second is 1024 ms, as the reports say.
+/// Returns the upper bound in a heading such as `<8ms`, `<=1s`, `<1/8s`, `4 - 8 ms` or `32+ ms`. It
+/// is infinite for the open range and `None` for any other heading. A second is 1024 ms, as in the
+/// reports.
 fn below_us(heading: &str) -> Option<f64> {
     let text: String = heading.chars().filter(|c| !c.is_whitespace()).collect();
     if text.starts_with('>') || text.ends_with("+ms") {
@@ -264,13 +265,13 @@ fn below_us(heading: &str) -> Option<f64> {
     Some(value * unit).filter(|bound| bound.is_finite())
 }
 
-/// The mean of an event in microseconds, from the list that shows it most finely.
+/// Returns the mean of an event in microseconds, from the list that shows it with the most digits.
 pub fn latency(lists: &[&[WaitEvent]], name: &str) -> Option<Figure> {
     let of = |list: &&[WaitEvent]| event(list, name).and_then(|event| event.latency_us.clone());
     lists.iter().filter_map(of).fold(None, |best, next| more_precise(best, Some(next)))
 }
 
-/// Seconds waited for the events whose names begin so.
+/// Sums the seconds waited for the events whose names start with `beginning`.
 pub fn seconds_of(events: &[WaitEvent], beginning: &str) -> Option<f64> {
     let fitting = events.iter().filter(|event| event.name.starts_with(beginning));
     let seconds: Vec<f64> = fitting.filter_map(|event| number(&event.time_s)).collect();

@@ -1,10 +1,9 @@
-//! Parts of a report that somebody copied out of it: which sections stand there, and what is
-//! missing.
+//! Sections that somebody copied out of a report: which are present, and which are missing.
 
 use super::page::ParsedReport;
 use super::report::Report;
 
-/// The sections in which figures were looked for, as words that follow a sentence.
+/// Lists the sections that were searched for figures, in brackets for the end of a sentence.
 pub fn sections(page: &ParsedReport) -> String {
     let mut titles: Vec<&str> = Vec::new();
     for table in &page.tables {
@@ -15,7 +14,7 @@ pub fn sections(page: &ParsedReport) -> String {
     if titles.is_empty() { String::new() } else { format!(" ({})", titles.join(", ")) }
 }
 
-/// Names what an excerpt lacks.
+/// Names the figures that an excerpt lacks.
 pub fn note(report: &Report, sections: &str) -> String {
     let lacks = [
         ("the head with database, instance and release", report.header.db_id.is_none()),

@@ -1,16 +1,17 @@
-//! Factors of a run that stand in the name of its report's file: `awr.txt.128` has 128 sessions,
-//! `awr_20_16.txt` UPDATE_PCT 20 and 16 sessions. A pattern describes any other habit.
+//! Factors of a run in the file name of its report: `awr.txt.128` has 128 sessions, `awr_20_16.txt`
+//! UPDATE_PCT 20 and 16 sessions. A pattern describes any other naming scheme.
 
 use std::path::Path;
 
 use super::figure::number;
 use super::report::Report;
 
-/// Placeholders in a pattern.
+/// Maximum number of placeholders in a pattern.
 const PARTS_MAX: usize = 16;
 
-/// `awr_{update_pct}_{sessions}.txt`: names in braces are factors, `*` is anything. It is held
-/// against the end of a path, as many folders as it has itself.
+/// Pattern for file names, such as `awr_{update_pct}_{sessions}.txt`: names in braces are factors,
+/// `*` matches anything. It is compared with the end of a path, as many folders deep as the
+/// pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -64,7 +65,7 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), parts })
     }
 
-    /// The factors, if the path's end is as the pattern wants it.
+    /// Returns the factors if the path's end matches the pattern.
     pub fn factors(&self, path: &Path) -> Option<Vec<(String, String)>> {
         let folders = self.text.matches('/').count();
         let shown = path.to_string_lossy();
@@ -85,9 +86,9 @@ fn matched(parts: &[PatternPart], text: &str) -> Option<Vec<(String, String)>> {
         PatternPart::Factor(_) | PatternPart::Anything => {
             let least = usize::from(matches!(part, PatternPart::Factor(_)));
             let reach = text.find('/').unwrap_or(text.len());
-            // The shortest value that lets the rest fit.
+            // The shortest value that lets the rest match.
             (least..=reach).filter(|&to| text.is_char_boundary(to)).find_map(|to| {
-                // What follows begins with a text: only there can it go on.
+                // The next part begins with a text: matching can only continue at such a text.
                 let after = text.get(to..)?;
                 if let Some(PatternPart::Literal(next)) = rest.first()
                     && !after.starts_with(next.as_str())
@@ -104,7 +105,7 @@ fn matched(parts: &[PatternPart], text: &str) -> Option<Vec<(String, String)>> {
     }
 }
 
-/// What the usual names say. Numbers that are the report's own snapshots are none of it.
+/// Reads the factors from the usual file names. The report's own snapshot numbers are not factors.
 pub fn of_name(path: &Path, report: &Report) -> Vec<(String, String)> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -138,7 +139,7 @@ fn is_number(text: &str) -> bool {
     (1..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `008` is 8.
+/// Removes leading zeros: `008` becomes 8.
 fn without_zeros(digits: &str) -> String {
     digits.parse::<u32>().map_or_else(|_| digits.to_owned(), |number| number.to_string())
 }

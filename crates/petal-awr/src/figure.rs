@@ -1,5 +1,5 @@
-//! A figure: its value, how the report printed it, and where it stood. Or what petal computed
-//! from such figures, which then has no print of its own.
+//! A figure: its value, its printed form and its section in the report. Computed figures have no
+//! printed form.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::page::{PageTable, TableRow, cell};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     pub value: Scalar,
-    /// As it stands in the report; null where petal computed it.
+    /// Text in the report; null if petal computed the figure.
     pub as_printed: Option<String>,
-    /// The report's section, or how the value was computed.
+    /// Section of the report, or how the value was computed.
     pub section: Arc<str>,
-    /// One unit of the last digit, in units of `value`.
+    /// Size of one unit of the last digit, in units of `value`.
     #[serde(skip)]
     pub step: f64,
 }
@@ -32,7 +32,7 @@ impl Figure {
         })
     }
 
-    /// Reads a cell by `parse`; a blank or unreadable cell is none.
+    /// Reads a cell with `parse`; returns `None` for a blank or unreadable cell.
     pub fn read(
         cell: &str,
         section: &Arc<str>,
@@ -48,7 +48,7 @@ impl Figure {
         })
     }
 
-    /// Makes a figure that is computed from others. `step` is how far it may be off, as
+    /// Makes a figure that is computed from others. `step` is how far it may be off, as in
     /// [`Figure::step`].
     pub fn computed(value: f64, step: f64, how: String) -> Option<Self> {
         value.is_finite().then(|| Self {
@@ -59,7 +59,7 @@ impl Figure {
         })
     }
 
-    /// The sum of some figures; `how` says of which.
+    /// Sums some figures; `how` names them.
     pub fn sum(figures: &[Self], how: String) -> Option<Self> {
         let total = figures.iter().filter_map(Self::number).sum();
         Self::computed(total, figures.iter().map(|figure| figure.step).sum(), how)
@@ -69,20 +69,20 @@ impl Figure {
         self.value.number()
     }
 
-    /// The figure as a decimal number of another unit, with its own print.
+    /// Returns the figure as a decimal number in another unit; its printed form stays.
     pub fn scaled(self, factor: f64) -> Option<Self> {
         let value = Scalar::Decimal(self.number()? * factor);
         Some(Self { value, step: self.step * factor, ..self })
     }
 
-    /// Half a unit of the last digit, as a share of the value; infinite for a printed 0, which only
-    /// says "less than can be shown".
+    /// Returns half a unit of the last digit as a share of the value; infinite for a printed 0,
+    /// which only means "less than can be shown".
     pub fn uncertainty(&self) -> f64 {
         let size = self.number().unwrap_or(0.0).abs();
         if size > 0.0 { self.step / 2.0 / size } else { f64::INFINITY }
     }
 
-    /// As printed, else the value.
+    /// Returns the printed form, else the value.
     pub fn shown(&self) -> String {
         match (&self.as_printed, &self.value) {
             (Some(printed), _) => printed.clone(),
@@ -93,35 +93,35 @@ impl Figure {
 }
 
 impl PageTable {
-    /// The count, rate or time in a row, under the first of these headings that the table has.
+    /// Reads the count, rate or time in a row, from the first of these headings that the table has.
     pub fn count(&self, row: TableRow<'_>, keys: &[&str]) -> Option<Figure> {
         self.count_at(row, self.column(keys))
     }
 
-    /// The count, rate or time in a row's cell.
+    /// Reads the count, rate or time in a row's cell.
     pub fn count_at(&self, row: TableRow<'_>, at: Option<usize>) -> Option<Figure> {
         Figure::read(cell(row, at), &self.title, number::count)
     }
 
-    /// The text in a row, under the first of these headings that the table has.
+    /// Reads the text in a row, from the first of these headings that the table has.
     pub fn text(&self, row: TableRow<'_>, keys: &[&str]) -> Option<Figure> {
         Figure::text(cell(row, self.column(keys)), &self.title)
     }
 }
 
-/// Fills a place that no other table has filled.
+/// Fills a field that no other table has filled.
 pub fn put(place: &mut Option<Figure>, found: Option<Figure>) {
     if place.is_none() {
         *place = found;
     }
 }
 
-/// A figure as the report prints it, where it is known.
+/// Returns a figure as the report prints it, if it is known.
 pub fn shown(figure: &Option<Figure>) -> Option<String> {
     figure.as_ref().map(Figure::shown)
 }
 
-/// The number of a figure that may be missing.
+/// Returns the number of a figure that may be missing.
 pub fn number(figure: &Option<Figure>) -> Option<f64> {
     figure.as_ref().and_then(Figure::number)
 }

@@ -1,5 +1,5 @@
-//! Findings about the run that a report is of, by the rules of the method. A rule that the report
-//! cannot answer says nothing.
+//! Findings about the run in a report, by the rules of the method. A rule is skipped if the report
+//! lacks the figures for it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::host::parameter;
 use super::report::{Report, event};
 use super::times;
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportSeverity {
@@ -22,7 +22,7 @@ pub enum ReportSeverity {
     Error,
 }
 
-/// A rule of the method that the run of a report broke.
+/// A rule of the method that the reported run broke.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReportFinding {
     pub id: String,
@@ -33,20 +33,20 @@ pub struct ReportFinding {
     pub evidence: BTreeMap<String, Value>,
 }
 
-/// Fewer commits prove nothing of how they were made durable.
+/// Minimum number of commits from which their durability is judged.
 const COMMITS_MIN: f64 = 100.0;
-/// Syncs per commit below which commits did not all wait.
+/// Ratio of syncs to commits below which some commits did not wait.
 const SYNCS_PER_COMMIT_MIN: f64 = 0.95;
 const BUSY_PCT_MAX: f64 = 96.0;
 const PREFETCH_SHARE_MAX: f64 = 0.05;
 const LOG_SWITCH_SHARE_MAX: f64 = 0.01;
-/// Minutes: five windows of a minute are the least that steadiness is judged by.
+/// Minimum duration in minutes: steadiness needs at least five windows of one minute.
 const JUDGED_MIN: f64 = 5.0;
 const SHORT_MIN: f64 = 1.0;
-/// Shares of a sample that begins or ends a little early.
+/// Share of the duration that suffices, because a sample may begin or end a little early.
 const SLACK: f64 = 0.97;
 
-/// Findings that advise a run of the method and do not concern a production database.
+/// Findings that recommend a run by the method and do not apply to a production database.
 const FOR_TESTS: [&str; 3] = ["not-durable", "not-single-block", "short-run"];
 
 pub fn is_for_tests(id: &str) -> bool {
@@ -72,7 +72,8 @@ fn finding<const N: usize>(
     ReportFinding { id: id.to_owned(), severity, message, advice: advice.to_owned(), evidence }
 }
 
-/// The instance was started between the snapshots, or the report says that it was.
+/// True if the instance was started between the snapshots, by its start time or by the report's
+/// warning.
 pub fn spans_restart(report: &Report, warnings: &[String]) -> bool {
     let time = |figure: &Option<super::figure::Figure>| {
         figure.as_ref().and_then(|figure| times::parse(&figure.shown()))
@@ -96,7 +97,7 @@ fn restart(report: &Report, warnings: &[String]) -> Option<ReportFinding> {
     report.spans_restart.then_some(found)
 }
 
-/// Finds commits that did not wait: in a PL/SQL loop only COMMIT WRITE WAIT makes them.
+/// Finds commits that did not wait: in a PL/SQL loop only COMMIT WRITE WAIT makes them wait.
 fn commits(report: &Report) -> Option<ReportFinding> {
     let total = |name| number(&report.statistics.get(name)?.total);
     let commits = total("user commits").filter(|&commits| commits >= COMMITS_MIN)?;
@@ -140,7 +141,7 @@ fn processor(report: &Report) -> Option<ReportFinding> {
     (busy > BUSY_PCT_MAX).then_some(found)
 }
 
-/// Finds reads of several blocks where single ones were meant.
+/// Finds multi-block reads in a run that should do single-block reads.
 fn prefetch(report: &Report) -> Option<ReportFinding> {
     let total = |name| number(&report.statistics.get(name)?.total);
     let prefetched =

@@ -1,4 +1,4 @@
-//! Who and when: database, instance, host, snapshots.
+//! Database, instance, host and snapshots of a report.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn database(table: &PageTable, header: &mut ReportHeader) {
     put(&mut header.startup_time, table.text(row, &["startuptime"]));
     put(&mut header.host, table.text(row, &["host"]));
     if let (Some(column), Some(below)) = (table.column(&["host"]), table.rows.get(at + 1)) {
-        // A long host name goes on in the next line, under its column.
+        // A long host name continues on the next line, under its column.
         let alone = below.cells().filter(|cell| !cell.is_empty()).count() == 1;
         let rest = cell(below, Some(column));
         if alone && !rest.is_empty() {
@@ -71,7 +71,7 @@ fn instance(table: &PageTable, header: &mut ReportHeader) {
 
 fn host(table: &PageTable, header: &mut ReportHeader) {
     let Some(row) = table.rows.first() else { return };
-    // Statspack underlines the heading beside the column.
+    // Statspack underlines the heading next to the column.
     put(&mut header.host, table.text(row, &["hostname", "name"]));
     put(&mut header.platform, table.text(row, &["platform"]));
     put(&mut header.cpus, table.count(row, &["cpus"]));
@@ -102,13 +102,14 @@ fn snapshot(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     }
 }
 
-/// Minutes with a decimal comma are no number: the whole report then has points for thousands.
+/// Returns an elapsed time that could not be read. A decimal comma there means that the whole
+/// report uses points for thousands.
 fn unread(elapsed: &Option<Figure>, printed: &str) -> Option<String> {
     let is_comma = elapsed.is_none() && printed.contains(',');
     is_comma.then(|| printed.to_owned())
 }
 
-/// Statspack 10.2: `Host  Name: NAME  Num CPUs: 4  Phys Memory (MB): 8,192`.
+/// Reads the host line of Statspack 10.2: `Host  Name: NAME  Num CPUs: 4  Phys Memory (MB): 8,192`.
 fn host_line(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     let Some((_, name)) = line.split_once("Name:") else { return };
     let Some((name, rest)) = name.split_once("Num CPUs:") else { return };
@@ -119,7 +120,7 @@ fn host_line(line: &str, section: &Arc<str>, header: &mut ReportHeader) {
     put(&mut header.memory_gb, Figure::read(memory, section, gibibytes));
 }
 
-/// Reads a number, then a date in the words of any language that ends with a time of day.
+/// Reads a number, then a date in any language that ends with a time of day.
 fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure>) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some((id, rest)) = words.split_first() else { return (None, None) };
@@ -135,7 +136,7 @@ fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure
     )
 }
 
-/// A report over several instances has tables of its own.
+/// Reads the header tables of a report over several instances.
 fn cluster(page: &ParsedReport, header: &mut ReportHeader) {
     if let Some(table) = page.first(Topic::Cluster)
         && let Some(row) = table.rows.first()

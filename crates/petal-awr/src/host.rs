@@ -9,7 +9,7 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{Cpu, Memory, ReportHeader, ReportParameter};
 use super::topic::Topic;
 
-/// Parameters kept, whole names or beginnings.
+/// Parameters kept: whole names or prefixes.
 const PARAMETERS: &str = "\
     _db_ _disk_sector _log_ _lgwr _use_ _small_table _serial_direct _adaptive_direct _smm_ \
     cell_offload cluster_database commit_ compatible cpu_count db_ dbwr_ disk_asynch_io \
@@ -17,10 +17,10 @@ const PARAMETERS: &str = "\
     lock_sga log_ memory_ optimizer_index_caching parallel_max_servers pga_aggregate \
     pre_page_sga processes recyclebin resource_manager_plan sessions sga_ shared_pool_size \
     statistics_level tape_asynch_io timed_ undo_ use_large_pages _asm";
-/// A parameter's value as long as any that counts.
+/// Maximum length of a parameter's value.
 const VALUE_MAX: usize = 4096;
 
-/// Headings of OS Statistics By Instance, of later and earlier releases.
+/// Headings of the CPU count in OS Statistics By Instance, in later and earlier releases.
 const CPUS: [&str; 2] = ["cpus", "numcpus"];
 const CORES: [&str; 3] = ["core", "cores", "cpucores"];
 const SOCKETS: [&str; 3] = ["sckt", "sckts", "cpusckts"];
@@ -48,7 +48,7 @@ pub fn cpu(page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
     with_shares(cpu)
 }
 
-/// Idle and iowait as shares of the time, where that has more digits.
+/// Computes idle and iowait as shares of the time, if that has more digits.
 fn with_shares(mut cpu: Cpu) -> Cpu {
     let shares = (share(&cpu.idle_s, &cpu), share(&cpu.iowait_s, &cpu));
     cpu.idle_pct = more_precise(cpu.idle_pct.take(), shares.0);
@@ -56,7 +56,7 @@ fn with_shares(mut cpu: Cpu) -> Cpu {
     cpu
 }
 
-/// Of all processors' time, busy and idle.
+/// Returns a part as a share of all processors' time, busy and idle.
 fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
     let all = figure::number(&cpu.busy_s)? + figure::number(&cpu.idle_s)?;
     let part = part.as_ref()?;
@@ -66,7 +66,7 @@ fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
     Figure::computed(share, 100.0 * part.step / all, how)
 }
 
-/// Times are counted in hundredths of a second, summed over processors.
+/// Reads the OS statistics. Times are in hundredths of a second, summed over processors.
 fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader) {
     let name = table.column(&["statistic", "statisticname"]).or(Some(0));
     let Some(value) = table.column(&["value", "total"]) else { return };
@@ -91,7 +91,7 @@ fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader)
     }
 }
 
-/// A cluster's processors: those of all its hosts, if no two instances share one.
+/// Reads a cluster's processors, summed over its hosts if no two instances share one.
 fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
     let rows = cluster::instance_rows(table);
     let mut cpu = cluster_cpu(table, &rows);
@@ -105,13 +105,13 @@ fn of_cluster(table: &PageTable, page: &ParsedReport, header: &mut ReportHeader)
         header.sockets = all(&SOCKETS);
     }
     if let Some(row) = cluster::total(table) {
-        // As printed, where the report adds up itself.
+        // Use the printed values if the report sums them itself.
         (cpu.busy_s, cpu.idle_s) = (table.count(row, &BUSY), table.count(row, &IDLE));
     }
     with_shares(cpu)
 }
 
-/// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
+/// Sums the processors' time of some rows. Waits for I/O are shares of each row's own time.
 pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
     let sum = |keys: &[&str]| cluster::sum(table, rows, table.column(keys), number::count);
     let waited = |row: &TableRow<'_>| {
@@ -138,13 +138,13 @@ pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
     })
 }
 
-/// Processors and memory of an instance's host.
+/// Reads the processors and memory of an instance's host.
 pub fn of_instance(table: &PageTable, row: TableRow<'_>, header: &mut ReportHeader) {
     (header.cpus, header.cores) = (table.count(row, &CPUS), table.count(row, &CORES));
     header.sockets = table.count(row, &SOCKETS);
 }
 
-/// The buffer cache and the log buffer of some rows together, which are in megabytes.
+/// Sums the buffer cache and the log buffer of some rows, which are in megabytes.
 pub fn caches(table: &PageTable, rows: &[TableRow<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
     let bytes = |text: &str| Some(number::count(text)?.scaled(mib));
@@ -176,7 +176,8 @@ pub fn memory(page: &ParsedReport) -> Memory {
     memory
 }
 
-/// `Buffer Cache: 728M 728M Std Block Size: 8K`: begin, then end where there is one.
+/// Reads a line such as `Buffer Cache: 728M 728M Std Block Size: 8K`: the value at the beginning,
+/// then the value at the end if present.
 fn labels(line: &str, table: &PageTable, memory: &mut Memory) {
     let words = |label: &str| {
         let at = line.find(label)?;
@@ -216,7 +217,7 @@ pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
             let name = cell(row, Some(name_at));
             let text = |at| Figure::text(cell(row, at), &table.title);
             if name.is_empty() {
-                // A long value goes on in the next line.
+                // A long value continues on the next line.
                 if let (true, Some(last)) = (is_kept, all.last_mut()) {
                     lengthen(&mut last.value, cell(row, value));
                     lengthen(&mut last.end_value, cell(row, end));
@@ -246,7 +247,7 @@ fn lengthen(figure: &mut Option<Figure>, rest: &str) {
     }
 }
 
-/// A parameter's value at the beginning, if the report shows it.
+/// Returns a parameter's value at the beginning, if the report shows it.
 pub fn parameter<'p>(parameters: &'p [ReportParameter], name: &str) -> Option<&'p Figure> {
     parameters.iter().find(|known| known.name == name).and_then(|known| known.value.as_ref())
 }

@@ -1,6 +1,6 @@
-//! An HTML report as a [`ParsedReport`]. The tokens come from a tokenizer that follows the HTML
-//! standard (upper case, attributes without quotes, entities); tables are put together here, without
-//! a tree, so that neither unclosed elements nor deep nesting cost more than their own bytes.
+//! HTML report as a [`ParsedReport`]. The tokens come from a tokenizer that follows the HTML
+//! standard (upper case, attributes without quotes, entities). This module builds the tables
+//! without a tree, so that unclosed elements and deep nesting cost no more than their own bytes.
 
 mod tokens;
 
@@ -14,21 +14,21 @@ use super::topic::{self, Topic};
 
 use tokens::tokenize;
 
-/// Tables within tables that are read as tables of their own.
+/// Maximum depth of nested tables that are read as separate tables.
 const DEPTH_MAX: usize = 8;
-/// Bytes of a cell or of the text between tables that are kept, the last ones: names, titles and
-/// figures are short, SQL is not read.
+/// Bytes kept of a cell or of the text between tables, the last ones: names, titles and figures are
+/// short, and SQL is not read.
 const TEXT_MAX: usize = 16 << 10;
 const CELLS_MAX: usize = 1_000_000;
 const COLSPAN_MAX: usize = 64;
-/// The name that a report gives itself.
+/// Title that a report gives itself.
 const OWN_HEADING: &str = "WORKLOAD REPOSITORY";
-/// Within a text: what follows is a heading, or an item of a list or a link, which is no title.
+/// Mark inside a text: a heading follows. `ITEM` marks a list item or a link, which is not a title.
 const HEADING: char = '\u{1}';
 const ITEM: char = '\u{2}';
 
-/// The reports that stand one after the other in a text. Each begins with its `<html>`, or with
-/// what it calls itself where it has none.
+/// Splits a text into its reports. Each begins with its `<html>`, or with its own title if it has
+/// none.
 pub fn reports(text: &str) -> Vec<&str> {
     let mut reports = Vec::new();
     let (mut from, mut heading) = (0, None);
@@ -45,7 +45,8 @@ pub fn reports(text: &str) -> Vec<&str> {
     reports
 }
 
-/// Nothing but blanks stands before this place in its element, which is no title, cell or link.
+/// True if only blanks precede this position in its element, and the element is not a title, cell
+/// or link.
 fn begins_element(text: &str, at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default().trim_end();
     let tag = before.strip_suffix('>').and_then(|before| before.rsplit_once('<'));
@@ -59,22 +60,23 @@ pub fn page(text: &str) -> ParsedReport {
     page_of(text, true)
 }
 
-/// Without `leaves_out` the tokenizer reads all of the text: tests compare with that.
+/// Reads a page. With `leaves_out` false, the tokenizer reads all of the text; tests compare with
+/// that.
 fn page_of(text: &str, leaves_out: bool) -> ParsedReport {
     let page = tokenize(text, true, leaves_out).finish();
-    // A style or script that never ends hides what follows, as it does in a browser.
+    // A style or script that is never closed hides the rest, as in a browser.
     if page.tables.is_empty() { tokenize(text, false, leaves_out).finish() } else { page }
 }
 
-/// Puts tables together.
+/// Builds tables from elements and text.
 #[derive(Default)]
 struct PageBuilder {
     page: ParsedReport,
-    /// The tables that are open, innermost last.
+    /// Tables that are open, innermost last.
     open: Vec<OpenTable>,
-    /// The text since the last table, if it is in no cell.
+    /// Text since the last table, outside cells.
     text: String,
-    /// Within `style`, `script` or `title`.
+    /// Set inside `style`, `script` or `title`.
     hidden: bool,
     is_full: bool,
 }
@@ -85,33 +87,33 @@ struct OpenTable {
     summary: String,
     titles: TitlesAbove,
     rows: TableRows,
-    /// Of each row, and of the one that is open.
+    /// Kind of each finished row; `kind` is the current row's.
     kinds: Vec<RowKind>,
     kind: RowKind,
     cell: Option<OpenCell>,
-    /// The text of the cell.
+    /// Text of the current cell.
     text: String,
     cells: usize,
-    /// The section that the table is, None inside for one that petal does not read; None until its
-    /// headings are read.
+    /// Section of the table: outer `None` until its headings are read, inner `None` if petal does
+    /// not read the section.
     section: Option<Option<TableSection>>,
-    /// They are not, and the tokenizer's reader does not know it yet.
+    /// Set if the table is not read and the tokenizer's reader has not yet skipped its rows.
     is_unread: bool,
 }
 
-/// What stands over a table since the table before.
+/// Titles above a table, since the previous table.
 #[derive(Default)]
 struct TitlesAbove {
     heading: String,
     nearest: String,
 }
 
-/// A section of the report that petal reads, as the headings of its table tell it.
+/// A section of the report that petal reads, found by its table's headings.
 struct TableSection {
     topic: Topic,
     title: Arc<str>,
     columns: Vec<TableColumn>,
-    /// How many rows are headings.
+    /// Number of heading rows.
     head: usize,
 }
 
@@ -125,7 +127,7 @@ struct OpenCell {
 struct RowKind {
     cells: usize,
     has_headings: bool,
-    /// Cells that are neither headings nor blank.
+    /// Set if a cell is neither a heading nor blank.
     has_others: bool,
 }
 
@@ -168,7 +170,7 @@ impl PageBuilder {
         }
     }
 
-    /// True, once for a table, where its rows are not read.
+    /// Returns true, once for each table, if its rows are not read.
     fn takes_unread(&mut self) -> bool {
         self.open.last_mut().is_some_and(|open| std::mem::take(&mut open.is_unread))
     }
@@ -188,7 +190,7 @@ impl PageBuilder {
         }
     }
 
-    /// Parts of a text: what begins here, or a mere end of the part before.
+    /// Starts a new part of a text, with its mark if it is a heading or an item.
     fn mark(&mut self, mark: char) {
         if let Some(text) = self.current() {
             text.push('\n');
@@ -198,7 +200,7 @@ impl PageBuilder {
         }
     }
 
-    /// The text that is being read: a cell's, or that between tables.
+    /// Returns the text that is being read: a cell's, or the text between tables.
     fn current(&mut self) -> Option<&mut String> {
         match self.open.last_mut() {
             Some(open) => open.cell.is_some().then_some(&mut open.text),
@@ -219,7 +221,8 @@ impl PageBuilder {
     }
 
     fn table(&mut self, summary: &str) {
-        // Reports do not nest tables: an open one was cut, unless its cell holds the whole page.
+        // Reports do not nest tables: an open one was truncated, unless its cell holds the whole
+        // page.
         let is_inside = self.open.last().is_some_and(|open| open.cell.is_some());
         if !self.open.is_empty() && (!is_inside || self.open.len() >= DEPTH_MAX) {
             self.end_table();
@@ -233,7 +236,7 @@ impl PageBuilder {
         });
     }
 
-    /// What stands over a table, and what the report says of itself there.
+    /// Finds the titles above a table, and notes the report's own title and end.
     fn titles(&mut self, text: &str) -> TitlesAbove {
         let mut titles = TitlesAbove::default();
         for part in text.split(['\n', '\r']) {
@@ -274,7 +277,7 @@ impl PageBuilder {
 }
 
 impl OpenTable {
-    /// Decides whether its rows are read, as soon as its headings are there.
+    /// Decides whether the table's rows are read, once its headings are complete.
     fn settle(&mut self) {
         let has_body =
             self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
@@ -308,7 +311,7 @@ impl OpenTable {
         self.text.clear();
     }
 
-    /// None where no section that is read can be told.
+    /// Finds the table's section, or `None` if petal does not read it.
     fn find_section(&self) -> Option<TableSection> {
         let mut head = self.kinds.iter().take_while(|kind| kind.is_heading()).count();
         if head == 0 && self.kinds.len() > 1 && self.kinds.first().is_some_and(|row| row.cells > 1)
@@ -330,7 +333,7 @@ impl OpenTable {
             if topic.is_labelled() || !kind.is_heading() {
                 rows.extend(row.cells());
             } else if !has_names(row, &columns) {
-                // Headings of another table, whose begin is lost.
+                // Headings of another table, whose beginning is lost.
                 break;
             }
         }
@@ -339,7 +342,7 @@ impl OpenTable {
 }
 
 impl RowKind {
-    /// Nothing but headings, and blanks.
+    /// True if the row has only headings and blanks.
     fn is_heading(self) -> bool {
         self.has_headings && !self.has_others
     }
@@ -350,7 +353,7 @@ fn has_names(row: TableRow<'_>, columns: &[TableColumn]) -> bool {
     row.cells().zip(columns).all(|(cell, column)| cell == column.name)
 }
 
-/// The last row of headings names the columns, those above group them.
+/// Reads the columns: the last heading row names them, the rows above group them.
 fn columns(head: &[TableRow]) -> Vec<TableColumn> {
     let Some((names, groups)) = head.split_last() else { return Vec::new() };
     let group = |at| groups.iter().rev().find_map(|row| row.get(at)).unwrap_or_default();
@@ -378,7 +381,7 @@ fn topic_of(
     Some((topic, title.into()))
 }
 
-/// A title by which a report calls itself one.
+/// True for a title of a whole report.
 fn names_report(title: &str) -> bool {
     let title = title.to_ascii_uppercase();
     title.contains(OWN_HEADING) || title.contains("STATSPACK REPORT")
@@ -388,7 +391,7 @@ fn is_block(name: &str) -> bool {
     matches!(name, "p" | "div" | "ul" | "ol" | "body" | "center" | "hr" | "pre" | "form")
 }
 
-/// Blanks of all kinds become one.
+/// Replaces each run of white space with one blank.
 fn tidy(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     let is_plain = |byte: u8| (b'!'..=b'~').contains(&byte);

@@ -1,4 +1,4 @@
-//! Each instance of a report over a cluster as a report of its own.
+//! Instances of a cluster's report, each as a separate report.
 
 use super::events::Events;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
@@ -6,7 +6,7 @@ use super::report::{Report, ReportHeader, ReportKind};
 use super::topic::Topic;
 use super::{cluster, host, load, waits};
 
-/// Each instance as a report; none where the report is of a single one, and says all of it.
+/// Returns each instance as a report; empty if the report covers a single instance.
 pub fn instances(page: &ParsedReport, whole: &ReportHeader, events: &Events) -> Vec<Report> {
     let Some((table, rows)) = cluster::listed(page) else { return Vec::new() };
     if rows.len() < 2 {

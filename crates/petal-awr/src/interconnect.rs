@@ -6,8 +6,8 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::InterconnectPing;
 use super::topic::{self, Topic};
 
-/// The pings of each target. Reports of one instance do not name the unit at the figures; the
-/// releases that are known to print milliseconds are read.
+/// Reads the pings of each target. Single-instance reports print no unit with the figures; only
+/// releases known to print milliseconds are read.
 pub fn pings(page: &ParsedReport, release: &str) -> Vec<InterconnectPing> {
     let is_in_ms = ["11.", "12.1."].iter().any(|known| release.starts_with(known));
     let tables = page.tables_of(Topic::Pings);
@@ -15,7 +15,8 @@ pub fn pings(page: &ParsedReport, release: &str) -> Vec<InterconnectPing> {
 }
 
 fn of_table(table: &PageTable, unit: Option<f64>) -> Vec<InterconnectPing> {
-    // A cluster's report has a group of columns for each size, and its unit at the time.
+    // A cluster's report has a group of columns for each message size, with the unit in the time's
+    // heading.
     let of_group = |group: &str, key: &str| {
         let columns = table.columns.iter();
         columns.clone().position(|it| topic::key(&it.group) == group && it.key == key)
@@ -40,7 +41,7 @@ fn of_table(table: &PageTable, unit: Option<f64>) -> Vec<InterconnectPing> {
             let latency = latency.filter(|_| pings.as_ref().and_then(Figure::number) > Some(0.0));
             (pings, latency)
         };
-        // A source is printed in the first of its rows.
+        // A source is printed only in the first of its rows.
         last_source = Figure::text(cell(row, source), &table.title).or(last_source.take());
         let ((pings_500b, latency_500b_us), (pings_8k, latency_8k_us)) =
             (figure(small), figure(large));
@@ -62,7 +63,7 @@ mod tests {
     use super::super::columns::value;
     use super::super::samples::of_text;
 
-    /// An instance's report of a release that prints these figures for its two targets.
+    /// Returns a single-instance report of a release that prints these figures for its two targets.
     fn of_instance(release: &str) -> String {
         format!(
             "WORKLOAD REPOSITORY report for\n\n\
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(value(&report, "ping_500b_us"), Some(1750.0));
         assert_eq!(value(&report, "ping_8k_us"), Some(1830.0));
         assert_eq!(report.interconnect_pings.len(), 3);
-        // No ping, no time.
+        // Without a ping there is no time.
         assert_eq!(report.interconnect_pings[2].latency_8k_us, None);
     }
 

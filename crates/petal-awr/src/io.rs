@@ -1,5 +1,5 @@
-//! I/O by tablespace, file and function. Where headings do not stand over their own columns, the
-//! release decides; where it is not known, nothing is claimed.
+//! I/O by tablespace, file and function. In some releases the headings do not match their columns:
+//! the release decides the order. If the release is unknown, so are these columns.
 
 use super::figure::Figure;
 use super::number as printed;
@@ -23,7 +23,7 @@ pub fn read(page: &ParsedReport, release: &str) -> Io {
         ColumnOrder::WritesFirst => {
             tablespaces.iter_mut().for_each(writes_first);
             Some(
-                "Tablespace IO Stats: writes and single-block reads stand under each other's headings",
+                "Tablespace IO Stats: writes and single-block reads are under each other's headings",
             )
         }
         ColumnOrder::Unknown => {
@@ -72,18 +72,18 @@ fn io_row(row: TableRow<'_>, table: &PageTable, name: usize, file: Option<usize>
     is_row.then_some(found)
 }
 
-/// What stands under `1-bk Rds/s`, `Av 1-bk Rd(ms)` and `Writes` of a table of tablespaces.
+/// Order of the columns `1-bk Rds/s`, `Av 1-bk Rd(ms)` and `Writes` in a table of tablespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnOrder {
     AsHeaded,
-    /// Writes, single-block reads per second, their ms.
+    /// Writes, single-block reads per second, then their time in ms.
     WritesFirst,
     Unknown,
 }
 
-/// Decides the order by the release in the header: 11.2.0.4 prints these three columns in another
-/// order than their headings. Its table has nothing between the single-block reads and the writes;
-/// later releases have `% Opt Reads` there.
+/// Decides the order by the release in the header: 11.2.0.4 prints these three columns in a
+/// different order from their headings. Its table has no column between the single-block reads and
+/// the writes; later releases have `% Opt Reads` there.
 fn order(table: &PageTable, release: &str) -> ColumnOrder {
     let single = table.column(&["av1bkrdms"]);
     let is_suspect = single.is_some_and(|at| table.column(&["writes"]) == Some(at + 1));
@@ -113,7 +113,7 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
     let cluster = table.column(&["i"]);
     let reads = table.column(&["readsdata", "readdatavolume", "datavolume"]);
     let writes = table.column(&["writesdata", "writedatavolume"]).or_else(|| {
-        // Statspack names both alike, under different groups.
+        // Statspack gives both the same name, under different groups.
         let same =
             table.columns.iter().enumerate().filter(|(_, column)| column.key == "datavolume");
         same.map(|(at, _)| at).nth(1)
@@ -123,7 +123,7 @@ fn functions(table: &PageTable) -> Vec<IoFunction> {
     let unit = average
         .and_then(|at| table.columns.get(at))
         .and_then(|column| column.key.ends_with("ms").then_some(1e3));
-    // Milliseconds, before they bear a unit.
+    // Milliseconds, in releases whose headings have no unit yet.
     let service = |row: TableRow<'_>, heading: &str| {
         let at = table.column_where(|key| key.starts_with(heading))?;
         let parse = |text: &str| printed::duration_us(text, Some(1e3));

@@ -1,10 +1,9 @@
-//! Oracle AWR and Statspack reports, text and HTML, as figures that know where they stood.
+//! Oracle AWR and Statspack reports, text and HTML, as figures that name their section.
 //!
 //! `bytes -> source (text) -> text or html (a page of titled tables) -> extractors -> Report`
 //!
-//! Titles of reports that are read are known to [`topic`] alone, layouts to [`text`] and [`html`]
-//! alone. A figure that the report does not have is None. What another product made is refused by
-//! name.
+//! Only [`topic`] knows the titles of reports, and only [`text`] and [`html`] know their layouts. A
+//! figure missing from the report is `None`. Files of other products are refused by name.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -53,11 +52,11 @@ use source::Source;
 use statistics::ReportStatistics;
 use topic::Topic;
 
-/// A pluggable database's own counts are shown, and are not all of its writes.
-const CONTAINER_NOTE: &str = "is of a pluggable database: its figures are what the container counts, \
-and its background processes in the root may have written more";
+/// Note for a pluggable database: its own counters are shown, and do not include all of its writes.
+const CONTAINER_NOTE: &str = "is of a pluggable database: its figures are the container's own, \
+and may exclude writes by background processes of the root";
 
-/// Why a file gives no report.
+/// Reason why a file gives no report.
 #[derive(Debug, thiserror::Error)]
 pub enum AwrError {
     #[error("{file}: {error}; check the name and who may read it")]
@@ -65,7 +64,7 @@ pub enum AwrError {
     #[error("{file}: is {what}; {advice}")]
     Other { file: String, what: String, advice: &'static str },
     #[error(
-        "{file}: is an AWR or Statspack report by its title, but holds nothing that can be read: {why}; make the report anew, or send the whole file"
+        "{file}: is an AWR or Statspack report by its title, but holds nothing that can be read: {why}; create the report again, or send the whole file"
     )]
     Empty { file: String, why: String },
     #[error(
@@ -73,11 +72,11 @@ pub enum AwrError {
     )]
     Foreign { file: String, what: &'static str },
     #[error(
-        "{file}: its lines were cut at {width} characters, so that its tables cannot be told apart; spool the report again after SET LINESIZE 500, or as HTML"
+        "{file}: its lines were cut at {width} characters, which splits its table rows; spool the report again after SET LINESIZE 500, or as HTML"
     )]
     Cut { file: String, width: usize },
     #[error(
-        "{file}: its elapsed time reads {printed}, with a decimal comma: petal would take the points of such a report for decimal ones; make it anew after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
+        "{file}: its elapsed time reads {printed}, with a decimal comma: petal would misread its thousands separators as decimal points; create it again after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
     )]
     DecimalComma { file: String, printed: String },
     #[error(
@@ -86,9 +85,9 @@ pub enum AwrError {
     Internal { file: String, message: String },
 }
 
-/// What came of a file.
+/// Reports and errors of a file.
 pub struct FileReports {
-    /// The file is an archive of others.
+    /// Set if the file is an archive of other files.
     pub is_archive: bool,
     pub reports: Vec<Result<Report, AwrError>>,
 }
@@ -112,8 +111,8 @@ pub fn read(path: &Path) -> FileReports {
     FileReports { is_archive, reports }
 }
 
-/// Reads each report of a text that is in memory; `file` is for messages. From the second on, a
-/// number stands behind the name: `FILE#2`.
+/// Reads each report of a text in memory; `file` is for messages. From the second report on, a
+/// number follows the name: `FILE#2`.
 pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
     let Source { text, notes, foreign } = source;
     if let Some(what) = foreign {
@@ -135,7 +134,7 @@ pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
     texts.into_iter().enumerate().map(of).collect()
 }
 
-/// Reads the first report of a text that is in memory.
+/// Reads the first report of a text in memory.
 pub fn parse(file: &str, source: Source) -> Result<Report, AwrError> {
     let mut reports = parse_all(file, source);
     let more = reports.len() - 1;
@@ -151,7 +150,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".into())
 }
 
-/// A report's tables, however they lie.
+/// Reads a report's tables, in any layout.
 fn page(text: &str, layout: Layout) -> ParsedReport {
     match layout {
         Layout::Html => {
@@ -216,7 +215,7 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     }
 }
 
-/// The figures of a page, and what they let one judge.
+/// Makes a report from a page and adds its findings.
 pub fn judged(mut page: ParsedReport, kind: ReportKind) -> Report {
     let warnings = std::mem::take(&mut page.warnings);
     let mut report = extract(page, kind);
@@ -270,7 +269,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     }
 }
 
-/// Tells the kind of a report by what it calls itself, else by its sections.
+/// Finds the kind of a report by its title, else by its sections.
 fn kind(page: &ParsedReport) -> Option<ReportKind> {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     if heading.contains("STATSPACK REPORT") {
@@ -280,7 +279,7 @@ fn kind(page: &ParsedReport) -> Option<ReportKind> {
     } else if heading.contains("(RAC)") || heading.contains("RAC REPORT") {
         Some(ReportKind::Awrg)
     } else if heading.contains("WORKLOAD REPOSITORY REPORT") {
-        // Of a cluster, if it tells no single instance apart.
+        // A report over a cluster, if it lists no single instance.
         Some(if page.first(Topic::Cluster).is_some() { ReportKind::Awrg } else { ReportKind::Awr })
     } else if heading.is_empty() {
         let holds = |topic| page.first(topic).is_some();
@@ -297,7 +296,7 @@ fn kind(page: &ParsedReport) -> Option<ReportKind> {
     }
 }
 
-/// Says what a file is that is no report, as far as its text shows it.
+/// Names the type of a file that is not a report, as far as its text shows it.
 fn other(file: &str, text: &str, page: &ParsedReport, is_html: bool) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();

@@ -1,4 +1,4 @@
-//! The load profile. A per-second figure comes only from a column that says so.
+//! Load profile. A rate per second is read only from a column that says so.
 
 use super::cluster;
 use super::figure::{Figure, put};
@@ -61,7 +61,7 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut LoadLin
     })
 }
 
-/// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
+/// Reads one row of a cluster's rates per second. Its redo is in units of 1024 bytes.
 pub fn of_row(table: &PageTable, row: TableRow<'_>) -> LoadProfile {
     let rate = |keys: &[&str]| table.count(row, keys);
     let kilobytes = || {
@@ -85,7 +85,7 @@ pub fn of_row(table: &PageTable, row: TableRow<'_>) -> LoadProfile {
     }
 }
 
-/// DB CPU of a row of a cluster's time model, over the elapsed time.
+/// Returns DB CPU from a row of a cluster's time model, over the elapsed time.
 pub fn cpu_per_second(
     table: &PageTable,
     row: TableRow<'_>,
@@ -95,7 +95,7 @@ pub fn cpu_per_second(
     per_second(&cpu, elapsed_min.as_ref()?, "DB CPU")
 }
 
-/// A total over the elapsed time.
+/// Returns a total over the elapsed time.
 pub fn per_second(total: &Figure, elapsed_min: &Figure, what: &str) -> Option<Figure> {
     let rate = total.number()? / (elapsed_min.number()? * 60.0);
     let step = 2.0 * rate * (total.uncertainty() + elapsed_min.uncertainty());
@@ -103,7 +103,7 @@ pub fn per_second(total: &Figure, elapsed_min: &Figure, what: &str) -> Option<Fi
     Figure::computed(rate, step, format!("{}: {what}, total over elapsed", total.section))
 }
 
-/// Requests and MB per second, with redo.
+/// Reads requests and MB per second, with redo.
 pub fn io_profile(page: &ParsedReport) -> IoProfile {
     let mut profile = IoProfile::default();
     for table in page.tables_of(Topic::IoProfile) {
@@ -133,7 +133,7 @@ pub fn io_profile(page: &ParsedReport) -> IoProfile {
     profile
 }
 
-/// What the sessions' time came to.
+/// Reads the time model: the sessions' time by activity.
 pub fn time_model(page: &ParsedReport) -> TimeModel {
     let mut model = TimeModel::default();
     for table in page.tables_of(Topic::TimeModel) {

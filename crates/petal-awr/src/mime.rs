@@ -1,18 +1,18 @@
-//! A page that a browser saved as one file (.mht): the report out of its parts. Knows nothing of
-//! reports beyond which part is a text.
+//! Pages that a browser saved as one file (.mht): finds the report among the parts. This module
+//! knows nothing about reports except which part is a text.
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use memchr::memmem;
 
-/// Bytes in which the head of such a file ends.
+/// Bytes within which the head of such a file ends.
 const HEAD_MAX: usize = 64 << 10;
-/// Parts of a mail that are looked at.
+/// Maximum number of parts read from a mail.
 const PARTS_MAX: usize = 1000;
-/// Parts within parts.
+/// Maximum depth of nested parts.
 const DEPTH_MAX: usize = 4;
-/// Base64 as it comes in mails: the padding may be lost.
+/// Base64 as mails contain it: the padding may be missing.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -20,7 +20,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The parts of a mail, by their names, if it has attachments; None where the bytes are no such mail.
+/// Returns the parts of a mail with their names if it has attachments, or `None` if the bytes are
+/// not such a mail.
 pub fn attachments(bytes: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
     let (head, _) = split_head(head)?;
@@ -63,7 +64,7 @@ fn collect(bytes: &[u8], depth: usize, parts: &mut Vec<MailPart>) {
     }
 }
 
-/// The first HTML or plain text of a MIME file; None where the bytes are no such file.
+/// Returns the first HTML or plain text of a MIME file, or `None` if the bytes are not such a file.
 pub fn text_part(bytes: &[u8]) -> Option<Vec<u8>> {
     let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
     let (head, _) = split_head(head)?;
@@ -86,7 +87,7 @@ fn part(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
     decoded(&head, body)
 }
 
-/// A body without its transfer encoding.
+/// Decodes a body's transfer encoding.
 fn decoded(head: &[String], body: &[u8]) -> Option<Vec<u8>> {
     let encoding = header(head, "content-transfer-encoding").unwrap_or_default();
     Some(match encoding.to_ascii_lowercase().as_str() {
@@ -95,7 +96,7 @@ fn decoded(head: &[String], body: &[u8]) -> Option<Vec<u8>> {
             let is_digit =
                 |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'+' | b'/');
             let mut digits: Vec<u8> = body.iter().filter(is_digit).copied().collect();
-            // A cut file ends within a group of four.
+            // A truncated file ends within a group of four.
             if digits.len() % 4 == 1 {
                 digits.pop();
             }
@@ -105,7 +106,7 @@ fn decoded(head: &[String], body: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The lines before the first blank one, with those joined that go on, and what follows.
+/// Splits into the lines before the first blank one, with continuation lines joined, and the rest.
 fn split_head(bytes: &[u8]) -> Option<(Vec<String>, &[u8])> {
     let mut head: Vec<String> = Vec::new();
     let mut rest = bytes;
@@ -115,7 +116,7 @@ fn split_head(bytes: &[u8]) -> Option<(Vec<String>, &[u8])> {
         let line = String::from_utf8_lossy(line).trim_end().to_owned();
         rest = after;
         if line.is_empty() {
-            // Blank lines may stand before the first.
+            // Blank lines may precede the first header line.
             if head.is_empty() {
                 continue;
             }
@@ -136,7 +137,8 @@ fn header(head: &[String], name: &str) -> Option<String> {
     head.iter().find_map(of)
 }
 
-/// `boundary` of `multipart/related; type="text/html"; boundary="xyz"`.
+/// Returns a parameter of a header, such as `boundary` of `multipart/related; type="text/html";
+/// boundary="xyz"`.
 fn parameter(value: &str, name: &str) -> Option<String> {
     value.split(';').find_map(|part| {
         let (key, value) = part.split_once('=')?;
@@ -145,7 +147,7 @@ fn parameter(value: &str, name: &str) -> Option<String> {
     })
 }
 
-/// What stands between the lines that begin with `mark`.
+/// Returns the texts between the lines that begin with `mark`.
 fn between<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
     let is_line = |at: &usize| *at == 0 || body.get(at - 1) == Some(&b'\n');
     let starts: Vec<usize> = memmem::find_iter(body, mark).filter(is_line).collect();
@@ -157,7 +159,7 @@ fn between<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = &'b [u8]>
     })
 }
 
-/// `=3D` is a byte, `=` at a line's end joins it with the next.
+/// Decodes quoted-printable: `=3D` is a byte, `=` at a line's end joins it with the next.
 fn quoted_printable(body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len());
     let mut rest = body;

@@ -1,9 +1,9 @@
 //! Numbers as the reports print them: `1,234`, `.5`, `176.5K`, `7.0E+08`, `420.51us`, `######`.
-//! Exact where the text is exact; what is no number is none, never 0.
+//! Exact if the text is exact; anything else is `None`, never 0.
 
 use serde::Serialize;
 
-/// What a cell says.
+/// Value of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Scalar {
@@ -22,11 +22,11 @@ impl Scalar {
     }
 }
 
-/// A number and how finely it was printed.
+/// A number and the precision it was printed with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Printed {
     pub value: Scalar,
-    /// One unit of the last printed digit.
+    /// Size of one unit of the last printed digit.
     pub step: f64,
 }
 
@@ -35,7 +35,7 @@ impl Printed {
         self.value.number().unwrap_or(f64::NAN)
     }
 
-    /// As a decimal number of another unit.
+    /// Converts to another unit as a decimal number.
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: Scalar::Decimal(self.number() * factor), step: self.step * factor }
     }
@@ -61,20 +61,21 @@ fn whole_or_decimal(value: f64) -> Scalar {
     }
 }
 
-/// A count, rate or time: K, M, G, T and P stand for thousands.
+/// Reads a count, rate or time: K, M, G, T and P multiply by powers of 1000.
 pub fn count(text: &str) -> Option<Printed> {
     let (digits, power) = without_suffix(text);
     plain(digits, power * 3)
 }
 
-/// Bytes: `728M`, `9,508K`, `8K`, of 1024 each; `4.53118` without a suffix is as it stands.
+/// Reads bytes: `728M`, `9,508K` or `8K`, in units of 1024; a number without a suffix, such as
+/// `4.53118`, is not scaled.
 pub fn data(text: &str) -> Option<Printed> {
     let (digits, power) = without_suffix(text);
     let printed = plain(digits, 0)?;
     Some(if power > 0 { printed.times(1024f64.powi(power)) } else { printed })
 }
 
-/// The text before K, M, G, T or P, and the power that the letter stands for.
+/// Returns the text before K, M, G, T or P, and the power that the letter means.
 fn without_suffix(text: &str) -> (&str, i32) {
     const SUFFIXES: [&[char]; 5] = [&['K', 'k'], &['M'], &['G'], &['T'], &['P']];
     let text = text.trim();
@@ -82,7 +83,8 @@ fn without_suffix(text: &str) -> (&str, i32) {
     found.map_or((text, 0), |(power, _)| (&text[..text.len() - 1], power))
 }
 
-/// Microseconds of an average: `2.45ms`, `52.86 s`, `221.45ns`; a bare number is in `unit_us`.
+/// Reads an average in microseconds: `2.45ms`, `52.86 s`, `221.45ns`; a bare number is in
+/// `unit_us`.
 pub fn duration_us(text: &str, unit_us: Option<f64>) -> Option<Printed> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -97,7 +99,7 @@ pub fn duration_us(text: &str, unit_us: Option<f64>) -> Option<Printed> {
         "k" | "" => return count(text).zip(unit_us).map(|(printed, unit)| printed.times(unit)),
         _ => return None,
     };
-    // As a decimal point shifted, so that 268.69us is 268.69.
+    // Shifts the decimal point, so that 268.69us stays 268.69.
     let printed = plain(digits.trim_end(), 0)?;
     Some(Printed {
         value: Scalar::Decimal(round_off(printed.number() * us)),
@@ -105,12 +107,13 @@ pub fn duration_us(text: &str, unit_us: Option<f64>) -> Option<Printed> {
     })
 }
 
-/// Takes away what multiplying by a power of ten adds in the last bit.
+/// Removes the error in the last bit that multiplying by a power of ten adds.
 fn round_off(value: f64) -> f64 {
     format!("{value:.12e}").parse().unwrap_or(value)
 }
 
-/// Digits with thousands apart, a fraction, an exponent; times ten to the `shift`.
+/// Reads digits with thousands separators, a fraction and an exponent, times ten to the power of
+/// `shift`.
 fn plain(text: &str, shift: i32) -> Option<Printed> {
     let (mantissa, exponent) = match text.find(['E', 'e']) {
         Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
@@ -147,7 +150,7 @@ fn plain(text: &str, shift: i32) -> Option<Printed> {
     Some(Printed { value, step })
 }
 
-/// `1,234,567` as digits; commas elsewhere than between threes are no number.
+/// Reads `1,234,567` as digits; commas that do not separate groups of three make it unreadable.
 fn push_units(units: &str, digits: &mut String) -> Option<()> {
     let is_grouped = units.contains(',');
     for (at, group) in units.split(',').enumerate() {

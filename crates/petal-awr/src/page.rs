@@ -1,5 +1,5 @@
-//! A report as titled tables of cells, the same whether it came as text or as HTML. What they mean
-//! is not known here.
+//! Report as titled tables of cells, the same for text and HTML. This module does not interpret the
+//! cells.
 
 mod rows;
 
@@ -9,14 +9,14 @@ use super::topic::{self, Topic};
 
 pub use rows::{TableRow, TableRows};
 
-/// Cells that one report may have; a report has some tens of thousands.
+/// Maximum number of cells in a report; a report has some tens of thousands.
 const CELLS_MAX: usize = 4_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
-    /// The heading above several columns, such as `Wait Time`; often empty.
+    /// Heading above several columns, such as `Wait Time`; often empty.
     pub group: String,
-    /// As it stands, its lines joined by blanks.
+    /// Text of the heading, its lines joined by blanks.
     pub name: String,
     /// [`topic::key`] of the name.
     pub key: String,
@@ -34,48 +34,48 @@ pub struct PageTable {
     pub title: Arc<str>,
     pub columns: Vec<TableColumn>,
     pub rows: TableRows,
-    /// Characters that each column has in a text report, which cuts names there; empty in HTML.
+    /// Width of each column in characters in a text report, which truncates names; empty in HTML.
     pub widths: Vec<usize>,
 }
 
 impl PageTable {
-    /// The first column that has one of these keys, in the order of the keys.
+    /// Returns the first column that has one of these keys, in the order of the keys.
     pub fn column(&self, keys: &[&str]) -> Option<usize> {
         let of = |key: &&str| self.columns.iter().position(|column| column.key == *key);
         keys.iter().find_map(of)
     }
 
-    /// The first column whose key is as `is` wants it.
+    /// Returns the first column whose key satisfies `is`.
     pub fn column_where(&self, is: impl Fn(&str) -> bool) -> Option<usize> {
         self.columns.iter().position(|column| is(&column.key))
     }
 
-    /// A row's lines of a section that is read by labels.
+    /// Returns the lines of a section that is read by labels.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.rows.iter().map(|row| row.cells().collect::<Vec<_>>().join(" "))
     }
 
-    /// A name that fills its column may have been cut.
+    /// True if the name fills its column, so that it may have been truncated.
     pub fn may_be_cut(&self, column: usize, name: &str) -> bool {
         // A blank at the cut is trimmed away.
         self.widths.get(column).is_some_and(|&width| name.chars().count() + 1 >= width)
     }
 }
 
-/// A cell of a row, blank where the row has none.
+/// Returns a cell of a row, blank if the row lacks it.
 pub fn cell(row: TableRow<'_>, at: Option<usize>) -> &str {
     at.and_then(|at| row.get(at)).unwrap_or_default()
 }
 
-/// All that was read of a report.
+/// Content read from a report.
 #[derive(Debug, Clone, Default)]
 pub struct ParsedReport {
-    /// What the report calls itself, such as `WORKLOAD REPOSITORY report for`.
+    /// Title of the report, such as `WORKLOAD REPOSITORY report for`.
     pub heading: Option<String>,
     pub tables: Vec<PageTable>,
-    /// Lines outside of tables that say that the report itself is in doubt.
+    /// Warnings in the report, outside of tables, that its figures are in doubt.
     pub warnings: Vec<String>,
-    /// Its own end was seen: nothing is cut off.
+    /// Set if the report's end was seen, so that nothing is missing.
     pub is_ended: bool,
     pub notes: Vec<String>,
     cells: usize,
@@ -83,8 +83,8 @@ pub struct ParsedReport {
 }
 
 impl ParsedReport {
-    /// Keeps a table. False when no more are taken: a second report in the same file begins, or
-    /// there is more than any report has.
+    /// Keeps a table. Returns false once no more are taken: a second report begins in the same
+    /// file, or there is more than any report has.
     pub fn push(&mut self, table: PageTable) -> bool {
         if self.is_closed {
             return false;
@@ -104,8 +104,8 @@ impl ParsedReport {
         false
     }
 
-    /// Keeps a table whose cells were found by marks between them. A row with fewer or more cells
-    /// than there are headings was cut: which of its cells are left is unknown.
+    /// Keeps a table whose cells were found by marks between them. A row whose number of cells
+    /// differs from the headings was truncated, so its cells cannot be assigned.
     pub fn push_checked(&mut self, mut table: PageTable) -> bool {
         let width = table.columns.len();
         if width == 0 || table.topic.is_labelled() {

@@ -1,4 +1,4 @@
-//! The content of a report: the value that all outputs are made of. No reading, no judging.
+//! Content of a report, from which all outputs are made. This module reads and judges nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use super::figure::Figure;
 use super::findings::ReportFinding;
 use super::statistics::ReportStatistics;
 
-/// What a report is of.
+/// Scope of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportKind {
-    /// One instance.
+    /// Single instance.
     #[default]
     Awr,
     /// Several instances of a cluster together.
     Awrg,
-    /// One of the instances in a report over several.
+    /// Part for one instance of a report over several instances.
     AwrgInstance,
     /// A pluggable database.
     Awrpdb,
@@ -36,13 +36,13 @@ pub enum Format {
     Html,
 }
 
-/// A report. Every figure that it does not have is None.
+/// A report. A figure that it lacks is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
     pub file: String,
     pub kind: ReportKind,
     pub format: Format,
-    /// What the file's name says of the run, such as `sessions`.
+    /// Factors from the file's name, such as `sessions`.
     #[serde(serialize_with = "as_map")]
     pub factors: Vec<(String, String)>,
     pub header: ReportHeader,
@@ -51,7 +51,8 @@ pub struct Report {
     pub time_model: TimeModel,
     pub wait_classes: Vec<ReportWaitClass>,
     pub top_events: Vec<WaitEvent>,
-    /// Before 11g: of foreground and background processes together; the section says which.
+    /// Wait events of foreground processes; before 11g also of background processes. The section
+    /// names which.
     pub foreground_events: Vec<WaitEvent>,
     pub background_events: Vec<WaitEvent>,
     pub histograms: Vec<Histogram>,
@@ -62,22 +63,23 @@ pub struct Report {
     pub io_file_types: Vec<IoFunction>,
     pub segments_by_reads: Vec<SegmentReads>,
     pub sql_by_reads: Vec<SqlReads>,
-    /// Of a cluster.
+    /// Interconnect pings, in a cluster.
     pub interconnect_pings: Vec<InterconnectPing>,
     pub cpu: Cpu,
     pub memory: Memory,
     pub parameters: Vec<ReportParameter>,
-    /// Of a report over several instances: what it says of each of them.
+    /// Separate reports for each instance, in a report over several instances.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Report>,
     pub findings: Vec<ReportFinding>,
-    /// Its snapshots stand on both sides of a restart: differences between them mean nothing.
+    /// Set if the snapshots are on different sides of a restart, so that differences between them
+    /// mean nothing.
     #[serde(skip)]
     pub spans_restart: bool,
-    /// Its end is there.
+    /// Set if the report's end is present.
     #[serde(skip)]
     pub is_whole: bool,
-    /// What was odd about the file, and what could not be read.
+    /// Oddities of the file, and parts that could not be read.
     pub notes: Vec<String>,
 }
 
@@ -89,13 +91,13 @@ fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<
 pub struct ReportHeader {
     pub db: Option<Figure>,
     pub db_id: Option<Figure>,
-    /// Of a report over several instances: joined by `+`.
+    /// Instance name; in a report over several instances, all names joined by `+`.
     pub instance: Option<Figure>,
     pub instance_number: Option<Figure>,
     pub host: Option<Figure>,
     pub release: Option<Figure>,
     pub rac: Option<Figure>,
-    /// Such as `PRIMARY` or `PHYSICAL STANDBY`.
+    /// Role such as `PRIMARY` or `PHYSICAL STANDBY`.
     pub db_role: Option<Figure>,
     pub cdb: Option<Figure>,
     pub pdb: Option<Figure>,
@@ -110,13 +112,13 @@ pub struct ReportHeader {
     pub begin_time: Option<Figure>,
     pub end_time: Option<Figure>,
     pub elapsed_min: Option<Figure>,
-    /// The elapsed time as printed, where it has a comma and is no number.
+    /// Elapsed time as printed, if its decimal comma makes it unreadable.
     #[serde(skip)]
     pub elapsed_unread: Option<String>,
     pub db_time_min: Option<Figure>,
 }
 
-/// One line of the load profile.
+/// Line of the load profile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadLine {
     pub per_second: Option<Figure>,
@@ -148,7 +150,7 @@ pub struct LoadProfile {
     pub transactions: LoadLine,
 }
 
-/// A line of IO Profile, per second.
+/// Line of IO Profile, per second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct IoProfileLine {
     pub both: Option<Figure>,
@@ -156,12 +158,12 @@ pub struct IoProfileLine {
     pub write: Option<Figure>,
 }
 
-/// Requests and MB per second by what they are for. `total` has redo, control files and backups.
+/// Requests and MB per second by purpose. `total` has redo, control files and backups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct IoProfile {
     pub total_requests: IoProfileLine,
     pub database_requests: IoProfileLine,
-    /// Served by a flash cache.
+    /// Requests served by a flash cache.
     pub optimized_requests: IoProfileLine,
     pub redo_requests: IoProfileLine,
     pub total_mb: IoProfileLine,
@@ -170,7 +172,7 @@ pub struct IoProfile {
     pub redo_mb: IoProfileLine,
 }
 
-/// A segment among those with the most physical reads.
+/// A segment in the list ordered by physical reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SegmentReads {
     pub owner: String,
@@ -182,10 +184,10 @@ pub struct SegmentReads {
     pub pct_total: Option<Figure>,
 }
 
-/// A statement among those with the most physical reads, in blocks.
+/// A statement in the list ordered by physical reads, in blocks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SqlReads {
-    /// Statspack: its hash value.
+    /// Statement ID; in Statspack, the hash value.
     pub sql_id: Figure,
     pub module: Option<Figure>,
     pub pdb: Option<Figure>,
@@ -198,7 +200,7 @@ pub struct SqlReads {
 /// Round trips of messages to one instance of a cluster, by the size of the message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InterconnectPing {
-    /// Null in the report of one instance, which is the source.
+    /// Source instance; null in the report of one instance, which is the source itself.
     pub source: Option<Figure>,
     pub target: Figure,
     pub pings_500b: Option<Figure>,
@@ -222,15 +224,15 @@ pub struct ReportWaitClass {
     pub pct_db_time: Option<Figure>,
 }
 
-/// A wait event, or the processor among the top ones.
+/// A wait event, or the CPU row of the top events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WaitEvent {
-    /// As printed: text reports cut it.
+    /// Name as printed: text reports truncate it.
     pub name: String,
-    /// The report may have cut the name.
+    /// Set if the report may have truncated the name.
     #[serde(skip)]
     pub is_cut: bool,
-    /// Of a report over several instances: which; `*` is all.
+    /// Instance of the event in a report over several instances; `*` is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     pub wait_class: Option<Figure>,
@@ -240,7 +242,7 @@ pub struct WaitEvent {
     pub avg_us: Option<Figure>,
     /// The report's own average.
     pub reported_avg_us: Option<Figure>,
-    /// The one of the two that has more digits; null where both read 0.
+    /// The more precise of the two; null if both are 0.
     pub latency_us: Option<Figure>,
     pub pct_db_time: Option<Figure>,
 }
@@ -250,22 +252,22 @@ pub struct Histogram {
     pub name: String,
     pub section: String,
     pub waits: Option<Figure>,
-    /// `percent` of the waits, or `waits` as counts.
+    /// Unit of the buckets: `percent` of the waits, or `waits` as counts.
     pub unit: &'static str,
-    /// Ranges that the report leaves blank are not here.
+    /// Ranges of the histogram; those that the report leaves blank are missing.
     pub buckets: Vec<Bucket>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Bucket {
-    /// As the heading has it.
+    /// Heading of the range.
     pub range: String,
-    /// The upper bound; null for the last, open range.
+    /// Upper bound; null for the last, open range.
     pub below_us: Option<f64>,
     pub share: Option<Figure>,
 }
 
-/// A tablespace or a file.
+/// I/O of a tablespace or a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct IoRow {
     pub tablespace: String,
@@ -283,7 +285,7 @@ pub struct IoRow {
     pub write_ms: Option<Figure>,
     pub buffer_waits: Option<Figure>,
     pub buffer_wait_ms: Option<Figure>,
-    /// The cells under the headings that stand over them, which in some releases are not theirs.
+    /// Cells under the headings as printed, which in some releases do not match their columns.
     pub as_headed: BTreeMap<String, String>,
 }
 
@@ -296,17 +298,17 @@ pub struct IoFunction {
     pub write_requests_per_s: Option<Figure>,
     pub waits: Option<Figure>,
     pub wait_us: Option<Figure>,
-    /// Of a file type: service times.
+    /// Service time of a small read, for a file type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_read_us: Option<Figure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_read_us: Option<Figure>,
 }
 
-/// Per cent of all processors' time, and what it was computed from.
+/// Percentages of all processors' time, and the times they were computed from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cpu {
-    /// Includes the wait for I/O, as the reports count.
+    /// Idle time, including the wait for I/O, as the reports count it.
     pub idle_pct: Option<Figure>,
     pub user_pct: Option<Figure>,
     pub system_pct: Option<Figure>,
@@ -333,7 +335,7 @@ pub struct Memory {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ReportParameter {
     pub name: String,
-    /// Of a report over several instances: which; `*` is all.
+    /// Instance of the parameter in a report over several instances; `*` is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     pub value: Option<Figure>,
@@ -341,12 +343,12 @@ pub struct ReportParameter {
 }
 
 impl Report {
-    /// Anything was read of the time that the report is of.
+    /// True if any figure about the reported interval was read.
     pub fn has_figures(&self) -> bool {
         self.header.elapsed_min.is_some() || self.has_work()
     }
 
-    /// Anything was read of what the database did.
+    /// True if any figure about the database's work was read.
     pub fn has_work(&self) -> bool {
         let Self { load_profile, time_model, cpu, .. } = self;
         *load_profile != LoadProfile::default()
@@ -364,7 +366,7 @@ impl Report {
             || !self.interconnect_pings.is_empty()
     }
 
-    /// This report, and behind it each instance that it tells apart, with its name and factors.
+    /// Returns this report, then each of its instances as a report, with the file name and factors.
     pub fn with_instances(&self) -> impl Iterator<Item = Report> + '_ {
         let named = |instance: &Report| Report {
             file: self.file.clone(),
@@ -380,7 +382,7 @@ impl Report {
     }
 }
 
-/// An event by its full name; one that the report cut is found by its beginning, if only one fits.
+/// Finds an event by its full name; a truncated name matches if only one event starts with it.
 pub fn event<'e>(events: &'e [WaitEvent], name: &str) -> Option<&'e WaitEvent> {
     if let Some(found) = events.iter().find(|event| event.name == name) {
         return Some(found);

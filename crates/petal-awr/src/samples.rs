@@ -10,13 +10,13 @@ use super::report::Report;
 use super::source::Source;
 use super::{AwrError, parse};
 
-/// Shows a line to a reader of the test's output, past the harness's capture.
-pub fn tell(line: &str) {
-    // A test that cannot speak still tests.
+/// Writes a line to standard error, past the test harness's capture.
+pub fn log_line(line: &str) {
+    // A failed write does not fail the test.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// `PETAL_AWR_DIR`, or the folder next to the project.
+/// Returns `PETAL_AWR_DIR`, or the folder next to the project.
 pub fn folder() -> Option<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/awr");
     let folder = std::env::var_os("PETAL_AWR_DIR").map_or_else(beside, PathBuf::from);

@@ -1,29 +1,29 @@
-//! The forms in which a report's text goes about: quoted in a mail, indented, in the `<pre>` of a
-//! page, as a browser's copy with tabs between cells, as a Markdown table. Undoes what only moves
-//! the text, and tells how its cells lie.
+//! Forms of a report's text: quoted in a mail, indented, in the `<pre>` of a page, as a browser's
+//! copy with tabs between cells, as a Markdown table. Undoes changes that only move the text, and
+//! finds its layout.
 
 use std::borrow::Cow;
 
 use super::text::{self, grid, names_report};
 
-/// Bytes in which a report in HTML shows itself as such.
+/// Bytes within which an HTML report is recognised.
 pub const PROBE: usize = 256 << 10;
-/// Of a hundred lines so many have the mark that the text is quoted or indented by.
+/// Percentage of lines that must have the mark if the text is quoted or indented.
 const MARKED_PCT: usize = 90;
 
-/// How the cells of a text lie.
+/// Layout of a text's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     Html,
-    /// Under lines of dashes.
+    /// Columns under lines of dashes.
     Dashes,
-    /// Apart by tabs.
+    /// Cells separated by tabs.
     Tabs,
-    /// Apart by bars, as in Markdown.
+    /// Cells separated by bars, as in Markdown.
     Bars,
 }
 
-/// The text of reports, moved back to the margin, and how its cells lie.
+/// Returns the text of reports, moved back to the margin, and its layout.
 pub fn of(text: &str) -> (Cow<'_, str>, Layout) {
     let unquoted = unquoted(text);
     let shown = match &unquoted {
@@ -39,13 +39,13 @@ pub fn of(text: &str) -> (Cow<'_, str>, Layout) {
         return (text, Layout::Html);
     }
     let layout = layout(shown);
-    // A tab at the begin of a line is an empty cell.
+    // A tab at the beginning of a line is an empty cell.
     let moved = if layout == Layout::Tabs { None } else { indented(shown) };
     (moved.or(unquoted).map_or(Cow::Borrowed(text), Cow::Owned), layout)
 }
 
-/// Tells HTML from text: elements stand before the title of an HTML report; SQL in a text report
-/// may hold elements too.
+/// True for HTML: an HTML report has elements before its title. SQL in a text report may hold
+/// elements too.
 fn is_html(text: &str) -> bool {
     let probe = text.as_bytes();
     let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
@@ -56,7 +56,7 @@ fn is_html(text: &str) -> bool {
     before.windows(2).any(is_tag) && (title.is_some() || find(b"<td").is_some())
 }
 
-/// Without the `> ` of a mail's quotation, however deep.
+/// Removes the `> ` of a mail's quotation, at any depth.
 fn unquoted(text: &str) -> Option<String> {
     if !text.starts_with('>') && memchr::memmem::find(text.as_bytes(), b"\n>").is_none() {
         return None;
@@ -79,7 +79,7 @@ fn unquoted(text: &str) -> Option<String> {
     Some(moved)
 }
 
-/// Without the blanks that every line of a text begins with.
+/// Removes the blanks that every line of a text begins with.
 fn indented(text: &str) -> Option<String> {
     let indent = |line: &str| {
         let blanks = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
@@ -106,7 +106,7 @@ fn indented(text: &str) -> Option<String> {
     Some(moved)
 }
 
-/// A text report in the `<pre>` elements of a page.
+/// Returns the text report in the `<pre>` elements of a page.
 fn preformatted(text: &str) -> Option<String> {
     let probe = text.get(..PROBE.min(text.len())).unwrap_or(text);
     find_ignoring_case(probe, "<pre")?;
@@ -132,7 +132,7 @@ fn find_ignoring_case(text: &str, what: &str) -> Option<usize> {
     memchr::memchr_iter(b'<', text.as_bytes()).find(is_here)
 }
 
-/// Text with its entities as characters and without tags.
+/// Removes tags and decodes entities.
 fn without_markup(markup: &str) -> String {
     const ENTITIES: [(&str, &str); 9] = [
         ("&lt;", "<"),
@@ -176,7 +176,8 @@ fn without_markup(markup: &str) -> String {
     text
 }
 
-/// Text reports have lines of dashes over their columns; copies of HTML have none.
+/// Decides the layout: text reports have lines of dashes over their columns, and copies of HTML
+/// have none.
 fn layout(text: &str) -> Layout {
     let (mut dashes, mut tabs, mut bars) = (0, 0, 0);
     for line in text.lines() {

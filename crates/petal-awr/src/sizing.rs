@@ -1,5 +1,5 @@
-//! Figures that storage is sized by, computed from a [`Report`] for its columns: total I/O with redo,
-//! percentiles of latency, the interconnect, the first by reads.
+//! Figures for sizing storage, computed from a [`Report`] for its columns: total I/O with redo,
+//! percentiles of latency, the interconnect, the top statement and segment by reads.
 
 use super::derived::{background, rate, single_block, total};
 use super::figure::{self, Figure, more_precise, number};
@@ -10,11 +10,11 @@ use super::report::{
 
 /// Bytes in the megabytes of reports.
 const MIB: f64 = 1_048_576.0;
-/// Shares of a histogram add up to 100 within rounding.
+/// Range for the sum of a histogram's shares: 100 within rounding.
 const WHOLE_PCT: std::ops::RangeInclusive<f64> = 97.5..=102.5;
 const LOG_WRITE: &str = "log file parallel write";
 
-/// A rate of the statistics, or the one of IO Profile.
+/// Returns a rate from the statistics, else from IO Profile.
 fn rate_or(report: &Report, name: &str, line: &Option<Figure>) -> Option<Figure> {
     more_precise(rate(report, name), line.clone())
 }
@@ -36,7 +36,7 @@ pub(super) fn total_write_requests(report: &Report) -> Option<Figure> {
     rate_or(report, "physical write total IO requests", &report.io_profile.total_requests.write)
 }
 
-/// Requests of all kinds, with redo, control files and backups.
+/// Returns requests of all kinds, with redo, control files and backups.
 pub(super) fn total_requests(report: &Report) -> Option<Figure> {
     let printed = report.io_profile.total_requests.both.clone();
     let both = || sum(total_read_requests(report)?, total_write_requests(report)?);
@@ -56,7 +56,7 @@ pub(super) fn redo_writes(report: &Report) -> Option<Figure> {
     rate_or(report, "redo writes", &report.io_profile.redo_requests.write)
 }
 
-/// One line of IO Profile, reads and writes together.
+/// Adds reads and writes of a line of IO Profile.
 pub(super) fn both(line: &IoProfileLine) -> Option<Figure> {
     line.both.clone()
 }
@@ -69,12 +69,12 @@ pub(super) fn log_switches(report: &Report) -> Option<Figure> {
     let switches = total(report, "log switches (derived)").filter(|_| !report.spans_restart)?;
     let per_s = per_second(&switches, report.header.elapsed_min.as_ref()?, "log switches")?;
     let rate = Figure { as_printed: None, ..per_s.scaled(3600.0)? };
-    // None at all is known exactly.
+    // A count of zero switches is exact.
     let none = switches.number() == Some(0.0);
     if none { Some(Figure { step: 0.0, ..rate }) } else { Some(rate) }
 }
 
-/// The histogram of an event that has all of its waits, in the most ranges.
+/// Returns the histogram of an event that covers all of its waits, the one with the most ranges.
 fn histogram<'r>(report: &'r Report, event: &str) -> Option<&'r Histogram> {
     let shares = |it: &Histogram| it.buckets.iter().filter_map(|it| number(&it.share)).sum::<f64>();
     let is_cut = |name: &str| name.len() >= 26 && event.starts_with(name);
@@ -86,7 +86,7 @@ fn histogram<'r>(report: &'r Report, event: &str) -> Option<&'r Histogram> {
     whole.max_by_key(|it| it.buckets.len())
 }
 
-/// The upper bound of the range in which this share of the waits is reached.
+/// Returns the upper bound of the range in which this share of the waits is reached.
 fn percentile(report: &Report, event: &str, share_pct: f64) -> Option<Figure> {
     let histogram = histogram(report, event)?;
     let all: f64 = histogram.buckets.iter().filter_map(|it| number(&it.share)).sum();
@@ -99,7 +99,7 @@ fn percentile(report: &Report, event: &str, share_pct: f64) -> Option<Figure> {
     Figure::computed(reached.below_us?, 0.0, how)
 }
 
-/// The ranges with their shares of the waits.
+/// Returns the ranges with their shares of the waits.
 fn ranges(report: &Report, event: &str) -> Option<Figure> {
     let histogram = histogram(report, event)?;
     let shown = histogram.buckets.iter().filter_map(|bucket| {
@@ -141,7 +141,7 @@ pub(super) fn class_waits(report: &Report, name: &str) -> Option<Figure> {
     wait_class(report, name)?.waits.clone()
 }
 
-/// Time over waits of a class.
+/// Returns time over waits of a class.
 pub(super) fn class_us(report: &Report, name: &str) -> Option<Figure> {
     let class = wait_class(report, name)?;
     let (time, waits) = (class.time_s.as_ref()?, class.waits.as_ref()?);
@@ -151,7 +151,7 @@ pub(super) fn class_us(report: &Report, name: &str) -> Option<Figure> {
         .filter(|mean| mean.number() > Some(0.0))
 }
 
-/// How long a block from another instance took: hundredths of a second over blocks.
+/// Returns the time to receive a block from another instance: hundredths of a second over blocks.
 pub(super) fn receive_us(report: &Report, time: &str, blocks: &str) -> Option<Figure> {
     let (time, blocks) = (total(report, time)?, total(report, blocks)?);
     let mean = time.number()? * 1e4 / blocks.number().filter(|blocks| *blocks > 0.0)?;
@@ -162,8 +162,8 @@ pub(super) fn receive_us(report: &Report, time: &str, blocks: &str) -> Option<Fi
     )
 }
 
-/// The slowest mean of the round trips to another instance; an instance's messages to itself are only
-/// a control.
+/// Returns the slowest mean round trip to another instance; an instance's messages to itself are
+/// only a control.
 pub(super) fn slowest_ping(
     report: &Report,
     latency: fn(&InterconnectPing) -> &Option<Figure>,
@@ -181,7 +181,7 @@ fn number_of(figure: &Figure) -> f64 {
     figure.number().unwrap_or(f64::NEG_INFINITY)
 }
 
-/// The first of its list, which reports order by physical reads.
+/// Returns the first statement of its list, which reports order by physical reads.
 pub(super) fn top_sql(report: &Report) -> Option<&SqlReads> {
     report.sql_by_reads.first()
 }
@@ -190,7 +190,7 @@ pub(super) fn top_segment(report: &Report) -> Option<&SegmentReads> {
     report.segments_by_reads.first()
 }
 
-/// `OWNER.OBJECT`, and the part of a partitioned one.
+/// Returns `OWNER.OBJECT`, with the partition name if the segment has one.
 pub(super) fn top_segment_name(report: &Report) -> Option<Figure> {
     let segment = top_segment(report)?;
     let part = if segment.part.is_empty() { String::new() } else { format!(".{}", segment.part) };
@@ -199,7 +199,8 @@ pub(super) fn top_segment_name(report: &Report) -> Option<Figure> {
     Some(Figure { as_printed: None, ..Figure::text(&name, &section)? })
 }
 
-/// Says that the storage is Exadata's, by its own waits; without them nothing is known.
+/// Reports that the storage is Exadata, if its own wait events are present; without them nothing is
+/// known.
 pub(super) fn exadata(report: &Report) -> Option<Figure> {
     let lists = [&report.foreground_events, &report.top_events, &report.background_events];
     let found = lists.into_iter().flatten().find(|event| event.name.starts_with("cell s"))?;
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(value(&report, "read_p99_us"), Some(2000.0));
         let ranges = (super::super::columns::column("read_histogram").unwrap().value)(&report);
         assert!(ranges.unwrap().shown().starts_with("<1ms:97.1 <2ms:2 "));
-        // A part of the waits has no percentile.
+        // Part of the waits has no percentile.
         let mut part = report;
         part.histograms[0].buckets.remove(0);
         assert_eq!(value(&part, "read_p50_us"), None);

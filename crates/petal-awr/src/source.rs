@@ -1,5 +1,5 @@
-//! A file's bytes as text: gzip and MIME undone, the encoding found out, never more than [`LIMIT`]
-//! bytes. Knows nothing of reports.
+//! Bytes of a file as text: undoes gzip and MIME, finds the encoding, and reads never more than
+//! [`LIMIT`] bytes. This module knows nothing about reports.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,12 +10,12 @@ use flate2::read::MultiGzDecoder;
 
 use super::mime;
 
-/// Bytes of a report that are read, after gzip. The largest report that we know of is a tenth of
-/// it; what lies beyond is not read, and said so.
+/// Maximum bytes of a report, after gzip. The largest known report is a tenth of it. The rest is
+/// not read, and a note says so.
 pub const LIMIT: u64 = 128 << 20;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// First bytes of files that petal does not unpack, and what they are.
+/// First bytes of files that petal does not unpack, with the file type.
 const FOREIGN: [(&[u8], &str); 8] = [
     (b"BZh", "packed with bzip2 (unpack it: bunzip2)"),
     (b"\xfd7zXZ\0", "packed with xz (unpack it: unxz)"),
@@ -26,19 +26,20 @@ const FOREIGN: [(&[u8], &str); 8] = [
     (b"%PDF-", "a PDF document"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document, or a mail of Outlook"),
 ];
-/// Bytes by which encodings without a mark are distinguished.
+/// Bytes used to detect an encoding without a mark.
 const PROBE: usize = 4096;
 
-/// A text and what was odd about getting it.
+/// A text and notes on how it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
     pub text: String,
     pub notes: Vec<String>,
-    /// What the file is instead of a text, if it is one of the kinds that reports get lost in.
+    /// Type of a file that is not a text, if it is one of the types in which reports are often
+    /// wrapped.
     pub foreign: Option<&'static str>,
 }
 
-/// Opens a file that is to be read.
+/// Opens a file for reading.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -70,7 +71,7 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     let mut bytes = mime::text_part(&bytes).unwrap_or(bytes);
     if bytes.len() as u64 > limit {
         bytes.truncate(limit as usize);
-        // Not within a character.
+        // A probe may end within a character.
         let valid = std::str::from_utf8(&bytes).err().map(|error| (error.valid_up_to(), error));
         if let Some((to, error)) = valid
             && error.error_len().is_none()
@@ -84,7 +85,7 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
         notes.push(format!("was read as {}", encoding.name()));
     }
     let text = if encoding == UTF_8 {
-        // Checked by encoding_of: nothing is copied.
+        // `encoding_of` has checked the bytes: nothing is copied.
         let mut text = String::from_utf8(bytes).unwrap_or_default();
         if text.starts_with('\u{feff}') {
             text.remove(0);
@@ -96,7 +97,7 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     Source { text, notes, foreign: None }
 }
 
-/// What could be unpacked; a broken archive gives its readable part and a note.
+/// Unpacks gzip; a damaged archive gives its readable part and a note.
 fn gunzip(packed: &[u8], limit: u64, notes: &mut Vec<String>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut decoder = MultiGzDecoder::new(packed).take(limit + 1);
@@ -109,7 +110,8 @@ fn gunzip(packed: &[u8], limit: u64, notes: &mut Vec<String>) -> Vec<u8> {
     bytes
 }
 
-/// UTF-16 with or without a mark, UTF-8, or else Windows-1252, which any bytes are valid in.
+/// Detects UTF-16 with or without a mark, UTF-8, or else Windows-1252, in which any bytes are
+/// valid.
 fn encoding_of(bytes: &[u8]) -> &'static Encoding {
     if let Some((encoding, _)) = Encoding::for_bom(bytes).filter(|(found, _)| *found != UTF_8) {
         return encoding;
@@ -131,7 +133,7 @@ fn encoding_of(bytes: &[u8]) -> &'static Encoding {
     }
 }
 
-/// Whole mebibytes, for notes.
+/// Rounds bytes to whole mebibytes, for notes.
 pub(super) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }

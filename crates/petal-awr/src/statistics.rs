@@ -1,5 +1,5 @@
-//! Instance activity statistics, by name. A report has some hundreds, of which a few are asked for:
-//! they are kept as rows, and become figures when they are.
+//! Instance activity statistics, by name. A report has some hundreds, of which few are used: they
+//! are kept as rows and converted to figures on request.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::figure::Figure;
 use super::number;
 use super::page::{PageTable, TableRow, cell};
 
-/// One statistic over the interval of a report.
+/// A statistic over the interval of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Statistic {
     pub total: Option<Figure>,
@@ -17,16 +17,18 @@ pub struct Statistic {
     pub per_transaction: Option<Figure>,
 }
 
-/// The statistics of a report, in its order. One that stands in two sections alike is given once.
+/// Statistics of a report, in its order. A statistic that two sections print with the same value is
+/// given once.
 #[derive(Debug, Clone, Default)]
 pub struct ReportStatistics {
     tables: Vec<StatisticsTable>,
     entries: Vec<StatisticRow>,
-    /// The same by their names, then by their places: reports are asked for many that they lack.
+    /// Entries sorted by name, then by position, for a fast lookup: many names asked for are
+    /// missing.
     by_name: Vec<StatisticRow>,
 }
 
-/// A table with the places of its columns.
+/// A table with the positions of its columns.
 #[derive(Debug, Clone)]
 struct StatisticsTable {
     table: PageTable,
@@ -40,7 +42,8 @@ struct StatisticsTable {
 struct StatisticRow {
     table: u32,
     row: u32,
-    /// From 1: text reports cut different names to the same one.
+    /// Number of the entry among those with the same name, from 1: text reports truncate different
+    /// names to the same text.
     occurrence: u32,
 }
 
@@ -63,8 +66,8 @@ impl ReportStatistics {
         all
     }
 
-    /// Leaves out what stands there twice alike, and numbers what shares a name; gives the rest by
-    /// their names.
+    /// Removes exact duplicates and numbers the entries that share a name; returns the entries
+    /// sorted by name.
     fn count(&self, entries: &mut Vec<StatisticRow>) -> Vec<StatisticRow> {
         let key = |entry: &StatisticRow| {
             let columns = self.tables.get(entry.table as usize);
@@ -103,7 +106,7 @@ impl ReportStatistics {
         })
     }
 
-    /// Each with its name; those that were cut to the same name have a number behind it.
+    /// Iterates over statistics with their names; entries that share a truncated name get a number.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Statistic)> {
         self.rows().map(|(columns, row, occurrence)| {
             let name = columns.name(row);
@@ -115,8 +118,8 @@ impl ReportStatistics {
         })
     }
 
-    /// A statistic by its full name; one that the report cut is found by its beginning, if only
-    /// one fits.
+    /// Returns a statistic by its full name; a truncated name matches if only one entry starts with
+    /// it.
     pub fn get(&self, name: &str) -> Option<Statistic> {
         let found = self.by_name.partition_point(|entry| self.name(entry) < Some(name));
         if let Some(entry) = self.by_name.get(found).filter(|it| self.name(it) == Some(name)) {
@@ -124,7 +127,7 @@ impl ReportStatistics {
             return Some(columns.statistic(row));
         }
         if self.tables.iter().all(|columns| columns.table.widths.is_empty()) {
-            // Only text cuts names.
+            // Only text reports truncate names.
             return None;
         }
         let mut fitting = self.rows().filter(|(columns, row, _)| {

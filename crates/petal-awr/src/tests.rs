@@ -1,12 +1,12 @@
-//! Real reports that people have published, where they are at hand: every value that was read from
-//! them by eye, as printed.
+//! Tests on published real reports, if they are present: they compare each value with the one a
+//! person read from the report.
 
 use serde_json::Value;
 
 use super::samples::*;
 use super::*;
 
-/// What is compared, and how often it agreed.
+/// Values compared, and the number that agreed.
 #[derive(Default)]
 struct Tally {
     agreed: usize,
@@ -28,7 +28,7 @@ impl Tally {
     }
 }
 
-/// truth's name of a value, and where it stands in the report's JSON.
+/// Names of values in truth.json, with their paths in the report's JSON.
 const FIGURES: [(&str, &str); 21] = [
     ("db", "/header/db"),
     ("ver", "/header/release"),
@@ -53,7 +53,7 @@ const FIGURES: [(&str, &str); 21] = [
     ("dbtime_s", "/load_profile/db_time/per_second"),
 ];
 
-/// truth's headings of tablespaces, where they are one thing in all releases.
+/// Headings of tablespaces in truth.json that mean the same in all releases.
 const TABLESPACE: [(&str, &str); 9] = [
     ("Reads", "reads"),
     ("Av Rds/s", "reads_per_s"),
@@ -74,7 +74,7 @@ fn compare(file: &str, truth: &Value, report: &Value, tally: &mut Tally) {
         if let Some((_, place)) = FIGURES.iter().find(|(known, _)| known == name) {
             let found = report.pointer(place).unwrap();
             let expected = text(expected);
-            // The heading's unit is printed with it in a cluster's report.
+            // In a cluster's report, the heading's unit is printed with the value.
             tally.check(what, found, &expected);
             continue;
         }
@@ -92,7 +92,7 @@ fn compare(file: &str, truth: &Value, report: &Value, tally: &mut Tally) {
             "top" => top(&what, expected, report, tally),
             "ts" => tablespace(&what, expected, report, tally),
             "gps" => cluster(&what, expected, report, tally),
-            // Where it was found, a remark, the columns of the list, and how many profiles.
+            // The report's origin, a remark, the columns of the list, and the number of profiles.
             "origin" | "exa" | "lp" | "top_hdr" => {}
             statistic => {
                 let found = &report["statistics"][statistic];
@@ -126,7 +126,7 @@ fn tablespace(what: &str, expected: &Value, report: &Value, tally: &mut Tally) {
         } else if let Some((_, name)) = TABLESPACE.iter().find(|(known, _)| known == heading) {
             tally.check(what, &found[name], expected);
         } else {
-            // As it stands under its heading, which may not be its own.
+            // The value under its heading, which may belong to another column.
             let place = topic::key(heading);
             let headed = found["as_headed"].as_object();
             let cell =
@@ -158,7 +158,7 @@ fn cluster(what: &str, expected: &Value, report: &Value, tally: &mut Tally) {
 #[test]
 fn real_reports_agree_with_what_was_read_by_eye() {
     let Some(folder) = folder() else {
-        tell("SKIPPED: no real reports: set PETAL_AWR_DIR to a folder with truth.json");
+        log_line("SKIPPED: no real reports: set PETAL_AWR_DIR to a folder with truth.json");
         return;
     };
     let truth = std::fs::read(folder.join("truth.json")).unwrap();
@@ -170,12 +170,12 @@ fn real_reports_agree_with_what_was_read_by_eye() {
         let report = read.remove(0).unwrap_or_else(|error| panic!("{error}"));
         let mut tally = Tally::default();
         compare(file, truth, &serde_json::to_value(&report).unwrap(), &mut tally);
-        tell(&format!("{:>4} agree, {} not: {file}", tally.agreed, tally.wrong.len()));
+        log_line(&format!("{:>4} agree, {} not: {file}", tally.agreed, tally.wrong.len()));
         all.agreed += tally.agreed;
         all.wrong.append(&mut tally.wrong);
     }
     assert!(all.wrong.is_empty(), "{} agree, not:\n{}", all.agreed, all.wrong.join("\n"));
-    tell(&format!("{} values agree", all.agreed));
+    log_line(&format!("{} values agree", all.agreed));
 }
 
 #[test]
@@ -324,13 +324,13 @@ fn headings_that_lie_are_found_out() {
     assert_eq!(number(&row.single_block_read_ms), Some(3.0));
     assert_eq!(row.as_headed["Writes"], "3");
     assert!(report.notes.iter().any(|note| note.contains("each other's headings")));
-    // Without a release nothing is claimed.
+    // If the release is unknown, so are these columns.
     let unknown = sample_text("awr_11204.txt").replace("11.2.0.4.0", "          ");
     assert_eq!(of_text(&unknown).unwrap().tablespaces[0].writes, None);
-    // Another release means what it says, whatever the figures are.
+    // In other releases the headings match, whatever the figures are.
     let other = sample_text("awr_11204.txt").replace("11.2.0.4.0", "12.2.0.1.0");
     assert_eq!(number(&of_text(&other).unwrap().tablespaces[0].writes), Some(3.0));
-    // Two lines to a record, and no lie.
+    // A record has two lines, and its headings match.
     let row = &sample("awr_12c.txt").tablespaces[0];
     assert_eq!((number(&row.reads), number(&row.writes)), (Some(179_200_000.0), Some(2_500_000.0)));
     assert_eq!(number(&row.write_ms), Some(0.3));
@@ -338,7 +338,7 @@ fn headings_that_lie_are_found_out() {
 
 #[test]
 fn single_block_reads_may_exceed_reads_by_rounding() {
-    // All reads are of single blocks, and counted at times that differ a little.
+    // All reads are of single blocks; the counts are taken at slightly different times.
     let row =
         ["298,667        0.2        1.0     298,667", "298,667        0.2        1.0     298,690"];
     let text = sample_text("awr_12c.txt").replace(row[0], row[1]);
@@ -357,7 +357,7 @@ fn whole_counts_replace_rounded_ones() {
     assert_eq!(waits.shown(), "179,254,321");
     assert_eq!(&*waits.section, "Foreground Wait Events");
     assert_eq!(top.time_s.as_ref().unwrap().shown(), "36.2K");
-    // 36,201 s of the foreground's list have more digits than 36.2K, and 0.20 ms.
+    // The foreground list's 36,201 s has more digits than 36.2K and 0.20 ms.
     let read_us = columns::value(&report, "read_us").unwrap();
     assert!((read_us - 36_201e6 / 179_254_321.0).abs() < 1e-6, "{read_us}");
 }
@@ -369,7 +369,7 @@ fn flash_latencies_are_not_zero() {
     assert_eq!(us("awrpdb_19c.txt", "log_sync_us"), Some(311.2));
     let read = us("sp_11g.txt", "read_us").unwrap();
     assert!((read - 8_911e6 / 26_899_900.0).abs() < 1e-6, "{read}");
-    // Nothing but zeros: too short to be shown, and so unknown.
+    // All values are zero: too short to be shown, and so unknown.
     let text = sample_text("sp_11g.txt")
         .replace("         15      0     20.1", "          0      0     20.1");
     let text = text.replace("120,300          15      0", "120,300           0      0");
@@ -386,7 +386,7 @@ fn names_that_text_cuts_are_found_by_their_beginning() {
     assert!(report::event(&report.foreground_events, "SQL*Net message from client").is_some());
     let html = sample("awr_11g.html");
     assert!(html.statistics.get("user commits by nobody").is_none());
-    // A name that two cut ones could be is neither.
+    // A name that matches two truncated ones matches neither.
     let text = sample_text("awr_12c.txt").replace(
         "SQL*Net roundtrips to/from clien              4,200",
         "SQL*Net roundtrips to/from clien              4,100            6.8           0.7\nSQL*Net roundtrips to/from clien              4,200",

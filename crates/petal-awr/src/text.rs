@@ -1,6 +1,6 @@
-//! A text report as a [`ParsedReport`]: sections by their title lines, tables by their lines of
-//! dashes, cells by the dashes' places. Undoes page breaks of SQL*Plus, tabs, form feeds and mixed
-//! line ends. Meaning belongs to the extractors.
+//! Text report as a [`ParsedReport`]: finds sections by their title lines, tables by their lines of
+//! dashes, cells by the positions of the dashes. Undoes page breaks of SQL*Plus, tabs, form feeds
+//! and mixed line ends. The extractors interpret the cells.
 
 pub(super) mod grid;
 
@@ -18,16 +18,16 @@ const HEADINGS: [&str; 2] = ["WORKLOAD REPOSITORY", "STATSPACK report"];
 /// Beginning of a report's last line.
 const END: &str = "End of Report";
 
-/// What a section's title says.
+/// Meaning of a section's title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReportSection {
-    /// Tables without titles; their columns tell.
+    /// Tables without titles, recognised by their columns.
     Head,
     Of(Topic),
     Other,
 }
 
-/// The reports that stand one after the other in a text, each with what was printed before it.
+/// Splits a text into its reports, each with the output that precedes it.
 pub fn reports(text: &str) -> Vec<&str> {
     let mut heads: Vec<usize> = HEADINGS
         .iter()
@@ -40,7 +40,7 @@ pub fn reports(text: &str) -> Vec<&str> {
     let mut from = 0;
     for two in heads.windows(2) {
         let [head, next] = two else { continue };
-        // What stands behind a report's end was printed for the next.
+        // Output after a report's end belongs to the next report.
         let between = text.get(*head..*next).unwrap_or_default();
         let end = between.rmatch_indices(END).find(|(at, _)| begins_line(between, *at));
         let to = end.map_or(*next, |(at, _)| head + at + END.len());
@@ -51,14 +51,14 @@ pub fn reports(text: &str) -> Vec<&str> {
     reports
 }
 
-/// A line that a report begins with.
+/// True for the first line of a report.
 pub fn names_report(line: &str) -> bool {
     HEADINGS.iter().any(|heading| line.starts_with(heading))
 }
 
-/// Nothing but blanks stands before this place in its line.
+/// True if only blanks and Markdown marks precede this position in its line.
 fn begins_line(text: &str, at: usize) -> bool {
-    // Marks of Markdown are no text.
+    // Markdown marks count as blanks.
     let marks = [' ', '\t', '\x0c', '#', '*', '|'];
     let before = text.get(..at).unwrap_or_default().trim_end_matches(marks);
     before.is_empty() || before.ends_with(['\n', '\r'])
@@ -73,7 +73,7 @@ pub fn page(text: &str) -> ParsedReport {
     while let Some(line) = lines.next() {
         reader.look_at(&line);
         if reader.heads(&line) {
-            // What a session printed before the report is none of its sections.
+            // Output of the session before the report belongs to no section.
             section.clear();
             section.push(Cow::Borrowed(""));
             HEAD.clone_into(&mut open);
@@ -94,12 +94,12 @@ pub fn page(text: &str) -> ParsedReport {
 struct TextReader<'p> {
     page: &'p mut ParsedReport,
     section: ReportSection,
-    /// What the last page of the same section left open.
+    /// Record left incomplete by the last page of the same section.
     unfinished: Option<Unfinished>,
 }
 
 impl TextReader<'_> {
-    /// False when nothing more is wanted.
+    /// Reads a section; returns false once nothing more is wanted.
     fn section(&mut self, title: &str, lines: &[Cow<'_, str>]) -> bool {
         let section = section(title);
         if section != self.section {
@@ -109,7 +109,7 @@ impl TextReader<'_> {
         let topic = match section {
             ReportSection::Other => return true,
             ReportSection::Head => None,
-            // A cluster's has a row for each instance.
+            // A cluster's section has a row for each instance.
             ReportSection::Of(Topic::CacheSizes)
                 if lines.iter().any(|line| has_instances(line)) =>
             {
@@ -124,7 +124,7 @@ impl TextReader<'_> {
             if is_running_title(first) {
                 *first = "";
             } else if has_own_line && let Some(rest) = first.strip_prefix(title) {
-                // Headings may stand beside a title; the title is none of them.
+                // Headings may be on the title's line; the title is not one of them.
                 blanked = format!("{:width$}{rest}", "", width = title.chars().count());
                 *first = blanked.trim_end();
             }
@@ -156,12 +156,12 @@ impl TextReader<'_> {
             return true;
         }
         let tables = Grid { lines: &lines, title, topic }.tables(&mut self.unfinished);
-        // The snapshots were read by their labels.
+        // The snapshots have been read by their labels.
         let tables = tables.into_iter().filter(|table| table.topic != Topic::Snapshots);
         tables.into_iter().all(|table| self.page.push(table))
     }
 
-    /// True at the line that the report begins with.
+    /// True at the first line of the report.
     fn heads(&mut self, line: &str) -> bool {
         let is_first = self.page.heading.is_none() && names_report(line.trim_start());
         if is_first {
@@ -179,17 +179,17 @@ impl TextReader<'_> {
     }
 }
 
-/// A title with the database and the snapshots beside it.
+/// True for a title line that also has the database and the snapshots.
 fn is_running_title(line: &str) -> bool {
     line.contains("DB/Inst:") || line.contains(" for DB: ")
 }
 
-/// Headings of a table by instance.
+/// True for the headings of a table by instance.
 fn has_instances(line: &str) -> bool {
     line.split_whitespace().next() == Some("I#")
 }
 
-/// What Statspack and AWR say of snapshots on both sides of a restart.
+/// True for the warning of Statspack or AWR that the snapshots are on different sides of a restart.
 fn is_warning(line: &str) -> bool {
     line.contains("span an instance shutdown") || line.contains("RESULTS ARE INVALID")
 }
@@ -209,8 +209,8 @@ fn is_snapshot_line(line: &str) -> bool {
         .any(|label| line.trim_start().starts_with(label))
 }
 
-/// The title that a line bears: before `DB/Inst:` or ` for DB:`, over a line of tildes or over the
-/// notes of its section; or a known title alone.
+/// Returns the title in a line: the text before `DB/Inst:` or ` for DB:`, above a line of tildes or
+/// above the notes of its section; or a known title alone.
 fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
     if line.starts_with([' ', '-', '~']) || line.is_empty() {
         return None;
@@ -226,7 +226,7 @@ fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
     is_alone.then_some(line)
 }
 
-/// A blank line or headings, which blank lines may have been lost from.
+/// True for a blank line or headings: the blank line before the headings may be missing.
 fn is_over_table(line: &str) -> bool {
     line.is_empty() || line.starts_with(' ') || grid::columns_of_dashes(line) > 0 || {
         let mut words = line.split_whitespace();
@@ -235,8 +235,8 @@ fn is_over_table(line: &str) -> bool {
     }
 }
 
-/// The width at which the lines of a text were cut: lines of dashes go on in the next line. Which
-/// columns the rest of a row belongs to cannot be known.
+/// Returns the width at which the lines of a text were cut: a line of dashes then continues on the
+/// next line. The columns of the rest of a row cannot be known.
 pub fn cut_at(text: &str) -> Option<usize> {
     let shown = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let mut before: Option<&str> = None;
@@ -253,10 +253,10 @@ pub fn cut_at(text: &str) -> Option<usize> {
     (cuts > 0).then_some(width)
 }
 
-/// Lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
+/// Returns lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
 fn lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     const BREAK: &str = "OUTPUT";
-    // Ends of lines may be LF, CRLF, CR CRLF and CR in one file.
+    // Line ends may be LF, CRLF, CR CRLF and CR in one file.
     let parts = text.split('\n').flat_map(|line| line.trim_end_matches('\r').split('\r'));
     let mut parts = parts.map(|line| line.trim_start_matches('\x0c').trim_end()).peekable();
     let is_underline = |line: &&str| line.len() >= 60 && line.bytes().all(|byte| byte == b'-');
@@ -273,7 +273,7 @@ fn lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// A line with its tabs as blanks.
+/// Replaces the tabs of a line with blanks.
 pub fn without_tabs(line: &str) -> Cow<'_, str> {
     if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() }
 }

@@ -1,10 +1,10 @@
-//! Dates as the reports print them, for comparing: `23-Apr-14 18:30:05`, `15-Feb-23 00:00`. Months
-//! of a language that is not known here give no date, and nothing is concluded from them.
+//! Dates as the reports print them, for comparison: `23-Apr-14 18:30:05`, `15-Feb-23 00:00`. Month
+//! names in an unknown language give no date, and nothing is concluded from them.
 
 use time::macros::format_description;
 use time::{Date, Month, PrimitiveDateTime, Time};
 
-/// `2025-06-02T10:00:00`, in the report's own time zone.
+/// Formats a time as `2025-06-02T10:00:00`, in the report's own time zone.
 pub fn iso(time: PrimitiveDateTime) -> String {
     let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]");
     time.format(format).unwrap_or_default()
@@ -18,7 +18,7 @@ pub fn parse(text: &str) -> Option<PrimitiveDateTime> {
     let (day, month, year) = (date.next()?, date.next()?, date.next()?);
     let month = month_of(month)?;
     let year: i32 = year.parse().ok().filter(|year| (0..100).contains(year) || *year > 1990)?;
-    // Oracle 8i is of 1998.
+    // Oracle 8i is from 1998.
     let year = match year {
         0..=89 => 2000 + year,
         90..=99 => 1900 + year,
@@ -32,9 +32,9 @@ pub fn parse(text: &str) -> Option<PrimitiveDateTime> {
     Some(PrimitiveDateTime::new(date, time))
 }
 
-/// Names of months by their beginnings, as databases shorten them: English, French, German, Spanish,
-/// Italian, Portuguese, Dutch, the Scandinavian languages, Polish, Czech, Turkish, Russian. A name
-/// that two of them have for different months is none.
+/// Names of months by their beginnings, as databases shorten them: English, French, German,
+/// Spanish, Italian, Portuguese, Dutch, the Scandinavian languages, Polish, Czech, Turkish,
+/// Russian. Names that two languages use for different months are left out.
 const MONTHS: [&str; 12] = [
     "jan janv ene gen sty led oca янв",
     "feb févr fev fév lut úno şub фев",
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(["FÉVR.", "AOÛT", "DÉC."].map(months), [Some(2), Some(8), Some(12)]);
         assert_eq!(["Ene", "Abr", "Dic"].map(months), [Some(1), Some(4), Some(12)]);
         assert_eq!(["Gen", "Giu", "Ott"].map(months), [Some(1), Some(6), Some(10)]);
-        // Each name stands for one month.
+        // Each name means one month.
         let mut names: Vec<&str> = MONTHS.iter().flat_map(|names| names.split(' ')).collect();
         let all = names.len();
         names.sort_unstable();

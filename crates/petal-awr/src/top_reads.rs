@@ -1,4 +1,4 @@
-//! The statements and segments with the most physical reads.
+//! Statements and segments with the most physical reads.
 
 use super::figure::Figure;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
@@ -50,13 +50,13 @@ fn statements_of(table: &PageTable) -> Vec<SqlReads> {
     table.rows.iter().filter_map(of_row).collect()
 }
 
-/// The row has a number of reads; one that its column has no room for is printed as `####`.
+/// True if the row has a number of reads; a number too wide for its column is printed as `####`.
 fn has_count(table: &PageTable, row: TableRow<'_>) -> bool {
     let reads = cell(row, table.column(&READS).or(Some(usize::MAX)));
     !reads.is_empty() && reads.bytes().all(|byte| byte.is_ascii_digit() || b",.#".contains(&byte))
 }
 
-/// An SQL Id of 13 characters, or the hash value of older releases.
+/// True for an SQL ID of 13 characters, or the hash value of older releases.
 fn is_id(text: &str) -> bool {
     let is_hash = text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_sql_id = text.len() == 13

@@ -1,13 +1,13 @@
-//! Which section of a report a table is: by its title, in any release's wording, or by its
-//! columns. The only place that knows titles of reports that are read.
+//! Section of a report that a table belongs to: found by its title, in any release's wording, or by
+//! its columns. Only this module knows titles of reports.
 
-/// The title of the tables at the head of a report, which have none of their own.
+/// Title of the tables at the head of a report, which have no titles themselves.
 pub const HEAD: &str = "report header";
 
-/// The title of a table without one, in an excerpt of a report.
+/// Title of a table without one, in an excerpt of a report.
 pub const UNTITLED: &str = "a table without its title";
 
-/// The sections that petal reads. All others are passed over.
+/// Sections that petal reads; it skips all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
     Database,
@@ -18,11 +18,12 @@ pub enum Topic {
     Snapshots,
     LoadProfile,
     TopEvents,
-    /// Of a report over several instances before 12.2: its only lists of these processes.
+    /// Top foreground events of a report over several instances before 12.2: its only list of these
+    /// processes.
     TopForegroundEvents,
     TopBackgroundEvents,
     ForegroundEvents,
-    /// Foreground and background together, as reports before 11g have them.
+    /// Foreground and background events together, as in reports before 11g.
     AllEvents,
     BackgroundEvents,
     Histogram,
@@ -34,7 +35,7 @@ pub enum Topic {
     IoProfile,
     SegmentsByReads,
     SqlByReads,
-    /// Of a cluster's interconnect.
+    /// Interconnect pings of a cluster.
     Pings,
     OsStatistics,
     HostCpu,
@@ -45,7 +46,7 @@ pub enum Topic {
     CacheSizes,
     Memory,
     Parameters,
-    /// Of a report over several instances.
+    /// Database Summary of a report over several instances.
     Cluster,
     ClusterInstances,
     ClusterPerSecond,
@@ -56,12 +57,12 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Read by the labels in their lines, not by columns.
+    /// True if the section is read by the labels in its lines, not by columns.
     pub fn is_labelled(self) -> bool {
         matches!(self, Self::Snapshots | Self::CacheSizes | Self::Memory)
     }
 
-    /// What a database did, and not what it is.
+    /// True for figures of the database's work, not of its configuration.
     pub fn is_of_work(self) -> bool {
         !matches!(
             self,
@@ -75,7 +76,8 @@ impl Topic {
         )
     }
 
-    /// A row that is missing changes what the others mean: places in a list, rows without a name.
+    /// True if a missing row changes the meaning of the others: ranks in a list, rows without a
+    /// name.
     pub fn has_dependent_rows(self) -> bool {
         matches!(
             self,
@@ -89,7 +91,7 @@ impl Topic {
     }
 }
 
-/// Reduces a title or heading to letters in lower case, digits and `%`: releases differ in blanks,
+/// Reduces a title or heading to lower-case letters, digits and `%`: releases differ in blanks,
 /// hyphens and brackets.
 pub fn key(text: &str) -> String {
     if text.is_ascii() {
@@ -161,7 +163,7 @@ fn of_beginning(key: &str) -> Option<Topic> {
     BEGINNINGS.iter().find(|(beginning, _)| key.starts_with(beginning)).map(|(_, topic)| *topic)
 }
 
-/// Finds a topic by an HTML table's `summary`, where its title is lost.
+/// Finds a topic by an HTML table's `summary`, if its title is lost.
 pub fn of_summary(summary: &str) -> Option<Topic> {
     let key = key(summary);
     const MARKS: [(&str, Topic); 16] = [
@@ -185,8 +187,7 @@ pub fn of_summary(summary: &str) -> Option<Topic> {
     MARKS.iter().find(|(mark, _)| key.contains(mark)).map(|(_, topic)| *topic)
 }
 
-/// Finds a topic by the [`key`]s of columns: the tables at the head of a report have no titles of
-/// their own.
+/// Finds a topic by the [`key`]s of columns: the tables at the head of a report have no titles.
 pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
     const HEADS: [(&[&str], Topic); 8] = [
         (&["dbid", "release", "dbname"], Topic::Database),
@@ -203,7 +204,7 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
     HEADS.iter().find(is_head).map(|(_, topic)| *topic)
 }
 
-/// Finds a topic by the [`key`]s of columns that have no title over them, as in an excerpt.
+/// Finds a topic by the [`key`]s of columns without a title over them, as in an excerpt.
 pub fn of_body<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
     const BODIES: [(&[&str], Topic); 4] = [
         (&["persecond", "pertransaction"], Topic::LoadProfile),

@@ -1,22 +1,23 @@
-//! Lines of an HTML report that SQL*Plus cut at its `linesize`, joined again, and the page breaks
-//! of its `pagesize` taken out. A cut line is exactly as long as the others that were cut: the
-//! blanks at its end, which some spools trim, are blanks of the report or padding.
+//! Lines of an HTML report that SQL*Plus cut at its `linesize`, joined again without the page
+//! breaks of its `pagesize`. All cut lines have the same length. Blanks at their ends, which some
+//! spools trim, belong to the report or are padding.
 
 use std::borrow::Cow;
 
 use memchr::{memchr_iter, memmem};
 
-/// What SQL*Plus prints over each page: the column's name and a line of dashes.
+/// Text that SQL*Plus prints over each page: the column's name, above a line of dashes.
 const BREAK: &str = "OUTPUT";
-/// Widths that SQL*Plus has.
+/// Range of widths that SQL*Plus supports.
 const WIDTH_MIN: usize = 20;
 const WIDTH_MAX: usize = 32_767;
-/// A width is that of a cut if as many lines have it as have the widths just below, twice over.
+/// Number of smaller widths to compare with: a width is a cut if more than twice as many lines have
+/// it as have these.
 const BELOW: usize = 4;
-/// Of a hundred lines so many may be longer than a cut: what a session prints around a report.
+/// Percentage of lines that may be longer than a cut: output of the session around a report.
 const LONGER_PCT: usize = 1;
 
-/// The text without cuts and page breaks, and the width of the cut if there was one.
+/// Returns the text without cuts and page breaks, and the width of the cut if there was one.
 pub fn unwrapped(text: &str) -> (Cow<'_, str>, Option<usize>) {
     let width = width(text);
     let has_breaks = memmem::find(text.as_bytes(), BREAK.as_bytes()).is_some();
@@ -45,7 +46,7 @@ pub fn unwrapped(text: &str) -> (Cow<'_, str>, Option<usize>) {
     (Cow::Owned(joined), width.filter(|_| cuts > 0))
 }
 
-/// Lines without their ends: as `split('\n')`, at the speed of the vector unit.
+/// Returns lines without their ends, found with vector instructions.
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     let mut from = 0;
     let ends = memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
@@ -60,12 +61,12 @@ fn is_dashes(line: &str) -> bool {
     line.len() >= WIDTH_MIN && line.bytes().all(|byte| byte == b'-')
 }
 
-/// In characters, as SQL*Plus counts.
+/// Length in characters, as SQL*Plus counts.
 fn length(line: &str) -> usize {
     if line.is_ascii() { line.len() } else { line.chars().count() }
 }
 
-/// The width that lines were cut at.
+/// Finds the width that lines were cut at.
 fn width(text: &str) -> Option<usize> {
     let mut counts = vec![0_usize; WIDTH_MAX + 2];
     let (mut lines, mut padded) = (0, 0);
@@ -84,7 +85,7 @@ fn width(text: &str) -> Option<usize> {
         padded += usize::from(*full.get_or_insert(whole) == whole);
     }
     let longest = counts.iter().rposition(|&count| count > 0)?;
-    // Every line is filled with blanks to the same width.
+    // Every line is padded with blanks to the same width.
     if padded * 100 >= lines * (100 - LONGER_PCT) && full >= Some(longest) {
         return full.filter(|width| (WIDTH_MIN..=WIDTH_MAX).contains(width));
     }
@@ -105,8 +106,8 @@ fn width(text: &str) -> Option<usize> {
     (counts.get(found)? > &(2 * below) && cuts_elements(text, found)).then_some(found)
 }
 
-/// Half of the lines of this width, or more, end within an element: reports end theirs with its
-/// end.
+/// True if at least half of the lines of this width end within an element: the reports' own lines
+/// end with the end of an element.
 fn cuts_elements(text: &str, width: usize) -> bool {
     let mut lines = lines_of(text).map(str::trim_end).filter(|line| !line.is_empty()).peekable();
     let (mut full, mut cut) = (0, 0);
@@ -124,8 +125,8 @@ fn cuts_elements(text: &str, width: usize) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// A spool of SQL*Plus: lines cut at `width`, padded or trimmed, a blank line behind each that
-    /// was cut if `separates`, in pages of 14 lines if `paged`.
+    /// Formats a text as SQL*Plus spools it: lines cut at `width`, padded or trimmed, a blank line
+    /// after each cut line if `separates`, in pages of 14 lines if `paged`.
     pub fn spool(text: &str, width: usize, pads: bool, separates: bool, paged: bool) -> String {
         let mut lines = Vec::new();
         for line in text.lines() {
@@ -164,7 +165,7 @@ pub(crate) mod tests {
                 assert_eq!(unwrapped(text).1, None, "{name}");
             }
         }
-        // Words that a browser broke at blanks are no cut.
+        // Line breaks at blanks, made by a browser, are not cuts.
         let soft = "<TR><TD class=awrnc\nalign=right>1</TD>\n<TD class=awrnc\nalign=left>2</TD>\n";
         assert_eq!(unwrapped(&soft.repeat(40)).1, None);
     }

@@ -5,7 +5,7 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::ReportWaitClass;
 use super::topic::Topic;
 
-/// The short headings of a cluster's table, and the classes that they stand for.
+/// Short headings of a cluster's table, with the classes they mean.
 const HEADINGS: [(&str, &str); 11] = [
     ("userio", "User I/O"),
     ("sysio", "System I/O"),
@@ -20,7 +20,7 @@ const HEADINGS: [(&str, &str); 11] = [
     ("scheduler", "Scheduler"),
 ];
 
-/// Reads the wait classes of foreground processes, or of all where a report has no others.
+/// Reads the wait classes of foreground processes, or of all processes if a report has no others.
 pub fn read(page: &ParsedReport) -> Vec<ReportWaitClass> {
     if let Some(table) = page.first(Topic::ClusterWaitClasses) {
         return cluster::total(table).map(|row| of_cluster(table, row)).unwrap_or_default();
@@ -42,11 +42,11 @@ fn of_table(table: &PageTable) -> Vec<ReportWaitClass> {
         time_s: figure(row, time),
         pct_db_time: figure(row, share),
     });
-    // The processor is no wait.
+    // The CPU row is not a wait.
     classes.filter(|class| class.time_s.is_some() && class.name != "DB CPU").collect()
 }
 
-/// One row of a cluster's table, in which the classes are columns.
+/// Reads a row of a cluster's table, in which the classes are columns.
 pub fn of_cluster(table: &PageTable, row: TableRow<'_>) -> Vec<ReportWaitClass> {
     let of_heading = |(heading, name): &(&str, &str)| {
         let time_s = table.count(row, &[&format!("{heading}s"), heading])?;

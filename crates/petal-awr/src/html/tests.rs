@@ -1,4 +1,4 @@
-//! Reports one after the other in a file, and what is left out of a page.
+//! Tests for several reports in one file, and for the parts of a page that are skipped.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn reports_one_after_the_other_are_read_each() {
     let names = ["awr_11g.html", "awr_11g_browser.html", "awrg_19c.html", "awr_19c.html"];
     let texts = names.map(sample_text);
     let alone = texts.map(|text| all(text.to_owned()).remove(0));
-    // With a session's output between them, and without the elements around a page.
+    // The session's output is between them, and the elements around a page are missing.
     let bare = texts.map(|text| {
         let begin = text.to_lowercase().find("<h1").unwrap();
         text.get(begin..).unwrap().replace("</html>", "").replace("</HTML>", "")
@@ -53,7 +53,7 @@ fn a_title_a_cell_and_a_link_begin_no_report() {
     assert_eq!(reports(&text), [text.as_str()]);
 }
 
-/// Pieces of HTML that are put between the tags of a page.
+/// Returns pieces of HTML to insert between the tags of a page.
 fn markup() -> Vec<&'static str> {
     "<|>|\"|'|&|/|=| |\n|\r|é|<td>|</td>|<TD>|<tr>|<table>|</table>|<h3>|<li>|<br>|<p/>\
      |<!--|-->|<style>|</style>|<script>|<![CDATA[|<td colspan=2>|<TD COLSPAN='3'>|&#160;"
@@ -99,7 +99,7 @@ fn rows_that_are_left_out_change_nothing() {
     let known = "<h3>Load Profile</h3><table><tr><th><th>Per Second<tr><td>Redo size:<td>1</table>";
     for (between, tables) in [
         ("</table>", 1),
-        // A table that was cut, one within a cell, and a heading in the rows.
+        // A truncated table, a table within a cell, and a heading in the rows.
         ("", 1),
         ("<tr><td>", 1),
         ("<tr><td></table></table>", 1),

@@ -1,6 +1,5 @@
-//! The input and output of the tokenizer. The output goes to a [`PageBuilder`]. The input leaves
-//! out the rows of tables that nobody reads, and what is written plainly, which goes to the builder
-//! as it stands.
+//! Input and output of the tokenizer. The output goes to a [`PageBuilder`]. The input skips the
+//! rows of unused tables, and passes plain markup directly to the builder.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -12,20 +11,20 @@ use memchr::{memchr, memchr_iter, memchr2};
 
 use super::{COLSPAN_MAX, PageBuilder, is_block};
 
-/// How reports fill an empty cell.
+/// Text that reports put in an empty cell.
 const BLANK: &str = "&#160;";
 
 /// State that the reader and the emitter share.
 #[derive(Default)]
 struct TokenizerState {
     builder: RefCell<PageBuilder>,
-    /// What needs no tokenizer is left out of its input.
+    /// Set if the tokenizer's input skips unused rows and plain markup.
     leaves_out: bool,
-    /// Set behind a tag, unless it begins what is no markup: something may be left out there.
+    /// Set after a tag whose content is markup: only there may the input skip anything.
     is_behind_tag: Cell<bool>,
 }
 
-/// Gives the tokenizer a text without what needs no tokenizer.
+/// Gives the tokenizer the text without unused rows and plain markup.
 struct TokenizerInput<'t> {
     text: &'t str,
     at: usize,
@@ -38,7 +37,7 @@ impl<'t> TokenizerInput<'t> {
         Self { text, at: 0, inner: text.to_reader(), shared }
     }
 
-    /// Goes over what is written plainly, and over rows that are not read.
+    /// Passes plain markup to the builder, and skips rows that are not read.
     fn plain(&mut self) {
         self.shared.is_behind_tag.set(false);
         let mut builder = self.shared.builder.borrow_mut();
@@ -65,13 +64,13 @@ impl<'t> TokenizerInput<'t> {
     }
 }
 
-/// Splits at the first such byte, which is ASCII.
+/// Splits at the first occurrence of a byte, which is ASCII.
 fn split_at(text: &str, byte: u8) -> Option<(&str, &str)> {
     let at = memchr(byte, text.as_bytes())?;
     Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
-/// A text that has no entities but blanks.
+/// Returns a text that has no entities except blanks.
 fn plain_text(text: &str) -> Option<Cow<'_, str>> {
     let is_plain = |text: &str| !text.bytes().any(|byte| matches!(byte, b'&' | 0));
     if is_plain(text) {
@@ -81,13 +80,13 @@ fn plain_text(text: &str) -> Option<Cow<'_, str>> {
     is_plain(&blank).then_some(Cow::Owned(blank))
 }
 
-/// A tag of which no attribute is read, but for the summary of a table.
+/// A tag none of whose attributes are read, except the summary of a table.
 enum PlainTag<'t> {
     Start { name: &'t str, summary: &'t str },
     End(&'t str),
 }
 
-/// The tag behind a `<`, if it is plain, and what follows it.
+/// Returns the tag after a `<`, if it is plain, and the rest of the text.
 fn plain_tag(text: &str) -> Option<(PlainTag<'_>, &str)> {
     let (tag, behind) = split_at(text, b'>')?;
     let start = tag.strip_prefix('/').unwrap_or(tag);
@@ -105,7 +104,7 @@ fn plain_tag(text: &str) -> Option<(PlainTag<'_>, &str)> {
     Some((tag, behind))
 }
 
-/// Whether attributes end before the `>`: each quoted value stands behind its name and is closed.
+/// True if attributes end before the `>`: each quoted value follows its name and is closed.
 fn ends_with_its_quotes(attributes: &[u8]) -> bool {
     let is_apart = |rest: &[u8]| matches!(rest.first(), None | Some(b' ' | b'/'));
     let mut rest = attributes;
@@ -123,14 +122,14 @@ fn ends_with_its_quotes(attributes: &[u8]) -> bool {
     is_apart(attributes)
 }
 
-/// Whether a cell's attributes may hold a `colspan`.
+/// True if a cell's attributes may hold a `colspan`.
 fn may_span(attributes: &[u8]) -> bool {
     attributes
         .windows(4)
         .any(|part| matches!(part, [b's' | b'S', b'p' | b'P', b'a' | b'A', b'n' | b'N']))
 }
 
-/// A table's summary as reports write it; none is blank.
+/// Returns a table's summary as reports write it; without one, blank.
 fn plain_summary(attributes: &str) -> Option<&str> {
     let Some((_, summary)) = attributes.split_once(" summary=") else {
         return (!attributes.to_ascii_lowercase().contains("summary")).then_some("");
@@ -139,20 +138,20 @@ fn plain_summary(attributes: &str) -> Option<&str> {
     (!summary.contains(['&', '\0'])).then_some(summary)
 }
 
-/// Elements whose content is markup, of which a report has many.
+/// True for common elements whose content is markup.
 fn holds_markup(name: &str) -> bool {
     is_within_rows(name.as_bytes())
         || is_block(name)
         || matches!(name.as_bytes(), b"table" | b"li" | [b'h', b'1'..=b'6'])
 }
 
-/// Elements that may stand in the rows of a table that is left out.
+/// True for elements that may be in the rows of a skipped table.
 fn is_within_rows(name: &[u8]) -> bool {
     matches!(name, b"td" | b"th" | b"tr" | b"tbody" | b"thead" | b"a" | b"br" | b"b" | b"i" | b"u")
         || matches!(name, b"p" | b"em" | b"div" | b"pre" | b"font" | b"span" | b"strong" | b"wbr")
 }
 
-/// The place of the `</table>` that follows, if nothing but rows stands before it.
+/// Returns the position of the next `</table>`, if only rows precede it.
 fn end_of_rows(text: &str, from: usize) -> Option<usize> {
     for at in memchr_iter(b'<', text.as_bytes().get(from..)?) {
         let tag = text.as_bytes().get(from + at + 1..)?;
@@ -206,7 +205,7 @@ impl Reader for TokenizerInput<'_> {
     }
 }
 
-/// A start tag that the tokenizer reads, with the attributes that are kept.
+/// A start tag that the tokenizer reads, with the attributes that are used.
 #[derive(Default)]
 struct StartTag {
     name: Vec<u8>,
@@ -215,8 +214,9 @@ struct StartTag {
     attribute: Vec<u8>,
 }
 
-/// Hands the tags of a text, and what stands between them, to a builder. With `hides`, the content
-/// of `style`, `script` and their like is no markup; without `leaves_out`, the tokenizer reads all.
+/// Passes the tags of a text, and the text between them, to a builder. With `hides`, the content of
+/// `style`, `script` and similar elements is skipped; with `leaves_out` false, the tokenizer reads
+/// all.
 pub fn tokenize(text: &str, hides: bool, leaves_out: bool) -> PageBuilder {
     let shared = TokenizerState { leaves_out, ..TokenizerState::default() };
     let mut tag = StartTag::default();
@@ -263,7 +263,7 @@ fn colspan(value: &[u8]) -> usize {
     span.unwrap_or(1).clamp(1, COLSPAN_MAX)
 }
 
-/// Looks for no errors of the markup, which nobody reads.
+/// Ignores errors of the markup, which petal does not use.
 struct WithoutErrors<F: Callback<Infallible, ()>>(CallbackEmitter<F>);
 
 impl<F: Callback<Infallible, ()>> ForwardingEmitter for WithoutErrors<F> {

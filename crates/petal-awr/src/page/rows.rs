@@ -1,17 +1,17 @@
-//! The rows of a table, all their text in one place: reports have tens of thousands of cells, and
+//! Rows of a table, with all their text in one buffer: reports have tens of thousands of cells, and
 //! most hold a few characters.
 
 /// Rows of cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableRows {
     text: String,
-    /// Where each cell ends in the text. Reports have less than 4 GiB.
+    /// End of each cell in the text. Reports are smaller than 4 GiB.
     cell_ends: Vec<u32>,
-    /// Where each row ends among the cells.
+    /// End of each row among the cells.
     row_ends: Vec<u32>,
 }
 
-/// One row of a table.
+/// Row of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct TableRow<'t> {
     rows: &'t TableRows,
@@ -20,13 +20,13 @@ pub struct TableRow<'t> {
 }
 
 impl TableRows {
-    /// Adds a cell to the row that is open.
+    /// Adds a cell to the open row.
     pub fn push(&mut self, cell: &str) {
         self.text.push_str(cell);
         self.cell_ends.push(self.text.len() as u32);
     }
 
-    /// Ends the row that is open; a row without cells is none.
+    /// Ends the open row; a row without cells is dropped.
     pub fn end_row(&mut self) {
         if self.cell_ends.len() > self.at(self.row_ends.len()) {
             self.row_ends.push(self.cell_ends.len() as u32);
@@ -46,12 +46,12 @@ impl TableRows {
         self.row_ends.is_empty()
     }
 
-    /// The number of cells in all rows.
+    /// Returns the number of cells in all rows.
     pub fn cells(&self) -> usize {
         self.cell_ends.len()
     }
 
-    /// Keeps the first rows.
+    /// Keeps only the first rows.
     pub fn truncate(&mut self, rows: usize) {
         self.row_ends.truncate(rows);
         self.cell_ends.truncate(self.at(self.row_ends.len()));
@@ -75,7 +75,7 @@ impl TableRows {
         (0..self.len()).filter_map(|row| self.get(row))
     }
 
-    /// The place of a row's first cell.
+    /// Returns the position of a row's first cell.
     fn at(&self, row: usize) -> usize {
         row.checked_sub(1).and_then(|before| self.row_ends.get(before)).map_or(0, |&at| at as usize)
     }
@@ -89,7 +89,7 @@ impl<'t> TableRow<'t> {
         if at < self.to { self.rows.text.get(from..end(at)?) } else { None }
     }
 
-    /// The number of its cells.
+    /// Returns the number of the row's cells.
     pub fn width(self) -> usize {
         self.to - self.from
     }

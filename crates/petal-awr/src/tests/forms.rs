@@ -1,5 +1,5 @@
-//! The same report in each form in which it goes about: its values are the same, or unknown, and
-//! never others.
+//! Tests that a report in any of its forms gives the same values or unknown ones, never different
+//! ones.
 
 use super::*;
 use crate::unwrap::tests::spool;
@@ -13,7 +13,7 @@ struct FormTally {
 }
 
 impl FormTally {
-    /// Follows the expected values; those of a list are compared by their places.
+    /// Walks the expected values; values in a list are compared by position.
     fn walk(&mut self, path: &str, expected: &Value, found: &Value) {
         match expected {
             Value::Null => {}
@@ -50,7 +50,7 @@ impl FormTally {
         let json = |report: &Report| serde_json::to_value(report).unwrap();
         let (expected, found) = (json(expected), json(found));
         self.walk(what, &expected, &found);
-        // A figure where the report has none is an invention.
+        // A figure that the report lacks would be invented.
         let mut back = Self::default();
         back.walk(what, &found, &expected);
         self.wrong.extend(back.missing.into_iter().map(|what| format!("invented {what}")));
@@ -62,7 +62,7 @@ impl FormTally {
     }
 }
 
-/// Fields that are of a form, and no values of the report.
+/// Fields that depend on the form and are not values of the report.
 const SKIPPED: [&str; 7] =
     ["file", "format", "notes", "section", "findings", "factors", "as_headed"];
 
@@ -117,7 +117,7 @@ fn a_row_that_lost_a_cell_is_unknown_and_not_shifted() {
     assert_eq!(report.load_profile.read_requests, report::LoadLine::default());
     assert_eq!(number(&report.load_profile.write_requests.per_second), Some(3.0));
     assert!(report.notes[0].contains("Load Profile: 1 of 12 rows"), "{:?}", report.notes);
-    // In a list by rank one row more or less moves all others.
+    // In a ranked list, one row more or less moves all others.
     let row = "sequential read</td><td align=\"right\" class='awrnc'>170,402,113";
     let report = cut(row, &row.replace("<td align", "<t\nd align"));
     assert_eq!(report.top_events, []);
@@ -161,7 +161,7 @@ fn quoted_indented_and_squeezed_reports_give_the_same_values() {
     assert_all_right(tally(forms));
 }
 
-/// A page's elements as a browser copies them, or a converter writes them.
+/// Elements of a page, as a browser copies them or a converter writes them.
 struct Copied<'t> {
     rest: &'t str,
 }
@@ -187,8 +187,8 @@ impl<'t> Iterator for Copied<'t> {
     }
 }
 
-/// The page with `start`, `between` and `end` around the cells of a row, and a line of dashes under
-/// the headings if `rules`.
+/// Returns the page with `start`, `between` and `end` around the cells of a row, and a line of
+/// dashes under the headings if `rules`.
 fn copied(html: &str, [start, between, end]: [&str; 3], rules: bool) -> String {
     let mut copy = String::new();
     let mut cells: Vec<String> = Vec::new();
@@ -286,7 +286,7 @@ fn copies_of_a_cluster_lose_headings_and_shift_nothing() {
     assert!(tally.right_pct() > 95.0, "{:#?}", tally.missing);
 }
 
-/// The sections of a text report, each with its title line.
+/// Returns the sections of a text report, each with its title line.
 fn sections(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_title = |at: usize| {
@@ -311,7 +311,7 @@ fn each_section_alone_gives_its_values_and_no_others() {
             let title = section.lines().next().unwrap_or_default().trim();
             let what = format!("{name} {title}");
             for form in [section.clone(), each_line(&section, |line| format!("    {line}"))] {
-                // What depends on other sections, or is of no work, is not in it.
+                // Values that depend on other sections, or are not about work, are missing here.
                 let Ok(found) = of_text(&form) else { continue };
                 assert_eq!(found.kind, ReportKind::Excerpt, "{what}");
                 assert!(found.notes.iter().any(|note| note.contains("excerpt")), "{what}");
@@ -320,7 +320,7 @@ fn each_section_alone_gives_its_values_and_no_others() {
             }
         }
     }
-    // Averages and counts that come from two sections differ where one is missing.
+    // Averages and counts computed from two sections differ if one is missing.
     let is_of_two = |what: &&String| what.contains("/top_events/") || what.contains("_pct");
     let wrong: Vec<&String> = tally.wrong.iter().filter(|what| !is_of_two(what)).collect();
     let kind = |what: &&&String| what.contains("/kind");
@@ -350,11 +350,11 @@ fn an_excerpts_rates_come_from_the_load_profile() {
 fn rows_of_dashes_are_no_report() {
     let read =
         |text: &str| of_text(text).map(|report| report.kind).map_err(|error| error.to_string());
-    // As get_text() of a page: every cell in a line of its own.
+    // As get_text() of a page: every cell on its own line.
     let html = copied(sample_text("awr_19c.html"), ["", "\n", ""], false);
     let error = read(&html).unwrap_err();
     assert!(error.contains("holds nothing that can be read: "), "{error}");
-    // Cells without anything between them: the few lines with labels are read, and a note says so.
+    // Cells without separators: the few lines with labels are read, and a note says so.
     let joined = copied(sample_text("awr_11g.html"), ["", "", ""], false);
     let mut tally = FormTally::default();
     let report = of_text(&joined).unwrap();

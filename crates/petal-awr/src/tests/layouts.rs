@@ -1,5 +1,5 @@
-//! Layouts beyond the samples: clusters of one and several instances, several reports in a text,
-//! what a session prints around them, pages that a browser saved, and what is refused.
+//! Tests for layouts beyond the samples: clusters of one and several instances, several reports in
+//! a text, session output around them, pages that a browser saved, and files that are refused.
 
 use super::*;
 use crate::report::WaitEvent;
@@ -44,7 +44,7 @@ fn a_cluster_of_one_instance_has_no_sum() {
 #[test]
 fn reads_of_a_cluster_are_counted_and_timed_among_the_same_processes() {
     let report = sample("awrg_one.txt");
-    // The top list has 14,440,400 waits of 505.6 us, with those of background processes.
+    // The top list has 14,440,400 waits of 505.6 us, including background processes.
     assert_eq!(value(&report, "read_waits"), Some(14_400_200.0));
     let read_us = value(&report, "read_us").unwrap();
     assert!((read_us - 7_200.1e6 / 14_400_200.0).abs() < 1e-6, "{read_us}");
@@ -77,11 +77,11 @@ fn each_instance_of_a_cluster_is_a_row_of_its_own() {
         assert_eq!([one, two].map(|it| value(it, column)), figures.map(Some), "{column}");
     }
     assert_eq!(two.top_events[0].name, "db file sequential read");
-    // The hosts differ: their processors add up.
+    // The hosts differ, so their processors are added.
     assert_eq!(value(&report, "cpus"), Some(56.0));
     let near = (value(&report, "aas").unwrap() - 1_270.4 / 10.02).abs();
     assert!(near < 1e-9, "{near}");
-    // Of one host they do not.
+    // On one host they are not.
     let text = sample_text("awrg_19c.html").replace("field2", "field1");
     assert_eq!(value(&of_text(&text).unwrap(), "cpus"), None);
 }
@@ -169,7 +169,7 @@ fn each_report_of_a_text_is_read() {
         assert_eq!((&report.header, &report.top_events), (&alone.header, &alone.top_events));
         assert_eq!(report.statistics, alone.statistics);
     }
-    // A broken one costs itself only.
+    // A broken report does not affect the others.
     let broken = texts(&format!("{}WORKLOAD REPOSITORY report for\n\n{}", parts[0], parts[1]));
     assert_eq!(broken.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
 }
@@ -213,12 +213,12 @@ fn a_decimal_comma_is_refused() {
         assert!(error.contains(&format!("reads {reads}, with a decimal comma")), "{error}");
         assert!(error.contains("NLS_NUMERIC_CHARACTERS='.,'"), "{error}");
     }
-    // What is merely unreadable is no comma.
+    // An unreadable value does not mean a decimal comma.
     let hashes = sample_text("awr_12c.txt").replace("10.00 (mins)", "##### (mins)");
     assert_eq!(of_text(&hashes).unwrap().header.elapsed_min, None);
 }
 
-/// The page without the section under this heading.
+/// Returns the page without the section under this heading.
 fn without(html: &str, heading: &str) -> String {
     let (before, rest) = html.split_once(&format!("<h3 class=\"awr\">{heading}</h3>")).unwrap();
     let (_, after) = rest.split_once("</table>").unwrap();
@@ -252,7 +252,7 @@ fn a_cluster_before_12_2_has_other_headings_and_only_top_lists() {
     assert_eq!(list(&report.foreground_events), section("Foreground"));
     assert_eq!(list(&report.background_events), section("Background"));
     assert_eq!(list(&report.top_events), Some("Top Timed Events".to_owned()));
-    // The instances have their processors, too.
+    // The instances have their own processors, too.
     assert_eq!(
         report.instances.iter().map(|it| value(it, "cpus")).collect::<Vec<_>>(),
         [Some(28.0); 2]

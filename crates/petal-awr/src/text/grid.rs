@@ -1,6 +1,5 @@
-//! The tables of one text section. A line of dashes says where columns are; the words above are
-//! the headings, the lines below the rows. A record of several lines has a line of dashes for each
-//! of them.
+//! Tables of one text section. A line of dashes marks the columns; the headings are above it, the
+//! rows below. A record of several lines has a line of dashes for each of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +7,10 @@ use std::sync::Arc;
 use super::super::page::{PageTable, TableColumn, TableRows};
 use super::super::topic::{self, Topic};
 
-/// Lines over a line of dashes that may be headings.
+/// Number of lines above a line of dashes that may be headings.
 const HEADING_LINES: usize = 5;
 
-/// From one column's first character to behind its last.
+/// Column's range of characters, its end exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ColumnSpan {
     from: usize,
@@ -25,7 +24,7 @@ struct DashedLine {
     columns: Vec<TableColumn>,
 }
 
-/// A record of several lines of which some were read when a page ended.
+/// A record of several lines, some of which were read when a page ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unfinished {
     cells: Vec<String>,
@@ -36,11 +35,11 @@ pub struct Unfinished {
 pub struct Grid<'l> {
     pub lines: &'l [&'l str],
     pub title: Arc<str>,
-    /// None at the head of a report, where columns tell what a table is.
+    /// Topic of the section; `None` at the head of a report, where the columns identify each table.
     pub topic: Option<Topic>,
 }
 
-/// The rows of a table as they are read.
+/// Rows of a table, during reading.
 struct GridReader<'r> {
     rules: &'r [DashedLine],
     done: TableRows,
@@ -48,7 +47,8 @@ struct GridReader<'r> {
 }
 
 impl Grid<'_> {
-    /// `unfinished` is what the page before left, and takes what this one leaves.
+    /// Reads the tables. `unfinished` is the previous page's incomplete record, and receives this
+    /// page's.
     pub fn tables(&self, unfinished: &mut Option<Unfinished>) -> Vec<PageTable> {
         let mut tables = Vec::new();
         let mut from = 0;
@@ -64,7 +64,7 @@ impl Grid<'_> {
             let columns: Vec<TableColumn> =
                 rules.iter().flat_map(|rule| rule.columns.clone()).collect();
             let own = topic::of_columns(columns.iter().map(|column| column.key.as_str()));
-            // The instances of a cluster stand below its summary, without a title of their own.
+            // The instances of a cluster follow its summary, without a title.
             let is_own = own == Some(Topic::ClusterInstances);
             let body = || topic::of_body(columns.iter().map(|column| column.key.as_str()));
             let untitled = self.topic.is_none() && own.is_none();
@@ -79,8 +79,8 @@ impl Grid<'_> {
         tables
     }
 
-    /// The next line of dashes from `from` on, with those that belong to the same records, and the
-    /// place below.
+    /// Returns the next line of dashes from `from` on, with others of the same records, and the
+    /// position below.
     fn rules(&self, from: usize) -> Option<(Vec<DashedLine>, usize)> {
         let (mut at, mut spans) = self.next_rule(from)?;
         let mut rules = Vec::new();
@@ -107,7 +107,8 @@ impl Grid<'_> {
         lines.filter(|(_, line)| !is_end(line)).find_map(|(at, line)| Some((at, rule(line)?)))
     }
 
-    /// The lines over a line of dashes, back to a blank line, a note or another line of dashes.
+    /// Returns the lines above a line of dashes, back to a blank line, a note or another line of
+    /// dashes.
     fn heading(&self, from: usize, at: usize) -> Vec<&str> {
         let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
         let mut heading: Vec<&str> = above
@@ -121,7 +122,7 @@ impl Grid<'_> {
         heading
     }
 
-    /// Another line of dashes behind nothing but headings.
+    /// Returns another line of dashes, if only headings precede it.
     fn next_of_record(&self, from: usize, above: &DashedLine) -> Option<(usize, Vec<ColumnSpan>)> {
         let is_over_several = above.spans.len() == 1 || above.columns.iter().all(is_group);
         for (at, line) in self.lines.iter().enumerate().skip(from).take(HEADING_LINES) {
@@ -139,7 +140,7 @@ impl Grid<'_> {
         None
     }
 
-    /// In these sections a record has a line of its own for its name.
+    /// True in the sections whose records have a separate line for the name.
     fn is_record_line(&self, rule: &DashedLine, before: &[DashedLine]) -> bool {
         let stacks =
             matches!(self.topic, Some(Topic::TablespaceIo | Topic::FileIo | Topic::Histogram));
@@ -147,16 +148,16 @@ impl Grid<'_> {
         stacks && (!before.is_empty() || matches!(first, "tablespace" | "filename" | "event"))
     }
 
-    /// Rows from `from` to the table's end; the place to go on from.
+    /// Reads rows from `from` to the table's end; returns the position after it.
     fn rows(&self, from: usize, rows: &mut GridReader) -> usize {
-        // How many rows there were when each of the last lines was read.
+        // Number of rows when each of the last lines was read.
         let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
         for (at, line) in self.lines.iter().enumerate().skip(from) {
             if is_end(line) {
                 return at + 1;
             }
             if !line.is_empty() && rule(line).is_some() {
-                // What was taken for rows just above are another table's headings.
+                // The last rows read were in fact headings of another table.
                 let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
                 let last = rows.rules.last().and_then(|rule| rule.spans.last());
                 let goes_on = |line: &str| {
@@ -224,12 +225,12 @@ impl GridReader<'_> {
     }
 }
 
-/// A remark under a title: `->ordered by IOs`.
+/// True for a remark under a title: `->ordered by IOs`.
 fn is_note(line: &str) -> bool {
     line.starts_with('-') && line.trim_start_matches('-').starts_with('>')
 }
 
-/// Words without figures, over a line of dashes; or ranges of milliseconds.
+/// True for words without figures, above a line of dashes, or ranges of milliseconds.
 fn is_heading(line: &str) -> bool {
     let is_number = |word: &str| is_figure(word) && word.bytes().any(|byte| byte.is_ascii_digit());
     !line.is_empty()
@@ -238,13 +239,13 @@ fn is_heading(line: &str) -> bool {
         && (line.contains(" ms") || !line.split_whitespace().any(is_number))
 }
 
-/// The line of dashes, far from the margin, that ends a table.
+/// True for the line of dashes, far from the margin, that ends a table.
 pub fn is_end(line: &str) -> bool {
     let dashes = line.trim_start();
     line.len() - dashes.len() >= 8 && dashes.len() >= 50 && dashes.bytes().all(|byte| byte == b'-')
 }
 
-/// Headings over several columns, in reports over several instances.
+/// True for headings over several columns, in reports over several instances.
 fn is_group(column: &TableColumn) -> bool {
     const GROUPS: &str = "\
         wait event waittime summaryavgwaittime summaryavgwaittimems database snapshotids \
@@ -252,12 +253,12 @@ fn is_group(column: &TableColumn) -> bool {
     column.key.is_empty() || GROUPS.split(' ').any(|group| group == column.key)
 }
 
-/// How many columns a line of dashes has; none if it is no such line.
+/// Counts the columns of a line of dashes; 0 if it is another line.
 pub fn columns_of_dashes(line: &str) -> usize {
     rule(line.trim_end()).map_or(0, |spans| spans.len())
 }
 
-/// Columns, if the line is nothing but dashes, blanks and a title's tildes.
+/// Returns the columns, if the line has only dashes, blanks and a title's tildes.
 fn rule(line: &str) -> Option<Vec<ColumnSpan>> {
     if !line.contains("--") || !line.bytes().all(|byte| matches!(byte, b'-' | b'~' | b' ')) {
         return None;
@@ -277,7 +278,7 @@ fn rule(line: &str) -> Option<Vec<ColumnSpan>> {
         }
     }
     let starts: Vec<usize> = spans.iter().map(|(span, _)| span.from).collect();
-    // Labels reach to the next column.
+    // Labels extend to the next column.
     let mut spans: Vec<ColumnSpan> = spans
         .iter()
         .enumerate()
@@ -293,7 +294,7 @@ fn rule(line: &str) -> Option<Vec<ColumnSpan>> {
     Some(spans)
 }
 
-/// Each word of the headings belongs to the column that it overlaps most.
+/// Assigns each word of the headings to the column that it overlaps most.
 fn columns(
     spans: &[ColumnSpan],
     heading: &[&str],
@@ -340,8 +341,8 @@ fn is_figure(word: &str) -> bool {
         || word == "N/A"
 }
 
-/// The cells of a line. A number that reaches out of its column to the left belongs to it whole;
-/// a line whose words lie across columns otherwise is no row of this table.
+/// Splits a line into cells. A number that extends to the left of its column belongs to it whole; a
+/// line whose words cross columns in another way is not a row of this table.
 fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>> {
     let mut cells = Vec::with_capacity(rule.spans.len());
     let mut taken_to = 0;
@@ -354,7 +355,7 @@ fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>
         let is_last = at + 1 == rule.spans.len();
         let mut to = if is_last { usize::MAX } else { span.to };
         if !is_last && line.has_text_at(to) && line.has_text_at(to.saturating_sub(1)) {
-            // The word goes on: it is the next column's number, or this is no row.
+            // If the word continues, it is the next column's number, or this is not a row.
             let begin =
                 (from..to).rev().find(|&place| !line.has_text_at(place)).map(|place| place + 1)?;
             if !line.slice(begin, to).starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c))
@@ -369,10 +370,10 @@ fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>
     Some(cells)
 }
 
-/// A line by its characters' places.
+/// A line with the positions of its characters.
 struct CharacterLine<'l> {
     text: &'l str,
-    /// Where each character begins, if not every character is one byte.
+    /// Start of each character, or `None` if every character is one byte.
     starts: Option<Vec<usize>>,
 }
 

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use super::{csv, events, explain, info, table};
 use petal_awr::figure::Figure;
 use petal_awr::report::{Format, LoadLine, Report};
-use petal_awr::samples::{SAMPLES, tell};
+use petal_awr::samples::{SAMPLES, log_line};
 use petal_awr::{AwrError, parse, source};
 
 /// One thing that happens to a file. Places are shares of its length.
@@ -224,7 +224,7 @@ fn fuzz() {
         count += 1;
     }
     let taken = begun.elapsed();
-    tell(&format!("{count} damaged reports in {taken:?}, the slowest in {slowest:?}"));
+    log_line(&format!("{count} damaged reports in {taken:?}, the slowest in {slowest:?}"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::profile::parts::profile;
-use petal_awr::samples::{folder, sample, tell};
+use petal_awr::samples::{folder, log_line, sample};
 use petal_awr::{read, source};
 use petal_model::record::profile::Profile;
 
@@ -66,7 +66,7 @@ fn every_report_gives_a_profile_or_says_what_it_lacks() {
                     Err(why) => {
                         let why = why.to_string();
                         assert!(why.contains(&report.file), "{why}");
-                        tell(&format!("no profile: {why}"));
+                        log_line(&format!("no profile: {why}"));
                     }
                 }
             }
