@@ -1,5 +1,5 @@
-//! The rows of the scripted engine: a file for each schema, and in it eight bytes for each row, the
-//! stamp of its last UPDATE. No row fills a block here: that is only said.
+//! Rows of the scripted engine: a file for each schema with eight bytes for each row, the stamp of
+//! its last UPDATE. Rows do not really fill blocks; the reported block size is nominal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,13 +12,13 @@ use petal_engine::{EngineError, LoadPlan, LoadedSchemaSummary, Placement, Progre
 use petal_model::settings::table::support;
 use petal_model::stats::target::LoadedSchema;
 
-/// What a file of petal's begins with; then rows of the scan table and the size of a block.
+/// Beginning of a schema file, followed by the rows of the scan table and the size of a block.
 const MARK: &[u8; 16] = b"petal, scripted\n";
 const HEADER_BYTES: u64 = 32;
 const ROW_BYTES: u64 = 8;
-/// The stamp of a row that was deleted.
+/// Stamp of a deleted row.
 const DELETED: u64 = u64::MAX;
-/// Rows between two looks at the stop.
+/// Number of rows between two checks for a stop.
 const ROWS_PER_STEP: u64 = 100;
 
 /// A folder of schemas.
@@ -38,7 +38,7 @@ impl SchemaFolder {
         EngineError::Environment(format!("scripted: {}: {error}", self.0.display()))
     }
 
-    /// Number and path of each file named `petalN` with this ending.
+    /// Returns number and path of each file named `petalN` with this ending.
     fn files(&self, ending: &str) -> io::Result<Vec<(u32, PathBuf)>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -67,7 +67,7 @@ impl SchemaFolder {
         SchemaFile::open(&self.path(schema))
     }
 
-    /// Makes the folder, and refuses names that are taken.
+    /// Creates the folder, and refuses schema names that exist.
     pub fn prepare(&self, plan: &LoadPlan) -> Result<()> {
         fs::create_dir_all(&self.0).map_err(|error| self.failed(&error))?;
         for &schema in &plan.schemas {
@@ -130,15 +130,15 @@ impl SchemaFolder {
         Ok(())
     }
 
-    /// Removes what loads left that were cut off.
+    /// Removes the files of interrupted loads.
     pub fn clean_up(&self) {
         for (_, path) in self.files(".loading").unwrap_or_default() {
-            // Best effort: the next load overwrites what stays.
+            // A failure is ignored: the next load overwrites the file.
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Removes every schema; their names.
+    /// Removes every schema; returns their names.
     pub fn drop_data(&self) -> Result<Vec<String>> {
         let failed = |error: io::Error| self.failed(&error);
         self.clean_up();
@@ -152,7 +152,7 @@ impl SchemaFolder {
     }
 }
 
-/// The rows of one schema.
+/// Rows of one schema.
 pub struct SchemaFile(File);
 
 impl SchemaFile {
@@ -164,7 +164,7 @@ impl SchemaFile {
         Ok(self.0.metadata()?.len().saturating_sub(HEADER_BYTES) / ROW_BYTES)
     }
 
-    /// What is loaded; None without petal's mark.
+    /// Describes the loaded schema, or returns `None` without petal's mark.
     fn describe(&self, number: u32) -> io::Result<Option<LoadedSchema>> {
         let mut header = [0; HEADER_BYTES as usize];
         self.0.read_at(&mut header, 0)?;
@@ -187,20 +187,20 @@ impl SchemaFile {
         Ok(self.describe(0)?.map_or(0, |schema| schema.scan_rows))
     }
 
-    /// Stamps of rows that were asked for by their keys, from 1.
+    /// Reads the stamps of rows by their keys, from 1.
     fn stamps(&self, first: u64, rows: u32) -> io::Result<Vec<[u8; 8]>> {
         let mut bytes = vec![0; rows as usize * ROW_BYTES as usize];
         let read = self.0.read_at(&mut bytes, HEADER_BYTES + (first - 1) * ROW_BYTES)?;
         Ok(bytes[..read].as_chunks::<8>().0.to_vec())
     }
 
-    /// How many of the rows are there.
+    /// Counts the rows that exist.
     pub fn select(&self, first: u64, rows: u32) -> io::Result<u64> {
         let stamps = self.stamps(first, rows)?;
         Ok(stamps.iter().filter(|stamp| u64::from_le_bytes(**stamp) != DELETED).count() as u64)
     }
 
-    /// Gives the rows a stamp; how many there were.
+    /// Gives the rows a stamp; returns the number of updated rows.
     pub fn update(&self, first: u64, rows: u32, stamp: u64) -> io::Result<u64> {
         let mut stamps = self.stamps(first, rows)?;
         let mut updated = 0;
@@ -217,7 +217,7 @@ impl SchemaFile {
     }
 }
 
-/// One row in each block, as the script says.
+/// Placement of one row in each block, as in the script.
 pub fn placement_of(rows: u64) -> Placement {
     Placement {
         rows,
@@ -228,7 +228,7 @@ pub fn placement_of(rows: u64) -> Placement {
     }
 }
 
-/// A schema that is there without a file.
+/// Returns a schema that exists without a file.
 pub fn schema_of(number: u32, rows: u64) -> LoadedSchema {
     let block_size = u64::from(support::SCRIPTED.block_size_default);
     let bytes = rows * block_size;

@@ -1,9 +1,9 @@
-//! An engine without a database: operations take the time that a script says, and data are a number
-//! for each row. It is for tests of petal, and the smallest example of an engine; no build that is
-//! handed out has it.
+//! Engine without a database: operations take the time that a script specifies, and data are a
+//! number for each row. It is for tests of petal, and the smallest example of an engine; no
+//! released build contains it.
 //!
 //! `scripted:DIR?select_us=N&scan_us=N&update_us=N&load_us=N` keeps its rows in a folder and takes
-//! real time. Tests of the runner have one in memory with faults and a clock of its own, on which
+//! real time. Tests of the runner use one in memory with faults and a simulated clock, on which
 //! hours pass in no time.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -38,22 +38,22 @@ use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::row::COLUMNS;
 use petal_model::workload::seat::Seat;
 
-/// What happens, and how long it takes.
+/// Latencies and faults of a scripted target.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     /// Latency of SELECT, scan and UPDATE.
     pub latency: [Duration; Kind::ALL.len()],
     /// Time that a loaded row takes.
     pub load: Duration,
-    /// A fault at the n-th operation, from 1, of a session.
+    /// Faults: session, number of the operation from 1, and fault.
     pub faults: Vec<(u32, u64, Fault)>,
-    /// A session that cannot connect.
+    /// Session that cannot connect.
     pub refused: Option<u32>,
     pub sessions_max: Option<u32>,
     pub snapshot_fails: bool,
-    /// The first snapshot of the counters that panics, from 0.
+    /// First snapshot of the counters that panics, from 0.
     pub snapshot_panics_from: Option<u64>,
-    /// Where every session's operations are kept, in their order.
+    /// Record of every session's operations, in their order.
     pub trace: Option<OperationTrace>,
 }
 
@@ -94,10 +94,10 @@ impl Script {
     }
 }
 
-/// Where rows are.
+/// Storage of the rows.
 #[derive(Debug, Clone)]
 enum ScriptedData {
-    /// As many schemas as anybody asks for, each with so many rows, and nothing is kept.
+    /// Schemas of this many rows, as many as requested; nothing is kept.
     Endless {
         rows: u64,
     },
@@ -120,14 +120,14 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// The target of a URL.
+    /// Opens the target of a URL.
     pub fn open(settings: &Settings) -> Result<Self> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
         let data = ScriptedData::Files(SchemaFolder((&settings.db.rest).into()));
         Ok(Self { script, data, totals: Arc::default() })
     }
 
-    /// A target with `rows` rows in each of as many schemas as are asked for.
+    /// Returns a target with `rows` rows in each schema, and as many schemas as requested.
     pub fn in_memory(script: Script, rows: u64) -> Self {
         Self {
             script: Arc::new(script),
@@ -136,7 +136,7 @@ impl Scripted {
         }
     }
 
-    /// The folder of a target that keeps data.
+    /// Returns the folder of a target that keeps data.
     fn folder(&self) -> Result<&SchemaFolder> {
         match &self.data {
             ScriptedData::Files(folder) => Ok(folder),
@@ -236,7 +236,7 @@ impl Engine for Scripted {
         Ok(loaded.summary(plan))
     }
 
-    /// A session opens the file of its own schema and of the hot one.
+    /// Each session opens two files: its schema and the hot schema.
     fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {
         Ok(Needs { files: seats.len() as u64 * 2, ..Needs::default() })
     }

@@ -1,5 +1,5 @@
-//! A session of the scripted engine: operations take the time that the script says, on a clock of
-//! the session's own or on the real one.
+//! Session of the scripted engine: operations take the time that the script specifies, on a
+//! simulated clock or on the real one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,7 +29,7 @@ pub struct ScriptedSession {
     data: ScriptedData,
     totals: Arc<ScriptedTotals>,
     files: BTreeMap<u32, SchemaFile>,
-    /// Time since the trigger, by the script, where data need none of the real time.
+    /// Simulated time since the trigger, if the data are in memory.
     clock_ns: u64,
     done: u64,
     unflushed: UnflushedCounts,
@@ -70,7 +70,7 @@ impl ScriptedSession {
         }
     }
 
-    /// One operation without a fault.
+    /// Performs an operation without a fault.
     fn perform(
         &mut self,
         index: u32,
@@ -115,7 +115,7 @@ impl ScriptedSession {
         Ok(outcome)
     }
 
-    /// The rows of an operation in the schema's file.
+    /// Reads or updates the rows of an operation in the schema's file.
     fn visit(&mut self, operation: &Operation) -> io::Result<u64> {
         let ScriptedData::Files(folder) = &self.data else { return Ok(0) };
         let file = match self.files.entry(operation.schema) {

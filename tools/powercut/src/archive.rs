@@ -1,4 +1,4 @@
-//! The guest's first file system, as the kernel takes it: a cpio archive of the "newc" form.
+//! The guest's first file system as the kernel accepts it: a cpio archive in "newc" format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
 impl<W: Write> Archive<W> {
-    /// Writes these files, with the folders above them and those where a guest mounts what it needs.
+    /// Writes these files, their parent folders, and the guest's mount points.
     pub fn write(into: W, files: &BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
         let mut archive = Self { into, entries: 0 };
         let above = files.keys().flat_map(|name| name.ancestors().skip(1));

@@ -1,6 +1,6 @@
-//! Cuts of the power in a virtual machine: a guest runs petal against a database on a disk with a
-//! volatile cache; machine and cache are lost at a random moment; the guest recovers, and verifies.
-//! The ledger leaves the guest by a serial port into a file of this host.
+//! Power cuts in a virtual machine. A guest runs petal against a database on a disk with a volatile
+//! cache; the machine and the cache are lost at a random moment; the guest recovers and verifies.
+//! The ledger leaves the guest through a serial port into a file of this host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,19 @@ use crate::found::{Cut, FORMAT, PowerCuts, Trial};
 use crate::guest::{Accelerator, GuestWork, Machine, Programs, write_disk};
 use crate::nbd::ServedDisk;
 
-/// A guest that has not done an order within this hangs.
+/// Timeout for an order; a guest that takes longer is hung.
 const GUEST_LIMIT: Duration = Duration::from_secs(900);
-/// The guest boots within this, but for one that is emulated on a busy host.
+/// Time in which a guest boots, unless it is emulated on a busy host.
 const BOOT_LIMIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
-/// Room for the data, the log, and what a load leaves free for others. Only what is written takes room.
+/// Size of the image: data, log, and the space that a load leaves free. The file is sparse.
 const IMAGE_BYTES: u64 = 512 << 20;
-/// The guest's own code: its database did not stop, or its file system stayed mounted.
+/// Exit code of the guest itself: its database did not stop, or its file system stayed mounted.
 const NOT_IN_ORDER: u8 = 9;
-/// The guest commits when its ledger has grown so far.
+/// Size of the ledger from which the guest is committing.
 const BEGUN_BYTES: u64 = 2048;
 
-/// The cuts that a user asks for.
+/// Cuts that a user requests.
 #[derive(Debug, Clone)]
 pub struct PowerCutRequest {
     pub engine: GuestEngine,
@@ -41,31 +41,32 @@ pub struct PowerCutRequest {
     pub disk: DiskKind,
     /// Settings of the guest's database, such as `synchronous=off`.
     pub settings: Vec<String>,
-    /// Cuts of each control; 0: no controls.
+    /// Number of cuts for each control; 0 means no controls.
     pub controls: u32,
-    /// The longest time from the first commits to the cut.
+    /// Longest time from the first commits to the cut.
     pub within: Duration,
-    /// None: KVM where the processor has it.
+    /// Accelerator; `None` means KVM if the processor has it.
     pub accelerator: Option<Accelerator>,
-    /// The program that works in the guest.
+    /// Path of the petal that runs in the guest.
     pub petal: PathBuf,
-    /// A folder with the guest's kernel and busybox.
+    /// Folder with the guest's kernel and busybox.
     pub guest: Option<PathBuf>,
-    /// Where each cut's ledger and disk are kept.
+    /// Folder in which each cut's ledger and disk are kept.
     pub keep: Option<PathBuf>,
 }
 
-/// Hears from the cuts while they go on.
+/// Progress observer of the cuts.
 pub trait Watch {
-    /// True after a signal.
+    /// Returns true after a signal.
     fn is_interrupted(&self) -> bool;
-    /// Something that takes long begins.
+    /// Called when a long step begins.
     fn begins(&self, what: &str);
-    /// A cut was made, of so many in all.
+    /// Called after each cut; `of` is the total number of cuts.
     fn cut(&self, trial: &Trial, cut: &Cut, of: u32);
 }
 
-/// Cuts as often as asked. An error, or a signal, ends it; what was found until then is returned with it.
+/// Makes the requested cuts. An error or a signal ends it; the results up to then are returned with
+/// it.
 pub fn run(
     request: &PowerCutRequest,
     watch: &dyn Watch,
@@ -75,12 +76,12 @@ pub fn run(
     }
     let folder = own_folder()?;
     let found = TestBed::prepare(request, watch, &folder).map(|test_bed| test_bed.all_cuts());
-    // What is left of it is in the system's folder for such files.
+    // Any remaining files are in the system's folder for temporary files.
     let _ = fs::remove_dir_all(&folder);
     found
 }
 
-/// Makes the folder of `--keep`, which must be empty: what is kept there is not written over.
+/// Creates the folder of `--keep`, which must be empty: kept files are never overwritten.
 fn new_folder(keep: &Path) -> Result<(), CutError> {
     let is_empty =
         || fs::create_dir_all(keep).and_then(|()| Ok(fs::read_dir(keep)?.next().is_none()));
@@ -93,7 +94,7 @@ fn new_folder(keep: &Path) -> Result<(), CutError> {
     }
 }
 
-/// A saved guest and a loaded disk, on which all cuts are made.
+/// A saved guest and a loaded disk, from which all cuts start.
 struct TestBed<'a> {
     request: &'a PowerCutRequest,
     watch: &'a dyn Watch,
@@ -185,7 +186,7 @@ impl<'a> TestBed<'a> {
         (cuts, error)
     }
 
-    /// One cut: run, lose the power, recover, verify.
+    /// Makes one cut: runs, cuts the power, recovers, verifies.
     fn cut(&self, trial: &Trial) -> Result<Cut, CutError> {
         let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
         served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
@@ -198,7 +199,7 @@ impl<'a> TestBed<'a> {
         let has_begun = || fs::metadata(&port).is_ok_and(|port| port.len() > BEGUN_BYTES);
         self.wait(&mut machine, GUEST_LIMIT, |_| has_begun())?;
         let (before, begun) = (served.disk.lock().requests, Instant::now());
-        // 53 bits.
+        // The seed has 53 bits.
         let until_cut = self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64);
         self.wait_for_cut(&mut machine, begun + until_cut)?;
         let (dropped, after, cut_after_s) = {
@@ -238,7 +239,7 @@ impl<'a> TestBed<'a> {
         Ok(Cut { kept: self.keep(trial, &served)?, ..cut })
     }
 
-    /// Keeps a cut's ledger and the disk as it was recovered.
+    /// Keeps a cut's ledger and its disk after recovery.
     fn keep(&self, trial: &Trial, served: &ServedDisk) -> Result<Option<String>, CutError> {
         let Some(keep) = &self.request.keep else { return Ok(None) };
         let name = trial.name().replace(", ", "-").replace(' ', "-");
@@ -258,7 +259,7 @@ impl<'a> TestBed<'a> {
         served.map_err(failed("serving the guest's disk"))
     }
 
-    /// Restores the guest for an order, and returns its output and exit code.
+    /// Restores the guest for an order; returns the order's output and exit code.
     fn order(&self, order: &GuestWork<'_>) -> Result<(String, u8), CutError> {
         order.write(self.folder, self.request.engine)?;
         let mut machine = Machine::restore(&self.programs, self.folder)?;
@@ -273,7 +274,7 @@ impl<'a> TestBed<'a> {
         }
     }
 
-    /// Waits for the moment of a cut. A guest that ended before it was not cut, and is an error.
+    /// Waits for the moment of a cut. If the guest ends before it, that is an error.
     fn wait_for_cut(&self, machine: &mut Machine, at: Instant) -> Result<(), CutError> {
         let left = || at.saturating_duration_since(Instant::now());
         self.wait(machine, GUEST_LIMIT + left(), |_| left() < POLL)?;
@@ -285,7 +286,8 @@ impl<'a> TestBed<'a> {
         }
     }
 
-    /// Waits until `done`; a guest that ends before, or hangs, is an error with its last words.
+    /// Waits until `done`; a guest that ends before, or hangs, is an error that quotes its last
+    /// output.
     fn wait(
         &self,
         machine: &mut Machine,
@@ -314,8 +316,8 @@ impl<'a> TestBed<'a> {
     }
 }
 
-/// The cuts that were asked for, and the controls that differ from them. A control's setting goes
-/// before one of its name that was asked for: a database need not take both.
+/// Returns the requested trial and the controls that differ from it. A control's setting replaces a
+/// requested setting of the same name: a database need not accept both.
 fn trials(request: &PowerCutRequest) -> Vec<Trial> {
     let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
         disk: disk.name(),
@@ -345,15 +347,15 @@ fn name_of(setting: &str) -> &str {
     setting.split_once('=').map_or(setting, |(name, _)| name)
 }
 
-/// The trial of which the least share is done: what changes on the host meets all of them alike, and
-/// whoever stops early has some cuts of each.
+/// Returns the trial with the smallest share done. Changes on the host then affect all trials
+/// alike, and an early stop leaves some cuts of each.
 fn next_of(trials: &mut [Trial]) -> Option<&mut Trial> {
     let share = |trial: &Trial| trial.cuts.len() as f64 / f64::from(trial.planned_cuts);
     let left = trials.iter_mut().filter(|trial| share(trial) < 1.0);
     left.min_by(|one, other| share(one).total_cmp(&share(other)))
 }
 
-/// The guest's verdict, or why it has none: its database cannot be read any more.
+/// Returns the guest's verdict, or the reason why the database cannot be read.
 fn verdict(said: &str, code: u8) -> Cut {
     let found: Option<Value> = said
         .find('{')
@@ -378,7 +380,7 @@ fn run_to_end(command: &mut Command) -> Result<(), CutError> {
     Err(CutError::Failed(format!("{name} failed: {said}")))
 }
 
-/// 53 random bits.
+/// Draws 53 random bits.
 fn draw_seed() -> Result<u64, CutError> {
     rand::rngs::SysRng
         .try_next_u64()
@@ -386,7 +388,7 @@ fn draw_seed() -> Result<u64, CutError> {
         .map_err(|error| CutError::Failed(format!("the system gives no random seed: {error}")))
 }
 
-/// A folder of this process's own.
+/// Creates a folder for this process.
 fn own_folder() -> Result<PathBuf, CutError> {
     let path = std::env::temp_dir().join(format!("petal-powercut-{}", draw_seed()?));
     fs::create_dir(&path).map_err(failed(&format!("making {}", path.display())))?;
@@ -436,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Waits for a cut in an hour, with a program in the guest's place.
+    /// Waits for a cut in an hour, with a program in place of the guest.
     fn waited(program: &mut Command, is_interrupted: bool) -> CutError {
         let folder = tempfile::tempdir().unwrap();
         let test_bed = TestBed {

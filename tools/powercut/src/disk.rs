@@ -1,5 +1,5 @@
-//! The guest's disk: blocks over a base that stays as it is, behind a volatile write cache in this
-//! process's memory. A cut loses what the cache held; each block of it may have got out before.
+//! The guest's disk: blocks over an unchanged base, behind a volatile write cache in this process's
+//! memory. A cut loses the cache's content, though each of its blocks may have been written before.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use crate::by_name;
 use petal_model::workload::scatter::mix;
 
-/// A block is written whole or not at all, as by drives with physical sectors of this size.
+/// Size of an atomic block write, as on drives with physical sectors of this size.
 pub const BLOCK_BYTES: usize = 4096;
-/// A drive does not keep a block in its cache for ever: it writes it after this time.
+/// Time after which a drive writes a cached block.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// The answer of a disk to the order to flush its cache.
+/// Behaviour of a disk that is asked to flush its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskKind {
     Honest,
-    /// It acknowledges the flush and does nothing.
+    /// Disk that acknowledges the flush and does nothing.
     Lying,
 }
 
@@ -37,10 +37,10 @@ impl DiskKind {
     }
 }
 
-/// A disk. Only whoever serves it writes to its file.
+/// A disk. Only its server writes to its file.
 pub struct Disk {
     pub kind: DiskKind,
-    /// The content before any write; None: all of it is in its own file.
+    /// Content before any write; `None` if the disk's own file holds all of it.
     base: Option<File>,
     own: File,
     bytes: u64,
@@ -64,7 +64,7 @@ pub struct Requests {
     pub flushes: u64,
 }
 
-/// The content of the cache at a cut, and the part of it that was lost.
+/// Content of the cache at a cut, and the part of it that was lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub cached_bytes: u64,
@@ -72,13 +72,13 @@ pub struct Dropped {
 }
 
 impl Disk {
-    /// An image, which is changed.
+    /// Opens an image, which is changed.
     pub fn of(image: &Path) -> io::Result<Self> {
         let own = OpenOptions::new().read(true).write(true).open(image)?;
         Self::new(None, own)
     }
 
-    /// A disk with the content of `base`; changes go into the file `own`.
+    /// Opens a disk with the content of `base`; changes go into the file `own`.
     pub fn over(base: &Path, own: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let own = options.read(true).write(true).create(true).truncate(true).open(own)?;
@@ -129,7 +129,7 @@ impl Disk {
         self.age(since)
     }
 
-    /// Acknowledged as any disk does; a lying one does nothing.
+    /// Acknowledges a flush; a lying disk does nothing.
     pub fn flush(&mut self) -> io::Result<()> {
         self.refuse(0, 0)?;
         self.requests.flushes += 1;
@@ -139,15 +139,15 @@ impl Disk {
         }
     }
 
-    /// Writes all that the cache holds, as a machine that is shut down does.
+    /// Writes the whole cache, as when a machine is shut down.
     pub fn write_all(&mut self) -> io::Result<()> {
         let cache = std::mem::take(&mut self.cache);
         cache.into_iter().try_for_each(|(number, cached)| self.keep(number, &cached.block))?;
         self.own.sync_data()
     }
 
-    /// The power fails: whoever asks from now on gets no answer. Of each block in the cache it is a
-    /// matter of chance whether the drive had just written it.
+    /// Cuts the power: from now on no request gets an answer. Each block in the cache is at random
+    /// either written or lost.
     pub fn cut(&mut self, seed: u64) -> io::Result<Dropped> {
         self.has_power = false;
         let cache = std::mem::take(&mut self.cache);
@@ -162,12 +162,12 @@ impl Disk {
         Ok(dropped)
     }
 
-    /// The power is back.
+    /// Switches the power on again.
     pub fn power_on(&mut self) {
         self.has_power = true;
     }
 
-    /// Writes the whole disk into an image, without what is in the cache.
+    /// Writes the whole disk into an image, without the cache's content.
     pub fn copy_to(&self, image: &Path) -> io::Result<()> {
         let copy = File::create(image)?;
         copy.set_len(self.bytes)?;
@@ -227,7 +227,7 @@ impl Disk {
     }
 }
 
-/// The blocks that a request touches: number, where it begins in the block, its part of the request.
+/// Splits a request into blocks: number, offset in the block, and part of the request.
 fn blocks(
     offset: u64,
     length: usize,
@@ -252,7 +252,7 @@ mod tests {
         folder: tempfile::TempDir,
     }
 
-    /// A disk of ones, of which every byte was then written as `2`, without a flush.
+    /// Returns a disk of ones on which every byte was then written as `2`, without a flush.
     fn written_over(kind: DiskKind) -> Case {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().join("base");
@@ -269,7 +269,7 @@ mod tests {
         all
     }
 
-    /// After a cut: how many blocks hold the new bytes; the others are the base's, whole.
+    /// Counts the blocks that hold the new bytes after a cut; all others must hold the base's.
     fn kept(disk: &mut Disk) -> usize {
         disk.power_on();
         let all = content(disk);

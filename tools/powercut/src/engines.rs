@@ -1,4 +1,4 @@
-//! The engines that a guest can run: their programs, their orders and their controls.
+//! Engines that a guest can run: their programs, orders and controls.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ impl GuestEngine {
         }
     }
 
-    /// Shell functions with which the guest starts and stops it.
+    /// Returns the shell functions with which the guest starts and stops the engine.
     pub fn script(self) -> &'static str {
         match self {
             Self::Sqlite => include_str!("guest/sqlite.sh"),
@@ -32,7 +32,7 @@ impl GuestEngine {
         }
     }
 
-    /// Disks and settings that are known not to keep every commit.
+    /// Returns disks and settings that are known to lose commits.
     pub fn controls(self) -> Vec<(DiskKind, Option<&'static str>)> {
         let settings: &[&str] = match self {
             Self::Sqlite => &["synchronous=off"],
@@ -42,7 +42,7 @@ impl GuestEngine {
         std::iter::once((DiskKind::Lying, None)).chain(honest).collect()
     }
 
-    /// Programs of this host that the guest gets, with the files and libraries beside them.
+    /// Returns the programs of this host that the guest gets, with their files and libraries.
     pub fn files(self) -> Result<Vec<PathBuf>, CutError> {
         match self {
             Self::Sqlite => Ok(Vec::new()),
@@ -57,7 +57,7 @@ impl GuestEngine {
     }
 }
 
-/// Of the newest version.
+/// Returns the files of the newest version.
 fn postgres_files(installed: &Path) -> Option<Vec<PathBuf>> {
     let versions = installed.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();

@@ -1,4 +1,4 @@
-//! The reasons for which cuts end early.
+//! Reasons why cuts end early.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum CutError {
     Interrupted,
 }
 
-/// Says what was being done when the system refused, for `map_err`.
+/// Makes an error from a system error and the failed action, for `map_err`.
 pub fn failed(doing: &str) -> impl FnOnce(io::Error) -> CutError {
     move |error| CutError::Failed(format!("{doing} failed: {error}"))
 }

@@ -1,33 +1,33 @@
-//! The results of cuts of the power: `petal-powercut/1`, as `petal powercut --json` prints them.
+//! Results of power cuts: `petal-powercut/1`, as `petal powercut --json` prints them.
 
 use serde::Serialize;
 
 pub const FORMAT: &str = "petal-powercut/1";
 
-/// Cuts of one engine, in a virtual machine.
+/// Power cuts of one engine, in a virtual machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct PowerCuts {
     pub format: &'static str,
     pub petal_version: &'static str,
     pub engine: &'static str,
-    /// `kvm`, or `tcg`: qemu's own emulation, many times slower.
+    /// Accelerator: `kvm`, or `tcg`, which is qemu's own emulation and many times slower.
     pub accelerator: &'static str,
-    /// The guest's kernel.
+    /// Version of the guest's kernel.
     pub kernel: String,
-    /// The cuts that were asked for, and after them the controls.
+    /// Trial with the requested settings, followed by the controls.
     pub trials: Vec<Trial>,
-    /// Why not all cuts that were asked for were done; null where they were.
+    /// Reason why some of the requested cuts were not done; null if all were.
     pub stopped: Option<String>,
 }
 
 /// Cuts under the same settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Trial {
-    /// `honest` or `lying`.
+    /// Kind of disk: `honest` or `lying`.
     pub disk: &'static str,
     /// Settings of the guest's database, such as `synchronous=off`.
     pub settings: Vec<String>,
-    /// A control: the same with a disk or a setting that is known not to keep every commit.
+    /// Set for a control: the same trial with a disk or a setting that is known to lose commits.
     pub is_control: bool,
     pub planned_cuts: u32,
     pub acknowledged_commits: u64,
@@ -35,35 +35,36 @@ pub struct Trial {
     /// Rows that are torn or wrong.
     pub bad_rows: u64,
     pub cuts_with_loss: u64,
-    /// Cuts after which the database could not be read at all; all their commits count as lost.
+    /// Cuts after which the database could not be read; all their commits count as lost.
     pub unreadable_cuts: u64,
-    /// Acknowledged commits over the time until the last acknowledgement, of all cuts.
+    /// Acknowledged commits per second until the last acknowledgement, over all cuts.
     pub commits_per_second: Option<f64>,
-    /// Write requests that reached the disk, from the first commits to the cut, of all cuts.
+    /// Write requests per second at the disk, from the first commits to the cut, over all cuts.
     pub writes_per_second: Option<f64>,
     pub flushes_per_second: Option<f64>,
     pub cuts: Vec<Cut>,
 }
 
-/// One cut.
+/// Result of one cut.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cut {
     pub acknowledged_commits: u64,
     pub lost_commits: u64,
     pub bad_rows: u64,
-    /// From the trigger to the last acknowledgement.
+    /// Time from the trigger to the last acknowledgement.
     pub acknowledging_s: f64,
-    /// From the first commits to the cut.
+    /// Time from the first commits to the cut.
     pub cut_after_s: f64,
-    /// Bytes in the disk's cache at the cut, and those of them that were lost.
+    /// Bytes in the disk's cache at the cut, and the part of them that was lost.
     pub cached_bytes: u64,
     pub dropped_bytes: u64,
     /// Requests that reached the disk, from the first commits to the cut.
     pub writes: u64,
     pub flushes: u64,
-    /// Why nothing can be read any more, in the words of who tried.
+    /// Reason why the database cannot be read, in the words of the program that tried.
     pub unreadable: Option<String>,
-    /// Where the ledger (`.ledger`) and the disk after recovery (`.img`) are kept, without these endings.
+    /// Path of the kept ledger (`.ledger`) and the disk after recovery (`.img`), without these
+    /// endings.
     pub kept: Option<String>,
 }
 
@@ -94,7 +95,7 @@ impl Trial {
         self.cuts_with_loss == 0
     }
 
-    /// Such as `lying disk, fsync=off`.
+    /// Returns a name such as `lying disk, fsync=off`.
     pub fn name(&self) -> String {
         let settings = self.settings.iter().map(String::as_str);
         let disk = format!("{} disk", self.disk);
@@ -103,7 +104,7 @@ impl Trial {
 }
 
 impl PowerCuts {
-    /// Nothing was lost by what was asked for; controls are meant to lose.
+    /// True if the requested trials lost nothing; controls are meant to lose.
     pub fn is_kept(&self) -> bool {
         self.trials.iter().filter(|trial| !trial.is_control).all(Trial::is_kept)
     }

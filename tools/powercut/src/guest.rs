@@ -1,5 +1,5 @@
-//! The guest: a stock kernel, and a first file system with busybox, petal and an engine's programs. It
-//! boots once, up to where it needs its disk; every order begins with that machine restored.
+//! The guest: a stock kernel, and a first file system with busybox, petal and an engine's programs.
+//! It boots once, until it needs its disk; every order begins by restoring that machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::cuts::PowerCutRequest;
 use crate::engines::{GuestEngine, files_below};
 use crate::error::{CutError, failed};
 
-/// Modules of a stock kernel, in the order in which they need each other; those that it has built in
-/// are missing there.
+/// Modules of a stock kernel, in the order in which they need each other; a built-in module is
+/// missing from the kernel's folder.
 const MODULES: [&str; 14] = [
     "virtio",
     "virtio_ring",
@@ -34,26 +34,27 @@ const MODULES: [&str; 14] = [
     "jbd2",
     "ext4",
 ];
-/// Where what is needed of a kernel package and of busybox may lie.
+/// Folders in which the kernel package and busybox may be unpacked.
 const ROOTS: [&str; 2] = ["petal-guest", "/"];
-/// A busy host emulates the timer too slowly for the kernel's check of it, which would panic.
+/// Kernel options. On a busy host the emulated timer is too slow for the kernel's timer check,
+/// which would panic.
 const KERNEL_OPTIONS: &str =
     "console=ttyS0 quiet panic=-1 mitigations=off rootfstype=ramfs no_timer_check";
 const INIT: &str = include_str!("guest/init.sh");
 const WORK: &str = include_str!("guest/work.sh");
 const READY: &str = "PETAL-READY";
-/// Before and after the output of an order; a ledger may stand before it.
+/// Marks before and after the output of an order; a ledger may precede the output.
 const SAID: &str = "PETAL-SAID\n";
 const OVER: &str = "PETAL-OVER ";
-/// The order stands before the ledger on the guest's second disk.
+/// Space for the order, before the ledger on the guest's second disk.
 const ORDER_BYTES: usize = 16 << 10;
 const ORDER_DISK_BYTES: u64 = 64 << 20;
 
-/// The way in which qemu executes the guest's instructions.
+/// Way in which qemu executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     Kvm,
-    /// By qemu itself, many times slower.
+    /// Emulation by qemu itself, many times slower.
     Tcg,
 }
 
@@ -69,8 +70,8 @@ impl Accelerator {
         }
     }
 
-    /// A processor without these flags, such as that of many virtual machines, runs no stock kernel by
-    /// KVM, though the device may be there.
+    /// Chooses KVM if the processor has these flags. Without them, as in many virtual machines, KVM
+    /// runs no stock kernel, even if the device exists.
     pub fn of_host() -> Self {
         let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
@@ -81,7 +82,7 @@ impl Accelerator {
     }
 }
 
-/// The files of this host that a guest is made of.
+/// Files of this host from which a guest is made.
 pub struct Programs {
     pub kernel: PathBuf,
     pub modules: PathBuf,
@@ -90,7 +91,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// `root`: a folder into which the packages were unpacked.
+    /// Finds the programs; `root` is a folder with the unpacked packages.
     pub fn find(root: Option<&Path>, accelerator: Accelerator) -> Result<Self, CutError> {
         for (program, package) in
             [("qemu-system-x86_64", "qemu-system-x86"), ("mkfs.ext4", "e2fsprogs")]
@@ -164,26 +165,26 @@ impl Programs {
     }
 }
 
-/// A virtual machine at work. All of its files are in one folder.
+/// A running virtual machine. All of its files are in one folder.
 pub struct Machine {
     pub process: Child,
     pub folder: PathBuf,
 }
 
 impl Machine {
-    /// Boots up to where the guest waits for an order.
+    /// Boots until the guest waits for an order.
     pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, CutError> {
         Self::start(programs, folder, &["-monitor", "stdio"])
     }
 
-    /// Restores the machine that was saved.
+    /// Restores the saved machine.
     pub fn restore(programs: &Programs, folder: &Path) -> Result<Self, CutError> {
         Self::start(programs, folder, &["-incoming", "exec:cat state"])
     }
 
     fn start(programs: &Programs, folder: &Path, more: &[&str]) -> Result<Self, CutError> {
         fs::write(folder.join("port"), []).map_err(failed("making the guest's port"))?;
-        // Whatever becomes of petal, the machine ends with it.
+        // The machine ends with petal, however petal ends.
         let mut machine = Command::new("setpriv");
         machine.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
         match programs.accelerator {
@@ -207,12 +208,12 @@ impl Machine {
         let log = fs::File::create(folder.join("machine.log")).map_err(failed("making a log"))?;
         let said = log.try_clone().map_err(failed("making a log"))?;
         machine.current_dir(folder).stdin(Stdio::piped()).stdout(said).stderr(log);
-        // A Ctrl-C is petal's to handle.
+        // petal handles Ctrl-C, not the machine.
         let process = machine.process_group(0).spawn().map_err(failed("starting qemu"))?;
         Ok(Self { process, folder: folder.to_owned() })
     }
 
-    /// Saves the machine and ends it: [`Machine::has_ended`] says when that is done.
+    /// Saves the machine and ends it; [`Machine::has_ended`] reports when that is done.
     pub fn save(&mut self) -> Result<(), CutError> {
         let monitor = self.process.stdin.as_mut();
         let order = b"migrate \"exec:cat >state\"\nquit\n";
@@ -225,12 +226,12 @@ impl Machine {
         !matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Guests wait for an order when they have said this by their port.
+    /// True if the guest waits for an order, as it reports through its port.
     pub fn is_ready(&self) -> bool {
         self.said().contains(READY)
     }
 
-    /// Output and exit code of an order; None while it is not over.
+    /// Returns an order's output and exit code, or `None` while it runs.
     pub fn outcome(&self) -> Option<(String, u8)> {
         outcome_of(&self.said())
     }
@@ -240,7 +241,7 @@ impl Machine {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// The output of an order that is over; else what the guest's kernel and qemu said.
+    /// Returns the output of a finished order; else the output of the guest's kernel and qemu.
     pub fn last_words(&self) -> String {
         if let Some((output, _)) = self.outcome() {
             return output.trim().to_owned();
@@ -254,7 +255,7 @@ impl Machine {
 }
 
 impl Drop for Machine {
-    /// As when its power fails.
+    /// Kills the machine, as a power failure does.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -273,11 +274,11 @@ pub struct GuestWork<'a> {
     /// `load`, `run` or `verify`.
     pub work: &'static str,
     pub settings: &'a [String],
-    /// Of the run: restored machines draw alike.
+    /// Seed of the run: restored machines would otherwise draw the same random numbers.
     pub seed: u64,
-    /// The ledger that is to be verified.
+    /// Ledger to verify.
     pub ledger: &'a [u8],
-    /// True: the guest leaves its disk in order.
+    /// Set if the guest must unmount its disk cleanly.
     pub keeps_disk: bool,
 }
 
@@ -307,7 +308,7 @@ impl GuestWork<'_> {
     }
 }
 
-/// Writes the guest's second disk; without an order it waits for one.
+/// Writes the guest's second disk; without an order the guest waits for one.
 pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), CutError> {
     let path = folder.join("order");
     let write = || {
@@ -317,7 +318,7 @@ pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), CutError> {
     write().map_err(failed("writing the guest's order"))
 }
 
-/// The newest kernel of a root whose modules are there, and these.
+/// Returns the newest kernel of a root that has modules, and those modules.
 fn kernel_of(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let kernels = root.join("boot").read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let with_modules = |kernel: PathBuf| {
@@ -336,7 +337,8 @@ fn in_path(program: &str) -> Option<PathBuf> {
     all.into_iter().chain(system).map(|folder| folder.join(program)).find(|path| path.exists())
 }
 
-/// The libraries that a program is linked with, and the one that loads them; none of a static one.
+/// Returns the libraries that a program is linked with, and their loader; empty for a static
+/// program.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, CutError> {
     let listed = Command::new("ldd").arg(program).output().map_err(failed("starting ldd"))?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();

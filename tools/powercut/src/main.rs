@@ -1,6 +1,6 @@
 //! `petal-powercut`: cuts the power of a virtual machine in which petal runs, and has the recovered
-//! machine look for each acknowledged commit. It is a tool of its own: petal's users need it seldom, and
-//! it needs qemu.
+//! machine look for each acknowledged commit. It is a separate tool: petal's users need it seldom,
+//! and it needs qemu.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -63,7 +63,7 @@ fn command() -> Command {
             value(
                 "disk",
                 "KIND",
-                "honest: writes its cache when told to flush; lying: says so only",
+                "honest: writes its cache on a flush; lying: only acknowledges the flush",
             )
             .default_value("honest")
             .value_parser(DiskKind::parse),
@@ -78,7 +78,7 @@ fn command() -> Command {
                 "controls",
                 "N",
                 "Cuts of each control between these: a lying disk, and settings that do not wait for \
-                 the disk. They show that a loss is found, and what durability costs",
+                 the disk. They show that losses are found, and the cost of durability",
             )
             .default_value("3")
             .value_parser(value_parser!(u32).range(0..=100_000)),
@@ -89,25 +89,25 @@ fn command() -> Command {
                 .value_parser(value_parser!(u32).range(1..=3600)),
         )
         .arg(
-            value("accel", "NAME", "kvm or tcg (emulation) [default: kvm where the processor can]")
+            value("accel", "NAME", "kvm or tcg (emulation) [default: kvm if the processor can]")
                 .value_parser(Accelerator::parse),
         )
-        .arg(path("petal", "FILE", "The petal that works in the guest [default: beside this program]"))
+        .arg(path("petal", "FILE", "The petal that runs in the guest [default: next to this program]"))
         .arg(path(
             "guest",
             "DIR",
-            "Where Debian's kernel and busybox were unpacked [default: ./petal-guest, then /]",
+            "Folder with Debian's unpacked kernel and busybox [default: ./petal-guest, then /]",
         ))
         .arg(path("keep", "DIR", "Keep each cut's ledger, and its disk after recovery"))
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Print what was found as JSON, and only it, on stdout"),
+                .help("Print only the results, as JSON, on stdout"),
         )
 }
 
-/// `--name VALUE`.
+/// Defines an option `--name VALUE`.
 fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
@@ -168,12 +168,12 @@ fn request(matches: &ArgMatches) -> Result<PowerCutRequest, CutError> {
     })
 }
 
-/// A line on stderr; one that cannot be written is lost, and nothing else.
+/// Writes a line to stderr; a failed write is ignored.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "petal-powercut: {text}");
 }
 
-/// Shows the progress on stderr, and hears Ctrl-C.
+/// Shows the progress on stderr, and handles Ctrl-C.
 struct Progress {
     interrupted: Arc<AtomicBool>,
     began: Instant,
@@ -197,14 +197,14 @@ impl Watch for Progress {
     }
 }
 
-/// The one of two things that has this name.
+/// Finds the one of two values that has this name.
 fn by_name<T: Copy>(all: [T; 2], name: fn(T) -> &'static str, text: &str) -> Result<T, String> {
     let [one, other] = all.map(name);
     let found = all.into_iter().find(|known| name(*known) == text);
     found.ok_or_else(|| format!("must be {one} or {other}"))
 }
 
-/// The guest's shell takes it as it is.
+/// Checks a setting: the guest's shell inserts it unquoted.
 fn setting(text: &str) -> Result<String, String> {
     let is_plain = |part: &str, more: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || more.contains(c);

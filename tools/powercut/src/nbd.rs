@@ -1,5 +1,5 @@
-//! Serves a disk to a virtual machine: the part of the NBD protocol that qemu needs, over a socket of
-//! this host. One machine at a time.
+//! Serves a disk to a virtual machine: the part of the NBD protocol that qemu needs, over a socket
+//! of this host. It serves one machine at a time.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,7 +16,7 @@ use crate::disk::Disk;
 const NEGOTIATION: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
-/// Options in their newer form, and no zeroes after the last one.
+/// Handshake flags: fixed newstyle options, and no zeroes after the last one.
 const HANDSHAKE: u16 = 3;
 const ABORT: u32 = 2;
 const INFO: u32 = 6;
@@ -24,17 +24,17 @@ const GO: u32 = 7;
 const ACKNOWLEDGED: u32 = 1;
 const EXPORT_INFO: u32 = 3;
 const UNSUPPORTED: u32 = (1 << 31) + 1;
-/// It has flags, and takes flushes and writes that are flushed (FUA).
+/// Transmission flags: the export has flags, and supports flush and flushed writes (FUA).
 const CAN: u16 = 1 | 1 << 2 | 1 << 3;
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 const FUA: u16 = 1;
 const IO_ERROR: u32 = 5;
-/// More than qemu asks for at once.
+/// Maximum length of a request, more than qemu uses.
 const LENGTH_MAX: u32 = 64 << 20;
 const POLL: Duration = Duration::from_millis(5);
 
-/// A disk that is served, until this is dropped.
+/// A disk that is served until this is dropped.
 pub struct ServedDisk {
     pub disk: Arc<Mutex<Disk>>,
     is_over: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ impl ServedDisk {
         let serve = move || {
             while !ended.load(Ordering::Relaxed) {
                 match listener.accept() {
-                    // A machine that is killed ends its connection so.
+                    // A killed machine closes its connection.
                     Ok((stream, _)) => drop(NbdConnection { stream, disk: &served }.serve(&ended)),
                     Err(_) => std::thread::sleep(POLL),
                 }
@@ -89,7 +89,7 @@ impl NbdConnection<'_> {
         Ok(())
     }
 
-    /// False if the client only looked.
+    /// Negotiates; returns false if the client only looked.
     fn negotiate(&mut self) -> io::Result<bool> {
         self.send(&[&NEGOTIATION.to_be_bytes(), &OPTION.to_be_bytes(), &HANDSHAKE.to_be_bytes()])?;
         self.take::<4>()?;
@@ -121,7 +121,7 @@ impl NbdConnection<'_> {
         self.send(&[&OPTION_REPLY.to_be_bytes(), &option, &kind, &length, data])
     }
 
-    /// Answers one request. False when the client takes its leave.
+    /// Answers one request; returns false if the client disconnects.
     fn answer(&mut self) -> io::Result<bool> {
         if u32::from_be_bytes(self.take()?) != REQUEST {
             return Err(io::ErrorKind::InvalidData.into());
@@ -187,7 +187,7 @@ mod tests {
             self.0.write_all(&[head.concat(), tail.concat()].concat()).unwrap();
         }
 
-        /// The error and the data of an answer.
+        /// Reads the error and the data of an answer.
         fn answer(&mut self, length: usize) -> (u32, Vec<u8>) {
             let mut bytes = vec![0; 16 + length];
             self.0.read_exact(&mut bytes).unwrap();
@@ -208,7 +208,7 @@ mod tests {
         let mut greeting = [0; 18];
         client.0.read_exact(&mut greeting).unwrap();
         assert_eq!(&greeting, b"NBDMAGICIHAVEOPT\0\x03");
-        // An option that is unknown, and then the export.
+        // Sends an unknown option, then the export.
         client.0.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x08\0\0\0\0").unwrap();
         let mut refused = [0; 20];
         client.0.read_exact(&mut refused).unwrap();

@@ -1,10 +1,10 @@
-//! The results of power cuts, for a person.
+//! Results of power cuts as text.
 
 use crate::found::{Cut, PowerCuts, Trial};
 use petal_report::numbers::{decimal, or_dash, whole};
 use petal_report::table::{Table, paragraph};
 
-/// The answer, a table of all trials, and what they mean.
+/// Returns the answer, a table of all trials, and notes on their meaning.
 pub fn text(found: &PowerCuts) -> String {
     let mut lines: Vec<String> =
         found.trials.first().map(|asked| answer(found, asked)).into_iter().collect();
@@ -16,7 +16,7 @@ pub fn text(found: &PowerCuts) -> String {
     lines.join("\n") + "\n"
 }
 
-/// One cut in a line.
+/// Formats one cut as a line.
 pub fn cut(trial: &Trial, cut: &Cut) -> String {
     let at = format!("{}: cut {} of {}", trial.name(), trial.cuts.len(), trial.planned_cuts);
     let (lost, all) = (whole(cut.lost_commits), whole(cut.acknowledged_commits));
@@ -41,8 +41,9 @@ fn counted(cuts: usize) -> String {
     format!("{} {}", whole(cuts as u64), if cuts == 1 { "cut" } else { "cuts" })
 }
 
-/// The share of cuts that lose something, in percent, with which so many cuts without a loss would
-/// still come in 5 % of all tries: (1 - share)^cuts = 0.05, the exact binomial bound.
+/// Returns the upper bound for the share of cuts that lose something, in percent. With this share,
+/// `cuts` cuts without a loss would still occur in 5 % of all tries: (1 - share)^cuts = 0.05, the
+/// exact binomial bound.
 fn most_losses_pct(cuts: usize) -> f64 {
     100.0 * (1.0 - 0.05_f64.powf(1.0 / cuts as f64))
 }
@@ -117,7 +118,7 @@ fn notes(found: &PowerCuts) -> Vec<String> {
     }
     if found.accelerator == "tcg" {
         notes.push(
-            "The guest was emulated (tcg): its rates are those of the emulation, of use only beside \
+            "The guest was emulated (tcg): compare its rates only with \
              each other."
                 .to_owned(),
         );

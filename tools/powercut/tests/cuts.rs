@@ -1,7 +1,7 @@
-//! Cuts of the power of a virtual machine. What petal says is lost is counted again here, from the
-//! ledger and the rows on the disk of each cut.
+//! Tests that cut the power of a virtual machine. They count petal's reported losses again, from
+//! the ledger and the rows on the disk of each cut.
 //!
-//! `make test` has a handful of cuts where KVM runs a stock kernel. Elsewhere, in about ten minutes:
+//! `make test` makes a handful of cuts if KVM runs a stock kernel. Elsewhere, in about ten minutes:
 //! `sh scripts/powercut-guest.sh target/petal-guest &&
 //! cargo build && PETAL_TEST_POWERCUT=tcg cargo test -p petal-powercut --test cuts`
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 const TOOL: &str = env!("CARGO_BIN_EXE_petal-powercut");
 
-/// Says why a test does not run here, past the test harness's capture.
+/// Reports why a test is skipped, past the test harness's capture.
 fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
     let require = std::env::var("PETAL_TEST_REQUIRE").unwrap_or_default();
@@ -30,7 +30,7 @@ fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer}"))
 }
 
-/// Checks how the tool ended, and returns what it wrote to stderr.
+/// Checks the tool's exit code, and returns its stderr.
 fn exited(ended: &Output, code: i32) -> String {
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(code), "{said}");
@@ -40,7 +40,7 @@ fn exited(ended: &Output, code: i32) -> String {
 /// A commit of a ledger: session, sequence, begin, end, and keys.
 struct Commit(u32, u64, u64, u64, std::ops::Range<u64>);
 
-/// The run's mask of stamps, and its commits.
+/// Reads the run's mask of stamps, and its commits.
 fn ledger(path: &Path) -> (u64, Vec<Commit>) {
     let bytes = fs::read(path).unwrap();
     let number = |at: usize, length: usize| {
@@ -66,14 +66,14 @@ fn ledger(path: &Path) -> (u64, Vec<Commit>) {
     (count(&header, "/stamp_mask"), all)
 }
 
-/// Commits of which a row holds something that was certainly there before them.
+/// Counts the commits with a row whose content certainly precedes them.
 fn lost(path: &Path, rows: &HashMap<u64, String>) -> u64 {
     let (mask, commits) = ledger(path);
     let is_lost_by = |commit: &Commit, key: u64| {
         let Some(stamp) = rows.get(&key) else { return true };
         let stamp = u64::from_str_radix(&stamp.to_uppercase(), 36).unwrap();
         if stamp >> 63 == 1 {
-            // As the load wrote it.
+            // The row is as the load wrote it.
             return true;
         }
         let (session, sequence) = (((stamp ^ mask) >> 40) as u32, (stamp ^ mask) & ((1 << 40) - 1));
@@ -87,10 +87,10 @@ fn lost(path: &Path, rows: &HashMap<u64, String>) -> u64 {
     commits.iter().filter(is_lost).count() as u64
 }
 
-/// The rows that the guest loads.
+/// Number of rows that the guest loads.
 const ROWS: usize = 1024;
 
-/// The first 13 bytes of each row's first column, read without petal from a folder of the disk.
+/// Reads the first 13 bytes of each row's first column from a folder of the disk, without petal.
 fn sqlite_rows(disk: &Path) -> HashMap<u64, String> {
     let connection = rusqlite::Connection::open(disk.join("petal/petal1.db")).unwrap();
     let mut rows = connection.prepare("SELECT custid, substr(c2, 1, 13) FROM cf1").unwrap();
@@ -98,7 +98,7 @@ fn sqlite_rows(disk: &Path) -> HashMap<u64, String> {
     read.map(Result::unwrap).collect()
 }
 
-/// The server's program of the newest version that is installed.
+/// Returns the server's program of the newest installed version.
 fn postgres() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let programs = versions.map(|version| version.unwrap().path().join("bin/postgres"));
@@ -124,7 +124,7 @@ fn postgres_rows(disk: &Path) -> HashMap<u64, String> {
     let rows = text.lines().map(|line| line.split_once('\t').unwrap());
     let rows: HashMap<u64, String> =
         rows.map(|(key, stamp)| (key.parse().unwrap(), stamp.to_owned())).collect();
-    // Blocks newer than the log, on a disk that lost writes, are read and cannot be written again.
+    // Blocks newer than the log, on a disk that lost writes, can be read but not be written again.
     assert!(ended.success() || rows.len() == ROWS, "{ended}: {} rows", rows.len());
     rows
 }
@@ -139,7 +139,7 @@ fn unpacked(image: &str) -> tempfile::TempDir {
     folder
 }
 
-/// How the guest is to be run; None: not here.
+/// Chooses the accelerator, or `None` to skip the test.
 fn accelerator() -> Option<&'static str> {
     if std::env::var("PETAL_TEST_POWERCUT").is_ok_and(|way| way == "tcg") {
         return Some("tcg");
@@ -154,7 +154,7 @@ fn accelerator() -> Option<&'static str> {
     None
 }
 
-/// A machine cannot be given KVM: the one skip that PETAL_TEST_REQUIRE=all allows.
+/// Skips for lack of KVM, the only skip that PETAL_TEST_REQUIRE=all allows.
 fn skip_without_kvm(why: &str) {
     let instead = "emulation takes ten minutes: PETAL_TEST_POWERCUT=tcg";
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}, and {instead}");
@@ -164,7 +164,7 @@ fn guest() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/petal-guest")
 }
 
-/// Cuts, and counts again; `rows` reads a table from the files of a disk.
+/// Makes cuts and counts again; `rows` reads a table from the files of a disk.
 fn cut(engine: &str, rows: fn(&Path) -> HashMap<u64, String>) {
     let Some(accelerator) = accelerator() else { return };
     if !guest().join("boot").exists() {
@@ -180,7 +180,7 @@ fn cut(engine: &str, rows: fn(&Path) -> HashMap<u64, String>) {
     let mut tool = Command::new(TOOL);
     let ended = tool.args(asked).args(how).current_dir(work.path()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    // Within some virtual machines KVM is there, and a stock kernel stands still in it.
+    // In some virtual machines KVM is there, but a stock kernel hangs in it.
     if accelerator == "kvm" && ended.status.code() == Some(3) && said.contains("did nothing more") {
         return skip_without_kvm("KVM does not run the guest here");
     }
@@ -246,7 +246,7 @@ fn what_is_missing_for_a_cut_is_named() {
     let said = call(&["--guest", "nothing"], 3);
     assert!(said.contains("no kernel with its modules for the guest in nothing"), "{said}");
     assert!(call(&["--set", "fsync=off; reboot"], 2).contains("NAME=VALUE"));
-    // A folder that holds something is kept as it is.
+    // A folder with files in it is left as it is.
     fs::write(tools.join("own.txt"), "mine").unwrap();
     let said = call(&["--keep", "tools"], 3);
     assert!(said.contains("not empty"), "{said}");
