@@ -1,5 +1,5 @@
-//! One block: its identity, its content, and whether it is the block that was asked for. Pure; no
-//! I/O here.
+//! Block of the target: its identity, its content, and the check that it is the requested block.
+//! This module does no I/O.
 //!
 //! ```text
 //! 0   mark (4)      4  checksum (4)    8  address (8)    16  generation (8)
@@ -18,22 +18,22 @@ use petal_model::workload::scatter::mix;
 const MARK: u32 = u32::from_le_bytes(*b"PBLK");
 const HEAD_BYTES: usize = 40;
 const TAIL_BYTES: usize = 8;
-/// A column of incompressible bytes begins with its stamp.
+/// Size of the stamp at the beginning of a column of incompressible bytes.
 const BINARY_STAMP_BYTES: usize = 8;
 
-/// The identity that a block's header must show.
+/// Identity that a block's header must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Its offset on the target.
+    /// Offset on the target.
     pub address: u64,
-    /// The number of the load that wrote it.
+    /// Number of the load that wrote it.
     pub generation: u64,
     pub schema: u32,
-    /// The key, from 1; for a scan block its number.
+    /// Key, from 1; for a scan block, its number.
     pub key: u64,
 }
 
-/// The reason why a block is not the one that was asked for.
+/// Reason why a block is not the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     #[error("it is no block of petal's")]
@@ -50,18 +50,18 @@ pub enum Flaw {
     Checksum,
 }
 
-/// Bytes of each column.
+/// Size of each column in bytes.
 pub fn column_bytes(block_bytes: usize) -> usize {
     (block_bytes - HEAD_BYTES - TAIL_BYTES) / COLUMNS
 }
 
-/// The n-th column from 0, which is `c2`.
+/// Returns a column by its number: column 0 is `c2`.
 pub fn column(block: &[u8], number: usize) -> &[u8] {
     let bytes = column_bytes(block.len());
     &block[HEAD_BYTES + number * bytes..][..bytes]
 }
 
-/// Makes a block new, of version 1.
+/// Fills a new block, of version 1.
 pub fn make(block: &mut [u8], identity: &Identity, filler: Filler, stamp: u64) {
     put32(block, 0, MARK);
     put64(block, 8, identity.address);
@@ -75,7 +75,7 @@ pub fn make(block: &mut [u8], identity: &Identity, filler: Filler, stamp: u64) {
     seal(block, 1);
 }
 
-/// Changes the columns that an UPDATE changes, and makes it the next version. Returns that.
+/// Changes the columns that an UPDATE changes; returns the new version.
 pub fn update(block: &mut [u8], redo_stress: RedoStress, filler: Filler, stamp: u64) -> u32 {
     let key = get64(block, 24);
     fill(block, changed_columns(redo_stress), key, filler, stamp);
@@ -92,7 +92,7 @@ pub fn key(block: &[u8]) -> u64 {
     get64(block, 24)
 }
 
-/// The stamp of the last UPDATE of a block, or of its load.
+/// Returns the stamp of a block's last UPDATE, or of its load.
 pub fn stamp(block: &[u8], filler: Filler) -> Option<u64> {
     let column = column(block, 0);
     match filler {
@@ -103,7 +103,7 @@ pub fn stamp(block: &[u8], filler: Filler) -> Option<u64> {
     }
 }
 
-/// Checks that it is the block that was asked for, as far as `verify` looks.
+/// Checks that a block is the requested one, as thoroughly as `verify` says.
 pub fn check(block: &[u8], identity: &Identity, verify: Verify) -> Result<u32, Flaw> {
     let version = get32(block, 32);
     if verify == Verify::None {
@@ -133,7 +133,7 @@ pub fn check(block: &[u8], identity: &Identity, verify: Verify) -> Result<u32, F
     Ok(version)
 }
 
-/// Version, tail and checksum.
+/// Writes version, tail and checksum.
 fn seal(block: &mut [u8], version: u32) {
     let tail = block.len() - TAIL_BYTES;
     let address = get64(block, 8);
@@ -143,7 +143,7 @@ fn seal(block: &mut [u8], version: u32) {
     put32(block, 4, checksum(block));
 }
 
-/// The checksum over everything but its own place.
+/// Computes the checksum over everything except its own bytes.
 fn checksum(block: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&block[..4]);
@@ -151,8 +151,8 @@ fn checksum(block: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Fills the first columns. `c2` depends on the stamp alone; the others on the key too, so that
-/// the blocks of one UPDATE are no copies of each other for storage that looks for copies.
+/// Fills the first columns. `c2` depends on the stamp alone; the others also depend on the key, so
+/// that storage which deduplicates does not find equal blocks in one UPDATE.
 fn fill(block: &mut [u8], columns: usize, key: u64, filler: Filler, stamp: u64) {
     let bytes = column_bytes(block.len());
     let area = &mut block[HEAD_BYTES..HEAD_BYTES + bytes * columns];
@@ -165,7 +165,7 @@ fn fill(block: &mut [u8], columns: usize, key: u64, filler: Filler, stamp: u64) 
     }
 }
 
-/// Incompressible bytes after a stamp.
+/// Fills with a stamp and incompressible bytes.
 pub fn noise(bytes: &mut [u8], stamp: u64, seed: u64) {
     let (head, rest) = bytes.split_at_mut(BINARY_STAMP_BYTES.min(bytes.len()));
     head.copy_from_slice(&stamp.to_le_bytes()[..head.len()]);
@@ -243,7 +243,7 @@ mod tests {
         update(&mut newer, RedoStress::Heavy, Filler::Constant, 77);
         newer[4096..].copy_from_slice(&block[4096..]);
         assert_eq!(check(&newer, &IDENTITY, Verify::Header), Err(Flaw::Torn));
-        // What the header cannot see, the checksum does.
+        // The checksum finds a change that the header does not show.
         let mut flipped = block.clone();
         flipped[5000] ^= 1;
         assert_eq!(check(&flipped, &IDENTITY, Verify::Header), Ok(1));

@@ -1,8 +1,8 @@
-//! The target opened for measuring it bare: a stretch of incompressible bytes that was written
-//! whole. What `petal calibrate` stands on; the measuring itself is `measure`'s.
+//! Target opened for a calibration without a database: an area of incompressible bytes, fully
+//! written. `measure` does the measuring.
 //!
-//! The stretch is petal's own: a file that is made here and is removed with it unless it is kept,
-//! one that an earlier calibration left, or a block device, under the same refusals as a load.
+//! The area belongs to petal: a file created here, and removed with the target unless kept; a file
+//! from an earlier calibration; or a block device, under the same checks as a load.
 
 use std::io;
 use std::path::Path;
@@ -19,25 +19,25 @@ use petal_model::settings::table::support;
 use petal_model::stats::target::DirectIo;
 use petal_model::workload::scatter::mix;
 
-/// The stretch where nobody says how large: what fits the caches of most drives is far smaller.
+/// Default size of the area: far larger than the caches of most drives.
 const BYTES_DEFAULT: u64 = 8 << 30;
-/// The stretch is so many times the storage's cache: three reads in four then miss it.
+/// Size of the area as a multiple of the storage's cache: three reads in four then miss it.
 const CACHES: u64 = 4;
 const BYTES_MIN: u64 = 16 << 20;
-/// Bytes of the requests in order, and of those that fill the stretch.
+/// Size of sequential requests, and of those that fill the area.
 pub const LARGE_BYTES: u32 = 1 << 20;
 pub const LARGE_DEPTH: u32 = 8;
-/// The stretch that is asked for.
+/// Requested size of the area.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedStretch {
     pub bytes: Option<u64>,
-    /// The storage's cache, which it must exceed.
+    /// Size of the storage's cache, which the area must exceed.
     pub storage_cache: Option<u64>,
-    /// A file that is made here stays.
+    /// Set if a file created here is kept.
     pub keep: bool,
 }
 
-/// An open target with a stretch that may be read and written.
+/// An open target with an area that may be read and written.
 pub struct CalibrationTarget {
     target: OpenTarget,
     backend: Backend,
@@ -46,7 +46,7 @@ pub struct CalibrationTarget {
 }
 
 impl Device {
-    /// Opens the target for measuring and fills what of it was not filled.
+    /// Opens the target for measuring, and fills the part that was not filled.
     pub fn calibration_target(
         &self,
         wanted: &WantedStretch,
@@ -60,7 +60,7 @@ impl Device {
         let filled_bytes = before.as_ref().and_then(|header| header.gauge_bytes).unwrap_or(0);
         let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
         let bytes = stretch(shared, there.as_ref(), wanted, filled_bytes, progress)?;
-        // From here on a file that was made goes again, whatever happens.
+        // From here on, a created file is removed on any error.
         let mut made = Made(None);
         if is_new {
             shared.create()?;
@@ -93,7 +93,7 @@ impl Device {
     }
 }
 
-/// Removes a file that was made and not finished.
+/// Removes a file that was created but not finished.
 struct Made(Option<TargetFile>);
 
 impl Drop for Made {
@@ -104,7 +104,7 @@ impl Drop for Made {
     }
 }
 
-/// Petal's header, after all refusals; none where something else may be overwritten.
+/// Reads petal's header, after all checks; returns `None` if other data may be overwritten.
 fn header_there(shared: &Shared, there: &TargetFile) -> Result<Option<TargetHeader>> {
     occupied::refuse_in_use(there, &shared.roots)?;
     let found = there.content()?;
@@ -118,14 +118,14 @@ fn header_there(shared: &Shared, there: &TargetFile) -> Result<Option<TargetHead
         safety::refuse_foreign(&shared.path, &shared.url_path, &found, given_up)?;
         return Ok(None);
     }
-    // A stretch that was cut off is not there.
+    // A truncated area counts as missing.
     let bytes = there.bytes()?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
     let gauge_bytes = header.gauge_bytes.filter(is_whole);
     Ok(Some(TargetHeader { gauge_bytes, ..header }))
 }
 
-/// Bytes to measure on.
+/// Decides the size of the area.
 fn stretch(
     shared: &Shared,
     there: Option<&TargetFile>,
@@ -178,7 +178,7 @@ fn stretch(
     Ok(bytes)
 }
 
-/// The most bytes to take: all of a block device, half of what is free of a file system.
+/// Returns the maximum size: all of a block device, half of a file system's free space.
 fn room(path: &Path, there: Option<&TargetFile>) -> Result<u64> {
     if let Some(device) = there.filter(|there| there.kind == TargetKind::BlockDevice) {
         return Ok(device.bytes()?.saturating_sub(HEADER_BYTES));
@@ -194,7 +194,7 @@ impl CalibrationTarget {
         &self.target.path
     }
 
-    /// Bytes that requests go to.
+    /// Size of the area that requests use.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -207,12 +207,12 @@ impl CalibrationTarget {
         &self.target.direct
     }
 
-    /// The way in which requests reach the kernel, in words.
+    /// Describes how requests reach the kernel.
     pub fn requests_by(&self) -> String {
         self.backend.words()
     }
 
-    /// Writes the whole stretch.
+    /// Writes the whole area.
     fn fill(&self, progress: &dyn Progress, stop: &Stop) -> Result<()> {
         progress.phase("filling", self.bytes, ProgressUnit::Bytes);
         let filling = Filling {
@@ -232,12 +232,12 @@ impl CalibrationTarget {
         self.sync()
     }
 
-    /// Makes what was written durable: who wrote it pays for it.
+    /// Makes the written data durable, so that its cost falls to the writer.
     pub fn sync(&self) -> Result<()> {
         self.target.file.sync_data().map_err(|error| self.failed(&error))
     }
 
-    /// A queue for this thread.
+    /// Creates a queue for this thread.
     pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<RequestQueue> {
         RequestQueue::new(&self.backend, &self.target.file, slots)
     }

@@ -1,4 +1,4 @@
-//! Requests by pread, pwrite and fdatasync, on the caller's thread or a thread for each slot.
+//! Requests by pread, pwrite and fdatasync, on the caller's thread or on one thread for each slot.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
 
-/// One request at a time, on the caller's own thread.
+/// Queue that performs one request at a time, on the caller's thread.
 pub struct Inline {
     file: Arc<File>,
     slots: Vec<AlignedBuffer>,
@@ -41,7 +41,7 @@ impl Inline {
     }
 }
 
-/// A thread for each slot.
+/// Queue with a thread for each slot.
 pub struct Pool {
     shared: Arc<PoolShared>,
     slots: Vec<AlignedBuffer>,
@@ -105,7 +105,7 @@ impl Drop for Pool {
         self.shared.state.lock().closed = true;
         self.shared.asked.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing to hand over.
+            // A thread that panicked has no result.
             let _ = thread.join();
         }
     }

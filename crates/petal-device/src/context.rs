@@ -1,5 +1,5 @@
-//! The context of a session, which all its parts share: the data, the target, the counts, and what
-//! its errors are called. Blocks are looked at here, and nowhere else.
+//! Context that all parts of a session share: the data, the target, the counts, and the names of
+//! its errors. Only this module checks blocks.
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use petal_engine::{Result, SessionError, Stop};
 use petal_model::settings::Verify;
 use petal_model::stats::event_stats::EventRecorder;
 
-/// The code of an operation that met a block that is not what was asked for.
+/// Code of an operation that met a bad block.
 pub const BAD_BLOCK: &str = "bad-block";
-/// A session that met more of them ends.
+/// Number of bad blocks after which a session ends.
 const BAD_BLOCKS_MAX: u64 = 100;
-/// A block that looked torn is read so many times more.
+/// Number of times a block that looked torn is read again.
 const REREADS_MAX: usize = 3;
 
 pub struct SessionContext {
     pub shared: Arc<Shared>,
     pub data: Arc<TargetData>,
     pub target: OpenTarget,
-    /// A canceller asked to end the operation under way.
+    /// Set if a canceller asked to end the current operation.
     pub is_cancelled: Arc<AtomicBool>,
     recorder: Arc<EventRecorder>,
     /// Counts since the last flush.
     pub visited: u64,
     pub dirty_hits: u64,
     pub commits: u64,
-    /// In all of the session.
+    /// Bad blocks of the whole session.
     bad_blocks: u64,
 }
 
@@ -52,12 +52,12 @@ impl SessionContext {
         })
     }
 
-    /// The place of a schema among the areas.
+    /// Returns the index of a schema among the areas.
     pub fn area(&self, schema: u32) -> Result<usize, SessionError> {
         Ok(self.data.position(schema, &self.target.path)?)
     }
 
-    /// The operation under way should end now, whatever it waits for.
+    /// True if the current operation should end now, even while it waits.
     pub fn is_cut(&self, stop: &Stop) -> bool {
         self.is_cancelled.load(Ordering::Relaxed) || stop.is_cutting()
     }
@@ -66,7 +66,7 @@ impl SessionContext {
         self.recorder.record(event as usize, (end - begin).as_nanos() as u64, bytes);
     }
 
-    /// Makes the engine's statistics current.
+    /// Updates the engine's statistics.
     pub fn flush(&mut self) {
         for (count, more) in [
             (Count::Visited, &mut self.visited),
@@ -78,7 +78,7 @@ impl SessionContext {
         self.recorder.fold();
     }
 
-    /// Verifies so many blocks, and counts its time where that is worth two looks at the clock.
+    /// Verifies blocks, and counts the time if it is worth two clock reads.
     pub fn verifying<T>(&self, blocks: u64, verify: impl FnOnce() -> T) -> T {
         if self.shared.verify != Verify::Checksum {
             return verify();
@@ -91,7 +91,7 @@ impl SessionContext {
         verified
     }
 
-    /// Checks that a block that was read is the one that was asked for, and new enough.
+    /// Checks that a block is the requested one, and new enough.
     pub fn check(
         &self,
         area: &Area,
@@ -108,7 +108,8 @@ impl SessionContext {
         }
     }
 
-    /// A read may have met a write of another session's: what a second look finds is true.
+    /// Reads a block again, because the first read may have overlapped another session's write. The
+    /// result of the repeated read counts.
     pub fn read_again(
         &self,
         area: usize,
@@ -180,7 +181,7 @@ impl SessionContext {
     }
 }
 
-/// The system's name of an error number, as its manual pages have it.
+/// Returns the system's name of an error number, as in its manual pages.
 fn error_name(number: i32) -> String {
     let name = match number {
         libc::EIO => "EIO",

@@ -1,4 +1,5 @@
-//! The loaded data in use: where each key lies, versions that were seen, keys that UPDATEs hold.
+//! Loaded data in use: the location of each key, versions that were seen, and keys that UPDATEs
+//! hold.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,14 +14,14 @@ use petal_engine::server::failure::not_loaded;
 use petal_model::workload::row::Filler;
 use petal_model::workload::scatter::Permutation;
 
-/// Everything that the header names, in use.
+/// All data that the header describes.
 pub struct TargetData {
     pub header: TargetHeader,
     pub areas: Vec<Area>,
     pub log: Log,
 }
 
-/// One schema in use.
+/// Schema in use.
 pub struct Area {
     pub about: SchemaArea,
     pub filler: Filler,
@@ -31,7 +32,7 @@ pub struct Area {
 }
 
 impl TargetData {
-    /// `tracked`: versions are remembered, to find lost writes.
+    /// Opens the data; if `tracked`, versions are remembered to find lost writes.
     pub fn new(header: TargetHeader, tracked: bool) -> Self {
         let block_bytes = u64::from(header.block_bytes);
         let areas = header.schemas.iter().map(|about| Area {
@@ -46,7 +47,8 @@ impl TargetData {
         Self { areas: areas.collect(), log, header }
     }
 
-    /// The place of a schema among the areas of the target at `path`; refuses one that is not there.
+    /// Returns the index of a schema among the areas of the target at `path`, or an error if it is
+    /// missing.
     pub fn position(&self, schema: u32, path: &Path) -> Result<usize> {
         let position = self.areas.iter().position(|area| area.about.number == schema);
         position.ok_or_else(|| not_loaded(path.display(), schema))
@@ -54,19 +56,19 @@ impl TargetData {
 }
 
 impl Area {
-    /// The identity of the block of a key.
+    /// Returns the identity of a key's block.
     pub fn identity(&self, key: u64) -> Identity {
         let block = self.permutation.apply(key - 1);
         self.named(self.about.main_offset + block * self.block_bytes, key)
     }
 
-    /// The identity of the n-th main block, from 0.
+    /// Returns the identity of a main block, numbered from 0.
     pub fn main_identity(&self, number: u64) -> Identity {
         let key = self.permutation.invert(number) + 1;
         self.named(self.about.main_offset + number * self.block_bytes, key)
     }
 
-    /// The identity of the n-th scan block, from 0.
+    /// Returns the identity of a scan block, numbered from 0.
     pub fn scan_identity(&self, number: u64) -> Identity {
         self.named(self.about.scan_offset + number * self.block_bytes, number + 1)
     }
@@ -76,23 +78,23 @@ impl Area {
         Identity { address, generation, schema: number, key }
     }
 
-    /// The version mark that a read of this block, begun now, must find or exceed.
+    /// Returns the version mark that a read of this block, begun now, must match or exceed.
     pub fn version_mark(&self, identity: &Identity) -> u8 {
         self.versions.mark(self.place(identity))
     }
 
-    /// A read found this version; False if an older one than `mark` was found.
+    /// Records the version that a read found; returns false if it is older than `mark`.
     pub fn saw(&self, identity: &Identity, version: u32, mark: u8) -> bool {
         self.versions.saw(self.place(identity), version, mark)
     }
 
-    /// This version is on the target.
+    /// Records that this version is on the target.
     pub fn wrote(&self, address: u64, version: u32) {
         let place = (address - self.about.main_offset) / self.block_bytes;
         self.versions.wrote(place, version);
     }
 
-    /// True when a main block has this address.
+    /// True if a main block has this address.
     pub fn holds(&self, address: u64) -> bool {
         let bytes = self.about.rows * self.block_bytes;
         (self.about.main_offset..self.about.main_offset + bytes).contains(&address)
@@ -103,18 +105,18 @@ impl Area {
     }
 }
 
-/// The last version of each block that petal knows to be on the target, in a byte each, so that a
-/// write that got lost is found by the next read. 0: not known yet.
+/// Last version of each block known to be on the target, in one byte each, so that the next read
+/// finds a lost write. 0 means unknown.
 struct Versions(Vec<AtomicU8>);
 
-/// Marks are 1 to 255, and go round.
+/// Number of marks: they are 1 to 255, and wrap around.
 const MARKS: u32 = 255;
 
 fn mark_of(version: u32) -> u8 {
     (version % MARKS) as u8 + 1
 }
 
-/// A mark is behind another if it is less than half a round before it.
+/// True if the found mark precedes the expected one by less than half a round.
 fn is_behind(found: u8, expected: u8) -> bool {
     let behind = (MARKS + u32::from(expected) - u32::from(found)) % MARKS;
     (1..MARKS / 2).contains(&behind)
@@ -133,7 +135,7 @@ impl Versions {
         let Some(mark) = self.0.get(place as usize) else { return true };
         let found = mark_of(version);
         if expected == 0 {
-            // The first to see it; unless a write came in between.
+            // The first read sets the mark, unless a write set it meanwhile.
             let _ = mark.compare_exchange(0, found, Ordering::AcqRel, Ordering::Relaxed);
             return true;
         }
@@ -147,8 +149,8 @@ impl Versions {
     }
 }
 
-/// The ranges of keys that UPDATEs under way hold: two that overlap go one after the other. Each
-/// UPDATE takes one range at once, so that none waits for another in a circle.
+/// Key ranges held by UPDATEs in progress: two overlapping UPDATEs run one after the other. Each
+/// UPDATE takes only one range, so that no deadlock can occur.
 #[derive(Default)]
 pub struct HeldRanges {
     ranges: Mutex<Vec<(u64, u64)>>,
@@ -160,7 +162,7 @@ impl HeldRanges {
         take_free(&mut self.ranges.lock(), first, last)
     }
 
-    /// Waits for the range; false if it was cut meanwhile.
+    /// Waits for the range; returns false if the operation was cut meanwhile.
     pub fn take(&self, first: u64, last: u64, is_cut: &dyn Fn() -> bool) -> bool {
         let attempt = |ranges: &mut _| take_free(ranges, first, last).then_some(());
         wait_until(&self.ranges, &self.freed, is_cut, attempt).is_some()
@@ -208,7 +210,7 @@ mod tests {
         assert!(versions.saw(1, 9, 0));
         assert!(!versions.saw(1, 8, versions.mark(1)));
         assert_eq!(versions.mark(0), 0);
-        // Not tracked: everything passes.
+        // Without tracking, every version passes.
         assert!(Versions::new(0).saw(5, 1, 0));
     }
 

@@ -20,7 +20,7 @@ pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
         product: "Device".to_owned(),
         version: format!("format {}", data.header.format),
         block_size: u64::from(data.header.block_bytes),
-        // Changed blocks that wait to be written are no cache of what is read.
+        // Changed blocks that wait to be written are not a read cache.
         cache_bytes: Some(0),
         url: shared.url.clone(),
     };
@@ -95,7 +95,7 @@ fn settings(
 
 const SAMPLES: u64 = 64;
 
-/// Blocks spread evenly over the first schema. Those that cannot be read are left out.
+/// Reads blocks spread evenly over the first schema; skips unreadable ones.
 fn sample_blocks(target: &OpenTarget, data: &TargetData) -> Vec<Vec<u8>> {
     let Some(area) = data.areas.first() else { return Vec::new() };
     let mut buffer = AlignedBuffer::new(data.header.block_bytes as usize);

@@ -1,8 +1,8 @@
-//! Blocks that UPDATEs changed and that background writers have still to write: the dirty set,
-//! bounded, and the thread that empties it at a depth of its own.
+//! Dirty set: blocks that UPDATEs changed and that background writers have yet to write. It is
+//! bounded, and a thread empties it at its own depth.
 //!
-//! A block in it is read from here; one that is being written stays here until its write ended.
-//! No session therefore reads from the target what a writer of petal's is about to change.
+//! A block in the set is read from here; a block that is being written stays here until its write
+//! ends. Therefore no session reads a block from the target that a petal writer is about to change.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,20 +27,20 @@ const SHARDS: usize = 16;
 
 struct DirtyBlock {
     image: Arc<Box<[u8]>>,
-    /// The position of the first log record whose change the target lacks.
+    /// Position of the first log record whose change the target lacks.
     since: u64,
-    /// The same of changes that were made while the block was being written.
+    /// Position for changes that were made while the block was being written.
     again: Option<u64>,
     writing: bool,
 }
 
-/// The dirty set.
+/// Dirty set.
 #[derive(Default)]
 pub struct Dirty {
     shards: [Mutex<HashMap<u64, DirtyBlock>>; SHARDS],
-    /// Blocks in it, to see cheaply that it is empty.
+    /// Number of blocks in the set, for a cheap check that it is empty.
     blocks: AtomicU64,
-    /// Blocks in it or promised to UPDATEs under way.
+    /// Number of blocks in the set or reserved by UPDATEs in progress.
     taken: Mutex<u64>,
     room: Condvar,
     blocks_max: AtomicU64,
@@ -50,27 +50,28 @@ pub struct Dirty {
     log_bytes: AtomicU64,
     log_bytes_max: AtomicU64,
     stopping: AtomicBool,
-    /// The reason why nothing can be made durable any more. Set once, for good.
+    /// Reason why nothing can be made durable any more. Once set, it never changes.
     failed: OnceLock<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The reason why an UPDATE got no room.
+/// Reason why an UPDATE got no room.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoRoom {
     Cut,
-    /// The writers failed; nothing that is dirty will be written any more.
+    /// Writers failed; no dirty block will be written any more.
     Failed(String),
 }
 
 impl Dirty {
-    /// Sets the most blocks in it, and the bytes of log after which background writes are synced.
+    /// Sets the maximum number of blocks, and the log bytes after which background writes are
+    /// synced.
     pub fn limit(&self, blocks: u64, log_bytes: u64) {
         self.blocks_max.store(blocks, Ordering::Relaxed);
         self.log_bytes_max.store(log_bytes, Ordering::Relaxed);
     }
 
-    /// The newest image of a block, if it is still to be written.
+    /// Returns the newest image of a block that is still to be written.
     pub fn get(&self, address: u64) -> Option<Arc<Box<[u8]>>> {
         if self.blocks.load(Ordering::Acquire) == 0 {
             return None;
@@ -88,7 +89,7 @@ impl Dirty {
         self.blocks.load(Ordering::Acquire)
     }
 
-    /// Promises room for an UPDATE; one that is larger than all the room gets it when it is alone.
+    /// Reserves room for an UPDATE; one larger than all the room gets it when it is alone.
     pub fn try_reserve(&self, blocks: u64) -> bool {
         self.fit(&mut self.taken.lock(), blocks)
     }
@@ -114,20 +115,20 @@ impl Dirty {
         self.room.notify_all();
     }
 
-    /// Why nothing can be made durable any more, if so. A sync that failed is final: the kernel
-    /// may have dropped what it could not write, and tells that once.
+    /// Returns the reason if nothing can be made durable any more. A failed sync is final: the
+    /// kernel may have dropped data that it could not write, and reports that only once.
     pub fn failed(&self) -> Option<String> {
         self.failed.get().cloned()
     }
 
-    /// A write or a sync failed. The first reason stands.
+    /// Records that a write or a sync failed. The first reason is kept.
     pub fn fail(&self, why: &str) {
         let _ = self.failed.set(why.to_owned());
         self.room.notify_all();
     }
 
-    /// Takes committed blocks over, whose room was reserved, with position and bytes of their record
-    /// in the log.
+    /// Takes over committed blocks, whose room was reserved, with position and bytes of their
+    /// record in the log.
     pub fn put(
         &self,
         images: impl Iterator<Item = (u64, Box<[u8]>)>,
@@ -162,7 +163,7 @@ impl Dirty {
         self.queued.notify_one();
     }
 
-    /// Starts the writer if it is not at work.
+    /// Starts the writer if it is not running.
     pub fn start(&self, shared: &Arc<Shared>, data: &Arc<TargetData>) -> std::io::Result<()> {
         let mut writer = self.writer.lock();
         if writer.is_none() {
@@ -173,7 +174,7 @@ impl Dirty {
         Ok(())
     }
 
-    /// Writes all that is dirty, makes it durable and ends the writer.
+    /// Writes all dirty blocks, makes them durable and ends the writer.
     pub fn stop(&self) -> Result<(), String> {
         let writer = self.writer.lock().take();
         {
@@ -189,13 +190,13 @@ impl Dirty {
         self.failed().map_or(Ok(()), Err)
     }
 
-    /// Wakes the writer: somebody waits for a checkpoint.
+    /// Wakes the writer: an UPDATE waits for a checkpoint.
     pub fn wake(&self) {
         let _queue = self.queue.lock(); // Or the writer falls asleep over it.
         self.queued.notify_one();
     }
 
-    /// The position of the first log record that a block in the set still needs.
+    /// Returns the position of the first log record that a block in the set still needs.
     fn first_needed(&self) -> Option<u64> {
         let first = |shard: &Mutex<HashMap<u64, DirtyBlock>>| {
             shard.lock().values().map(|entry| entry.since).min()
@@ -204,11 +205,11 @@ impl Dirty {
     }
 
     fn shard(&self, address: u64) -> &Mutex<HashMap<u64, DirtyBlock>> {
-        // Addresses are multiples of a block: their low bits tell nothing.
+        // Addresses are multiples of a block: their low bits do not distinguish them.
         &self.shards[address as usize / 4096 % SHARDS]
     }
 
-    /// The image to write now.
+    /// Returns the image to write now.
     fn begin(&self, address: u64) -> Option<Arc<Box<[u8]>>> {
         let mut shard = self.shard(address).lock();
         let entry = shard.get_mut(&address)?;
@@ -216,7 +217,7 @@ impl Dirty {
         Some(Arc::clone(&entry.image))
     }
 
-    /// A write ended. The block leaves, unless it changed meanwhile.
+    /// Ends a write. The block leaves the set, unless it changed meanwhile.
     fn end(&self, address: u64) {
         let mut shard = self.shard(address).lock();
         let Some(entry) = shard.get_mut(&address) else { return };
@@ -234,12 +235,12 @@ impl Dirty {
     }
 }
 
-/// The thread that writes.
+/// Thread that writes dirty blocks.
 struct DirtyWriter {
     shared: Arc<Shared>,
     data: Arc<TargetData>,
     recorder: Arc<EventRecorder>,
-    /// Address, version and begin of each slot's write.
+    /// Address, version and start of each slot's write.
     slots: Vec<Option<(u64, u32, Instant)>>,
     free: Vec<usize>,
 }
@@ -290,8 +291,8 @@ impl DirtyWriter {
         }
     }
 
-    /// Enough was logged since the last one; or UPDATEs wait for room in the log, and all blocks are
-    /// written.
+    /// True if enough was logged since the last checkpoint, or if UPDATEs wait for room in the log
+    /// and all blocks are written.
     fn is_checkpoint_due(&self) -> bool {
         let dirty = &self.shared.dirty;
         let bytes_max = dirty.log_bytes_max.load(Ordering::Relaxed);
@@ -329,14 +330,14 @@ impl DirtyWriter {
         Ok(())
     }
 
-    /// Makes all that was written durable, while nothing is in flight: the log is free up to the first
-    /// record that an UPDATE under way or a block in the set still needs.
+    /// Makes all written blocks durable, while nothing is in flight. The log is then free up to the
+    /// first record that an UPDATE in progress or a block in the set still needs.
     fn checkpoint(&self, file: &std::fs::File) -> std::io::Result<()> {
         let begin = Instant::now();
         let log = &self.data.log;
         self.shared.dirty.log_bytes.store(0, Ordering::Relaxed);
         log.begin_checkpoint();
-        // In this order: an UPDATE that ends between the looks is in the second one.
+        // The order matters: an UPDATE that ends between the two checks is in the second one.
         let first = log.first_under_way();
         let free_before =
             self.shared.dirty.first_needed().map_or(first, |needed| needed.min(first));
@@ -347,7 +348,7 @@ impl DirtyWriter {
         Ok(())
     }
 
-    /// False when there is none and none will come.
+    /// Waits for work; returns false if the writer is stopping and no work is left.
     fn wait_for_work(&self) -> bool {
         let dirty = &self.shared.dirty;
         let mut queue = dirty.queue.lock();
@@ -379,7 +380,8 @@ mod tests {
         assert!(dirty.try_reserve(1));
         dirty.put([(4096, image(1))].into_iter(), (10, 0));
         assert_eq!(dirty.begin(4096).unwrap()[0], 1);
-        // It changes while it is being written: what is read is the newest, and it is written again.
+        // The block changes while it is being written: reads get the newest image, and it is
+        // written again.
         assert!(dirty.try_reserve(1));
         assert_eq!(dirty.first_needed(), Some(10));
         dirty.put([(4096, image(2))].into_iter(), (20, 0));

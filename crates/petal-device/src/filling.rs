@@ -1,5 +1,5 @@
-//! Filling the target: pieces that are made and written, several in flight in each of several
-//! threads. The next piece is made while others are on their way.
+//! Filling the target: each of several threads prepares pieces and keeps several writes in flight.
+//! It prepares the next piece while others are being written.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,21 +19,21 @@ pub struct Filling<'a> {
     pub threads: u32,
     /// Pieces in flight in each thread.
     pub depth: u32,
-    /// The longest piece.
+    /// Length of the longest piece.
     pub piece_bytes: usize,
-    /// Advanced by the bytes that were written.
+    /// Progress, advanced by the written bytes.
     pub progress: &'a dyn Progress,
     pub stop: &'a Stop,
 }
 
-/// The offset and length of a piece that was made.
+/// Offset and length of a prepared piece.
 pub struct FilledPiece {
     pub offset: u64,
     pub bytes: u32,
 }
 
 impl Filling<'_> {
-    /// Writes the pieces 0..count, each once and in no order. `make` fills the memory of one.
+    /// Writes the pieces 0..count, each once, in any order. `make` fills the memory of one piece.
     pub fn write(
         &self,
         count: u64,

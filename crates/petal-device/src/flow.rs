@@ -1,4 +1,4 @@
-//! Operations in flight of a session, and the purpose of each slot's request.
+//! Operations of a session in flight, and the purpose of each slot's request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::target::AlignedBuffer;
 use petal_engine::{CUT, EngineError, Needs, Result, SessionError};
 use petal_model::workload::op::Operation;
 
-/// Operations in flight. The ring belongs to the thread that made it.
+/// Operations in flight. The ring belongs to the thread that created it.
 pub struct Flow {
     pub thread: ThreadId,
     pub queue: RequestQueue,
@@ -25,11 +25,11 @@ pub struct Flow {
     pub in_flight: usize,
     pub done: Vec<Completion>,
     pub pending: VecDeque<Pending>,
-    /// The number of the first pending operation, counted over all batches.
+    /// Number of the first pending operation, counted over all batches.
     pub first: u64,
 }
 
-/// The purpose of a slot's request.
+/// Purpose of a slot's request.
 #[derive(Clone, Copy)]
 pub enum SlotUse {
     Read { operation: u64, identity: Identity, mark: u8, begin: Instant },
@@ -37,9 +37,9 @@ pub enum SlotUse {
     Sync { begin: Instant },
 }
 
-/// An operation that has begun.
+/// Operation that has begun.
 pub struct Pending {
-    /// Its place in the batch.
+    /// Position in the batch.
     pub index: u32,
     pub operation: Operation,
     pub area: usize,
@@ -50,17 +50,17 @@ pub struct Pending {
     pub update: Option<Update>,
 }
 
-/// The state of an UPDATE until its end.
+/// State of an UPDATE until its end.
 pub struct Update {
     pub staged: Vec<(u64, Box<[u8]>)>,
     pub stage: UpdateStage,
     pub log_bytes_left: u64,
     pub log_bytes: u64,
-    /// The room of its record in the log.
+    /// Room of its record in the log.
     pub log_room: Option<LogRoom>,
 }
 
-/// The stage of an UPDATE.
+/// Stage of an UPDATE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum UpdateStage {
     Reading,
@@ -71,7 +71,7 @@ pub enum UpdateStage {
 }
 
 impl Flow {
-    /// Memory that the buffers of one session hold.
+    /// Memory for the buffers of one session.
     pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {
         let bytes = shared.io_depth as usize * block_bytes;
         let log_bytes = Self::log_slot_bytes(shared, block_bytes);
@@ -84,7 +84,7 @@ impl Flow {
         if shared.only_reads { block_bytes } else { PIECE_BYTES_MAX as usize }
     }
 
-    /// A queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
+    /// Creates a queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
     pub fn new(context: &SessionContext) -> Result<Self> {
         let shared: &Arc<Shared> = &context.shared;
         let depth = shared.io_depth as usize;
@@ -117,12 +117,12 @@ impl Flow {
         })
     }
 
-    /// The slot that log records go through.
+    /// Returns the slot for log records.
     pub fn log_slot(&self) -> usize {
         self.uses.len() - 1
     }
 
-    /// Puts a request under way. Its slot must be free.
+    /// Submits a request in a free slot.
     pub fn submit(
         &mut self,
         context: &SessionContext,
@@ -137,19 +137,19 @@ impl Flow {
         Ok(())
     }
 
-    /// An operation is in its place for as long as it is under way: the batch begins with it.
+    /// Renumbers the pending operations: the next batch begins with them.
     pub fn renumber(&mut self) {
         for (index, pending) in self.pending.iter_mut().enumerate() {
             pending.index = index as u32;
         }
     }
 
-    /// Every block of every operation that has begun was asked for, and there is room for more.
+    /// True if every block of every begun operation was requested, and a slot is free.
     pub fn has_room(&self) -> bool {
         !self.free.is_empty() && self.pending.back().is_none_or(Pending::is_asked)
     }
 
-    /// After an error: waits for what is in flight.
+    /// Waits for the requests in flight, after an error.
     pub fn drain(&mut self) {
         while self.in_flight > 0 && self.queue.wait(&mut self.done).is_ok() {
             self.in_flight = self.in_flight.saturating_sub(self.done.len());
@@ -159,23 +159,23 @@ impl Flow {
 }
 
 impl Pending {
-    /// True when all of its blocks were asked for.
+    /// True if all of its blocks were requested.
     pub fn is_asked(&self) -> bool {
         self.next_row == self.operation.rows
     }
 
-    /// Asks for no more of its blocks: it ends with what is in flight.
+    /// Requests no more blocks: the operation ends with those in flight.
     pub fn cut(&mut self) {
         self.error.get_or_insert(CUT);
         self.next_row = self.operation.rows;
     }
 
-    /// True when all of its blocks are there.
+    /// True if all of its blocks were read.
     pub fn is_read(&self) -> bool {
         self.is_asked() && self.in_flight == 0
     }
 
-    /// True when it goes on before anything else is asked for: at depth 1 nothing flows beside it.
+    /// True if it continues before other requests: at depth 1, nothing else is in flight.
     pub fn comes_first(&self, is_single: bool) -> bool {
         let waits =
             |update: &Update| !matches!(update.stage, UpdateStage::Reading | UpdateStage::Logged);

@@ -1,4 +1,4 @@
-//! The layout of the target, and the header that describes it. Pure; no I/O here.
+//! Layout of the target, and the header that describes it. This module does no I/O.
 //!
 //! ```text
 //! 0        header area (1 MiB): petal's mark, checksum, length, the rest as JSON
@@ -15,22 +15,22 @@ use petal_model::stats::target::LoadedSchema;
 use petal_model::workload::row::Filler;
 use petal_model::workload::scatter::Permutation;
 
-/// The first bytes of whatever petal filled.
+/// First bytes of a target that petal filled.
 pub const MARK: &[u8; 8] = b"PETALDEV";
-/// Grows when older petals cannot read the data.
+/// Format version, raised when older petals cannot read the data.
 pub const FORMAT: u32 = 1;
 pub const HEADER_BYTES: u64 = 1 << 20;
-/// The offset of the second copy. The header is larger than what a device writes at once: a petal
-/// that is killed over it may leave the first copy torn, with loaded schemas behind it.
+/// Offset of the second copy. A device does not write the whole header at once: a petal that is
+/// killed during the write may leave the first copy torn, with loaded schemas behind it.
 pub const COPY_OFFSET: u64 = HEADER_BYTES / 2;
-/// Areas begin at multiples of this, so that large direct reads are aligned everywhere.
+/// Alignment of areas, so that large direct reads are aligned everywhere.
 pub const ALIGNMENT: u64 = 64 << 10;
-/// No file is longer (off_t).
+/// Maximum end of a file (off_t).
 const END_MAX: u64 = i64::MAX as u64;
-/// Mark, checksum and length stand before the JSON.
+/// Size of mark, checksum and length, which precede the JSON.
 const PREFIX_BYTES: usize = 16;
 
-/// The header of a target: all that petal knows of it.
+/// Header of a target, with all information about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetHeader {
     pub format: u32,
@@ -39,25 +39,25 @@ pub struct TargetHeader {
     pub log_bytes: u64,
     /// Complete schemas only, in the order of their offsets.
     pub schemas: Vec<SchemaArea>,
-    /// Bytes after the header that a calibration wrote whole, where no schema is loaded.
+    /// Bytes after the header that a calibration wrote completely, if no schema is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_bytes: Option<u64>,
-    /// A calibration made this file and removes it at its end; one that was killed could not.
+    /// Set if a calibration created this file and removes it at its end; a killed one could not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gauge_goes: bool,
 }
 
-/// One loaded schema.
+/// Loaded schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SchemaArea {
     pub number: u32,
     pub rows: u64,
     pub scan_rows: u64,
-    /// The seed of the scatter permutation.
+    /// Seed of the scatter permutation.
     pub seed: u64,
-    /// Drawn afresh by each load: a block of an earlier load has another.
+    /// Number drawn by each load: a block of an earlier load has a different one.
     pub generation: u64,
-    /// The filler, by [`Filler::name`].
+    /// Filler, by [`Filler::name`].
     pub filler: String,
     pub main_offset: u64,
     pub scan_offset: u64,
@@ -80,20 +80,20 @@ impl TargetHeader {
         HEADER_BYTES
     }
 
-    /// The offset of the next schema.
+    /// Returns the offset of the next schema.
     pub fn end(&self) -> u64 {
         let log_end = aligned(self.log_offset() + self.log_bytes);
         self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
     }
 
-    /// The length of all that it describes.
+    /// Returns the length of everything the header describes.
     pub fn bytes(&self) -> u64 {
         let gauge_end = HEADER_BYTES.saturating_add(self.gauge_bytes.unwrap_or(0));
         self.end().max(gauge_end)
     }
 
-    /// Whether its fields can be true of any target: sizes that petal makes, areas in order, an end
-    /// that a file can have. A checksum tells only that they are what was written.
+    /// True if the fields are possible for a target: sizes that petal makes, areas in order, an end
+    /// that a file can have. A checksum proves only that they are unchanged.
     fn is_sound(&self) -> bool {
         let block_bytes = u64::from(self.block_bytes);
         if !BLOCK_SIZES.contains(&self.block_bytes) {
@@ -117,7 +117,7 @@ impl TargetHeader {
         self.schemas.iter().find(|area| area.number == number)
     }
 
-    /// One copy as it stands on the target; None if it does not fit there.
+    /// Encodes one copy as it is on the target, or returns `None` if it does not fit.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let json = serde_json::to_vec(self).ok()?;
         let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
@@ -132,7 +132,7 @@ impl TargetHeader {
         Some(bytes)
     }
 
-    /// Reads a header area: the first copy, or the second where the first is torn.
+    /// Reads a header area: the first copy, or the second if the first is torn.
     pub fn find(area: &[u8]) -> TargetContent {
         match Self::decode(area) {
             TargetContent::Damaged => match area.get(COPY_OFFSET as usize..).map(Self::decode) {
@@ -166,18 +166,18 @@ impl TargetHeader {
     }
 }
 
-/// The contents of the start of a target.
+/// Content at the start of a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetContent {
-    /// Petal's, with the complete schemas that are there; none while a load is under way.
+    /// Petal header with the complete schemas; none during a load.
     Petal(TargetHeader),
-    /// Petal's mark, and no header that this petal understands.
+    /// Petal mark without a header that this petal understands.
     Damaged,
     Foreign,
 }
 
 impl TargetContent {
-    /// The header, if it is petal's.
+    /// Returns the header if it is petal's.
     pub fn petals(self) -> Option<TargetHeader> {
         match self {
             Self::Petal(header) => Some(header),
@@ -187,7 +187,7 @@ impl TargetContent {
 }
 
 impl SchemaArea {
-    /// An area at `offset`.
+    /// Returns an area like `about` at `offset`.
     pub fn at(offset: u64, block_bytes: u32, about: &Self) -> Self {
         let main_bytes = about.rows * u64::from(block_bytes);
         Self { main_offset: offset, scan_offset: aligned(offset + main_bytes), ..about.clone() }
@@ -197,7 +197,8 @@ impl SchemaArea {
         aligned(self.scan_offset + self.scan_rows * u64::from(block_bytes))
     }
 
-    /// Its end, if it lies where it can: from `begin` on, scan blocks behind main blocks.
+    /// Returns the area's end if the area is plausible: it begins at or after `begin`, and its scan
+    /// blocks follow its main blocks.
     fn checked_end(&self, block_bytes: u64, begin: u64) -> Option<u64> {
         let starts = [self.main_offset, self.scan_offset];
         let is_placed = starts.iter().all(|start| start.is_multiple_of(ALIGNMENT))
@@ -215,7 +216,7 @@ impl SchemaArea {
         Permutation::new(self.rows.max(1), self.seed)
     }
 
-    /// Known in every header that is sound.
+    /// Returns the filler, which every valid header names.
     pub fn filler(&self) -> Filler {
         Filler::parse(&self.filler).unwrap_or(Filler::Random)
     }
@@ -350,7 +351,8 @@ mod tests {
             TargetHeader::find(&[torn.clone(), copy(&new)].concat()),
             TargetContent::Petal(new.clone())
         );
-        // Before the first copy is touched it is the truth; a load that was killed early left no other.
+        // Until the first copy is overwritten it is valid; a load that was killed early left no
+        // other.
         assert_eq!(
             TargetHeader::find(&[copy(&old), copy(&new)].concat()),
             TargetContent::Petal(old.clone())
@@ -360,7 +362,7 @@ mod tests {
             TargetHeader::find(&[torn.clone(), torn.clone()].concat()),
             TargetContent::Damaged
         );
-        // What somebody wrote over petal's mark is no longer petal's, whatever stands behind it.
+        // A target without petal's mark is no longer petal's, whatever follows the mark.
         torn[..8].fill(0);
         assert_eq!(TargetHeader::find(&[torn, copy(&new)].concat()), TargetContent::Foreign);
     }

@@ -1,15 +1,15 @@
-//! The bare device: a file or a block device, driven as a database would drive it, with no database
-//! on it. What it gives is the limit for any database there.
+//! Bare device: a file or a block device, driven like a database's storage, with no database on it.
+//! Its results are the limit for any database on the same storage.
 //!
-//! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
+//! - `layout`, `block`, `data`: locations on the target, and the content of a block
 //! - `target`, `safety`, `occupied`, `load`, `filling`, `placement`: opening, refusing, filling, proving
 //! - `request`, `queue`, `uring`, `calls`: requests in flight
 //! - `calibration_target`, `measure`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`, `context`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
-//! There is no recovery: the log is written for what it costs and never read. Blocks that were
-//! committed and not yet written when petal is killed keep their older, whole version.
+//! There is no recovery: the log is written for its cost and never read. Blocks that were committed
+//! and not yet written when petal is killed keep their older, whole version.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -71,7 +71,7 @@ use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{OpenTarget, TargetFile, TargetKind};
 
-/// Texts of bad blocks that are kept for the record.
+/// Maximum number of bad-block messages kept for the record.
 const FLAWS_MAX: usize = 8;
 
 pub struct Device {
@@ -81,7 +81,7 @@ pub struct Device {
 /// State that the engine, its sessions and its writer share.
 struct Shared {
     path: PathBuf,
-    /// The path as the URL has it.
+    /// Path as given in the URL.
     url_path: String,
     url: String,
     options: Options,
@@ -94,7 +94,7 @@ struct Shared {
     /// Rows of an UPDATE.
     update_rows: u64,
     destroy_data: Option<PathBuf>,
-    /// PRECONDITION: so many times its own size is written by a setup.
+    /// PRECONDITION: setup writes this multiple of the data's size.
     precondition: u32,
     roots: Roots,
     statistics: Statistics,
@@ -103,10 +103,10 @@ struct Shared {
     flaws: Mutex<Vec<String>>,
 }
 
-/// The opened target, kept until the data changes.
+/// Opened target, kept until the data changes.
 #[derive(Default)]
 struct OpenState {
-    /// The file that the path led to first. It stays the target until its data are dropped.
+    /// File that the path led to first. It stays the target until its data are dropped.
     there: Option<TargetFile>,
     target: Option<OpenTarget>,
     backend: Option<Backend>,
@@ -114,7 +114,7 @@ struct OpenState {
 }
 
 impl Shared {
-    /// The file or block device; None if there is none.
+    /// Returns the file or block device, or `None` if it does not exist.
     fn there(&self) -> Result<Option<TargetFile>> {
         let mut opened = self.opened.lock();
         if opened.there.is_none() {
@@ -123,13 +123,13 @@ impl Shared {
         Ok(opened.there.clone())
     }
 
-    /// Makes the file, where none is.
+    /// Creates the file.
     fn create(&self) -> Result<()> {
         self.opened.lock().there = Some(TargetFile::create(&self.path)?);
         Ok(())
     }
 
-    /// The open target, which no other petal has open.
+    /// Opens the target, which no other petal may have open.
     fn target(&self) -> Result<OpenTarget> {
         let there = self.there()?.ok_or_else(|| self.missing())?;
         let mut opened = self.opened.lock();
@@ -163,7 +163,7 @@ impl Shared {
         unusable(&self.path, &std::io::ErrorKind::NotFound.into())
     }
 
-    /// Reads what is on the target; nothing where there is no target.
+    /// Reads the target's header, or returns `None` if there is no target.
     fn find(&self) -> Result<Option<TargetHeader>> {
         let Some(there) = self.there()? else { return Ok(None) };
         let found = there.content()?;
@@ -171,7 +171,7 @@ impl Shared {
         Ok(found.petals())
     }
 
-    /// Refuses what petal did not make, unless it is given up by its exact path.
+    /// Refuses foreign data, unless the user gave it up by its exact path.
     fn refuse_foreign(&self, there: &TargetFile, found: &TargetContent) -> Result<()> {
         let bytes = there.bytes()?;
         let is_device = there.kind == TargetKind::BlockDevice;
@@ -195,7 +195,7 @@ impl Shared {
         safety::refuse_foreign(&self.path, &self.url_path, &reason, given_up)
     }
 
-    /// The loaded data, of which there must be some.
+    /// Returns the loaded data; fails if no schema is loaded.
     fn data(&self) -> Result<Arc<TargetData>> {
         if let Some(data) = &self.opened.lock().data {
             return Ok(Arc::clone(data));
@@ -216,7 +216,8 @@ impl Shared {
         Ok(Arc::clone(self.opened.lock().data.get_or_insert(data)))
     }
 
-    /// Refuses to drop what is not as its header says: a mark alone may be somebody else's.
+    /// Refuses to drop a target that does not match its header: the mark alone may belong to
+    /// somebody else.
     fn refuse_unlike(&self, there: &TargetFile, found: &TargetContent) -> Result<()> {
         let bytes = there.bytes()?;
         let reason = match found {
@@ -246,7 +247,7 @@ impl Shared {
         )))
     }
 
-    /// An UPDATE's record must fit into the log as a whole.
+    /// Refuses UPDATEs whose record does not fit into the log.
     fn refuse_long_records(&self, data: &TargetData) -> Result<()> {
         let record = log::record_bytes(self.redo_stress, self.update_rows);
         if self.only_reads || record <= data.log.bytes() {
@@ -263,13 +264,13 @@ impl Shared {
         )))
     }
 
-    /// The target changes: what was known of its content is no longer true. Its lock goes too.
+    /// Forgets the target's content and releases its lock, because the target changes.
     fn forget(&self) {
         let mut opened = self.opened.lock();
         *opened = OpenState { there: opened.there.take(), ..OpenState::default() };
     }
 
-    /// The target is gone.
+    /// Forgets the target, because it is gone.
     fn forget_all(&self) {
         *self.opened.lock() = OpenState::default();
     }
@@ -277,7 +278,7 @@ impl Shared {
     fn bad_block(&self, what: &str) {
         self.statistics.count(Count::BadBlocks, 1);
         let mut flaws = self.flaws.lock();
-        // One block that is met again and again does not hide the others.
+        // A block that is met repeatedly does not hide the others.
         if flaws.len() < FLAWS_MAX && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
         }
@@ -439,7 +440,7 @@ impl Engine for Device {
         if found == TargetContent::Foreign {
             return Ok(Vec::new());
         }
-        // A file system that was made over petal's mark is somebody's.
+        // A file system that was made over petal's mark belongs to somebody.
         shared.refuse_foreign(&there, &found)?;
         shared.refuse_unlike(&there, &found)?;
         let target = shared.target()?;
@@ -448,7 +449,7 @@ impl Engine for Device {
                 target.overwrite(0, &vec![0; HEADER_BYTES as usize])?;
                 format!("petal's header on {}", shared.path.display())
             }
-            // By a link the file goes that it leads to: the data are there.
+            // If the path is a link, its file is removed: the data are there.
             TargetKind::File => there.remove()?.display().to_string(),
         };
         drop(target);
@@ -459,7 +460,7 @@ impl Engine for Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // Who wants to know of a failure calls quiesce.
+        // A caller that wants to see a failure calls quiesce.
         let _ = self.shared.write_behind();
     }
 }

@@ -1,6 +1,6 @@
-//! Loading: every block and the log written in large direct requests, several at once, made
-//! durable, read back and proved; the header names a schema only after that. A load that is cut
-//! off leaves petal's mark and no schema of its own.
+//! Loading: writes every block and the log in large direct requests, several at once, makes them
+//! durable, reads them back and proves them. Only then does the header name a schema. An
+//! interrupted load leaves petal's mark and no schema.
 
 use std::fs::File;
 use std::time::Instant;
@@ -25,11 +25,11 @@ use petal_model::workload::scatter::Permutation;
 
 /// Bytes of each write.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// In each loader: one is on its way while the next is made.
+/// Writes in flight in each loader: the next is prepared while one is being written.
 const CHUNKS_IN_FLIGHT: u32 = 2;
-/// Single random blocks in flight over all loaders: what keeps a fast drive busy.
+/// Single random blocks in flight over all loaders, enough to keep a fast drive busy.
 const PRECONDITION_DEPTH: u32 = 64;
-/// Sets scan blocks apart from main blocks of the same number.
+/// Distinguishes scan blocks from main blocks of the same number.
 const SCAN_STAMP: u64 = 1 << 39;
 
 pub struct Loader<'a> {
@@ -39,7 +39,7 @@ pub struct Loader<'a> {
     pub stop: &'a Stop,
 }
 
-/// A piece of an area to be written at once.
+/// Part of an area that is written at once.
 struct Chunk<'a> {
     offset: u64,
     bytes: u64,
@@ -48,7 +48,7 @@ struct Chunk<'a> {
 
 enum What<'a> {
     Log,
-    /// Blocks of an area from this number on, made one by one.
+    /// Blocks of an area from this number on, prepared one by one.
     Blocks(fn(&mut [u8], &Area, u64) -> Identity, &'a Area, u64),
 }
 
@@ -70,7 +70,7 @@ impl Loader<'_> {
         let loaded = self.fill(&before, &after, &new);
         self.shared.forget();
         if is_new && loaded.is_err() {
-            // What petal has just made and not finished serves nobody.
+            // A file that petal just created and did not finish is of no use.
             let _ = self.shared.there()?.map(|made| made.remove());
             self.shared.forget_all();
         }
@@ -83,7 +83,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The header to which schemas are added, after all refusals.
+    /// Returns the header to which schemas are added, after all checks.
     fn header_before(&self, there: Option<&TargetFile>) -> Result<TargetHeader> {
         let (path, plan) = (&self.shared.path, self.plan);
         loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
@@ -247,7 +247,8 @@ impl Loader<'_> {
         })
     }
 
-    /// The second time and later ones: every main block in random order, at its own size.
+    /// Writes the main blocks again, in random order and one block at a time, until PRECONDITION is
+    /// reached.
     fn precondition(
         &self,
         target: &OpenTarget,
@@ -277,7 +278,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// `depth` pieces in flight in each of `threads`.
+    /// Sets up `depth` pieces in flight in each of `threads`.
     fn filling<'a>(
         &'a self,
         target: &'a OpenTarget,
@@ -304,7 +305,7 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) -> Identity {
     identity
 }
 
-/// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
+/// Wipes signatures at the end, too, so that no tool takes the remaining part for a whole volume.
 pub fn wipe_end(target: &OpenTarget) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
@@ -313,7 +314,7 @@ pub fn wipe_end(target: &OpenTarget) -> Result<()> {
     Ok(())
 }
 
-/// A device must be large enough; a file gets all its room now, so that none fails later.
+/// Checks that a device is large enough; allocates all of a file now, so that no later write fails.
 pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         if target.bytes >= bytes {
@@ -335,11 +336,11 @@ pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
             target.path.display(),
         )));
     }
-    // A signal may break it off half way on some file systems; whoever wants to stop is heard next.
+    // On some file systems a signal may interrupt it; the next step checks for a stop.
     let allocated = rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes)
     });
-    // Some file systems cannot promise room; they fail when it is used.
+    // Some file systems cannot reserve space; they may fail at a later write.
     if allocated != Err(rustix::io::Errno::OPNOTSUPP) {
         allocated.on(&target.path)?;
     }

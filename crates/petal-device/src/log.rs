@@ -1,7 +1,7 @@
-//! The log: an area written round and round, a record for each UPDATE. It is there for its cost,
-//! which a database pays before a commit is durable. Nothing is recovered from it; the verification
-//! of a ledger looks whether a record is whole. As in a database, a record is overwritten only after
-//! a checkpoint made the blocks durable that it changed.
+//! Log: an area written in a circle, with a record for each UPDATE. It exists for its cost, which a
+//! database pays before a commit is durable. Nothing is recovered from it; the verification of a
+//! ledger checks whether a record is whole. As in a database, a record is overwritten only after a
+//! checkpoint made its changed blocks durable.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,45 +13,45 @@ use super::block::noise;
 use petal_model::settings::RedoStress;
 use petal_model::workload::row::{COLUMNS, Filler, changed_columns};
 
-/// Log writes are multiples of this, as direct requests need.
+/// Unit of log writes, as direct requests need.
 pub const LOG_BLOCK_BYTES: u64 = 4096;
-/// A record longer than this is written in pieces.
+/// Maximum size of a piece; longer records are written in several.
 pub const PIECE_BYTES_MAX: u64 = 256 << 10;
-/// Redo of one row: what two columns, or all nineteen, take in a database's log.
+/// Redo of one row in a database's log: `LITE` changes two columns, `HEAVY` all nineteen.
 const LITE_ROW_BYTES: u64 = 200;
 const HEAVY_ROW_BYTES: u64 = 2500;
 const RECORD_HEAD_BYTES: u64 = 48;
 const MARK: &[u8; 4] = b"PLOG";
-/// The interval at which a wait looks whether it is cut.
+/// Interval at which a waiting operation checks whether it is cut.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub fn row_bytes(redo_stress: RedoStress) -> u64 {
     if changed_columns(redo_stress) == COLUMNS { HEAVY_ROW_BYTES } else { LITE_ROW_BYTES }
 }
 
-/// Bytes that the record of an UPDATE takes in the log, padded to whole log blocks.
+/// Returns the size of an UPDATE's record in the log, padded to whole log blocks.
 pub fn record_bytes(redo_stress: RedoStress, rows: u64) -> u64 {
     (RECORD_HEAD_BYTES + rows * row_bytes(redo_stress)).next_multiple_of(LOG_BLOCK_BYTES)
 }
 
-/// The area of the log, and how much of it is in use.
+/// Area of the log, and its use.
 pub struct Log {
     offset: u64,
     bytes: u64,
     round: Mutex<Round>,
     freed: Condvar,
-    /// An UPDATE waits for room.
+    /// Set if an UPDATE waits for room.
     is_wanted: AtomicBool,
 }
 
-/// Positions count the log's bytes from its first use on and never go back.
+/// Positions in the log: they count its bytes since the start and never decrease.
 #[derive(Default)]
 struct Round {
-    /// The end of the last record.
+    /// End of the last record.
     head: u64,
-    /// Records before it are needed no more: the blocks that they changed are durable.
+    /// Position before which records are free: the blocks they changed are durable.
     tail: u64,
-    /// Positions of records whose UPDATEs are under way.
+    /// Positions of records whose UPDATEs are in progress.
     under_way: BTreeSet<u64>,
 }
 
@@ -61,11 +61,11 @@ impl Round {
     }
 }
 
-/// The room of a record.
+/// Room of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogRoom {
     pub position: u64,
-    /// Its offset on the target.
+    /// Offset on the target.
     pub offset: u64,
 }
 
@@ -80,23 +80,23 @@ impl Log {
         }
     }
 
-    /// The longest record.
+    /// Returns the maximum size of a record.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The longest piece that can be written at once.
+    /// Returns the maximum size of a piece that can be written at once.
     pub fn piece_bytes_max(&self) -> u64 {
         PIECE_BYTES_MAX.min(self.bytes)
     }
 
-    /// Room for a record, in one stretch. None as long as a record is there whose blocks are not
-    /// durable: it may be all that is left of an acknowledged UPDATE.
+    /// Reserves contiguous room for a record. Returns `None` while it holds a record whose blocks
+    /// are not durable: this may be the only copy of an acknowledged UPDATE.
     pub fn room(&self, bytes: u64) -> Option<LogRoom> {
         self.next(&mut self.round.lock(), bytes)
     }
 
-    /// Waits for room; None if it was cut meanwhile.
+    /// Waits for room; returns `None` if the operation was cut meanwhile.
     pub fn wait_for_room(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<LogRoom> {
         wait_until(&self.round, &self.freed, is_cut, |round| self.next(round, bytes))
     }
@@ -115,17 +115,17 @@ impl Log {
         Some(LogRoom { position, offset: self.offset + position % self.bytes })
     }
 
-    /// The UPDATE of a record is over: its blocks are in the dirty set, or it changes none.
+    /// Ends the UPDATE of a record: its blocks are in the dirty set, or it changes none.
     pub fn over(&self, position: u64) {
         self.round.lock().under_way.remove(&position);
     }
 
-    /// The first record of an UPDATE that is under way, or the end of the last record.
+    /// Returns the position of the first UPDATE in progress, or the end of the last record.
     pub fn first_under_way(&self) -> u64 {
         self.round.lock().first_under_way()
     }
 
-    /// The blocks of all records before this position are durable.
+    /// Frees all records before a position: their blocks are durable.
     pub fn free_before(&self, position: u64) {
         let mut round = self.round.lock();
         round.tail = round.tail.max(position);
@@ -133,7 +133,7 @@ impl Log {
         self.freed.notify_all();
     }
 
-    /// Whether an UPDATE waits for room, and a checkpoint can make some.
+    /// True if an UPDATE waits for room, and a checkpoint can make some.
     pub fn wants_checkpoint(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire) && {
             let round = self.round.lock();
@@ -141,13 +141,14 @@ impl Log {
         }
     }
 
-    /// Room is about to be made: an UPDATE that gets none says so again.
+    /// Clears the request for room, which is about to be made: an UPDATE that gets none sets it
+    /// again.
     pub fn begin_checkpoint(&self) {
         self.is_wanted.store(false, Ordering::Release);
     }
 }
 
-/// Tries until it succeeds, again whenever something is `freed`; None if it was cut meanwhile.
+/// Retries until it succeeds, each time something is `freed`; returns `None` if cut meanwhile.
 pub fn wait_until<T, R>(
     state: &Mutex<T>,
     freed: &Condvar,
@@ -162,12 +163,13 @@ pub fn wait_until<T, R>(
         if is_cut() {
             return None;
         }
-        // Held from the look to the sleep, or what is freed between would go unseen.
+        // The lock is held from the check to the sleep; otherwise a wake-up in between would be
+        // lost.
         freed.wait_for(&mut state, LOOK_EVERY);
     }
 }
 
-/// Fills a piece of a record: it says whose it is, the rest is as compressible as the rows.
+/// Fills a piece of a record with its identity; the rest is as compressible as the rows.
 pub fn fill(piece: &mut [u8], place: u64, stamp: u64, filler: Filler) {
     let (head, body) = piece.split_at_mut(RECORD_HEAD_BYTES as usize);
     head.fill(0);
@@ -182,14 +184,14 @@ pub fn fill(piece: &mut [u8], place: u64, stamp: u64, filler: Filler) {
     piece[4..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The stamp of the UPDATE whose piece begins here, if one was written to this place.
+/// Returns the stamp of the UPDATE whose piece begins here, if one was written at this position.
 pub fn stamp(piece: &[u8], place: u64) -> Option<u64> {
     let number = |at: usize| piece.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let is_one = piece.starts_with(MARK) && number(8) == Some(place);
     number(16).filter(|_| is_one)
 }
 
-/// True if a piece is as it was written.
+/// True if a piece is unchanged since it was written.
 pub fn is_whole(piece: &[u8]) -> bool {
     let kept = piece.get(4..8).and_then(|kept| kept.try_into().ok()).map(u32::from_le_bytes);
     piece.get(8..).is_some_and(|rest| kept == Some(crc32fast::hash(rest)))
@@ -224,7 +226,7 @@ mod tests {
             steps in proptest::collection::vec((1u64..8, 0usize..4, 0usize..4), 1..300),
         ) {
             let log = Log::new(1 << 20, blocks * LOG_BLOCK_BYTES);
-            // Under way, and acknowledged with blocks that are not durable.
+            // Records in progress, and acknowledged ones with blocks that are not durable.
             let (mut under_way, mut dirty) = (Vec::new(), Vec::new());
             for (size, ends, durable) in steps {
                 let size = size * LOG_BLOCK_BYTES;
@@ -241,7 +243,7 @@ mod tests {
                     prop_assert_eq!(log.wait_for_room(size, &|| true), None);
                 }
                 for _ in 0..ends.min(under_way.len()) {
-                    // Not in the order in which they began.
+                    // They end in a different order from their start.
                     let ended = under_way.swap_remove(under_way.len() / 2);
                     dirty.push(ended);
                     log.over(ended.0.position);
@@ -266,7 +268,7 @@ mod tests {
             log.free_before(rooms[1].position);
             assert_eq!(waiting.join().unwrap().unwrap().offset, 0);
         });
-        // All of it, though a piece at its end is left over.
+        // The whole area is used, although a piece at its end remains free.
         let log = Log::new(0, 4 * LOG_BLOCK_BYTES);
         let first = log.room(LOG_BLOCK_BYTES).unwrap();
         log.over(first.position);

@@ -1,5 +1,5 @@
-//! Requests on the calibrated stretch and what they came to: requests of one size, so many in
-//! flight, and a log's writes. Only what ended within the window of time is counted.
+//! Measuring requests on the calibrated area: requests of one size at one depth, and a log's
+//! writes. Only requests that end within the measuring time are counted.
 
 use std::io;
 use std::sync::Arc;
@@ -22,34 +22,36 @@ use petal_engine::{Result, Stop};
 use petal_model::stats::histogram::Latencies;
 use petal_model::workload::deck::Deck;
 
-/// The smallest log record; each is synced before the next.
+/// Size of the smallest log record; each is synced before the next.
 pub const LOG_BYTES: u64 = LOG_BLOCK_BYTES;
-/// The ramp at the start that is not counted: this part of the time, and no more than this.
+/// Ramp at the start, which is not counted: one part in `RAMP_PART` of the time, at most
+/// `RAMP_MAX`.
 const RAMP_PART: u32 = 5;
 const RAMP_MAX: Duration = Duration::from_millis(250);
-/// Every sector of a write differs from what was there, so that nothing is spared by comparing.
+/// Size of a sector. Every sector of a write differs from its old content, so that no device can
+/// skip the write.
 const STAMP_EVERY: usize = 512;
 
-/// One kind of work at one depth.
+/// Kind of work at one depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IoPattern {
-    /// Per cent of the requests that are reads.
+    /// Percentage of reads among the requests.
     pub read_pct: u8,
     pub request_bytes: u32,
-    /// One after the other instead of at random.
+    /// Set if requests are sequential instead of random.
     pub in_order: bool,
-    /// In flight over all threads.
+    /// Requests in flight over all threads.
     pub depth: u32,
     pub threads: u32,
 }
 
-/// The results of one stretch of work. Only requests that ended within `seconds` are in it.
+/// Results of one measurement. They include only requests that ended within `seconds`.
 #[derive(Debug, Default)]
 pub struct IoMeasurements {
     pub seconds: f64,
     pub reads: Latencies,
     pub writes: Latencies,
-    /// The busiest thread's share of a processor.
+    /// CPU share of the busiest thread.
     pub thread_cpu_share: f64,
 }
 
@@ -67,7 +69,7 @@ impl IoMeasurements {
 }
 
 impl CalibrationTarget {
-    /// Measures for `length`. Cut off by a stop, it returns what was measured until then.
+    /// Measures for `length`. After a stop it returns the measurements up to then.
     pub fn measure(
         &self,
         work: &IoPattern,
@@ -88,7 +90,7 @@ impl CalibrationTarget {
                 let depth = depth_of(thread) as usize;
                 let started = Thread::named("measuring")
                     .start_in(scope, move || self.work(work, depth, seed, window, stop));
-                // Fewer would measure something else.
+                // With fewer threads the measurement would be a different one.
                 started.inspect_err(|_| short.store(true, Ordering::Relaxed))
             };
             let workers: Vec<_> = (0..threads).map(start).collect();
@@ -169,7 +171,7 @@ impl CalibrationTarget {
         Ok(measured)
     }
 
-    /// A log: each record is written and synced before the next. The latency is that of both.
+    /// Measures a log: each record is written and synced before the next. The latency covers both.
     pub fn log(&self, length: Duration, stop: &Stop) -> Result<IoMeasurements> {
         let failed = |error: io::Error| self.failed(&error);
         let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
@@ -186,7 +188,7 @@ impl CalibrationTarget {
             let offset = HEADER_BYTES + number % (self.bytes() / LOG_BYTES) * LOG_BYTES;
             for call in [IoRequest::Write { offset, bytes: LOG_BYTES as u32 }, IoRequest::Sync] {
                 queue.push(0, call).map_err(failed)?;
-                // What has to be made again has not ended yet.
+                // Requests that must be retried have not ended yet.
                 while done.is_empty() {
                     queue.wait(&mut done).map_err(failed)?;
                 }
@@ -203,7 +205,7 @@ impl CalibrationTarget {
     }
 }
 
-/// The time in which requests that end are counted.
+/// Time interval in which completed requests are counted.
 #[derive(Debug, Clone, Copy)]
 struct MeasuredTime {
     from: Instant,
@@ -224,13 +226,13 @@ impl MeasuredTime {
         at >= self.to
     }
 
-    /// Seconds of it that passed until then.
+    /// Returns the seconds of the interval that have passed at a time.
     fn seconds_until(&self, at: Instant) -> f64 {
         at.min(self.to).saturating_duration_since(self.from).as_secs_f64()
     }
 }
 
-/// Makes every sector new.
+/// Changes every sector.
 fn stamp(bytes: &mut [u8], stamp: u64) {
     for (sector, number) in bytes.chunks_mut(STAMP_EVERY).zip(0u64..) {
         let stamp = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number << 48;

@@ -1,5 +1,5 @@
-//! Finds out whether somebody uses a file or a block device, which petal then never touches. What
-//! the system does not show is no proof that nobody does.
+//! Checks whether a file or a block device is in use; petal then never touches it. A use that the
+//! system does not show cannot be excluded.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,8 +16,8 @@ use petal_model::stats::devices::{Roots, mounted_at, unescaped};
 
 type Number = (u32, u32);
 
-/// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
-/// the whole disk that it is part of. Refuses it too if the system does not say. No flag changes that.
+/// Refuses a block device in use, or a file on one: itself, a partition of it, or the whole disk
+/// that it is part of. It also refuses if the system does not say. No flag changes that.
 pub fn refuse_in_use(there: &TargetFile, roots: &Roots) -> Result<()> {
     let about = there.file.metadata().on(&there.path)?;
     let looked = match number_of_device(&about) {
@@ -38,10 +38,10 @@ pub fn refuse_in_use(there: &TargetFile, roots: &Roots) -> Result<()> {
     )))
 }
 
-/// A use in words; an error of the system's if it cannot be seen.
+/// Description of a use, or a system error if it cannot be determined.
 type Use = Result<Option<String>, Unseen>;
 
-/// A file of /proc or /sys that could not be read.
+/// Error of a file in /proc or /sys that could not be read.
 #[derive(Debug)]
 struct Unseen(PathBuf, io::Error);
 
@@ -55,7 +55,7 @@ fn seen<T>(path: &Path, looked: io::Result<T>) -> Result<T, Unseen> {
     looked.map_err(|error| Unseen(path.to_owned(), error))
 }
 
-/// What is there; None if nothing is.
+/// Returns the result, or `None` if the path does not exist.
 fn seen_if_there<T>(path: &Path, looked: io::Result<T>) -> Result<Option<T>, Unseen> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -89,7 +89,7 @@ fn device_in_use(number: Number, roots: &Roots) -> Use {
     Ok(None)
 }
 
-/// Mounted or swap.
+/// Reports a mount or swap.
 fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Use {
     let name = name(folder);
     let number = number(folder)?;
@@ -102,7 +102,7 @@ fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Use {
     Ok(swaps.iter().any(is_it).then(|| format!("{name} is swap")))
 }
 
-/// A volume, a RAID or an encrypted device lies on it.
+/// Reports volumes, RAIDs and encrypted devices on the device.
 fn held(folder: &Path) -> Use {
     let holders = folder.join("holders");
     let holders = seen_if_there(&holders, fs::metadata(&holders))?
@@ -112,7 +112,7 @@ fn held(folder: &Path) -> Use {
     Ok((!holders.is_empty()).then(|| format!("{name} is held by {}", holders.join(", "))))
 }
 
-/// A file has as many names as it has hard links; its number is one.
+/// Reports a use of a file. A file has as many names as hard links, so its number is compared.
 fn file_in_use(own: FileId, roots: &Roots) -> Use {
     let is_it = |path: &Path| FileId::of(path).is_ok_and(|it| it == own);
     if swaps(roots)?.iter().any(|swap| is_it(swap)) {
@@ -133,7 +133,7 @@ fn mounted(roots: &Roots, number: Number) -> Result<Vec<PathBuf>, Unseen> {
     seen(&roots.proc.join("self/mountinfo"), mounted_at(roots, number))
 }
 
-/// Files and devices in swap. A kernel without swap has no such list.
+/// Returns files and devices used as swap. A kernel without swap has no such list.
 fn swaps(roots: &Roots) -> Result<Vec<PathBuf>, Unseen> {
     let mounts = roots.proc.join("self/mountinfo");
     seen(&mounts, fs::metadata(&mounts))?; // Or /proc is not there at all.
@@ -148,7 +148,7 @@ fn partitions(folder: &Path) -> Result<Vec<PathBuf>, Unseen> {
     Ok(names.map(|name| folder.join(name)).filter(|it| it.join("partition").exists()).collect())
 }
 
-/// The number of a block device; None of anything else.
+/// Returns the number of a block device, or `None` for any other file.
 fn number_of_device(about: &Metadata) -> Option<Number> {
     let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
     about.file_type().is_block_device().then_some(number)

@@ -13,7 +13,7 @@ pub struct Options {
     pub io: BackendChoice,
     /// Size of the log area that a setup makes.
     pub log_bytes: u64,
-    /// Changed blocks that wait to be written, at most.
+    /// Maximum size of the dirty set, the changed blocks that wait to be written.
     pub dirty_bytes: u64,
     /// Writes that the background writer keeps in flight.
     pub write_depth: u32,
@@ -31,7 +31,7 @@ impl Default for Options {
 }
 
 const OPTIONS: UrlOptions = UrlOptions("device");
-/// Sizes of the log area, and of the changed blocks that wait.
+/// Allowed sizes of the log area and of the dirty set.
 const AREA_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const WRITE_DEPTH_MAX: u32 = 1024;
 

@@ -1,4 +1,4 @@
-//! The proof that each row has a block of its own: every main block is read and must say so.
+//! Proof that each row has its own block: reads every main block and checks its identity.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -17,7 +17,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// Bytes that a thread takes at a time.
 const PART_BYTES: u64 = 64 << 20;
 
-/// The main blocks of a schema, to be read.
+/// Main blocks of a schema, to be checked.
 pub struct Proof<'a> {
     pub target: &'a OpenTarget,
     pub data: &'a TargetData,
@@ -27,7 +27,7 @@ pub struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Counts the blocks that hold the row that belongs there, in so many threads.
+    /// Counts the blocks that hold their own row, with this many threads.
     pub fn count(&self, threads: u32) -> Result<Placement> {
         let rows = self.area.about.rows;
         let bytes = rows * self.block_bytes();
@@ -50,7 +50,7 @@ impl Proof<'_> {
         u64::from(self.data.header.block_bytes)
     }
 
-    /// Blocks of these bytes that are what they should be.
+    /// Counts the blocks of these bytes that have the expected identity.
     fn sound(&self, part: &Range<u64>) -> Result<u64> {
         let block_bytes = self.block_bytes();
         let mut buffer = AlignedBuffer::new(CHUNK_BYTES as usize);

@@ -1,5 +1,5 @@
-//! Requests of one thread to the target, several in flight: by io_uring, or where that is
-//! forbidden by calls, on threads where the depth is above one.
+//! Requests of one thread to the target, several in flight: by io_uring, or by system calls if
+//! io_uring is forbidden. System calls use threads if the depth is above one.
 
 use std::fs::File;
 use std::io;
@@ -10,22 +10,22 @@ use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use super::uring::Ring;
 
-/// The way in which requests reach the kernel.
+/// Way in which requests reach the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backend {
     Uring {
         registered: &'static str,
     },
-    /// pread, pwrite and fdatasync; and why.
+    /// System calls pread, pwrite and fdatasync, and the reason for using them.
     Calls {
         reason: String,
     },
 }
 
-/// The choice of the user: `?io=`.
+/// Backend that the user chose with `?io=`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackendChoice {
-    /// io_uring where it works.
+    /// Backend io_uring if it works, else system calls.
     #[default]
     Best,
     Uring,
@@ -33,7 +33,7 @@ pub enum BackendChoice {
 }
 
 impl Backend {
-    /// The backend that this file allows. An error only where io_uring was asked for.
+    /// Finds the backend that this file allows. Fails only if the user asked for io_uring.
     pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
         if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
@@ -47,7 +47,7 @@ impl Backend {
         }
     }
 
-    /// The number of threads of a queue of so many slots.
+    /// Returns the number of threads of a queue with this many slots.
     pub fn threads(&self, slots: usize) -> usize {
         match self {
             Self::Calls { .. } if slots > INLINE_SLOTS => slots,
@@ -55,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// In words, for the record.
+    /// Describes the backend for the record.
     pub fn words(&self) -> String {
         match self {
             Self::Uring { registered } => format!("io_uring, {registered}"),
@@ -66,7 +66,7 @@ impl Backend {
     }
 }
 
-/// The requests of one thread. A slot has memory and at most one request.
+/// Request queue of one thread. A slot has memory and at most one request.
 pub enum RequestQueue {
     Ring(Box<Ring>),
     Inline(Inline),
@@ -85,8 +85,8 @@ impl RequestQueue {
         }
     }
 
-    /// The kernel registered less for it than for the first queue: the limit of locked memory
-    /// (ulimit -l) counts all queues of a user.
+    /// True if the kernel registered fewer resources than for the first queue: the limit of locked
+    /// memory (ulimit -l) counts all queues of a user.
     pub fn lacks(&self, backend: &Backend) -> bool {
         match (self, backend) {
             (Self::Ring(ring), Backend::Uring { registered }) => ring.registered() != *registered,
@@ -94,7 +94,7 @@ impl RequestQueue {
         }
     }
 
-    /// The memory of a slot that has no request.
+    /// Returns the memory of a slot that has no request.
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         match self {
             Self::Ring(ring) => ring.slot(slot),
@@ -112,7 +112,7 @@ impl RequestQueue {
         Ok(())
     }
 
-    /// Submits what is queued, and does not wait.
+    /// Submits queued requests, and does not wait.
     pub fn submit(&mut self) -> io::Result<()> {
         match self {
             Self::Ring(ring) => ring.submit(),
@@ -120,7 +120,8 @@ impl RequestQueue {
         }
     }
 
-    /// Submits what is queued and takes what ended: none where all of it has to be made again.
+    /// Submits queued requests and takes completions; may return none if every request must be
+    /// retried.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.wait(done),
@@ -131,5 +132,5 @@ impl RequestQueue {
     }
 }
 
-/// A session of depth 1 has a slot for blocks and one for its log, never both in use.
+/// Number of slots at depth 1: one for blocks and one for the log, never both in use.
 const INLINE_SLOTS: usize = 2;

@@ -1,8 +1,8 @@
-//! A request to the target and its result, for every backend. No I/O here.
+//! Request to the target and its result, for every backend. This module does no I/O.
 
 use std::io;
 
-/// One request.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoRequest {
     Read {
@@ -13,12 +13,12 @@ pub enum IoRequest {
         offset: u64,
         bytes: u32,
     },
-    /// fdatasync.
+    /// Request for fdatasync.
     Sync,
 }
 
 impl IoRequest {
-    /// Bytes that it moves.
+    /// Returns the number of bytes to transfer.
     pub fn bytes(self) -> u32 {
         match self {
             Self::Read { bytes, .. } | Self::Write { bytes, .. } => bytes,
@@ -27,25 +27,26 @@ impl IoRequest {
     }
 }
 
-/// A request that ended. Fewer bytes than asked for are an error.
+/// Ended request. Fewer bytes than requested are an error.
 #[derive(Debug)]
 pub struct Completion {
     pub slot: usize,
     pub result: io::Result<()>,
 }
 
-/// A request that was cut short, or refused for the moment, is made so many times more.
+/// Number of retries of a request that was cut short, or refused for the moment.
 pub const TRIES_MORE: u8 = 3;
 
-/// The result of an attempt at a request.
+/// Result of an attempt at a request.
 #[derive(Debug)]
 pub enum Attempt {
     Ended(io::Result<()>),
-    /// The request was interrupted, met a shortage or moved only a part; made once more, it says why.
+    /// Interrupted, refused for lack of resources, or short; if it fails again, this error is
+    /// reported.
     Again(io::Error),
 }
 
-/// Judges an attempt by what the kernel answered: bytes that were moved, or an error.
+/// Judges an attempt by the kernel's answer: the number of transferred bytes, or an error.
 pub fn judge(call: IoRequest, answer: io::Result<usize>) -> Attempt {
     let wanted = call.bytes() as usize;
     match answer {
@@ -53,8 +54,8 @@ pub fn judge(call: IoRequest, answer: io::Result<usize>) -> Attempt {
         Ok(0) => Attempt::Ended(Err(short(0, wanted))),
         Ok(moved) => Attempt::Again(short(moved, wanted)),
         Err(error) => match error.kind() {
-            // A second sync makes no failed one good: the data may be gone, and it says nothing of
-            // it.
+            // A second sync does not repair a failed one: the data may be gone, and it would not
+            // report that.
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != IoRequest::Sync => {
                 Attempt::Again(error)
             }

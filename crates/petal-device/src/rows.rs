@@ -1,5 +1,5 @@
-//! Rows read back, for the verification of a ledger, by the device's own rules: a block is whole or
-//! not, and an UPDATE is durable when its record in the log is. petal does not write that record's
+//! Rows read back for the verification of a ledger, by the device's own rules: a block is whole or
+//! not, and an UPDATE is durable if its record in the log is. petal does not write the record's
 //! changes into the blocks again: there is no recovery.
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ use petal_model::workload::version::RowStamps;
 pub struct DeviceRows {
     data: Arc<TargetData>,
     target: OpenTarget,
-    /// The place of the schema among the areas.
+    /// Index of the schema among the areas.
     area: usize,
     redo_stress: RedoStress,
     generation: String,
@@ -54,7 +54,7 @@ impl RowReader for DeviceRows {
                     let stamp = block::stamp(block, area.filler);
                     stamp.ok_or_else(|| "its first column is no text of petal's".to_owned())
                 });
-            // Its checksum is of the whole block, so that no column can be of another write.
+            // Its checksum covers the whole block, so that no column can be from another write.
             let stamps = stamps.map(|stamp| RowStamps { row: stamp, rest: stamp });
             found.push(FoundRow { key, stamps });
         }

@@ -1,4 +1,4 @@
-//! Decides whose data a target holds. Petal never destroys what it did not make itself, unless
+//! Decides whose data a target holds. Petal never destroys data that it did not write, unless
 //! `--destroy-data` repeats the exact path.
 
 use std::fs::{self, File};
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use petal_engine::{EngineError, Result};
 
-/// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
-/// for a file, which would lie in memory.
+/// Refuses to create a file in the folder of device nodes, except in shared memory: a misspelled
+/// device name would create a file in memory.
 pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<()> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);
@@ -23,14 +23,14 @@ pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<()> {
     )))
 }
 
-/// Refuses what petal did not make, and what bears somebody's signature, unless it is given up.
+/// Refuses foreign data or a foreign signature, unless the user gave it up.
 pub fn refuse_foreign(
     path: &Path,
     url_path: &str,
     found: &str,
     given_up: Option<&Path>,
 ) -> Result<()> {
-    // Letter for letter: paths are otherwise compared by their parts.
+    // Compare letter by letter: paths would otherwise be compared by their parts.
     if given_up.is_some_and(|path| path.as_os_str() == url_path) {
         return Ok(());
     }
@@ -45,8 +45,8 @@ pub fn refuse_foreign(
     )))
 }
 
-/// Signatures of file systems and volumes, from the formats' own documents and libblkid: whose they
-/// are, their offsets from the start, or from the end if negative, and their bytes.
+/// Signatures of file systems and volumes, from the formats' own documents and libblkid: name,
+/// offset from the start (or from the end if negative), and bytes.
 const SIGNATURES: &[(&str, i64, &[u8])] = &[
     ("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xEF]),
     ("an XFS file system", 0, b"XFSB"),
@@ -73,13 +73,14 @@ const SIGNATURES: &[(&str, i64, &[u8])] = &[
     ("an Oracle ASM disk", 32, b"ORCLDISK"),
     ("a partition table", 510, &[0x55, 0xAA]),
 ];
-/// Superblocks of md 0.90 and 1.0 lie in the last 64 and 8 KiB, aligned to these.
+/// Magic number of md 0.90 and 1.0, whose superblocks are in the last 64 and 8 KiB, aligned to
+/// these.
 const MD_MAGIC: [u8; 4] = [0xFC, 0x4E, 0x2B, 0xA9];
-/// ZFS keeps a ring of uberblocks in each label, from 128 KiB on.
+/// Magic number of ZFS, which keeps a ring of uberblocks in each label, from 128 KiB on.
 const ZFS_MAGIC: [u8; 8] = 0x00BA_B10Cu64.to_le_bytes();
 const ZFS_RING: std::ops::Range<u64> = 128 << 10..256 << 10;
 
-/// Evidence that somebody's data is there.
+/// Returns the name of a signature that shows foreign data.
 pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
     let has = |offset: u64, wanted: &[u8]| {
         let mut found = vec![0; wanted.len()];
@@ -103,10 +104,10 @@ pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
     ZFS_RING.step_by(1024).any(|offset| has(offset, &ZFS_MAGIC)).then_some("a ZFS pool's label")
 }
 
-/// Bytes at either end that must be blank.
+/// Number of bytes at either end that must be blank.
 const BLANK_BYTES: u64 = 1 << 20;
 
-/// A block device with nothing at either end holds nobody's data, as far as anybody can tell.
+/// True if a block device is blank at both ends, so that it holds no data as far as petal can see.
 pub fn is_blank(file: &File, bytes: u64) -> bool {
     let ends = [0, bytes.saturating_sub(BLANK_BYTES)];
     ends.into_iter().all(|offset| {

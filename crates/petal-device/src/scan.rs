@@ -1,4 +1,4 @@
-//! A scan: all of a schema's scan blocks, in order and in large requests.
+//! Scan: reads all of a schema's scan blocks, in order and in large requests.
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::target::AlignedBuffer;
 use petal_engine::{CUT, Outcome, Outcomes, SessionError, Stop};
 use petal_model::workload::op::Operation;
 
-/// Bytes of a scan's requests.
+/// Size of a scan's requests.
 pub const SCAN_BYTES: usize = 1 << 20;
 
-/// One scan through a buffer that is kept from scan to scan. Returns when it ended.
+/// Scans once with a buffer that is kept for later scans; returns the time of its end.
 pub fn scan(
     context: &mut SessionContext,
     buffer: &mut Option<AlignedBuffer>,

@@ -1,10 +1,10 @@
-//! One session: its operations flow through a queue of IO_DEPTH blocks.
+//! Session of the device engine: its operations go through a queue of IO_DEPTH blocks.
 //!
-//! Blocks of the next operation are asked for as soon as slots are free, also before the last one
-//! ended; operations end in order. An operation's latency is from its first submit, or the first
-//! thing that it had to wait for, to its last completion. One UPDATE at a time holds its keys,
-//! reads, changes, writes its log record, waits for the log's sync, and hands its blocks to the
-//! background writer. A scan begins when all before it ended, and nothing flows beside it.
+//! Blocks of the next operation are requested as soon as slots are free, even before the last
+//! operation ended; operations end in order. An operation's latency is from its first submit, or
+//! its first wait, to its last completion. One UPDATE at a time holds its keys, reads, changes,
+//! writes its log record, waits for the log's sync, and hands its blocks to the background writer.
+//! A scan begins when all earlier operations ended, and runs alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use petal_model::workload::op::{Kind, Operation};
 
 pub struct DeviceSession {
     context: SessionContext,
-    /// None after an error, and before the thread that works is known.
+    /// Operations in flight; `None` after an error, and until the working thread is known.
     flow: Option<Flow>,
     scan_buffer: Option<AlignedBuffer>,
 }
@@ -35,8 +35,8 @@ impl DeviceSession {
         Ok(Self { context, flow, scan_buffer: None })
     }
 
-    /// The batch begins with what is under way. One that another follows ends as soon as a slot has
-    /// nothing to do.
+    /// Runs a batch, which begins with the pending operations. If another batch follows, it ends as
+    /// soon as a slot would be idle.
     fn run(&mut self, flow: &mut Flow, batch: Batch<'_>) -> Result<(), SessionError> {
         let Batch { operations: batch, stop, done, is_followed: may_leave } = batch;
         let mut next = flow.pending.len();
@@ -68,7 +68,8 @@ impl DeviceSession {
         }
     }
 
-    /// The next block to ask for; begins operations as needed. Visits blocks still to be written.
+    /// Returns the next block to request; begins operations as needed. Visits blocks that are in
+    /// the dirty set.
     fn next_read(
         &mut self,
         flow: &mut Flow,
@@ -140,7 +141,7 @@ impl DeviceSession {
         }
     }
 
-    /// Waits for completions and takes them in. Returns when they were seen.
+    /// Waits for completions and takes them in; returns the time at which it saw them.
     fn reap(&mut self, flow: &mut Flow) -> Result<Instant, SessionError> {
         let mut done = std::mem::take(&mut flow.done);
         let waited = flow.queue.wait(&mut done);
@@ -202,7 +203,7 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// Ends what is complete, in order, and takes the UPDATE at the head a step further.
+    /// Ends complete operations, in order, and advances the UPDATE at the head by a step.
     fn finish_heads(
         &mut self,
         flow: &mut Flow,
@@ -232,7 +233,8 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// After an error, or when another thread takes over, or the session ends.
+    /// Releases all that the session holds: after an error, if another thread takes over, or at its
+    /// end.
     fn let_go(&mut self) {
         if let Some(mut flow) = self.flow.take() {
             flow.drain();

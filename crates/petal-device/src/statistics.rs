@@ -1,4 +1,4 @@
-//! Statistics of the engine: its timed events, and the counters that come from them.
+//! Statistics of the engine: its timed events, and the counters derived from them.
 
 use std::sync::Arc;
 
@@ -22,15 +22,16 @@ timed_events! {
 plain_counts! {
     /// Blocks visited.
     Visited "blocks_visited",
-    /// Reads that found their block among those still to be written.
+    /// Reads that found their block in the dirty set.
     DirtyHits "dirty_hits",
     Commits "commits",
-    /// Blocks read once more because the first read met a write.
+    /// Blocks read again because the first read overlapped a write.
     Rereads "blocks_reread",
     BadBlocks CommonCounter::BadBlocks.name(),
-    /// Queues that the kernel did not register: too little locked memory is allowed for all.
+    /// Queues that the kernel did not register because the limit of locked memory is too low for
+    /// all.
     UnregisteredQueues "queues_unregistered",
-    /// Blocks whose checksum was computed, and the time of all verifying in sessions' threads.
+    /// Blocks whose checksum was computed, and the time of all verification in sessions' threads.
     BlocksVerified CommonCounter::BlocksVerified.name(),
     VerifyNs CommonCounter::VerifyNs.name(),
 }
@@ -56,7 +57,7 @@ impl Statistics {
         self.0.counted(count as usize)
     }
 
-    /// Counters of all work so far; with single waits if asked.
+    /// Returns counters of all work so far; with single waits on request.
     pub fn collect(&self, endpoint: &str, block_bytes: u64, with_latencies: bool) -> Counters {
         let (totals, latencies) = self.0.collect(with_latencies);
         let of = |event: Event| totals[event as usize];
@@ -87,7 +88,7 @@ impl Statistics {
     }
 }
 
-/// Data and log lie on one target; they are told apart all the same.
+/// Returns separate counts for data and log, although both are on one target.
 fn files(totals: &[EventTotals]) -> Vec<FileCounts> {
     let of = |event: Event| totals[event as usize];
     let mut reads = of(Event::BlockRead);

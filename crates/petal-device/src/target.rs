@@ -1,4 +1,4 @@
-//! The file or block device under test: its kind, opening, header, and aligned memory.
+//! File or block device under test: its kind, opening, header, and aligned memory.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -14,11 +14,11 @@ use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Result};
 use petal_model::stats::target::DirectIo;
 
-/// The alignment of memory pages, which every common device accepts.
+/// Alignment of memory: one page, accepted by all common devices.
 pub const MEMORY_ALIGNMENT: usize = 4096;
 const PROBE_BYTES: usize = 4096;
 
-/// Memory at a page's boundary. Empty by default.
+/// Memory aligned to a page; empty by default.
 #[derive(Debug, Default)]
 pub struct AlignedBuffer {
     memory: Vec<u8>,
@@ -46,15 +46,15 @@ impl AlignedBuffer {
     }
 }
 
-/// The kind of a target.
+/// Kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     File,
     BlockDevice,
 }
 
-/// The file or block device that the path led to when petal looked first, open for reading. All that
-/// is done later is done to it, or refused if the path leads elsewhere by then.
+/// File or block device that the path led to at first, open for reading. All later actions apply to
+/// it; they fail if the path leads elsewhere by then.
 #[derive(Debug, Clone)]
 pub struct TargetFile {
     pub path: PathBuf,
@@ -64,7 +64,7 @@ pub struct TargetFile {
 }
 
 impl TargetFile {
-    /// Opens what is there; None if nothing is.
+    /// Opens the existing file or device, or returns `None` if it does not exist.
     pub fn find(path: &Path) -> Result<Option<Self>> {
         // A folder or pipe is not even opened.
         match std::fs::metadata(path) {
@@ -76,7 +76,7 @@ impl TargetFile {
         how.open(path).on(path).and_then(|file| Self::of(path, file)).map(Some)
     }
 
-    /// Makes an empty file where nothing is.
+    /// Creates an empty file; fails if one exists.
     pub fn create(path: &Path) -> Result<Self> {
         safety::refuse_new_among_devices(path, Path::new("/dev"))?;
         if let Ok(leads_to) = std::fs::read_link(path) {
@@ -96,7 +96,7 @@ impl TargetFile {
         Ok(Self { path, kind, file, id: FileId::from(&about) })
     }
 
-    /// The header at its start.
+    /// Reads the header at the start.
     pub fn content(&self) -> Result<TargetContent> {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         let mut filled = 0;
@@ -115,18 +115,18 @@ impl TargetFile {
         length(&self.file).on(&self.path)
     }
 
-    /// Opens it once more, for reading and writing.
+    /// Opens the file again, for reading and writing.
     fn reopen(&self, flags: i32) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.path)
     }
 
-    /// Refuses a file that the path led to later, if it is another one.
+    /// Refuses a file opened later through the path, if it is a different one.
     fn check_same(&self, opened: File) -> Result<File> {
         let about = opened.metadata().on(&self.path)?;
         if FileId::from(&about) == self.id { Ok(opened) } else { Err(self.elsewhere()) }
     }
 
-    /// Refuses to go on if the path leads elsewhere by now.
+    /// Fails if the path leads elsewhere by now.
     pub fn check_path(&self) -> Result<()> {
         self.id.vanished(&self.path).map_or(Ok(()), |_| Err(self.elsewhere()))
     }
@@ -139,8 +139,8 @@ impl TargetFile {
         ))
     }
 
-    /// Removes the file from its folder. A file that has taken its place stays, and so does a link
-    /// that leads to it. Returns its path without links.
+    /// Removes the file from its folder. It removes neither another file in its place nor a link to
+    /// it. Returns its path without links.
     pub fn remove(&self) -> Result<PathBuf> {
         let path = std::fs::canonicalize(&self.path).on(&self.path)?;
         unlink_same(&path, self.id).on(&path)?;
@@ -148,7 +148,7 @@ impl TargetFile {
     }
 }
 
-/// The kind of a file by what the system says of it.
+/// Decides the kind of a file by its metadata.
 fn kind(path: &Path, about: &Metadata) -> Result<TargetKind> {
     if about.file_type().is_block_device() {
         return Ok(TargetKind::BlockDevice);
@@ -172,15 +172,15 @@ pub struct OpenTarget {
     pub bytes: u64,
     pub direct: DirectIo,
     pub there: TargetFile,
-    /// For the header: through the page cache.
+    /// File opened through the page cache, for the header.
     buffered: Arc<File>,
-    /// Keeps others away as long as it is open.
+    /// Lock that excludes other petals while it is open.
     _lock: Arc<FileLock>,
 }
 
 impl OpenTarget {
-    /// For reading and writing, past the page cache if asked for and possible; together with the
-    /// other hosts of the run, if there are some.
+    /// Opens the target for reading and writing, without the page cache if requested and possible;
+    /// shared with the run's other hosts if there are any.
     pub fn open(there: &TargetFile, asked: bool, is_shared: bool) -> Result<Self> {
         let path = &there.path;
         let direct_file = asked.then(|| there.reopen(libc::O_DIRECT).and_then(proved));
@@ -202,8 +202,8 @@ impl OpenTarget {
         Ok(Self { path, file, kind, bytes, direct, there, buffered, _lock: lock })
     }
 
-    /// Writes the header of a file that is still empty, before anything else: a load that is killed
-    /// from then on leaves a file that is known as petal's.
+    /// Writes the header of a file that is still empty, before anything else: if the load is killed
+    /// later, the file is recognised as petal's.
     pub fn mark_new(&self, header: &TargetHeader) -> Result<()> {
         if self.kind == TargetKind::File && self.there.bytes()? == 0 {
             self.overwrite(0, &self.encoded(header)?)?;
@@ -221,7 +221,7 @@ impl OpenTarget {
         })
     }
 
-    /// Writes both copies of the header, one after the other, each durable before the next.
+    /// Writes both copies of the header, each durable before the next.
     pub fn write_header(&self, header: &TargetHeader) -> Result<()> {
         let bytes = self.encoded(header)?;
         self.there.check_path()?;
@@ -237,7 +237,8 @@ impl OpenTarget {
 }
 
 impl DataUse for OpenTarget {
-    /// A block device keeps its data, whatever its node is called.
+    /// Reports whether the file vanished; a block device keeps its data, whatever its node is
+    /// called.
     fn vanished(&self) -> Result<Option<String>> {
         match self.kind {
             TargetKind::BlockDevice => Ok(None),
@@ -246,14 +247,14 @@ impl DataUse for OpenTarget {
     }
 }
 
-/// Without O_CREAT this is the kernel's own claim of a block device (open(2)): it keeps mounts,
-/// volumes and RAIDs away.
+/// Returns the flag that claims a block device: without O_CREAT, O_EXCL is the kernel's own claim
+/// (open(2)), which excludes mounts, volumes and RAIDs.
 fn claim(kind: TargetKind, is_shared: bool) -> i32 {
     if kind == TargetKind::BlockDevice && !is_shared { libc::O_EXCL } else { 0 }
 }
 
-/// Keeps other petals from a target. Of a run of several hosts only petals that do not share it are
-/// kept away.
+/// Excludes other petals from a target. In a run of several hosts, it excludes only petals that do
+/// not share the target.
 fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
     let take = if is_shared { FileLock::shared_on } else { FileLock::on };
     take(Arc::clone(file)).map_err(|refused| {
@@ -262,12 +263,12 @@ fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
     })
 }
 
-/// Bytes of a file or block device.
+/// Returns the size of a file or block device.
 pub fn length(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-/// Some file systems take O_DIRECT in open and refuse it in the first read.
+/// Reads once, because some file systems accept O_DIRECT in open and refuse the first read.
 fn proved(file: File) -> io::Result<File> {
     let mut probe = AlignedBuffer::new(PROBE_BYTES);
     file.read_at(probe.bytes_mut(), 0)?;

@@ -1,4 +1,4 @@
-//! The engine on real files: what it finds, what it refuses, and what it leaves.
+//! Tests of the engine on real files: findings, refusals, and the state it leaves.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -63,7 +63,7 @@ impl Place {
         place
     }
 
-    /// The block of a key, past petal.
+    /// Reads the block of a key without petal.
     fn block(&self, key: u64) -> Vec<u8> {
         let mut bytes = vec![0; BLOCK as usize];
         fs::File::open(self.path()).unwrap().read_exact_at(&mut bytes, self.address(key)).unwrap();
@@ -107,7 +107,7 @@ fn operation(kind: Kind, first: u64, rows: u32) -> Operation {
     Operation { kind, schema: 1, first, rows, stamp: first + 77, due: None, hot: [false; 2] }
 }
 
-/// Executes; which operations met a bad block.
+/// Executes a batch; returns the operations that met a bad block.
 fn execute(session: &mut dyn Session, batch: &[Operation]) -> Result<Vec<u32>, SessionError> {
     let mut done = Outcomes::default();
     session.execute(Batch::new(batch, &unlimited(), &mut done))?;
@@ -120,14 +120,14 @@ fn execute(session: &mut dyn Session, batch: &[Operation]) -> Result<Vec<u32>, S
     Ok(bad.map(|outcome| outcome.operation).collect())
 }
 
-/// Every key by itself.
+/// Reads every key separately.
 fn read_all(session: &mut dyn Session) -> Result<BTreeSet<u64>, SessionError> {
     let batch: Vec<Operation> = (1..=ROWS).map(|key| operation(Kind::Select, key, 1)).collect();
     let bad = execute(session, &batch)?;
     Ok(bad.into_iter().map(|at| u64::from(at) + 1).collect())
 }
 
-/// Batches of single reads and UPDATEs; what ended in each call, by its place in the batch.
+/// Batches of single reads and UPDATEs, with the completions of each call by position in the batch.
 #[test]
 fn what_is_left_under_way_goes_on_in_the_next_batch() {
     for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
@@ -161,7 +161,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         let counted = &engine.read_counters(true).unwrap()[0];
         assert_eq!(counted.io.logical_reads, Some(1200));
         assert_eq!(counted.io.commits, Some(40));
-        // A session that goes lets go of what its UPDATEs hold.
+        // A session that ends releases the keys of its UPDATEs.
         batch = (0..10).map(|n| operation(Kind::Update, 1 + n * 3, 3)).collect();
         done.ended.clear();
         session
@@ -181,7 +181,7 @@ fn what_is_cut_asks_for_no_more_blocks() {
         let place = Place::loaded();
         let engine = place.engine_by(io, depth);
         let mut session = engine.connect(seat()).unwrap();
-        // It may begin, as before the end of a run, and is cut at once, as long after it.
+        // Each operation may still begin, as before the end of a run, and is cut at once.
         let (level, cutting) = (Arc::default(), Arc::new(true.into()));
         let stop = Stop::until(Instant::now(), None, level, cutting);
         let kinds = [Kind::Select, Kind::Update, Kind::Scan];
@@ -191,7 +191,7 @@ fn what_is_cut_asks_for_no_more_blocks() {
         let ended: Vec<_> =
             done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
         assert_eq!(ended, [(0, Some(petal_engine::CUT)); 3], "{io} {depth}");
-        // The UPDATE let go of its keys and of its room.
+        // The UPDATE released its keys and its room.
         let update = operation(Kind::Update, 1, 10);
         assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0u32; 0]);
         session.flush_statistics().unwrap();
@@ -212,7 +212,7 @@ fn every_wrong_block_is_found_and_no_other() {
         });
         let mut session = engine.connect(seat()).unwrap();
         assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
-        // Misplaced, gone, of an older load, torn at either end, and one flipped bit.
+        // Misplaced, missing, from an earlier load, torn at either end, and one flipped bit.
         let mut old = place.block(4);
         old[16] ^= 1;
         let (mut head, mut tail, mut bit) = (place.block(5), place.block(6), place.block(7));
@@ -226,7 +226,7 @@ fn every_wrong_block_is_found_and_no_other() {
             place.overwrite(key, bytes);
         }
         assert_eq!(read_all(session.as_mut()).unwrap(), (2..=7).collect(), "{io} {depth}");
-        // An UPDATE that meets one changes nothing.
+        // An UPDATE that meets a bad block changes nothing.
         let update = operation(Kind::Update, 1, 10);
         assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0]);
         session.flush_statistics().unwrap();
@@ -289,7 +289,7 @@ fn a_sync_that_failed_is_final_for_every_session() {
         let error = execute(session.as_mut(), &[update]).unwrap_err();
         assert_eq!(error.code, "not-durable");
         assert!(error.message.contains("the disk is gone"), "{}", error.message);
-        // What only reads goes on.
+        // Reads continue.
         assert_eq!(execute(session.as_mut(), &[operation(Kind::Select, 1, 5)]).unwrap(), [0u32; 0]);
         session.flush_statistics().unwrap();
     }
@@ -383,7 +383,7 @@ fn operations_one_after_the_other_do_not_overlap() {
     let place = Place::loaded();
     let engine = place.engine_by("pread", 1);
     let mut session = engine.connect(seat()).unwrap();
-    // What was just changed is read from memory: nothing is waited for between two SELECTs.
+    // Changed blocks are read from memory: there is no wait between two SELECTs.
     let update = [operation(Kind::Update, 1, 64)];
     let batch: Vec<Operation> =
         update.into_iter().chain((0..40).map(|_| operation(Kind::Select, 1, 64))).collect();
@@ -411,7 +411,7 @@ fn changed_blocks_are_throttled_and_all_written() {
         assert_eq!(block::version(&place.block(key)), 4, "{key}");
     }
     let counters = engine.read_counters(true).unwrap().remove(0);
-    // A block that changed again before it was written is written once for both.
+    // A block that changed again before it was written is written only once.
     let written = counters.io.physical_write_blocks.unwrap();
     assert!((1400..=4200).contains(&written), "{written}");
     assert!(counters.wait("background sync").is_some());
@@ -452,7 +452,7 @@ fn schemas_are_added_and_replaced_and_old_blocks_are_stale() {
     let all = LoadPlan { schemas: vec![1, 2, 3], replace: true, ..plan() };
     engine.load(&all, &Silent, &unlimited()).unwrap();
     assert_eq!(numbers(&engine), [1, 2, 3]);
-    // The same place, key and content, of the load before.
+    // The block has the same position, key and content as in the previous load.
     assert_eq!(first[8..16], place.block(1)[8..16]);
     place.overwrite(1, &first);
     let mut session = engine.connect(seat()).unwrap();
@@ -467,7 +467,7 @@ fn a_load_that_is_stopped_leaves_nothing_that_passes_for_data() {
     let engine = place.engine(|_| {});
     assert!(matches!(engine.load(&plan(), &Silent, &stop), Err(EngineError::Interrupted)));
     assert!(!place.path().exists());
-    // Over data that is there, the data goes.
+    // Loading over existing data removes them.
     let place = Place::loaded();
     let engine = place.engine(|_| {});
     let replace = LoadPlan { replace: true, ..plan() };
@@ -520,7 +520,7 @@ fn a_file_that_was_cut_off_or_damaged_is_refused() {
     assert_eq!(read_all(engine.connect(seat()).unwrap().as_mut()).unwrap(), BTreeSet::new());
 }
 
-/// A cut of the power before anything was written in the background: what was synced is the log.
+/// A power cut before any background write: only the log was synced.
 #[test]
 fn an_update_that_was_acknowledged_is_in_its_blocks_or_in_the_log() {
     let place = Place::loaded();
@@ -533,7 +533,7 @@ fn an_update_that_was_acknowledged_is_in_its_blocks_or_in_the_log() {
     };
     let mut session = engine.connect(seat()).unwrap();
     let (canceller, data) = (session.canceller(), engine.shared.data().unwrap());
-    // In the place of the writer: a disk that has not written yet.
+    // Replaces the writer by a thread that writes nothing, like a disk that has not written yet.
     *engine.shared.dirty.writer() = Some(std::thread::spawn(|| ()));
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let mut done = Outcomes::default();
@@ -558,7 +558,7 @@ fn an_update_that_was_acknowledged_is_in_its_blocks_or_in_the_log() {
     let logged = engine.row_reader(1).unwrap().logged(&acknowledged).unwrap().unwrap();
     let lost = acknowledged.iter().filter(|update| !logged.contains(&update.stamp)).count();
     assert_eq!((lost, acknowledged.len()), (0, (1 << 20) / 4096));
-    // With a disk that writes, the log goes round and round.
+    // With a disk that writes, the log wraps around many times.
     engine.quiesce().unwrap();
     execute(session.as_mut(), &updates(2)).unwrap();
     execute(session.as_mut(), &updates(3)).unwrap();
@@ -599,7 +599,7 @@ fn drop_removes_nothing_by_its_mark_alone() {
     assert_eq!(place.engine(|_| {}).drop_data().unwrap().len(), 1);
 }
 
-/// Puts another file where the target is, as a phase of the work begins.
+/// Replaces the target by another file when a phase of the work begins.
 struct Swap {
     place: PathBuf,
     phase: &'static str,
@@ -662,7 +662,7 @@ fn a_calibration_neither_writes_nor_removes_what_takes_its_files_place() {
             assert!(refused.err().unwrap().to_string().contains("no longer leads"));
             swap.kept();
         }
-        // The file is replaced after it was filled: its end removes it and nothing else.
+        // The file is replaced after it was filled: the end removes only petal's own file.
         let place = Place::new();
         let wanted = WantedStretch { bytes: Some(16 << 20), storage_cache: None, keep: false };
         let made = place.engine(|_| {}).calibration_target(&wanted, &Silent, &unlimited()).unwrap();
@@ -750,7 +750,7 @@ fn by_a_link_the_data_are_used_and_dropped_and_the_link_stays() {
     assert_eq!(engine.loaded().unwrap().len(), 1);
     assert_eq!(engine.drop_data().unwrap(), [place.path().display().to_string()]);
     assert!(!place.path().exists() && link.is_symlink());
-    // Where it leads to nothing now, nothing is made.
+    // The link leads nowhere now, so no file is created.
     let refused = engine.load(&plan(), &Silent, &unlimited()).unwrap_err().to_string();
     assert!(refused.contains("link to") && refused.contains("petal.dat"), "{refused}");
     assert!(!place.path().exists());

@@ -1,4 +1,5 @@
-//! An UPDATE on its way: keys and room, then log first, and its blocks to the background writer.
+//! UPDATE in progress: first keys and room, then the log, and then its blocks go to the background
+//! writer.
 
 use std::time::Instant;
 
@@ -12,12 +13,12 @@ use super::statistics::Event;
 use petal_engine::{CUT, SessionError, Stop};
 use petal_model::workload::op::Operation;
 
-/// The outcome of an attempt to begin an UPDATE.
+/// Outcome of an attempt to begin an UPDATE.
 pub enum BeginOutcome {
     Update(Update),
-    /// The operation was cut while it waited.
+    /// Operation that was cut while it waited.
     Cut,
-    /// Not now, but when what is in flight has ended.
+    /// Retry after the requests in flight have ended.
     NotNow,
 }
 
@@ -78,7 +79,7 @@ pub fn begin(
     Ok(BeginOutcome::Update(update))
 }
 
-/// A block was found whole: an UPDATE changes it.
+/// Changes a block that was found whole, if the operation is an UPDATE.
 pub fn visit(context: &SessionContext, pending: &mut Pending, identity: &Identity, block: &[u8]) {
     if let Some(update) = &mut pending.update {
         let mut image: Box<[u8]> = block.into();
@@ -88,7 +89,7 @@ pub fn visit(context: &SessionContext, pending: &mut Pending, identity: &Identit
     }
 }
 
-/// Log first: piece after piece of the record, then its sync.
+/// Advances the log: writes each piece of the record, then syncs.
 pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<(), SessionError> {
     let slot = flow.log_slot();
     let is_alone = flow.in_flight == 0;
@@ -123,7 +124,7 @@ pub fn step(context: &SessionContext, flow: &mut Flow, stop: &Stop) -> Result<()
     flow.submit(context, slot, call, SlotUse::Log { begin: Instant::now(), bytes })
 }
 
-/// The room of an UPDATE's record, for which it waits if nothing else of its session is in flight.
+/// Returns room for an UPDATE's record; waits for it if nothing else of its session is in flight.
 fn log_room(
     context: &SessionContext,
     update: &mut Update,
@@ -148,15 +149,15 @@ fn log_room(
     Ok(room)
 }
 
-/// A piece of the log was written.
+/// Records that a piece of the log was written.
 pub fn logged(flow: &mut Flow) {
     if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
         update.stage = UpdateStage::Logged;
     }
 }
 
-/// The log was synced: the UPDATE is durable, unless a sync of this file ever failed. The kernel
-/// tells a lost write to one sync alone, be it another session's.
+/// Records that the log was synced: the UPDATE is durable, unless a sync of this file ever failed.
+/// The kernel reports a lost write to only one sync, which may be another session's.
 pub fn synced(
     context: &SessionContext,
     flow: &mut Flow,
@@ -177,7 +178,7 @@ pub fn synced(
     Ok(())
 }
 
-/// Hands the blocks of a durable UPDATE to the background writer, and lets go of its keys.
+/// Hands the blocks of a durable UPDATE to the background writer, and releases its keys.
 pub fn end(
     context: &mut SessionContext,
     operation: &Operation,
@@ -193,14 +194,14 @@ pub fn end(
     } else {
         context.shared.dirty.give_back(u64::from(operation.rows));
     }
-    // Only now: until here its record is held by itself, from here on by its blocks.
+    // Only now: until here the UPDATE itself holds its record, from here on its blocks do.
     if let Some(position) = position {
         context.data.log.over(position);
     }
     context.data.areas[area].held.give_back(operation.first, operation.last());
 }
 
-/// After an error, when nothing is in flight any more: lets go of what UPDATEs hold.
+/// Releases the keys and room of UPDATEs after an error, when nothing is in flight any more.
 pub fn give_up(context: &mut SessionContext, flow: &mut Flow) {
     for pending in std::mem::take(&mut flow.pending) {
         if let Some(update) = pending.update {

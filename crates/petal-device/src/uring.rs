@@ -1,6 +1,6 @@
-//! The io_uring: requests from the slots of one thread to one file. All of the device engine's
-//! `unsafe` is here. A slot's memory belongs to the ring, which lends it only while no request
-//! uses it and outlives every request: that is what makes the raw pointers sound.
+//! Ring of io_uring requests from the slots of one thread to one file. All of the device engine's
+//! `unsafe` is here. The ring owns a slot's memory, lends it only while no request uses it, and
+//! outlives every request. Therefore the raw pointers are sound.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -14,16 +14,17 @@ use io_uring::{IoUring, opcode, squeue, types};
 use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 
-/// The registered file's place.
+/// Index of the registered file.
 const FILE: types::Fixed = types::Fixed(0);
-/// The most requests that one call submits: a call each keeps the target busiest and costs most.
+/// Maximum number of requests per submit call: one call each keeps the target busiest, but costs
+/// most.
 const SUBMIT_TOGETHER: usize = 2;
 
-/// Before the kernel is asked again that had no room for the moment; then it is an error.
+/// Pauses before each retry if the kernel has no room; after the last, it is an error.
 const PAUSES: [Duration; TRIES_MORE as usize] =
     [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
 
-/// The request of a slot.
+/// Request of a slot.
 #[derive(Clone, Copy)]
 struct InFlight {
     call: IoRequest,
@@ -36,14 +37,14 @@ pub struct Ring {
     slots: Vec<AlignedBuffer>,
     in_flight: Vec<Option<InFlight>>,
     busy: usize,
-    /// Requests that the kernel does not know of yet.
+    /// Requests that are not yet submitted to the kernel.
     queued: usize,
     fixed_buffers: bool,
     fixed_file: bool,
 }
 
 impl Ring {
-    /// A ring for the calling thread, with as much help of the kernel's as it has.
+    /// Creates a ring for the calling thread, with as many kernel features as possible.
     pub fn new(file: Arc<File>, mut slots: Vec<AlignedBuffer>) -> io::Result<Self> {
         let ring = build(slots.len() as u32)?;
         let vectors: Vec<libc::iovec> = slots
@@ -61,7 +62,7 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
-    /// Checks that it answers: some kernels make a ring and refuse its use.
+    /// Checks that the ring works: some kernels create a ring and refuse its use.
     pub fn prove(&mut self) -> io::Result<()> {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
@@ -74,7 +75,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The parts that the kernel has registered, in words.
+    /// Describes the parts that the kernel has registered.
     pub fn registered(&self) -> &'static str {
         match (self.fixed_buffers, self.fixed_file) {
             (true, true) => "registered buffers and file",
@@ -84,13 +85,13 @@ impl Ring {
         }
     }
 
-    /// The memory of a slot that no request uses.
+    /// Returns the memory of a slot that no request uses.
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request; submits earlier ones if they are enough. A slot has one at a time.
+    /// Queues a request; submits earlier ones if there are enough. A slot has one at a time.
     pub fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         if self.queued >= SUBMIT_TOGETHER {
@@ -113,13 +114,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued; what the kernel has no room for now waits for [`Ring::wait`].
+    /// Submits queued requests; those without room in the kernel wait for [`Ring::wait`].
     pub fn submit(&mut self) -> io::Result<()> {
         while self.queued > 0 && self.enter(0)? {}
         Ok(())
     }
 
-    /// Submits, waits for a completion and takes all: none where each has to be made again.
+    /// Submits, waits for a completion and takes all; returns none if every request must be
+    /// retried.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         if !self.enter(1)? {
             self.wait_only()?;
@@ -127,7 +129,8 @@ impl Ring {
         self.take(done)
     }
 
-    /// Submits, and waits for so many. False where the kernel has no room until others end.
+    /// Submits, and waits for this many completions. Returns false if the kernel has no room until
+    /// others end.
     fn enter(&mut self, wanted: usize) -> io::Result<bool> {
         let mut pauses = PAUSES.into_iter();
         loop {
@@ -142,7 +145,7 @@ impl Ring {
         }
     }
 
-    /// Waits for a completion of what was submitted before.
+    /// Waits for a completion of an earlier request.
     fn wait_only(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1; // IORING_ENTER_GETEVENTS
         let mut pauses = PAUSES.into_iter();
@@ -151,7 +154,7 @@ impl Ring {
             let waited =
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
             match waited {
-                // Whoever takes what has ended makes room.
+                // Taking the completions makes room.
                 Err(error) if has_no_room(&error) && !self.ring.completion().is_empty() => {
                     return Ok(());
                 }
@@ -161,7 +164,7 @@ impl Ring {
         }
     }
 
-    /// Takes what has ended; what may yet succeed is queued anew.
+    /// Takes completions; requests that may yet succeed are queued again.
     fn take(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         let mut again = Vec::new();
         for entry in self.ring.completion() {
@@ -221,13 +224,13 @@ impl Drop for Ring {
         let mut done = Vec::new();
         while self.busy > 0 {
             if self.wait(&mut done).is_err() {
-                // The kernel may still write there: memory that is never freed is never wrong.
+                // The kernel may still write there, so the memory must never be freed.
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;
             }
         }
-        // A kernel takes a closed ring apart later. Until then what is registered keeps the file
-        // open, and its file system mounted.
+        // The kernel frees a closed ring later. Until then the registered file stays open, and its
+        // file system stays mounted.
         let submitter = self.ring.submitter();
         if self.fixed_file {
             let _ = submitter.unregister_files();
@@ -242,8 +245,8 @@ fn has_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
 }
 
-/// Whether to ask the kernel again: at once after a signal, after a pause where it had no room,
-/// else not.
+/// Decides whether to ask the kernel again: at once after a signal, after a pause if it had no
+/// room, otherwise not.
 fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EINTR) {
         return Ok(());
@@ -252,7 +255,8 @@ fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) 
     pause.map(std::thread::sleep).ok_or(error)
 }
 
-/// One issuer and completions on its own thread from 6.1 on, less on older kernels.
+/// Builds a ring with a single issuer and completions on its own thread (from Linux 6.1), with
+/// fewer features on older kernels.
 fn build(entries: u32) -> io::Result<IoUring> {
     let entries = entries.next_power_of_two();
     IoUring::builder()
