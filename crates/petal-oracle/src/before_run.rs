@@ -1,5 +1,6 @@
-//! Before a run: a log switch and a checkpoint, so that it does not pay for the run before; and a
-//! lock on petal_meta, shared by runs, which refuses setup and drop until its session ends.
+//! Steps before a run: a log switch and a checkpoint, so that the run does not pay for earlier
+//! writes; and a shared lock on petal_meta, which makes setup and drop fail until the run's session
+//! ends.
 
 use std::time::Instant;
 
@@ -14,16 +15,16 @@ use petal_engine::in_use::DataUse;
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use petal_model::stats::target::Settled;
 
-/// Another session holds the lock.
+/// ORA number if another session holds the lock.
 const BUSY: u32 = 54;
-/// ALTER SYSTEM of the root container alone.
+/// ORA number if only the root container may execute an ALTER SYSTEM.
 const NOT_IN_PLUGGABLE: u32 = 65040;
-/// Open read-only, as a standby is.
+/// ORA numbers of a database that is open read-only, as a standby is.
 const READ_ONLY: [u32; 2] = [16000, 16456];
-/// Log groups of a thread that are switched, as SLOB switches them.
+/// Maximum number of log groups of a thread to switch, as in SLOB.
 const SWITCHES_MAX: u64 = 16;
 
-/// A statement that settles, and how often it is sent.
+/// A statement that settles the database, and how often to send it.
 struct SettleStep {
     statement: &'static str,
     in_rds: &'static str,
@@ -49,8 +50,9 @@ pub fn settle(database: &mut Database, progress: &dyn Progress, stop: &Stop) -> 
     Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }
 
-/// One switch for each group of a thread. ARCHIVE LOG CURRENT switches the threads of all instances;
-/// a database that archives nothing refuses it, and only the connected instance switches.
+/// Returns a step with one switch for each group of a thread. ARCHIVE LOG CURRENT switches the
+/// threads of all instances; a database without archiving refuses it, and then only the connected
+/// instance switches.
 fn log_switch(database: &mut Database) -> SettleStep {
     let logs = database.look_if_allowed("redo_logs");
     let (groups, threads) =
@@ -71,7 +73,7 @@ fn log_switch(database: &mut Database) -> SettleStep {
 }
 
 impl SettleStep {
-    /// Sends the statement, and returns what became of it.
+    /// Sends the statement, and returns its outcome.
     fn run(&self, database: &mut Database, progress: &dyn Progress, stop: &Stop) -> Result<String> {
         for _ in 0..self.times {
             if stop.is_requested() {
@@ -86,7 +88,7 @@ impl SettleStep {
         Ok(self.name.clone())
     }
 
-    /// The step's outcome if its statement was refused.
+    /// Returns the step's outcome if its statement was refused.
     fn without(&self, database: &mut Database, error: &LinkError) -> Result<String> {
         let name = &self.name;
         let left = "the writes that the run before left are part of this one";
@@ -94,7 +96,7 @@ impl SettleStep {
             Some(code) if READ_ONLY.contains(&code) => {
                 return Ok(format!("no {name}: the database is open read-only ({})", error.name()));
             }
-            // Amazon RDS grants no ALTER SYSTEM, but has procedures in its place.
+            // Amazon RDS grants no ALTER SYSTEM, but has procedures instead.
             _ if is_missing(error) && rds(database, self.in_rds) => {
                 return Ok(format!("{name} (rdsadmin)"));
             }
@@ -111,13 +113,13 @@ impl SettleStep {
     }
 }
 
-/// Calls a procedure of Amazon RDS; false if there is none.
+/// Calls a procedure of Amazon RDS; returns false if it does not exist.
 fn rds(database: &mut Database, name: &str) -> bool {
     database.refuse_callers_rights("RDSADMIN", "RDSADMIN_UTIL").is_ok()
         && database.link.execute(&sql::section(sql::OPERATIONS, name), &[]).is_ok()
 }
 
-/// The lock of a run on petal_meta.
+/// Lock of a run on petal_meta.
 pub struct MetaInUse {
     _database: Mutex<Database>,
 }
@@ -130,7 +132,7 @@ pub fn begin_use(mut database: Database) -> Result<MetaInUse> {
     Ok(MetaInUse { _database: Mutex::new(database) })
 }
 
-/// Refuses while a run uses petal's tables.
+/// Fails if a run uses petal's tables.
 pub fn refuse_in_use(database: &mut Database) -> Result<()> {
     match database.link.execute(&sql::section(sql::LOAD, "lock_alone"), &[]) {
         Ok(_) => Ok(()),

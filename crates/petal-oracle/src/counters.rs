@@ -1,5 +1,5 @@
-//! Counters of the instances: their V$ views as they are, and the figures that every engine answers
-//! for, made from them. What the user may not see, or a version does not have, is unknown.
+//! Counters of the instances: their V$ views as they are, and the figures common to every engine. A
+//! value that the user may not see, or that a version lacks, is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::sql;
 use petal_engine::Result;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 
-/// The waits that every engine has, by Oracle's names.
+/// Names of the waits that every engine has.
 pub const READ_EVENT: &str = "db file sequential read";
-/// The read of a block that an Exadata cell answers. Newer releases count it apart by the place that
-/// held the block, which follows a colon: flash cache, RDMA, xrmem cache.
+/// Event of a block read that an Exadata cell answers. Newer releases append the location of the
+/// block after a colon: flash cache, RDMA, xrmem cache.
 pub const CELL_READ_EVENT: &str = "cell single block physical read";
 pub const WRITE_EVENT: &str = "db file parallel write";
 pub const LOG_EVENT: &str = "log file parallel write";
 
-/// Statistics that also stand under the names that every engine may use.
+/// Statistics that are also kept under the names common to every engine.
 const COMMON: [(&str, CommonCounter); 5] = [
     ("background checkpoints completed", CommonCounter::Checkpoints),
     ("table fetch continued row", CommonCounter::RowsFollowed),
@@ -35,7 +35,7 @@ const NS_PER_US: u64 = 1000;
 
 type AddRow = fn(&mut Instance, &Row);
 
-/// Views, each with what becomes of its rows.
+/// Views, each with the function that reads its rows.
 const VIEWS: [(&str, AddRow); 6] = [
     ("events", Instance::add_wait),
     ("time_model", Instance::add_time),
@@ -44,20 +44,20 @@ const VIEWS: [(&str, AddRow); 6] = [
     ("os", Instance::add_os),
     ("log_switches", Instance::add_log_switches),
 ];
-/// Those that are read every second.
+/// Views that are read every second.
 const CHEAP: [&str; 3] = ["events", "time_model", "log_switches"];
 
-/// The instances' counters, on a connection of petal's own.
+/// Reader of the instances' counters, on a separate connection.
 pub struct CounterReader {
     connector: Arc<dyn Connector>,
     place: String,
     connection: Mutex<Option<CountersConnection>>,
 }
 
-/// The connection for statistics.
+/// Connection for statistics.
 struct CountersConnection {
     database: Database,
-    /// It leads into a pluggable database, whose views may miss what background processes do.
+    /// Set in a pluggable database, whose views may miss the work of background processes.
     is_pluggable: bool,
 }
 
@@ -67,8 +67,8 @@ impl CounterReader {
         Self { connector, place, connection: Mutex::default() }
     }
 
-    /// Reads a set of counters for each instance, with its number. `in_full`: also what is too much
-    /// for every second. Connects again if the connection was lost.
+    /// Reads a set of counters for each instance, with its number. With `in_full`, it includes
+    /// views that are too expensive for every second. Reconnects if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>> {
         let mut held = self.connection.lock();
         let mut connection = match held.take() {
@@ -91,23 +91,23 @@ impl CounterReader {
         Ok(CountersConnection { database, is_pluggable })
     }
 
-    /// Lets the connection go, as before a load of hours.
+    /// Closes the connection, for example before a long load.
     pub fn disconnect(&self) {
         *self.connection.lock() = None;
     }
 }
 
-/// Before the names of counts that are a pluggable database's own part.
+/// Prefix for the counters of a pluggable database itself.
 pub const CONTAINER: &str = "container: ";
 
-/// Whether a row of `container` is of a pluggable database.
+/// True if a row of `container` is from a pluggable database.
 pub fn is_pluggable(container: &Row) -> bool {
     number(container, 1) > 1
 }
 
-/// Background processes write for a pluggable database in the root, which counts it: a part of it, taken
-/// for the whole, would look like little. The whole is unknown; what the container counts is kept
-/// under names that say so.
+/// Marks the counters of background processes. These write for a pluggable database in the root,
+/// which counts the writes; the container's part would look like a small total. The total is
+/// unknown; the container's counts are kept under names with a prefix.
 fn mark_background(counters: &mut Counters) {
     const BACKGROUND: [&str; 11] = [
         "physical write",
@@ -138,7 +138,7 @@ fn mark_background(counters: &mut Counters) {
     }
 }
 
-/// The rows of one view; None where this user or version has none.
+/// Returns the rows of one view, or `None` if this user or version has none.
 fn view(database: &mut Database, file: &str, section: &str) -> Result<Option<Vec<Row>>> {
     match database.link.query(&sql::section(file, section), &[]) {
         Ok(rows) => Ok(Some(rows)),
@@ -149,11 +149,11 @@ fn view(database: &mut Database, file: &str, section: &str) -> Result<Option<Vec
 
 fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> {
     let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
-        // Nothing to see: the run has petal's own figures only.
+        // Nothing is visible: the run has only petal's own figures.
         let endpoint = database.place.clone();
         return Ok(vec![(0, Counters { endpoint, ..Counters::default() })]);
     };
-    // Two looks are known to be of one instance by its name: a look that fails must not change it.
+    // Two readings are matched by the instance's name, so a failed reading must not change it.
     let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
     let names: BTreeMap<u64, String> = names
         .iter()
@@ -186,8 +186,8 @@ impl Instance {
         self.raw.extend(count(row, at).map(|count| (name, count)));
     }
 
-    /// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
-    /// processes, whose I/O is counted in full. One that never occurred is left out.
+    /// Reads V$SYSTEM_EVENT, in microseconds. The waits of sessions exclude those of background
+    /// processes, whose I/O is counted in full. Events that never occurred are left out.
     fn add_wait(&mut self, row: &Row) {
         let class = wait_class(cell(row, 2));
         let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
@@ -201,7 +201,7 @@ impl Instance {
             self.waits.push(Wait::counted(event, class, Some(waits), time_ns));
             return;
         }
-        // One event whichever place held the block; each place stays among the raw counters.
+        // One event for all locations of the block; each location is also kept in the raw counters.
         self.raw.insert(format!("event.{event}.waits"), waits);
         self.raw.insert(format!("event.{event}.time_us"), time_ns / NS_PER_US);
         match self.waits.iter_mut().find(|wait| wait.name == CELL_READ_EVENT) {
@@ -215,7 +215,7 @@ impl Instance {
         }
     }
 
-    /// V$SYS_TIME_MODEL, microseconds. Processor time stands among the waits, as reports show it.
+    /// Reads V$SYS_TIME_MODEL, in microseconds. CPU time is listed with the waits, as in reports.
     fn add_time(&mut self, row: &Row) {
         let (name, Some(micros)) = (cell(row, 1), count(row, 2)) else { return };
         self.raw.insert(format!("time_model.{name}"), micros);
@@ -225,7 +225,7 @@ impl Instance {
         }
     }
 
-    /// V$EVENT_HISTOGRAM_MICRO: waits of all processes.
+    /// Reads V$EVENT_HISTOGRAM_MICRO: waits of all processes.
     fn add_bucket(&mut self, row: &Row) {
         let (event, Some(upper_us), Some(count)) = (cell(row, 1), count(row, 2), count(row, 3))
         else {
@@ -243,12 +243,13 @@ impl Instance {
         self.keep(format!("osstat.{}", cell(row, 1)), row, 2);
     }
 
-    /// V$LOG: the sequence number of the instance's current log, which grows by one with each switch.
+    /// Reads V$LOG: the sequence number of the instance's current log, which grows by one with each
+    /// switch.
     fn add_log_switches(&mut self, row: &Row) {
         self.keep(CommonCounter::LogSwitches.name().to_owned(), row, 1);
     }
 
-    /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.
+    /// Reads V$IOSTAT_FUNCTION: requests and whole megabytes, by the function that did the I/O.
     fn add_function(&mut self, row: &Row) {
         const COLUMNS: [&str; 8] = [
             "small_read_reqs",
@@ -289,7 +290,7 @@ impl Instance {
     }
 }
 
-/// Whether an event is the read of a single block that a storage cell answered.
+/// True for the read of a single block that a storage cell answered.
 fn is_cell_read(event: &str) -> bool {
     let place = event.strip_prefix(CELL_READ_EVENT);
     place.is_some_and(|place| place.is_empty() || place.starts_with(':'))
@@ -310,24 +311,26 @@ fn wait_class(name: &str) -> WaitClass {
     }
 }
 
-/// On which instances the sessions of each endpoint are; None: one that is not known.
+/// Instances of each endpoint's sessions; `None` is an unknown instance.
 pub type ServedInstances = BTreeMap<usize, BTreeSet<Option<u64>>>;
 
-/// Counters in the order of the run's endpoints, where the sessions of each have an instance of
-/// their own; other instances follow. Else one sum: sessions could not be told apart.
+/// Sorts counters in the order of the run's endpoints if each endpoint's sessions have a separate
+/// instance; other instances follow. Otherwise it returns one sum, because sessions cannot be
+/// distinguished.
 pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &ServedInstances) -> Vec<Counters> {
     let mut counters = counters;
     if counters.len() > 1 {
         let Some(endpoint_of) = endpoints_by_instance(&counters, served) else {
             return vec![in_one(counters)];
         };
-        // Stable: those that serve no endpoint keep their order.
+        // The sort is stable: instances without an endpoint keep their order.
         counters.sort_by_key(|(id, _)| endpoint_of.get(id).copied().unwrap_or(usize::MAX));
     }
     counters.into_iter().map(|(_, counters)| counters).collect()
 }
 
-/// None unless each endpoint has an instance of its own among those that are counted.
+/// Returns the endpoint of each instance, or `None` unless each endpoint has its own counted
+/// instance.
 fn endpoints_by_instance(
     counters: &[(u64, Counters)],
     served: &ServedInstances,
@@ -382,7 +385,8 @@ mod tests {
     fn instances_that_cannot_be_told_apart_by_endpoint_are_one() {
         let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
         let all: [&[Option<u64>]; 4] = [
-            // Two endpoints on one, one endpoint on two, one that is not known or not counted.
+            // Two endpoints on one instance, one endpoint on two, an unknown instance, and one that
+            // is not counted.
             &[Some(1)],
             &[Some(2), Some(3)],
             &[None],

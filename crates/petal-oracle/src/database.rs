@@ -1,18 +1,18 @@
-//! A link for petal's own work around a run. Its errors name the place and say what petal was doing.
+//! Link for petal's own work around a run. Its errors name the database and petal's action.
 
 use super::errors::{AtPlace as _, engine_error};
 use super::link::{BindValue, Link, LinkError, Row};
 use super::sql;
 use petal_engine::{EngineError, Result};
 
-/// A link, and what messages call the database that it leads to.
+/// A link, and the database's name in messages.
 pub struct Database {
     pub link: Box<dyn Link>,
     pub place: String,
 }
 
 impl Database {
-    /// A link that was just made, or the reason why it was not.
+    /// Wraps a new link, or the reason why connecting failed.
     pub fn connected(
         link: Result<Box<dyn Link>, LinkError>,
         place: &str,
@@ -21,12 +21,13 @@ impl Database {
         Ok(Self { link: link.at(place, doing)?, place: place.to_owned() })
     }
 
-    /// The rows of a section of `look.sql`.
+    /// Returns the rows of a section of `look.sql`.
     pub fn look(&mut self, doing: &str, section: &str) -> Result<Vec<Row>> {
         self.query(doing, &sql::section(sql::LOOK, section), &[])
     }
 
-    /// The rows of a section of `look.sql` that the user need not be allowed to read: none then.
+    /// Returns the rows of an optional section of `look.sql`, or no rows if the user may not read
+    /// it.
     pub fn look_if_allowed(&mut self, section: &str) -> Vec<Row> {
         self.link.query(&sql::section(sql::LOOK, section), &[]).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The description of the target before a run.
+//! Description of the target before a run.
 
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ use petal_model::settings::table::support;
 use petal_model::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
 use petal_model::workload::row::changed_columns;
 
-/// Where a table's blocks are cached unless it says otherwise.
+/// Buffer pool of a table that names none.
 const DEFAULT_POOL: &str = "DEFAULT";
 
-/// Describes the target. `database`: as a session of the run; `admin`: as who may read the V$ views.
-/// `url` is without its secrets, `metas` are those of the run: the first stands for all.
+/// Describes the target. `database` is a session of the run; `admin` may read the V$ views. `url`
+/// has no secrets. `metas` are the run's schemas; the first represents all.
 pub fn describe(
     url: &str,
     config: SessionConfig,
@@ -44,7 +44,7 @@ pub fn describe(
         cache_bytes: pool_bytes(admin, &pool, first.about.block_bytes),
         url: url.to_owned(),
     };
-    // An administrator in the root sees the root's files alone.
+    // An administrator in the root sees only the root's files.
     let mut files = data_files(admin, &first.tablespace);
     if files.is_empty() {
         files = data_files(database, &first.tablespace);
@@ -85,7 +85,8 @@ pub fn describe(
     Ok((target, details))
 }
 
-/// On Exadata the storage cells answer the reads of data, under an event of their own.
+/// Returns the event of block reads: on Exadata the storage cells answer them, under a separate
+/// event.
 fn read_event(admin: &mut Database) -> &'static str {
     let cells = admin.look_if_allowed("cell_reads");
     match cells.first().is_some_and(|row| number(row, 0) > 0) {
@@ -94,7 +95,7 @@ fn read_event(admin: &mut Database) -> &'static str {
     }
 }
 
-/// None where the user may not see them.
+/// Returns parameters, or `None` if the user may not see them.
 fn parameters(admin: &mut Database) -> Option<Vec<(String, String)>> {
     let rows = admin.link.query(&sql::section(sql::LOOK, "parameters"), &[]).ok()?;
     let pair = |row: &Row| (cell(row, 0).to_owned(), cell(row, 1).to_owned());
@@ -173,7 +174,8 @@ fn commit_words(config: SessionConfig) -> &'static str {
     }
 }
 
-/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: unseen.
+/// Decides durability: commits may be lost if nothing waits, in PL/SQL or by two parameters.
+/// Returns `None` if they are not visible.
 fn durability(
     config: SessionConfig,
     parameters: Option<&[(String, String)]>,
@@ -199,7 +201,7 @@ fn data_files(admin: &mut Database, tablespace: &str) -> Vec<String> {
     rows.iter().map(|row| cell(row, 0).to_owned()).collect()
 }
 
-/// Data files that can be seen from here: the host is this one, and they are files.
+/// Returns data files visible from here: the database is on this host, and they are files.
 fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
     let address = place.split(['/', ',']).next().unwrap_or_default();
     let is_here = address
@@ -211,7 +213,7 @@ fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
     files.iter().map(PathBuf::from).filter(|file| file.is_file()).collect()
 }
 
-/// The release with its update, where the view has it (18c); else the base release.
+/// Returns the release with its update if the view has it (18c); else the base release.
 fn version(database: &mut Database) -> Result<String> {
     let mut rows = database.look_if_allowed("version_full");
     if rows.first().is_none_or(|row| cell(row, 0).is_empty()) {
@@ -220,10 +222,10 @@ fn version(database: &mut Database) -> Result<String> {
     Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
 }
 
-/// The buffer pool of the main table, by its name.
+/// Returns the name of the main table's buffer pool.
 fn buffer_pool(database: &mut Database, meta: &OracleSchema) -> String {
     let table = meta.tables.main.to_uppercase();
-    // Without an owner it is the user's own; an empty text is NULL.
+    // Without an owner, the table is the user's own; an empty text is NULL.
     let (owner, table) = table.split_once('.').unwrap_or(("", &table));
     let query = sql::section(sql::LOOK, "buffer_pool");
     let rows = database.link.query(&query, &[BindValue::from(owner), BindValue::from(table)]);
@@ -232,8 +234,8 @@ fn buffer_pool(database: &mut Database, meta: &OracleSchema) -> String {
     name.unwrap_or(DEFAULT_POOL).to_owned()
 }
 
-/// The cache that holds the blocks of the data: the pool of their size and of that name. Blocks of
-/// another size than the database's have the default pool alone.
+/// Returns the size of the cache for the data's blocks: the pool of their block size and that name.
+/// Blocks of another size than the database's have only the default pool.
 fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64> {
     let pools = admin.look_if_allowed("buffer_pools");
     let of = |name: &str| {
@@ -243,7 +245,7 @@ fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64>
     of(pool).filter(|bytes| *bytes > 0).or_else(|| of(DEFAULT_POOL))
 }
 
-/// Whether hints are used: what was set, and what the session says of it afterwards.
+/// Describes whether hints are used: the setting, and the session's view of it afterwards.
 fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
     if let Some(row) = ignored.iter().find(|row| cell(row, 1) == "TRUE") {
         return format!("ignored: {} is TRUE in the session, though petal sets it", cell(row, 0));
@@ -256,8 +258,9 @@ fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
     }
 }
 
-/// Plans of what sessions will send, of every schema; None where the user has no PLAN_TABLE, or one
-/// cannot be shown. In the text is one that is not as meant, else the first.
+/// Returns plans of the sessions' statements, for every schema, or `None` if the user has no
+/// PLAN_TABLE or a plan cannot be shown. The text shows a plan that is not as meant, else the
+/// first.
 pub fn plan(
     database: &mut Database,
     metas: &[OracleSchema],
@@ -296,13 +299,13 @@ pub fn plan(
     PlanCheck::worst(checks)
 }
 
-/// A row of PLAN_TABLE in words: `INDEX RANGE SCAN PETAL1_CF1_CUSTID`.
+/// Describes a row of PLAN_TABLE: `INDEX RANGE SCAN PETAL1_CF1_CUSTID`.
 fn step(row: &Row) -> String {
     let words = (1..4).map(|at| cell(row, at)).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// By the index, a block at a time and by the session itself, not by parallel servers. An UPDATE may
+/// True for access by the index, one block at a time and without parallel servers. An UPDATE may
 /// find its rows in the index alone.
 fn is_as_meant(kind: &str, steps: &[String]) -> bool {
     let has = |words: &str| steps.iter().any(|step| step.contains(words));

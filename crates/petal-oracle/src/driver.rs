@@ -1,14 +1,14 @@
-//! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
+//! Links over `oracledb`, Oracle's own driver in Rust, which needs no client library.
 //!
-//! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
-//! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
-//! of its own, which is left behind. So is a thread on which the driver panics in an answer:
-//! `Statement::query` takes the statement by value, and its `Drop` unwraps the lock that the panic
-//! has poisoned, which would abort petal. Its limit of a call holds twice (again for the answer to its
-//! break), and neither while it writes nor when it closes: others wait for links on another thread
-//! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
-//! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has
-//! two.
+//! This module works around the driver's limits. The driver sets no timeout for a peer that accepts
+//! a connection and stays silent, and it may panic on a peer that does not speak Oracle's protocol.
+//! Therefore connecting uses a separate thread, which petal abandons if necessary. petal also
+//! abandons a thread on which the driver panics in an answer: `Statement::query` takes the
+//! statement by value, and its `Drop` unwraps the poisoned lock, which would abort petal. The
+//! driver's call timeout counts twice (again for the answer to its break), and applies neither to
+//! writes nor to closing: petal waits for links on another thread (`timeouts`, `session`). The
+//! driver's errors name no host, implement no `Error` and show a backtrace in `{:?}`: they become
+//! [`LinkError`]s. Its TLS needs one provider for the process; this build has two.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -22,19 +22,21 @@ use super::link::{
 use super::options::{Login, Options, OracleService};
 use petal_engine::server::detached_worker::{Unanswered, within};
 
-/// Rows that a query fetches at once.
+/// Rows per fetch of a query.
 const FETCH_ROWS: u32 = 500;
 const CONNECTING: &str = "petal connects";
-/// Log-ons that petal has under way at once: a listener starts a server process for each.
+/// Number of simultaneous log-ons: a listener starts a server process for each.
 const LOG_ONS_AT_ONCE: usize = 16;
-/// The listener has no handler free, or could not hand the connection to one: that may pass.
+/// ORA numbers of a listener that has no free handler, or could not hand the connection to one; a
+/// retry may succeed.
 const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(4);
-/// Words of a driver's panic where it lacks code: for a server that requires native encryption, and for
-/// packets of an unknown type.
+/// Text of a driver's panic on a protocol feature that it does not implement: for a server that
+/// requires native encryption, and for packets of an unknown type.
 const NOT_IMPLEMENTED: &str = "not yet implemented";
-/// The driver's part that answers a server's challenge; it fails if that is not of a 12C verifier.
+/// Source file of the driver that answers a server's challenge; it panics if the challenge is not
+/// for a 12C verifier.
 const LOG_ON: &str = "messages/auth.rs";
 
 pub struct Driver {
@@ -42,7 +44,7 @@ pub struct Driver {
     log_ons: LogOns,
 }
 
-/// A place for each log-on that may be under way.
+/// Limit on simultaneous log-ons.
 #[derive(Default)]
 struct LogOns {
     under_way: Mutex<usize>,
@@ -50,7 +52,7 @@ struct LogOns {
 }
 
 impl LogOns {
-    /// Runs a log-on as soon as there is a place for it.
+    /// Runs a log-on as soon as the limit permits.
     fn paced<R>(&self, log_on: impl FnOnce() -> R) -> R {
         let mut under_way = self.under_way.lock();
         while *under_way >= LOG_ONS_AT_ONCE {
@@ -65,7 +67,7 @@ impl LogOns {
     }
 }
 
-/// Tries again, with longer and longer pauses, while the listener has no handler free.
+/// Retries, with increasing pauses, while the listener has no free handler.
 fn while_no_handler<R>(
     limit: Duration,
     first_pause: Duration,
@@ -127,7 +129,7 @@ impl Driver {
         let connected = within(CONNECTING, limit, move || {
             let connection = oracledb::connect(config)?;
             connection.set_module(&purpose)?;
-            // Numbers as petal reads them, whatever the user's locale.
+            // Number format that petal reads, whatever the user's locale.
             connection.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
             Ok(connection)
         });
@@ -159,7 +161,7 @@ impl Connector for Driver {
     }
 }
 
-/// Why connecting ended in a panic of the driver.
+/// Returns the reason why connecting ended in a panic of the driver.
 fn failed(words: &str) -> String {
     if words.contains(NOT_IMPLEMENTED) {
         "the server requires native network encryption or checksums, which the driver does not \
@@ -175,8 +177,8 @@ fn failed(words: &str) -> String {
 fn link_error(error: oracledb::Error) -> LinkError {
     let (code, kind) = match error.kind() {
         ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), LinkErrorKind::Database),
-        // The second where the answer to its break does not come in as long again, as where the
-        // database is busy: the connection is gone, and why is the same.
+        // The second kind if the answer to its break takes as long again, for example because the
+        // database is busy: the connection is lost for the same reason.
         ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => {
             (None, LinkErrorKind::TimedOut)
         }
@@ -190,11 +192,11 @@ fn link_error(error: oracledb::Error) -> LinkError {
         | ErrorKind::WrongNumPositionalBinds(..) => (None, LinkErrorKind::Database),
         _ => (None, LinkErrorKind::Connection),
     };
-    // What the database says ends in a line feed.
+    // The database's messages end in a line feed.
     LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }
 }
 
-/// One session over the driver.
+/// A session over the driver.
 struct DriverSession {
     connection: Connection,
 }
@@ -209,7 +211,7 @@ impl DriverSession {
     }
 }
 
-/// A value as the driver borrows it.
+/// Converts a value to the driver's borrowed form.
 fn as_db_value<'v>(value: &'v BindValue<'_>) -> &'v (dyn ToDbValue + 'v) {
     match value {
         BindValue::Text(Cow::Borrowed(text)) => text,

@@ -1,19 +1,21 @@
-//! The meaning of errors, which name service, the database's words and code, and what to do.
+//! Classification of errors. Their messages name the service, the database's text and code, and the
+//! next step.
 
 use super::link::{LinkError, LinkErrorKind};
 use petal_engine::{EngineError, Result};
 
-/// A session goes on after deadlock, serialization failure, old snapshot, a row held by others.
+/// Errors after which a session continues: deadlock, serialization failure, old snapshot, a row
+/// locked by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
-/// A call that somebody cancelled.
+/// ORA number of a cancelled call.
 pub const CANCELLED: u32 = 1013;
-/// The session of a call was killed.
+/// ORA number of a call whose session was killed.
 pub const KILLED: u32 = 28;
-/// ALTER SESSION of a parameter that the version does not have.
+/// ORA number if ALTER SESSION names a parameter that the version does not have.
 pub const NO_SUCH_OPTION: u32 = 2248;
 const NO_SUCH_TABLE: u32 = 942;
 
-/// Turns a [`LinkError`] into the kind on which a caller acts.
+/// Converts a [`LinkError`] into the error kind that callers handle.
 pub trait AtPlace<T> {
     fn at(self, place: &str, doing: &str) -> Result<T>;
 }
@@ -24,19 +26,19 @@ impl<T> AtPlace<T> for Result<T, LinkError> {
     }
 }
 
-/// An error in the kind on which a caller acts.
+/// Converts an error into the error kind that callers handle.
 pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError {
     let text = format!("{place}: {doing}: {error}; {}", hint(error));
     match (error.kind, error.code) {
         (LinkErrorKind::Connection | LinkErrorKind::TimedOut, _) => EngineError::Environment(text),
         (_, Some(code)) if is_environment(code) => EngineError::Environment(text),
-        // Corrupt blocks, an object that is no longer there.
+        // Corrupt blocks, a missing object.
         (_, Some(1578 | 8103 | 26040 | 1410)) => EngineError::Data(text),
         _ => EngineError::Database(text),
     }
 }
 
-/// Something that the database's administrator, its disks or its network decide.
+/// True for causes outside petal's data: the database's administrator, its disks or its network.
 fn is_environment(code: u32) -> bool {
     matches!(
         code,
@@ -46,20 +48,20 @@ fn is_environment(code: u32) -> bool {
             | 4030 | 4036
             // Privileges, objects that are not visible.
             | 942 | 1031 | 1039 | 65040
-            // Starting, stopping, not there.
+            // Starting, stopping, unavailable.
             | 1033 | 1034 | 1109 | 65054 | 1035 | 1089 | 1090 | 1092 | 1012 | 27101 | 16000 | 16456
             // Log-on.
             | 1005 | 1017 | 1045 | 28000 | 28001 | 28002 | 28009
             // Quotas and space.
             | 1536 | 30036 | 1650..=1660 | 1688 | 1950 | 959 | 4031
-            // What the licence, or who answers for it, does not give.
+            // A missing or unconfirmed licence.
             | 13716 | 13717
             // The network and its listener.
             | 3113 | 3114 | 3135 | 3136 | 12150..=12699
     )
 }
 
-/// What to try.
+/// Returns the suggested next step.
 pub fn hint(error: &LinkError) -> &'static str {
     match (error.code, error.kind) {
         (Some(code), _) => hint_of(code),
@@ -170,7 +172,7 @@ fn hint_of(code: u32) -> &'static str {
     }
 }
 
-/// Whether a view or a procedure is not there for this user.
+/// True if a view or a procedure does not exist for this user.
 pub fn is_missing(error: &LinkError) -> bool {
     // Table or view, privilege, identifier or package that must be declared, not inside a PDB.
     matches!(error.code, Some(942 | 1031 | 904 | 6550 | 65040 | 4043 | 6564 | 201))

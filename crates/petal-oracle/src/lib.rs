@@ -1,20 +1,22 @@
 //! Oracle Database, 19c and later (12.2 and 18c are unproven), for which the SLOB method was made.
 //!
-//! - `options`, `tns`, `errors`: how petal connects, and what errors mean
+//! - `options`, `tns`, `errors`: connecting, and the classification of errors
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
-//! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
-//! - `sql` with `sql/*.sql`: every text that is ever sent
-//! - `meta`, `load`, `room`, `slob`: the data, how it is made, its proof; room for it; SLOB's own schemas
-//! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
-//!   what these share
-//! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: what petal reads from the database
-//!   and asks of it around a run
+//! - `timeouts`: links with a timeout for a silent database; `database`: a link and its
+//!   name, for errors
+//! - `sql` with `sql/*.sql`: every text that petal sends
+//! - `meta`, `load`, `room`, `slob`: loaded schemas, loading and its proof, free space, SLOB's
+//!   own schemas
+//! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop;
+//!   `work`: their shared state
+//! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: petal's queries and
+//!   requests to the database around a run
 //!
-//! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
-//! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
-//! unless it says so (COMMIT_WAIT). It may collect rows of an index range and read several blocks at
-//! once, which underscore parameters turn off. And its own clock says how long an operation of the
-//! loop inside it took.
+//! petal stores only tables in the database, owned by the user who connects: no users, no
+//! procedures. Three traits of Oracle affect every result. A COMMIT inside PL/SQL does not wait for
+//! the log unless it says so (COMMIT_WAIT). Oracle may collect rows of an index range and read
+//! several blocks at once, which underscore parameters turn off. And its own clock measures the
+//! operations of the loop inside it.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -82,32 +84,32 @@ use sql::DataPlace;
 use timeouts::TimedConnector;
 use work::SessionConfig;
 
-/// The grants that petal needs, for a DBA to read and run.
+/// Grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
 
-/// One database, through one service or several.
+/// Oracle database, through one service or several.
 pub struct Oracle {
-    /// For sessions of a run, which the runner aborts.
+    /// Connector for sessions of a run, which the runner aborts.
     connector: Arc<dyn Connector>,
-    /// For work around a run: it gives a silent database up.
+    /// Connector for work around a run, with a timeout for a silent database.
     timed: Arc<dyn Connector>,
-    /// For looks, which are answered soon or given up.
+    /// Connector for looks, with a short timeout.
     looking: Arc<dyn Connector>,
     endpoints: Vec<OracleService>,
     admin_place: OracleService,
     storage: TableStorage,
     url: String,
     use_slob_schemas: bool,
-    /// Schemas of the run; None: all.
+    /// Number of schemas of the run; `None` means all.
     schemas: Option<u32>,
-    /// Main and scan table of a schema that is to be loaded.
+    /// Extents of the main and scan table of a schema to load.
     extents: [Extent; 2],
     config: SessionConfig,
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
     served: Mutex<ServedInstances>,
-    /// What is loaded, read once for all sessions of a run.
+    /// Loaded schemas, read once for all sessions of a run.
     metas: Mutex<Option<Vec<OracleSchema>>>,
     report: Mutex<Option<reports::OpeningSnapshot>>,
 }
@@ -170,7 +172,7 @@ impl Oracle {
         Database::connected(link, &self.admin_place.name, "connecting as administrator")
     }
 
-    /// Every complete schema.
+    /// Reads all complete schemas.
     fn read_metas(&self) -> Result<Vec<OracleSchema>> {
         let mut database = self.connect_first()?;
         let metas = match self.use_slob_schemas {
@@ -186,12 +188,13 @@ impl Oracle {
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
-    /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
+    /// Returns schemas with their current sizes, except SLOB's: counting its keys again would read
+    /// all of its indexes.
     fn metas_now(&self) -> Result<Vec<OracleSchema>> {
         if self.use_slob_schemas { self.metas() } else { self.read_metas() }
     }
 
-    /// Where setup loads: as asked, else the user's default.
+    /// Returns the tablespace for setup: the requested one, else the user's default.
     fn load_tablespace(&self, database: &mut Database) -> Result<String> {
         if let Some(name) = &self.storage.tablespace {
             return Ok(sql::dictionary_name(name));
@@ -200,7 +203,7 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    /// The missing tablespace's error, with the statement that makes one.
+    /// Adds the statement that creates a tablespace to the error that it is missing.
     fn without_tablespace(
         &self,
         database: &mut Database,
@@ -269,13 +272,14 @@ impl Engine for Oracle {
     fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
-        // A look: a database that falls silent over it must not keep a run from its end.
+        // With a short timeout: a database that falls silent must not delay the end of a run.
         let link = self.looking.connect(Destination::Endpoint(0), "petal plans");
         let mut database = Database::connected(link, self.place(), "connecting")?;
         Ok(describe::plan(&mut database, &metas, self.config))
     }
 
-    /// A loading connection has three threads: the loader, the driver's and the one that cancels.
+    /// Returns the needs of a load. Each loading connection has three threads: the loader, the
+    /// driver's and one that cancels.
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
         let connections = u64::from(plan.degree);
         Needs { files: connections, threads: 3 * connections, ..Needs::default() }
@@ -297,8 +301,8 @@ impl Engine for Oracle {
         .run()
     }
 
-    /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads
-    /// takes no locks, and cannot be loaded or dropped there either.
+    /// Locks the data for a run. SLOB's schemas have no petal_meta, and petal drops none of them. A
+    /// read-only database takes no locks, and cannot be loaded or dropped either.
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         const READ_ONLY: [&str; 2] = ["ORA-16000", "ORA-16456"];
         if self.use_slob_schemas {
@@ -393,9 +397,11 @@ impl Server for Oracle {
         Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))
     }
 
-    /// Sums what all open instances leave: a SCAN address or a service spreads sessions over them.
+    /// Returns the free sessions of all open instances: a SCAN address or a service spreads
+    /// sessions over them.
     fn sessions_max(&self) -> Result<Option<u32>> {
-        // Counters, reports, the lock of a run, a connection between two steps, and the liveness check.
+        // Counters, reports, the lock of a run, a connection between two steps, and the liveness
+        // check.
         const PETALS_OWN: u64 = 5;
         let rows = self.connect_admin()?.look_if_allowed("free_sessions");
         let free = rows.first().and_then(|row| count(row, 0));
@@ -417,7 +423,7 @@ impl OwnReport for Oracle {
                 Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
             }
             Err(error) if self.statistics_asked => Err(error),
-            // The default is Statspack, and most databases have none.
+            // The default is Statspack, which most databases lack.
             Err(_) => Ok(None),
         }
     }

@@ -1,5 +1,6 @@
-//! The narrow interface to a database session: all that this engine asks of a driver. `driver`
-//! implements it, and `scripted` for tests; nothing else here knows which of them it uses.
+//! Narrow interface to a database session, with all functions that this engine needs of a driver.
+//! `driver` implements it, and `scripted` for tests; the other modules do not depend on which is
+//! used.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use petal_engine::server::liveness::AbortHandle;
 
-/// A value that a statement binds.
+/// Value that a statement binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindValue<'a> {
     Text(Cow<'a, str>),
@@ -22,7 +23,7 @@ impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for BindValue<'a> {
 }
 
 impl BindValue<'_> {
-    /// These values as they may go to another thread.
+    /// Copies values so that they may go to another thread.
     pub fn owned(values: &[Self]) -> Vec<BindValue<'static>> {
         let own = |value: &Self| match value {
             Self::Text(text) => BindValue::Text(text.clone().into_owned().into()),
@@ -32,62 +33,63 @@ impl BindValue<'_> {
     }
 }
 
-/// A value that a PL/SQL block binds by name.
+/// Value that a PL/SQL block binds by name.
 pub type NamedValue<'a> = (&'static str, BindValue<'a>);
 
-/// A row of a result, each column as text; NULL is None.
+/// Row of a result, each column as text; `None` means NULL.
 pub type Row = Vec<Option<String>>;
 
-/// One session of the database.
+/// Session of the database.
 pub trait Link: Send {
-    /// A statement without a result; rows that it touched.
+    /// Executes a statement without a result; returns the number of affected rows.
     fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64>;
 
-    /// Every row of a query.
+    /// Returns every row of a query.
     fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>>;
 
-    /// One statement for many rows of binds, in one round trip.
+    /// Executes one statement for many rows of binds, in one round trip.
     fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64>;
 
-    /// A PL/SQL block with named binds: texts of up to 32,767 characters in, of up to 4,000 out.
+    /// Calls a PL/SQL block with named binds: texts of up to 32,767 characters in, of up to 4,000
+    /// out.
     fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row>;
 
     fn commit(&mut self) -> Result<()>;
 
-    /// How long a call may take before the driver breaks it off; None: for ever.
+    /// Sets the timeout after which the driver breaks off a call; `None` means no timeout.
     fn limit(&mut self, longest: Option<Duration>) -> Result<()>;
 
-    /// The session's number and serial number, as V$SESSION has them.
+    /// Returns the session's number and serial number, as in V$SESSION.
     fn identity(&self) -> (u64, u64);
 
-    /// Gives the session up from another thread, where the link can be left.
+    /// Returns a handle that abandons the session from another thread, if the link supports it.
     fn abort_handle(&self) -> Arc<AbortHandle> {
         AbortHandle::new()
     }
 }
 
-/// Where a connection goes, and as whom.
+/// Target and user of a connection.
 #[derive(Debug, Clone, Copy)]
 pub enum Destination {
-    /// An endpoint of the run, from 0, as the URL's user.
+    /// Endpoint of the run, from 0, as the URL's user.
     Endpoint(usize),
-    /// The service of who administers and reads statistics: DBA_PRIV_USER, or else the URL's user.
+    /// Administrator's service, which also reads statistics: DBA_PRIV_USER, or else the URL's user.
     Admin,
 }
 
-/// Makes links.
+/// Creates links.
 pub trait Connector: Send + Sync {
-    /// Connects under a name that the database's views show, `purpose`.
+    /// Connects under the name `purpose`, which the database's views show.
     fn connect(&self, to: Destination, purpose: &str) -> Result<Box<dyn Link>>;
 }
 
-/// A result whose error is a link's, unless another is named.
+/// Result with a link error by default.
 pub type Result<T, E = LinkError> = std::result::Result<T, E>;
 
-/// What went wrong, in the driver's or the database's own words.
+/// Error with the driver's or the database's own text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkError {
-    /// The number of the ORA- error, where there is one.
+    /// Number of the ORA- error, if there is one.
     pub code: Option<u32>,
     pub message: String,
     pub kind: LinkErrorKind,
@@ -95,16 +97,16 @@ pub struct LinkError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkErrorKind {
-    /// The database answered with an error; the session is as it was.
+    /// Error answer of the database; the session is unchanged.
     Database,
-    /// The call took longer than its limit and was broken off.
+    /// Timeout of a call, which was broken off.
     TimedOut,
-    /// There is no session, or none any more.
+    /// Missing or lost session.
     Connection,
 }
 
 impl LinkError {
-    /// The database answered, and not as it should.
+    /// Makes an error of an unexpected answer.
     pub fn odd(message: String) -> Self {
         Self { code: None, message, kind: LinkErrorKind::Database }
     }
@@ -113,7 +115,7 @@ impl LinkError {
         Self { code: None, message: message.into(), kind: LinkErrorKind::Connection }
     }
 
-    /// `ORA-00060`, or what stands for a code where there is none.
+    /// Returns `ORA-00060`, or a word for the kind of an error without a code.
     pub fn name(&self) -> String {
         match (self.code, self.kind) {
             (Some(code), _) => format!("ORA-{code:05}"),

@@ -1,10 +1,11 @@
-//! Loading: tables filled by array INSERTs past the buffer cache, in scattered order, then index,
-//! statistics and proof. Rows of `petal_meta`, written for all schemas in one transaction at the
-//! end, make them complete. A load that is cut off leaves marked tables without such rows, which
-//! nobody takes for data and the next setup or drop removes.
+//! Loading: fills tables by array INSERTs past the buffer cache, in scattered order, then makes the
+//! index and statistics, and proves the placement. Rows of `petal_meta`, written for all schemas in
+//! one transaction at the end, make them complete. An interrupted load leaves marked tables without
+//! such rows; these do not count as data, and the next setup or drop removes them.
 //!
-//! Where there are more connections than schemas, ranges of one are loaded at once. Direct path locks
-//! a table for one session: ranges go by plain INSERTs. Or the database copies the first schema.
+//! If there are more connections than schemas, ranges of a schema are loaded in parallel. Direct
+//! path locks a table for one session, so ranges use plain INSERTs. Alternatively, the database
+//! copies the first schema.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -28,22 +29,22 @@ use petal_model::workload::scatter::Permutation;
 
 /// Rows of one INSERT: about 1.2 MB.
 const ROWS_PER_CALL: u64 = 500;
-/// Redo logs below this switch too often for a test.
+/// Minimum size of redo logs; smaller ones switch too often for a test.
 const LOG_BYTES_MIN: u64 = 1 << 30;
 
-/// The test table of `petal check`, as the dictionary has it.
+/// Test table of `petal check`, as it is in the dictionary.
 pub const PROBE: &str = "PETAL_PROBE";
 const PROBE_TABLE: &str = "petal_probe";
 
 const COPIES: &str = "the further schemas are copies of the first one: their rows hold the same texts, \
     which storage that deduplicates may keep once";
 
-/// One load under way.
+/// A load in progress.
 pub struct Loader<'a> {
     pub connector: &'a dyn Connector,
     pub place: &'a str,
     pub data_place: DataPlace<'a>,
-    /// The first schema is loaded, and the database makes the others of it.
+    /// Set if petal loads only the first schema, and the database copies it for the others.
     pub copies_schemas: bool,
     pub load: Load<'a>,
 }
@@ -72,7 +73,7 @@ impl Loader<'_> {
             || self.complete(),
             || self.clean_up(),
         )?;
-        // Schemas are indexed while others load: phases have no times of their own.
+        // Schemas are indexed while others load, so that phases have no separate times.
         Ok(loaded.summary(self.load.plan))
     }
 
@@ -81,7 +82,8 @@ impl Loader<'_> {
         Database::connected(link, self.place, "connecting")
     }
 
-    /// A line if the database archives its redo and lacks the rows, or if nothing archives them.
+    /// Returns a note if the database archives its redo and lacks the rows, or if nothing archives
+    /// them.
     fn logging(&self, database: &mut Database) -> Option<String> {
         let mode = database.look_if_allowed("log_mode");
         let mode = mode.first()?;
@@ -99,12 +101,14 @@ impl Loader<'_> {
         Some(line.to_owned())
     }
 
-    /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.
+    /// Refuses table names that belong to others, or to petal data that must stay. Drops the tables
+    /// of an interrupted load.
     fn check_names(&self, database: &mut Database) -> Result<()> {
         let marked = marked_tables(database)?;
         let there = meta::own_tables(database)?;
         let complete = match meta::petals(database) {
-            // What cannot be read, as of a later petal, is no reason to load over it unasked.
+            // Entries that cannot be read, for example from a later petal, are not overwritten
+            // without a request.
             Err(error) if !self.load.plan.replace => return Err(error),
             complete => complete.unwrap_or_default(),
         };
@@ -145,7 +149,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// From now on the schema is not complete, and its tables are petal's before they have a mark.
+    /// Marks the schema as incomplete. Its tables then count as petal's before they have a mark.
     fn forget(&self, database: &mut Database, schema: u32) -> Result<()> {
         let number = BindValue::Number(schema.into());
         let intent = [number.clone(), BindValue::from(meta::LOADING), BindValue::from("TRUE")];
@@ -172,8 +176,8 @@ impl Loader<'_> {
         })
     }
 
-    /// Works on a connection of its own. When the load is over, the database is asked to cancel the
-    /// statement under way, which may be an index, a copy or a proof of a terabyte.
+    /// Works on a separate connection. When the load is over, it asks the database to cancel the
+    /// current statement, which may be an index, a copy or a proof of a terabyte.
     fn connected<T>(
         &self,
         schema: u32,
@@ -230,9 +234,9 @@ impl Loader<'_> {
         })
     }
 
-    /// Lets full scans of this session finish the blocks that the load left without their commits:
-    /// here those of the scan table, by the proof those of the main table. Without it the first run
-    /// that only reads would write each block.
+    /// Lets full scans of this session finish the blocks that the load left uncommitted: here the
+    /// scan table's blocks, and in the proof the main table's. Without it the first read-only run
+    /// would write each block.
     fn clean(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
         let buffered = database.link.execute(&sql::section(sql::LOAD, "buffered_scans"), &[]);
         if let Err(error) = buffered {
@@ -251,7 +255,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// All schemas are proved: one transaction says so, of a session that was not idle for hours.
+    /// Marks all schemas as proved, in one transaction of a fresh session, which was not idle for
+    /// hours.
     fn complete(&self) -> Result<()> {
         let link = &mut self.connect("petal setup")?.link;
         let insert = sql::section(sql::LOAD, "insert_meta");
@@ -271,7 +276,7 @@ impl Loader<'_> {
         write().at(self.place, "writing petal_meta")
     }
 
-    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    /// Cleans up after a failure; the next setup or drop removes any remaining tables.
     fn clean_up(&self) {
         let Ok(mut database) = self.connect("petal setup") else { return };
         let Ok(marked) = marked_tables(&mut database) else { return };
@@ -290,7 +295,7 @@ fn filled(name: &str, table: &str) -> String {
     sql::filled(sql::LOAD, name, &[("table", table), ("mark", sql::MARK)])
 }
 
-/// Tables that have a name of petal's, and bear its mark or belong to a load that did not end.
+/// Returns tables with a name of petal's that have its mark or belong to a load that did not end.
 pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
     let query = sql::filled(sql::LOOK, "marked_tables", &[("mark", sql::MARK)]);
     let rows = database.query("looking for petal's tables", &query, &[])?;
@@ -310,7 +315,7 @@ pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Drops what bears the mark; petal_meta last, so that a drop that is cut off can go on.
+/// Drops tables with petal's mark; petal_meta last, so that an interrupted drop can be repeated.
 pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
     let mut marked = marked_tables(database)?;
     if marked.iter().any(|table| table == "PETAL_META") {
@@ -326,7 +331,7 @@ pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
     Ok(dropped)
 }
 
-/// Makes a table with petal's mark.
+/// Creates a table with petal's mark.
 fn create_marked(
     database: &mut Database,
     table: &str,
@@ -338,7 +343,7 @@ fn create_marked(
     database.execute(&format!("marking {table}"), &filled("comment_table", table))
 }
 
-/// Makes the test table, and fills it as a load does.
+/// Creates the test table, and fills it like a load.
 pub fn fill_probe(
     database: &mut Database,
     plan: &LoadPlan,
@@ -371,13 +376,13 @@ pub fn placement(database: &mut Database, table: &str) -> Result<Placement> {
         rows: count(0)?,
         blocks: count(1)?,
         rows_per_block_max: count(2)?,
-        // A ROWID names the block where a row begins, not whether the row goes on elsewhere.
+        // A ROWID names the block where a row begins, not whether the row continues elsewhere.
         overflow_blocks: None,
         source: "DBMS_ROWID",
     })
 }
 
-/// A line for each thing about redo that would spoil a test, where the user may see it.
+/// Returns a line for each redo setting that would spoil a test, if the user may see it.
 pub fn redo_advice(database: &mut Database) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(row) = database.look_if_allowed("redo_logs").first()
@@ -408,7 +413,7 @@ pub fn redo_advice(database: &mut Database) -> Vec<String> {
     lines
 }
 
-/// One schema being filled.
+/// A schema being filled.
 struct Filling<'a> {
     loader: &'a Loader<'a>,
     schema: u32,
@@ -416,8 +421,8 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Makes a table and fills it, keys scattered: by one session in the order of its blocks, by
-    /// several at once, or from `source` in the database.
+    /// Creates a table and fills it, with scattered keys: by one session in the order of its
+    /// blocks, by several in parallel, or from `source` in the database.
     fn fill(&self, table: &str, source: Option<&str>, rows: u64) -> Result<()> {
         let (loader, state) = (self.loader, self.state);
         let is_parted = source.is_none() && state.sessions > 1;
@@ -438,7 +443,7 @@ impl Filling<'_> {
         })
     }
 
-    /// Makes a table with its first row, which sets how many a block may take.
+    /// Creates a table with its first row, which determines the number of rows per block.
     fn create(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
         create_marked(database, table, self.loader.load.plan, self.loader.data_place)?;
         if rows == 0 {
@@ -448,7 +453,7 @@ impl Filling<'_> {
         database.execute(&format!("preparing {table}"), &filled("minimize", table))
     }
 
-    /// Writes the rows of these places: by direct path where one session writes all but the first.
+    /// Writes the rows at these positions: by direct path if one session writes all but the first.
     fn write(
         &self,
         database: &mut Database,
@@ -503,7 +508,7 @@ impl Filling<'_> {
         )))
     }
 
-    /// Copies the rows that are not there yet, all but the first, inside the database.
+    /// Copies the missing rows, all but the first, inside the database.
     fn copy(&self, database: &mut Database, table: &str, source: &str, rows: u64) -> Result<()> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let first = Permutation::new(rows.max(1), plan.seed).apply(0) + 1;
@@ -517,13 +522,13 @@ impl Filling<'_> {
     }
 }
 
-/// Rows as one INSERT takes them; memory is used again.
+/// Rows of one INSERT, with reused memory.
 struct InsertRows {
     schema: u32,
     filler: Filler,
     width: usize,
     keys: Vec<i64>,
-    /// All columns of all rows, one after the other.
+    /// Text of all columns of all rows, without separators.
     text: Vec<u8>,
 }
 

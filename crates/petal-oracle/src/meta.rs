@@ -1,4 +1,4 @@
-//! Loaded schemas of petal's own, by the entries that their load left in `petal_meta`.
+//! Loaded petal schemas, by the entries that their load left in `petal_meta`.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use petal_engine::{EngineError, LoadPlan, Result};
 use petal_model::stats::COUNT_MAX;
 use petal_model::stats::target::LoadedSchema;
 
-/// The view that the sizes of petal's own tables come from.
+/// View with the sizes of petal's own tables.
 pub const SEGMENTS: &str = "USER_SEGMENTS";
 
-/// The key that a load begins with and that its end takes away.
+/// Key of a load in progress, removed at the load's end.
 pub const LOADING: &str = "loading";
 
-/// The tables of one schema, as statements name them.
+/// Tables of one schema, as statements name them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     pub main: String,
@@ -25,30 +25,30 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// petal's tables of a schema, which belong to the user who connects.
+    /// Returns petal's tables of a schema, which belong to the user who connects.
     pub fn own(schema: u32) -> Self {
         Self { main: format!("petal{schema}_cf1"), scan: format!("petal{schema}_cf2") }
     }
 
-    /// The tables of a SLOB schema, which has a user of its own.
+    /// Returns the tables of a SLOB schema, which is a separate user.
     pub fn of_slob(schema: u32) -> Self {
         Self { main: format!("user{schema}.cf1"), scan: format!("user{schema}.cf2") }
     }
 }
 
-/// One schema as it is loaded.
+/// A loaded schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OracleSchema {
     pub about: SchemaMeta,
     pub tables: Tables,
-    /// Characters of each column.
+    /// Number of characters of each column.
     pub width: usize,
     pub tablespace: String,
     pub bytes: u64,
     pub index_bytes: u64,
-    /// The view that the two sizes come from.
+    /// View that the two sizes come from.
     pub sizes_from: &'static str,
-    /// Made by SLOB: used as it is, never dropped.
+    /// Set if SLOB made the schema: petal uses it as it is, and never drops it.
     pub is_slobs: bool,
 }
 
@@ -63,7 +63,7 @@ impl OracleSchema {
     }
 }
 
-/// The rows of `petal_meta` that make a schema complete.
+/// Returns the rows of `petal_meta` that make a schema complete.
 pub fn entries(plan: &LoadPlan, tablespace: &str) -> Vec<(&'static str, String)> {
     let mut entries = SchemaMeta::entries(plan);
     entries.push(("width", column_bytes(plan.block_size).to_string()));
@@ -71,19 +71,20 @@ pub fn entries(plan: &LoadPlan, tablespace: &str) -> Vec<(&'static str, String)>
     entries
 }
 
-/// A column of a row that must be there.
+/// Returns a required column of a row.
 pub fn cell(row: &Row, at: usize) -> &str {
     row.get(at).and_then(Option::as_deref).unwrap_or_default()
 }
 
-/// A count that a column holds; None for NULL, for no number, and for more than any count is.
+/// Returns a count in a column, or `None` for NULL, for a text that is not a number, and for an
+/// impossibly large number.
 pub fn count(row: &Row, at: usize) -> Option<u64> {
     let text = cell(row, at);
     let rounded = || text.parse::<f64>().ok().filter(|value| *value >= 0.0).map(|n| n as u64);
     text.parse().ok().or_else(rounded).filter(|count| *count <= COUNT_MAX)
 }
 
-/// A count that a column of an answer must hold.
+/// Returns a required count in a column of an answer.
 pub fn known(database: &Database, doing: &str, row: &Row, at: usize) -> Result<u64> {
     let unknown = || {
         let (place, cell) = (&database.place, cell(row, at));
@@ -92,12 +93,12 @@ pub fn known(database: &Database, doing: &str, row: &Row, at: usize) -> Result<u
     count(row, at).ok_or_else(unknown)
 }
 
-/// A count; 0 for what is none.
+/// Returns a count, or 0 if there is no valid one.
 pub fn number(row: &Row, at: usize) -> u64 {
     count(row, at).unwrap_or(0)
 }
 
-/// petal's own complete schemas.
+/// Returns petal's own complete schemas.
 pub fn petals(database: &mut Database) -> Result<Vec<OracleSchema>> {
     let tables = own_tables(database)?;
     if !tables.iter().any(|table| table == "PETAL_META") {
@@ -116,7 +117,7 @@ pub fn petals(database: &mut Database) -> Result<Vec<OracleSchema>> {
         .collect()
 }
 
-/// What `petal_meta` says of each schema.
+/// Reads the entries of `petal_meta` for each schema.
 fn read_entries(database: &mut Database) -> Result<BTreeMap<u32, BTreeMap<String, String>>> {
     let mut by_schema: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for row in database.look("reading petal_meta", "read_meta")? {
@@ -126,26 +127,26 @@ fn read_entries(database: &mut Database) -> Result<BTreeMap<u32, BTreeMap<String
     Ok(by_schema)
 }
 
-/// Schemas whose load did not end.
+/// Returns schemas whose load did not end.
 pub fn loading(database: &mut Database) -> Result<Vec<u32>> {
     let entries = read_entries(database)?.into_iter();
     Ok(entries.filter(|(_, values)| values.contains_key(LOADING)).map(|(n, _)| n).collect())
 }
 
-/// Tables that are petal's by their names, petal_meta among them, whole or not.
+/// Returns tables with names of petal's, including petal_meta, complete or not.
 pub fn own_tables(database: &mut Database) -> Result<Vec<String>> {
     let rows = database.look("looking for petal's tables", "own_tables")?;
     Ok(rows.iter().map(|row| cell(row, 0).to_owned()).collect())
 }
 
-/// Bytes of the user's tables and indexes, by their names in lower case.
+/// Returns the bytes of the user's tables and indexes, by their names in lower case.
 pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>> {
     let rows = database.look("asking for sizes", "segments")?;
     let size = |row: &Row| Some((cell(row, 0).to_lowercase(), count(row, 1)?));
     Ok(rows.iter().filter_map(size).collect())
 }
 
-/// One schema of petal's, its tables still there.
+/// Returns a petal schema if its tables still exist.
 fn petal(
     schema: u32,
     kept: &MetaValues<'_>,
@@ -174,7 +175,7 @@ fn petal(
     })
 }
 
-/// Block size of a tablespace that the user may see.
+/// Returns the block size of a tablespace that the user may see.
 pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32> {
     let query = sql::section(sql::LOOK, "tablespace");
     let rows =
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn a_row_leaves_room_in_its_block_and_none_for_a_second() {
         for block in [2048u32, 4096, 8192, 16384, 32768] {
-            // Header, key with its length, and each column with its own.
+            // Header, key with its length, and each column with its length.
             let row = 3 + 8 + petal_model::workload::row::COLUMNS * (1 + column_bytes(block));
             // Block header, transaction slots, table and row directory.
             let usable = block as usize - 120;

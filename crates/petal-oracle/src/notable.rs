@@ -1,4 +1,4 @@
-//! Settings of a database that shape a result and that few would choose for a test.
+//! Settings of a database that affect a result and that few would choose for a test.
 
 use super::database::Database;
 use super::link::BindValue;
@@ -6,7 +6,8 @@ use super::meta::cell;
 use super::sql;
 use petal_model::stats::target::NotableSetting;
 
-/// Every notable setting that the user may see. `parameters`: names and values of V$PARAMETER.
+/// Returns every notable setting that the user may see. `parameters` are names and values of
+/// V$PARAMETER.
 pub fn settings(
     admin: &mut Database,
     tablespace: &str,

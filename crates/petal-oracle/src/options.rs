@@ -1,4 +1,5 @@
-//! Where the database is and who asks: URL, SLOB's parameters, environment. Connects nothing.
+//! Address and logins of the database, from URL, SLOB's parameters and environment. This module
+//! does not connect.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
@@ -16,9 +17,9 @@ use petal_model::settings::{Endpoints, Settings};
 const PORT_DEFAULT: u16 = 1521;
 const PORT_TLS_DEFAULT: u16 = 2484;
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// The URL user's password, or `@FILE`.
+/// Variable with the URL user's password, or `@FILE`.
 pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
-/// The password of the wallet's key, or `@FILE`.
+/// Variable with the password of the wallet's key, or `@FILE`.
 const WALLET_PASSWORD_VARIABLE: &str = "ORACLE_WALLET_PASSWORD";
 const WALLET_FILE: &str = "ewallet.pem";
 const OPTIONS: UrlOptions = UrlOptions("oracle");
@@ -32,15 +33,15 @@ const NAMES: [&str; 7] = [
     "wallet",
 ];
 const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
-/// SLOB's own placement: the tables in KEEP, the index in the default pool.
+/// Value for SLOB's own placement: the tables in KEEP, the index in the default pool.
 const KEEP_TABLES: &str = "keep_tables";
 
-/// One service of the run.
+/// Service of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OracleService {
-    /// As messages name it: `host:1521/service`, or an alias.
+    /// Name in messages: `host:1521/service`, or an alias.
     pub name: String,
-    /// The connect string that the driver takes.
+    /// Connect string for the driver.
     pub connect_string: String,
 }
 
@@ -56,7 +57,7 @@ pub struct Options {
     pub endpoints: Vec<OracleService>,
     pub admin_place: OracleService,
     pub user: Login,
-    /// The user who reads statistics and settles: DBA_PRIV_USER, else the URL's.
+    /// User who reads statistics and settles: DBA_PRIV_USER, else the URL's user.
     pub admin: Login,
     pub connect_timeout: Duration,
     pub tns_admin: Option<String>,
@@ -64,32 +65,32 @@ pub struct Options {
     pub storage: TableStorage,
 }
 
-/// A folder with certificates, and often a key that a password encrypts.
+/// A folder with certificates, and often a key encrypted with a password.
 #[derive(Debug, Clone)]
 pub struct Wallet {
     pub folder: String,
     pub password: Option<Secret>,
 }
 
-/// Where and how setup makes tables.
+/// Placement and options of the tables that setup creates.
 #[derive(Debug, Clone, Default)]
 pub struct TableStorage {
-    /// None: the user's default tablespace.
+    /// Tablespace; `None` means the user's default.
     pub tablespace: Option<String>,
-    /// The buffer pool of tables; None: the database's default.
+    /// Buffer pool of tables; `None` means the database's default.
     pub buffer_pool: Option<String>,
-    /// The index is in the default pool, whichever pool has the tables.
+    /// Set if the index is in the default pool, whichever pool has the tables.
     pub is_index_in_default_pool: bool,
-    /// The database copies the first schema into the others; else each is loaded by petal.
+    /// Set if the database copies the first schema into the others; otherwise petal loads each.
     pub copies_schemas: bool,
-    /// The load writes redo, so that standbys and archived logs have its rows.
+    /// Set if the load writes redo, so that standbys and archived logs have its rows.
     pub is_logged: bool,
 }
 
-/// What options come from beside the settings, so that tests have their own.
+/// Sources of options other than the settings, which tests replace.
 pub struct Outside<'a> {
     pub environment: Environment<'a>,
-    /// Asks a person for the password of somebody.
+    /// Function that asks a person for a user's password.
     pub ask: &'a dyn Fn(&str) -> Option<Secret>,
 }
 
@@ -151,7 +152,7 @@ impl Options {
     }
 }
 
-/// Refuses a bequeath connection, with the line to write in its place.
+/// Refuses a bequeath connection, with the line to write instead.
 fn no_local_log_on(
     refuse: &dyn Fn(&str, &str) -> EngineError,
     server: &UrlServer,
@@ -217,7 +218,8 @@ fn is_logged(given: Option<&str>) -> Result<bool> {
     }
 }
 
-/// Asks for a password only where the key is encrypted, as in Autonomous Database's wallets.
+/// Reads a wallet; asks for a password only if the key is encrypted, as in Autonomous Database's
+/// wallets.
 fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet> {
     let file = std::path::Path::new(&folder).join(WALLET_FILE);
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -231,14 +233,15 @@ fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet> {
     Ok(Wallet { folder, password })
 }
 
-/// A secret of the environment: itself, or what the file holds that it names.
+/// Returns a secret from the environment: the value itself, or the content of the file that it
+/// names.
 fn given_secret(variable: &str, text: &str) -> Result<Secret> {
     Secret::given(text).map_err(|error| {
         EngineError::Setting(format!("{variable}: {}; {}", error.rule, error.hint))
     })
 }
 
-/// From the URL, the environment or a prompt, in this order.
+/// Returns the password from the URL, the environment or a prompt, in this order.
 fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Option<Secret>> {
     if let Some(password) = &settings.db.password {
         return Ok(Some(password.clone()));
@@ -249,8 +252,8 @@ fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Op
     }
 }
 
-/// SYS is always SYSDBA. SYSDBA_PASSWD without DBA_PRIV_USER is the password of SYSTEM since SLOB
-/// 2.4, and of SYS in a file of an older SLOB.
+/// Chooses the administrator. SYS is always SYSDBA. SYSDBA_PASSWD without DBA_PRIV_USER is the
+/// password of SYSTEM since SLOB 2.4, and of SYS in a file of an older SLOB.
 fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
     let named = match (&endpoints.dba_user, &endpoints.dba_password) {
         (None, None) => return user.clone(),
@@ -272,14 +275,14 @@ fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
     Login { user: name, password, is_sysdba }
 }
 
-/// How services are reached: at hosts, or by aliases.
+/// Way to reach services: at hosts, or by aliases.
 struct Way<'a> {
     server: &'a UrlServer,
     protocol: &'a str,
 }
 
 impl Way<'_> {
-    /// None where no service is named.
+    /// Returns the services, or `None` if none is named.
     fn endpoints(&self, named: &Endpoints) -> Option<Vec<OracleService>> {
         let services = named.services();
         if !services.is_empty() {
@@ -295,7 +298,7 @@ impl Way<'_> {
         }
     }
 
-    /// A service at the URL's hosts, where the URL is one of hosts; else an alias.
+    /// Returns a service at the URL's hosts if the URL names hosts, else an alias.
     fn service(&self, service: &str) -> OracleService {
         if let Some(place) = self.easy_connect(service) {
             return place;
@@ -311,7 +314,7 @@ impl Way<'_> {
         self.at(&addresses.join(","), service)
     }
 
-    /// `//host:1521/service`, as SQL*Plus takes it too, with or without the slashes before it.
+    /// Parses `//host:1521/service`, as SQL*Plus does, with or without the leading slashes.
     fn easy_connect(&self, text: &str) -> Option<OracleService> {
         let (address, service) = text.strip_prefix("//").unwrap_or(text).split_once('/')?;
         let server = TargetUrl::parse(&format!("oracle://{address}/{service}")).ok()?.server()?;
@@ -339,7 +342,8 @@ fn alias_place(alias: &str) -> OracleService {
     OracleService { name: alias.to_owned(), connect_string: alias.to_owned() }
 }
 
-/// Asks a person at the terminal, unseen, for a password. None without a person or an answer.
+/// Asks for a password at the terminal without echo. Returns `None` without a terminal or an
+/// answer.
 fn ask_password(user: &str) -> Option<Secret> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;
@@ -354,7 +358,7 @@ fn ask_password(user: &str) -> Option<Secret> {
         BufReader::new(&terminal).read_line(&mut line)?;
         Ok(line)
     });
-    // Whatever came of it, the terminal shows what is typed again.
+    // In any case, the terminal echoes input again.
     let restored = tcsetattr(&terminal, OptionalActions::Flush, &usual);
     let _ = writeln!(terminal);
     restored.ok()?;
@@ -368,7 +372,7 @@ pub mod tests {
     use super::*;
     use petal_model::settings::url::TargetUrl;
 
-    /// Options of the alias `prod`, with `tns_admin` as the folder of its file.
+    /// Returns options of the alias `prod`, with `tns_admin` as the folder of its file.
     pub fn alias_options(tns_admin: &str) -> Options {
         let mut options = options("oracle://u@prod", Endpoints::default()).unwrap();
         options.tns_admin = Some(tns_admin.to_owned());
@@ -406,14 +410,14 @@ pub mod tests {
             ["tcp://h:9/svc", "tcp://[::1]:1521/svc"]
         );
         assert_eq!(places("oracle://u@prod", none()), ["prod"]);
-        // SLOB's: numbered services at the URL's hosts, or numbered aliases.
+        // SLOB's forms: numbered services at the URL's hosts, or numbered aliases.
         assert_eq!(
             places("oracle://u@scan/any", services("slob", Some(3))),
             ["tcp://scan:1521/slob1", "tcp://scan:1521/slob2", "tcp://scan:1521/slob3"]
         );
         assert_eq!(places("oracle://u@prod", services("slob", Some(2))), ["slob1", "slob2"]);
         assert_eq!(places("oracle://u@prod", services("slob", None)), ["slob"]);
-        // Easy Connect strings; numbers go behind their services.
+        // Easy Connect strings: numbers follow their services.
         for url in ["oracle://u@scan/any", "oracle://u@prod"] {
             assert_eq!(places(url, services("//h1:9/svc", None)), ["tcp://h1:9/svc"]);
             assert_eq!(places(url, services("h1/svc", None)), ["tcp://h1:1521/svc"]);

@@ -1,5 +1,5 @@
-//! The database's own reports of a run: AWR as text and HTML, of all instances; Statspack by its
-//! snapshots and tables, because its report is a script of SQL*Plus, no function.
+//! The database's own reports of a run: AWR as text and HTML, over all instances; Statspack by its
+//! snapshots and tables, because its report is an SQL*Plus script and not a function.
 
 use super::database::Database;
 use super::errors::AtPlace;
@@ -10,11 +10,11 @@ use petal_engine::Result;
 use petal_model::record::server_report::{ReportContent, ServerReport};
 use petal_model::settings::StatisticsType;
 
-/// Said before the first snapshot of AWR.
+/// Notice shown before the first AWR snapshot.
 pub const LICENCE: &str = "DATABASE_STATISTICS_TYPE=awr: AWR may be used only with a licence of \
     Oracle's Diagnostics Pack";
 
-/// The snapshot that was taken before the run.
+/// Snapshot taken before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpeningSnapshot {
     kind: StatisticsType,
@@ -30,7 +30,7 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
     Ok(cell(&row, 0).trim().to_owned())
 }
 
-/// Takes the snapshot that begins a report. Most databases have no Statspack.
+/// Takes the first snapshot of a report. Most databases have no Statspack.
 pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<OpeningSnapshot> {
     refuse_callers_rights(database, kind)?;
     let snapshot = snapshot(database.link.as_mut(), kind)
@@ -38,7 +38,7 @@ pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<OpeningSna
     Ok(OpeningSnapshot { kind, snapshot })
 }
 
-/// AWR is SYS's own.
+/// Refuses a Statspack package that runs with the caller's rights; AWR's package belongs to SYS.
 fn refuse_callers_rights(database: &mut Database, kind: StatisticsType) -> Result<()> {
     match kind {
         StatisticsType::Awr => Ok(()),
@@ -97,7 +97,7 @@ fn text(file: String, text: String) -> ServerReport {
     ServerReport { file, content: ReportContent::Text(text) }
 }
 
-/// A line each; an empty one is NULL.
+/// Joins rows as lines; an empty line is NULL.
 fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -107,8 +107,8 @@ fn lines(rows: &[Row]) -> String {
     text
 }
 
-/// The figures of PERFSTAT's tables, where the user may read them, and a script for SQL*Plus, as the
-/// user perfstat, that makes the whole one of exactly this run.
+/// Returns the figures of PERFSTAT's tables if the user may read them, and a script for SQL*Plus.
+/// User perfstat runs the script to create the full report of exactly this run.
 fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> {
     let made = statspack::interval(link, first, last);
     let own = match &made {

@@ -1,5 +1,5 @@
-//! Room and shape of a tablespace before a load, from the views that the user may see. What nobody may
-//! see is unknown, with the reason, and never stops a load.
+//! Free space and settings of a tablespace before a load, from the views that the user may see.
+//! Values that are not visible are unknown, with the reason, and never stop a load.
 
 use super::database::Database;
 use super::link::{BindValue, Row};
@@ -9,31 +9,32 @@ use petal_engine::{EngineError, LoadPlan, Placement, Result};
 use petal_model::stats::target::{LoadFact, LoadVerdict};
 use petal_model::stats::units::bytes;
 
-/// An undo tablespace below this is named.
+/// Size of the undo tablespace below which petal warns.
 const UNDO_BYTES_MIN: u64 = 1 << 30;
-/// An index entry while it is sorted: key, ROWID and what surrounds them.
+/// Size of an index entry while it is sorted: key, ROWID and overhead.
 const SORTED_ENTRY_BYTES: u64 = 32;
 
-/// The reason if a view may be read and has no row.
+/// Reason if a view may be read and has no row.
 const NOTHING: &str = "the view shows nothing";
 
 /// A figure, or the reason why it is unknown.
 type Seen<T> = Result<T, String>;
 
-/// The views of two users: petal's, and the administrator, who may see more.
+/// Views of two users: petal's, and the administrator, who may see more.
 pub struct Views<'a> {
     pub database: &'a mut Database,
     pub admin: Option<&'a mut Database>,
 }
 
-/// Files of a tablespace: their bytes, and the most that they extend to by themselves.
+/// Files of a tablespace: their bytes, and their maximum by automatic extension.
 struct FileRoom {
     bytes: u64,
     bytes_max: u64,
 }
 
 impl Views<'_> {
-    /// The first row of a section of `look.sql`, as petal's user sees it, else the administrator.
+    /// Returns the first row of a section of `look.sql`, as petal's user sees it, else the
+    /// administrator.
     fn row(&mut self, section: &str, binds: &[BindValue<'_>]) -> Seen<Row> {
         let query = sql::section(sql::LOOK, section);
         let mut reason = String::new();
@@ -58,7 +59,7 @@ impl Views<'_> {
         sizes.map(|(bytes, bytes_max)| FileRoom { bytes, bytes_max }).ok_or_else(no_number)
     }
 
-    /// Free bytes inside the files of a tablespace.
+    /// Returns the free bytes inside the files of a tablespace.
     fn free_bytes(&mut self, tablespace: &str) -> Seen<u64> {
         let query = sql::section(sql::LOOK, "free_space");
         let rows = self.database.link.query(&query, &[BindValue::from(tablespace)]);
@@ -68,7 +69,7 @@ impl Views<'_> {
         }
     }
 
-    /// Bytes that the user's quota leaves; None without a limit.
+    /// Returns the remaining bytes of the user's quota, or `None` without a limit.
     fn quota_bytes(&mut self, tablespace: &str) -> Seen<Option<u64>> {
         let binds = [BindValue::from(tablespace)];
         if !self.database.look_if_allowed("unlimited").is_empty() {
@@ -91,14 +92,14 @@ fn no_number() -> String {
     "the view's sizes are not numbers".to_owned()
 }
 
-/// Bytes of the blocks that a load fills with rows.
+/// Returns the bytes of the blocks that a load fills with rows.
 fn data_bytes(plan: &LoadPlan) -> u64 {
     let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
     rows.saturating_mul(plan.block_size.into())
 }
 
-/// The statement that makes a tablespace for so many bytes of rows. `block_bytes`: of its blocks, if
-/// that is known.
+/// Returns the statement that creates a tablespace for this many bytes of rows. `block_bytes` is
+/// the data's block size, if known.
 pub fn serving(
     database: &mut Database,
     tablespace: &str,
@@ -116,8 +117,8 @@ pub fn serving(
     sql::create_tablespace(tablespace, size, has_managed_files, others)
 }
 
-/// Refuses a load that is sure to end for lack of room: what is free, what files may grow by and what
-/// the load itself drops first are all known, and too little.
+/// Refuses a load that would certainly run out of space: the free space, the possible growth of
+/// files and the data that the load drops first are all known, and too little.
 pub fn refuse_if_short(database: &mut Database, plan: &LoadPlan, tablespace: &str) -> Result<()> {
     let needed = data_bytes(plan);
     let dropped = dropped_bytes(database, plan);
@@ -147,7 +148,7 @@ fn growth(files: &FileRoom) -> u64 {
     files.bytes_max.saturating_sub(files.bytes)
 }
 
-/// Bytes of tables and indexes that the load drops before it begins.
+/// Returns the bytes of tables and indexes that the load drops before it begins.
 fn dropped_bytes(database: &mut Database, plan: &LoadPlan) -> u64 {
     let segments = meta::segments(database).unwrap_or_default();
     let names = plan.schemas.iter().flat_map(|&schema| {
@@ -157,7 +158,7 @@ fn dropped_bytes(database: &mut Database, plan: &LoadPlan) -> u64 {
     names.filter_map(|name| segments.get(&name)).sum()
 }
 
-/// Facts about a tablespace before a load there. `proof`: what became of a test table.
+/// Returns facts about a tablespace before a load. `proof` is the result of the test table.
 pub fn facts(
     views: &mut Views<'_>,
     plan: &LoadPlan,
@@ -178,7 +179,7 @@ pub fn facts(
     facts
 }
 
-/// A fact; one that is unknown is `-` with its reason.
+/// Formats a fact; an unknown one is `-` with its reason.
 fn fact(
     what: impl Into<String>,
     seen: Seen<(LoadVerdict, String)>,
@@ -189,7 +190,7 @@ fn fact(
     LoadFact { what: what.into(), value, verdict, why: why.to_owned(), advice: advice.into() }
 }
 
-/// A reason with the grant that lifts it, if it is the lack of one.
+/// Adds the grant to a reason, if the reason is a missing grant.
 fn ungranted(view: &str) -> impl Fn(String) -> String {
     move |reason| match reason == NOTHING {
         true => reason,
@@ -356,7 +357,7 @@ fn archive_room(
     Ok((verdict, format!("{}: {} left; {writes}", cell(&area, 0), bytes(left))))
 }
 
-/// Proves one row per block on a small table, which is dropped again.
+/// Proves one row per block on a small table, and drops the table.
 pub fn probe(
     database: &mut Database,
     plan: &LoadPlan,

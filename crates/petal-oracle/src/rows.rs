@@ -1,4 +1,4 @@
-//! Rows read back, for the verification of a ledger.
+//! Rows read back for the verification of a ledger.
 
 use super::database::Database;
 use super::link::BindValue;

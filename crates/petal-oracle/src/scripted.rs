@@ -1,5 +1,5 @@
-//! A scripted database behind the interface that the driver implements: it answers by what a
-//! statement contains, executes the loop's text as the block would, and keeps what it was sent.
+//! A scripted database that implements the driver's interface: it answers by the text in a
+//! statement, executes the loop's text like the block, and records all statements.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use petal_engine::server::scripted::{ScriptedAnswer, StatementScript, cells};
 
 #[derive(Default)]
 pub struct DatabaseState {
-    /// For the next operations of loops, in order: the error that each ends with.
+    /// Errors of the next operations of loops, in order.
     pub faults: VecDeque<Option<u32>>,
-    /// The next call itself fails.
+    /// Error of the next call itself.
     pub call_fails: Option<LinkError>,
-    /// Endpoints that sessions came through, in order.
+    /// Endpoints that sessions used, in order.
     pub endpoints: Vec<usize>,
-    /// The texts of the loops that were called.
+    /// Texts of the loops that were called.
     pub blocks: Vec<String>,
-    /// Operations that the loop executes before its text is full.
+    /// Number of operations that the loop executes before its text is full.
     pub ended_max: Option<usize>,
     pub limits: Vec<Option<Duration>>,
 }
@@ -45,7 +45,7 @@ impl ScriptedOracle {
         self.with(contains, ScriptedAnswer::Fails(error))
     }
 
-    /// A peer that keeps the connection and says nothing.
+    /// Makes the peer keep the connection and stay silent for a matching statement.
     pub fn hangs(self, contains: &str) -> Self {
         self.hangs_until(contains, |_| false)
     }
@@ -63,7 +63,7 @@ impl ScriptedOracle {
         self
     }
 
-    /// What was sent since this was last called.
+    /// Returns everything that was sent since the last call.
     pub fn sent(&self) -> Vec<String> {
         self.1.sent()
     }
@@ -177,7 +177,7 @@ impl Link for ScriptedOracle {
     }
 }
 
-/// As `sql/loop.sql` does: an operation of n rows takes 10 n microseconds.
+/// Executes the loop like `sql/loop.sql`: an operation of n rows takes 10 n microseconds.
 fn execute_loop(state: &mut DatabaseState, block: &str, binds: &[BindValue<'_>]) -> Row {
     let text = |at: usize| match &binds[at] {
         BindValue::Text(text) => text,
@@ -223,7 +223,7 @@ fn execute_loop(state: &mut DatabaseState, block: &str, binds: &[BindValue<'_>])
     vec![Some(ended), (!errors.is_empty()).then_some(errors)]
 }
 
-/// The length of a stamp as the block cuts it from the fillers, and steps over it.
+/// Returns the length of a stamp as the block cuts it from the fillers and skips it.
 fn stamp_bytes(block: &str) -> usize {
     let number = |before: &str| -> usize {
         let (_, after) = block.split_once(before).unwrap();

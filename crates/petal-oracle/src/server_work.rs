@@ -1,5 +1,5 @@
-//! The work of whole instances for all their users, for a profile: made of the counters that a run
-//! reads.
+//! Work of whole instances for all their users, for a profile: computed from the counters that a
+//! run reads.
 
 use petal_model::stats::counters::Counters;
 use petal_model::stats::delta;
@@ -20,7 +20,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         block_bytes: block_bytes.and_then(|(bytes, blocks)| u32::try_from(bytes / blocks).ok()),
         ..ServerWork::default()
     };
-    // On Exadata the cells answer most reads, and files the others.
+    // On Exadata the cells answer most reads, and files the rest.
     let single_block = match (timed(READ_EVENT), timed(CELL_READ_EVENT)) {
         (Some((files, files_ns)), Some((cells, cells_ns))) => {
             Some((files + cells, files_ns + cells_ns))

@@ -1,4 +1,4 @@
-//! One session: its link on a thread of its own, how it is cancelled, and on which side its loop runs.
+//! A session: its link on a separate thread, its cancelling, and the side on which its loop runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
 use petal_model::settings::LoopSide;
 use petal_model::workload::seat::Seat;
 
-/// Before a run nobody aborts an operation: it may outlast the stop by this.
+/// Time from a stop until a session aborts its operation before a run, when the runner does not.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
-/// A session of a run. A detached worker executes its loop: a call may never end.
+/// Session of a run. A detached worker executes its loop, because a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
     control: Arc<SessionControl>,
     connection: Arc<AbortHandle>,
     place: String,
-    /// The number of the instance; empty where it is not known.
+    /// Number of the instance; empty if unknown.
     instance: String,
     abort_after: Duration,
 }
@@ -62,7 +62,7 @@ impl OracleSession {
         let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
         let is_killed = Arc::<AtomicBool>::default();
         let killing = Arc::clone(&is_killed);
-        // Who may not cancel waits for the driver's own limit.
+        // A user who may not cancel waits for the driver's own limit.
         let control = SessionControl::new(Arc::clone(&connection), move || {
             statements.send(connector.as_ref(), || killing.store(true, Ordering::Relaxed));
         });
@@ -82,7 +82,8 @@ impl OracleSession {
             LoopSide::Server => Side::Server(ServerLoop::default()),
         };
         let (name, worker) = (format!("oracle {}", seat.session), Worker { work, side });
-        // Nobody waits for the end of connections: hundreds of them, one after the other, take long.
+        // petal does not wait for connections to close: hundreds of them, one after the other, take
+        // long.
         let worker = DetachedWorker::new(&name, worker, Arc::clone(&connection), Duration::ZERO);
         let worker = worker.map_err(|error| {
             EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
@@ -91,7 +92,7 @@ impl OracleSession {
         Ok(Self { worker, control, connection, place, instance, abort_after })
     }
 
-    /// The number of the instance that it came to; None where it is not known.
+    /// Returns the number of the session's instance, or `None` if unknown.
     pub fn instance(&self) -> Option<u64> {
         self.instance.parse().ok()
     }
@@ -104,7 +105,7 @@ impl OracleSession {
     }
 }
 
-/// A session ready for its loop, and what ends its statements.
+/// Prepares a session for its loop; returns it with the statements that cancel it.
 fn prepared(mut link: Box<dyn Link>) -> Result<(Box<dyn Link>, CancelStatements), LinkError> {
     link.limit(Some(SILENCE))?;
     let _ = use_hints(link.as_mut());
@@ -112,8 +113,8 @@ fn prepared(mut link: Box<dyn Link>) -> Result<(Box<dyn Link>, CancelStatements)
     Ok((link, statements))
 }
 
-/// Has the session use hints, which Autonomous Database ignores by default; false where the version
-/// has no such parameters and uses hints anyway.
+/// Makes the session use hints, which Autonomous Database ignores by default; returns false if the
+/// version lacks these parameters and always uses hints.
 pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
     for name in ["use_hints", "use_parallel_hints"] {
         match link.execute(&sql::section(sql::OPERATIONS, name), &[]) {
@@ -125,11 +126,11 @@ pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
     Ok(true)
 }
 
-/// Statements that end the one of a session, sent by another session.
+/// Statements, sent by another session, that end a session's current statement.
 pub struct CancelStatements {
     cancel: String,
     kill: String,
-    /// Empty where it is not known; it is not named then.
+    /// Number of the instance; empty if unknown, and then omitted.
     instance: String,
 }
 
@@ -142,10 +143,10 @@ impl CancelStatements {
         Self { cancel, kill, instance }
     }
 
-    /// Cancels the statement, as whoever may. Where that fails, kills the session.
+    /// Cancels the statement as the administrator. If that fails, kills the session.
     pub fn send(&self, connector: &dyn Connector, before_kill: impl FnOnce()) {
         let Ok(mut admin) = connector.connect(Destination::Admin, "petal cancel") else { return };
-        // 12.2 has no CANCEL SQL.
+        // Release 12.2 has no CANCEL SQL.
         if admin.execute(&self.cancel, &[]).is_err() {
             before_kill();
             let _ = admin.execute(&self.kill, &[]);
@@ -153,7 +154,7 @@ impl CancelStatements {
     }
 }
 
-/// A statement about a session, by the numbers that V$SESSION has for it.
+/// Returns a statement about a session, by its numbers in V$SESSION.
 fn about_session(name: &str, (sid, serial): (u64, u64), instance: &str) -> String {
     let instance = match instance {
         "" => String::new(),
@@ -174,7 +175,8 @@ impl Worker {
 }
 
 impl Session for OracleSession {
-    /// What an aborted session did of its last batch, of about a tenth of a second, is not known.
+    /// Executes a batch. The last batch of an aborted session, about a tenth of a second, is
+    /// unknown.
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let Batch { operations, stop, done, .. } = batch;
         self.control.begin_batch(stop);
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn warming_up_ends_though_the_database_is_silent_and_nobody_aborts() {
-        // Somebody asks to stop while the block is on its way.
+        // A stop is requested while the block is running.
         let level = Arc::<AtomicU8>::default();
         let raised = Arc::clone(&level);
         let scripted = ScriptedOracle::default().hangs_until("DECLARE", move |_| {

@@ -1,5 +1,5 @@
-//! LOOP=client: one statement per operation, as an application would. Round trips are part of each
-//! latency, on petal's own clock; an UPDATE takes a second one for its COMMIT.
+//! LOOP=client: one statement per operation, as an application would send it. Round trips are part
+//! of each latency, on petal's own clock; an UPDATE takes a second one for its COMMIT.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use petal_model::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements<String>>,
-    /// The statement of COMMIT_WAIT=TRUE; else the driver's commit, which waits by default.
+    /// Statement for COMMIT_WAIT=TRUE; otherwise the driver's commit, which waits by default.
     commit: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl ClientLoop {
         self.statements.get(&schema).ok_or_else(|| work.not_loaded(schema))
     }
 
-    /// One operation; an UPDATE is a transaction of its own.
+    /// Runs one operation; each UPDATE is a separate transaction.
     fn run(
         &self,
         work: &mut Work,
@@ -65,7 +65,7 @@ impl ClientLoop {
             Kind::Scan => count(work, &statements.scan, &[]),
             Kind::Update => {
                 let (columns, width) = (work.changed_columns(), work.width());
-                // Owned, because the link is borrowed with it.
+                // Owned copy, because the link is borrowed at the same time.
                 let text = work.update_text(operation, columns).to_owned();
                 let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
                 let binds: Vec<BindValue<'_>> = texts.map(BindValue::from).chain(keys).collect();
@@ -80,8 +80,8 @@ impl ClientLoop {
     }
 }
 
-/// The meaning of a failed operation. What its statement left open must not go into the next
-/// commit; after a cut there is no next one, and perhaps no connection.
+/// Decides the result of a failed operation. An UPDATE is rolled back, so that the next commit does
+/// not include its changes; after a cut there is no next commit, and perhaps no connection.
 fn failed(work: &mut Work, operation: &Operation, error: &LinkError) -> Failure {
     let failure = work.failure(error);
     let Failure::Counted(code) = &failure else { return failure };

@@ -1,5 +1,5 @@
-//! LOOP=server: the texts in which a batch travels to the block inside the database, and what the
-//! block returns. It measures each operation to a microsecond.
+//! LOOP=server: the texts in which a batch travels to the block inside the database, and the
+//! block's answer. It measures each operation to a microsecond.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +18,18 @@ use petal_engine::server::row_layout::{STAMP_BYTES, split_stamp};
 use petal_engine::{Batch, Result, SessionError, Stop};
 use petal_model::workload::op::{Kind, Operation};
 
-/// Characters of one operation in the block's text.
+/// Length of one operation in the block's text, in characters.
 pub const OPERATION_CHARACTERS: usize = 25;
-/// PL/SQL's text holds 32,767.
+/// Maximum length of a text in PL/SQL, which holds 32,767.
 const TEXT_MAX: usize = 32_000;
 const OPERATIONS_MAX: usize = TEXT_MAX / OPERATION_CHARACTERS;
 
 #[derive(Default)]
 pub struct ServerLoop {
-    /// By the schema that is home in it.
+    /// Blocks by their home schema.
     blocks: BTreeMap<u32, String>,
-    /// The kinds of operations that came so far: a block has branches for these alone, because a
-    /// user need not have CF2, or may only SELECT.
+    /// Kinds of operations so far. A block has branches for these alone, because a user need not
+    /// have CF2, or may only SELECT.
     letters: BTreeSet<char>,
     ops: String,
     fillers: String,
@@ -37,7 +37,7 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    /// Makes the block in which `home` is home, unless it is there.
+    /// Makes the block with home schema `home`, unless it exists.
     fn make_block(&mut self, work: &Work, home: u32) -> Result<()> {
         if let Entry::Vacant(vacant) = self.blocks.entry(home) {
             let tables = &work.meta(home)?.tables;
@@ -83,12 +83,13 @@ impl ServerLoop {
         Ok(answer.executed(work))
     }
 
-    /// As many operations as fit into one call; how many these are.
+    /// Fills one call with as many operations as fit; returns their number.
     fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> usize {
         self.ops.clear();
         self.fillers.clear();
         self.tail.clear();
-        // All columns alike and longer than what differs: that goes for each, the rest once.
+        // If all columns are alike and longer than the stamp, send one stamp per operation and the
+        // rest once.
         let is_short = work.is_constant() && work.width() > STAMP_BYTES;
         let columns = if is_short { 1 } else { work.changed_columns() };
         let mut total = 0;
@@ -116,7 +117,7 @@ impl ServerLoop {
                 self.blocks.clear();
             }
             let (first, last) = keys(operation);
-            // Into a String, which cannot fail.
+            // Writing into a String cannot fail.
             let _ = write!(self.ops, "{letter}{first:012}{last:012}");
             total += 1;
         }
@@ -124,10 +125,10 @@ impl ServerLoop {
     }
 }
 
-/// What the block returned.
+/// Answer of the block.
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
-    /// Microseconds and rows of each operation that ended. None if the clock was set back in it.
+    /// Microseconds and rows of each ended operation; `None` if the clock was set back during it.
     ended: Vec<(Option<u64>, u64)>,
     /// Errors that the block noted, with their positions from 0.
     failed: Vec<(usize, LinkError)>,
@@ -161,7 +162,7 @@ impl Answer {
     }
 }
 
-/// An error as the block notes it, its SQLCODE below 0.
+/// Parses an error as the block notes it, with its SQLCODE below 0.
 fn failed(line: &str) -> Option<(usize, LinkError)> {
     let Noted { at, code, message } = Noted::parse(line)?;
     let code = u32::try_from(code.parse::<i64>().ok()?.unsigned_abs()).ok();

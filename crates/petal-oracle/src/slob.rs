@@ -1,6 +1,6 @@
-//! SLOB's own schemas, recognised by their shape: user1 to the first that is missing. Each must have
-//! its keys from 1 without a gap and an index that begins with the key. They are only read: rows are
-//! counted, sizes are those of the segments where the user may see them.
+//! SLOB's own schemas, recognised by their shape: user1 up to the first missing one. Each must have
+//! keys from 1 without a gap, and an index that begins with the key. petal only reads them: it
+//! counts rows, and uses segment sizes if the user may see them.
 
 use super::database::Database;
 use super::link::{BindValue, Row};
@@ -11,16 +11,17 @@ use petal_engine::server::row_layout::COLUMN_BYTES;
 use petal_engine::{EngineError, Result};
 use petal_model::workload::row::Filler;
 
-/// Owner, name, bytes and blocks of SLOB's tables and indexes, where the user may see them.
+/// Section of `look.sql` with owner, name, bytes and blocks of SLOB's tables and indexes, if the
+/// user may see them.
 const OWN_SEGMENTS: &str = "slob_segments";
-/// Where a size comes from, the best first.
+/// Sources of a size, the best first.
 const SEGMENTS: &str = "DBA_SEGMENTS";
 const STATISTICS: &str = "the dictionary's statistics, which may be old (grant SELECT on DBA_SEGMENTS \
     for real sizes)";
 const COUNTED: &str =
     "the rows counted, a block each (grant SELECT on DBA_SEGMENTS for real sizes)";
 
-/// Every schema of SLOB's that the user may read.
+/// Returns every SLOB schema that the user may read.
 pub fn schemas(database: &mut Database) -> Result<Vec<OracleSchema>> {
     let tables = database.look("looking for SLOB's schemas", "slob_tables")?;
     let indexes = database.look("looking for SLOB's indexes", "slob_indexes")?;
@@ -45,7 +46,8 @@ pub fn schemas(database: &mut Database) -> Result<Vec<OracleSchema>> {
     Ok(metas)
 }
 
-/// Main tables and indexes of these schemas now; None unless all of them are seen.
+/// Returns the current bytes of main tables and indexes of these schemas, or `None` unless all are
+/// visible.
 pub fn bytes(database: &mut Database, metas: &[OracleSchema]) -> Option<u64> {
     if metas.iter().any(|meta| meta.sizes_from != SEGMENTS) {
         return None;
@@ -91,7 +93,7 @@ impl SlobTables<'_> {
                 unique_index: None,
                 load: String::new(),
             },
-            // UPDATEs keep the length that is there.
+            // UPDATEs keep the existing length.
             width: width.first().map_or(0, |row| number(row, 0) as usize).clamp(1, COLUMN_BYTES),
             tablespace: cell(self.main, 3).to_owned(),
             bytes,
@@ -107,8 +109,9 @@ impl SlobTables<'_> {
         self.segments.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == name)
     }
 
-    /// The block size of the tablespace. Without a quota there it is not in USER_TABLESPACES: then
-    /// the segment's, or else the database's own, which is wrong for a tablespace of another size.
+    /// Returns the block size of the tablespace. Without a quota there, USER_TABLESPACES lacks it.
+    /// Then the segment's is used, or else the database's own, which is wrong for a tablespace with
+    /// a different block size.
     fn block_bytes(&self, database: &mut Database) -> Result<u32> {
         let of_segment = self.segment("CF1").and_then(|row| {
             let (bytes, blocks) = (number(row, 2), number(row, 3));
@@ -134,7 +137,7 @@ impl SlobTables<'_> {
         )))
     }
 
-    /// Bytes of main table and index, and where they come from.
+    /// Returns the bytes of main table and index, and their source.
     fn sizes(&self, rows: u64, block_bytes: u32) -> (u64, u64, &'static str) {
         let block = u64::from(block_bytes);
         let index = cell(self.index, 1);
@@ -143,14 +146,14 @@ impl SlobTables<'_> {
         }
         let index_bytes = number(self.index, 2).saturating_mul(block);
         match number(self.main, 2) {
-            // Never gathered, or before the table was filled.
+            // Statistics are missing, or older than the rows.
             blocks if blocks < rows => (rows.saturating_mul(block), index_bytes, COUNTED),
             blocks => (blocks.saturating_mul(block), index_bytes, STATISTICS),
         }
     }
 }
 
-/// Executes a section of `look.sql` about one table.
+/// Executes a section of `look.sql` for one table.
 fn read(
     database: &mut Database,
     section: &str,
@@ -161,7 +164,7 @@ fn read(
     database.query(&format!("reading {table}"), &query, binds)
 }
 
-/// How many keys a table has, if they are 1 to N.
+/// Returns the number of keys of a table, if they are 1 to N.
 fn keys(database: &mut Database, table: &str) -> Result<u64> {
     let keys = read(database, "slob_keys", table, &[])?;
     let none = Row::new();

@@ -1,5 +1,5 @@
-//! The texts of `sql/*.sql` and what is filled into them. Each file holds sections, `-- name: x`;
-//! nothing is sent to a database that does not stand in one of them.
+//! Texts of `sql/*.sql`, and the values filled into them. Each file holds sections, `-- name: x`;
+//! petal sends only statements from these files.
 
 use std::collections::BTreeSet;
 
@@ -15,22 +15,22 @@ pub const OPERATIONS: &str = include_str!("sql/operations.sql");
 pub const COUNTERS: &str = include_str!("sql/counters.sql");
 pub const REPORTS: &str = include_str!("sql/reports.sql");
 
-/// Each table of petal's bears this comment; nothing else is ever dropped.
+/// Comment on each of petal's tables; petal drops only tables with it.
 pub const MARK: &str = "petal test data";
-/// By the index on the key, a block at a time, not rows collected by block first.
+/// Hints for access by the index on the key, one block at a time, not by rows collected by block.
 const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
-/// RESULT_CACHE_MODE=FORCE would answer a repeated SELECT without a read.
+/// Hints for SELECT: with RESULT_CACHE_MODE=FORCE a repeated SELECT would not read.
 const SELECT_HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */";
 const SCAN_HINT: &str = "/*+ NO_PARALLEL(t) NO_RESULT_CACHE */";
 
-/// Where tables and indexes are made, and which buffer pool holds their blocks.
+/// Tablespace of tables and indexes, and the buffer pool of their blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct DataPlace<'a> {
-    /// Its name in the dictionary.
+    /// Tablespace name in the dictionary.
     pub tablespace: &'a str,
     pub buffer_pool: Option<&'a str>,
     pub is_index_in_default_pool: bool,
-    /// Direct path writes redo, too.
+    /// Set if direct path also writes redo.
     pub is_logged: bool,
 }
 
@@ -50,7 +50,7 @@ impl DataPlace<'_> {
     }
 }
 
-/// One section without its comments.
+/// Returns one section without its comments.
 pub fn section(file: &str, name: &str) -> String {
     let begins = format!("-- name: {name}\n");
     let after = file.split_once(&begins).map_or("", |(_, after)| after);
@@ -59,7 +59,7 @@ pub fn section(file: &str, name: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// One section with what stands in braces filled in.
+/// Returns one section with values for the names in braces.
 pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
     with.iter()
         .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
@@ -96,8 +96,9 @@ pub fn create_index(table: &str, unique: bool, place: DataPlace<'_>) -> String {
     filled(LOAD, "create_index", &with)
 }
 
-/// The statement that makes a tablespace of this size for loads. Without a folder of the database's
-/// own, the file that it names is an example. `block_bytes`: if not the database's own.
+/// Returns the statement that creates a tablespace of this size for loads. If the database does not
+/// manage files itself, the file name is an example. `block_bytes` is given if it differs from the
+/// database's.
 pub fn create_tablespace(
     tablespace: &str,
     bytes: u64,
@@ -124,7 +125,7 @@ pub fn insert(name: &str, table: &str) -> String {
     filled(LOAD, name, &[("table", table), ("binds", &binds.join(", "))])
 }
 
-/// As a person writes one: plain names in any case mean the database's capitals.
+/// Returns a name as an identifier: plain names become upper case, others are quoted.
 pub fn identifier(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_$#".contains(sign));
@@ -134,7 +135,7 @@ pub fn identifier(name: &str) -> String {
     }
 }
 
-/// The name as the dictionary has it.
+/// Returns the name as it is in the dictionary.
 pub fn dictionary_name(name: &str) -> String {
     identifier(name).trim_matches('"').to_owned()
 }
@@ -143,7 +144,7 @@ pub fn select(tables: &Tables) -> String {
     filled(OPERATIONS, "select", &[("select_hint", SELECT_HINT), ("main", &tables.main)])
 }
 
-/// Whole rows of a range of keys.
+/// Returns the query for whole rows in a range of keys.
 pub fn rows(tables: &Tables) -> String {
     filled(OPERATIONS, "rows", &[("columns", &row_columns()), ("main", &tables.main)])
 }
@@ -152,12 +153,13 @@ pub fn scan(tables: &Tables) -> String {
     filled(OPERATIONS, "scan", &[("scan_hint", SCAN_HINT), ("scan", &tables.scan)])
 }
 
-/// EXPLAIN PLAN of a statement, with numbers in place of its binds: it is explained, not executed.
+/// Returns EXPLAIN PLAN of a statement, with numbers in place of its binds: it is explained, not
+/// executed.
 pub fn explain(id: &str, statement: &str) -> String {
     filled(LOOK, "explain", &[("id", id), ("statement", &statement.replace(':', ""))])
 }
 
-/// Texts of the changed columns come first, then the keys.
+/// Returns the UPDATE; its binds are the texts of the changed columns, then the keys.
 pub fn update(tables: &Tables, changed: usize) -> String {
     let set = each_column(2..changed + 2, |column| format!("c{column} = :{}", column - 1), ", ");
     let (low, high) = ((changed + 1).to_string(), (changed + 2).to_string());
@@ -168,8 +170,8 @@ pub fn update(tables: &Tables, changed: usize) -> String {
     )
 }
 
-/// The loop for a session at home in `home`, with schema 1 in `hot`: a branch for each of
-/// `letters`, and no table that none of them needs.
+/// Returns the loop for a session with home schema `home`, and schema 1 in `hot`. It has a branch
+/// for each of `letters`, and names only the tables they need.
 pub fn run_batch(
     home: &Tables,
     hot: &Tables,
@@ -215,7 +217,7 @@ pub fn run_batch(
     )
 }
 
-/// The variables of an UPDATE's columns, and the procedure that takes their texts.
+/// Returns the variables of an UPDATE's columns, and the procedure that sets them.
 fn take_texts(changed: usize) -> String {
     let columns = 2..changed + 2;
     let declare = |column| format!("v{column} VARCHAR2(4000);");
@@ -239,7 +241,7 @@ fn take_texts(changed: usize) -> String {
     )
 }
 
-/// Error codes as PL/SQL has them: `ORA-00060` is -60.
+/// Returns error codes in the form of PL/SQL: `ORA-00060` is -60.
 fn sqlcodes(codes: &[&str]) -> String {
     let numbers =
         codes.iter().map(|code| code.trim_start_matches(|sign: char| !('1'..='9').contains(&sign)));
@@ -252,8 +254,8 @@ pub mod tests {
     use petal_model::settings::RedoStress;
     use petal_model::workload::row::changed_columns;
 
-    /// Every statement that petal can send, filled in, by the name of its section: for a grammar to
-    /// check, and for people to read.
+    /// Returns every statement that petal can send, filled in, by the name of its section: for a
+    /// grammar check, and for people to read.
     pub fn all() -> Vec<(String, String)> {
         let (home, hot) = (Tables::own(2), Tables::own(1));
         let place = DataPlace {
@@ -276,7 +278,7 @@ pub mod tests {
             ("explain".to_owned(), explain("petal 1", &select(&home))),
             ("explain of UPDATE".to_owned(), explain("petal 1", &update(&home, 2))),
         ];
-        // Without the declarations of an UPDATE, and with as many as there can be.
+        // Without the declarations of an UPDATE, and with the maximum of them.
         for kinds in ["S", "U"] {
             let block = run_batch(&home, &hot, &letters(kinds), COLUMNS, false);
             all.push((format!("run_batch of {kinds}"), block));
@@ -320,7 +322,7 @@ pub mod tests {
         }
     }
 
-    /// SYS's and PERFSTAT's objects that a text names, as a GRANT names them.
+    /// Returns the objects of SYS and PERFSTAT that a text names, in the form of a GRANT.
     fn objects_of_others(text: &str) -> BTreeSet<String> {
         let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_$.".contains(sign));
         let granted = ["gv_$", "v_$", "dba_", "dbms_workload"];

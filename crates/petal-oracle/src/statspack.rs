@@ -1,5 +1,5 @@
-//! Statspack's figures of a run: the differences between two snapshots, as its owner's
-//! tables hold them. Times keep the microseconds that Statspack's own report rounds.
+//! Statspack's figures of a run: the differences between two snapshots in its owner's tables. Times
+//! keep the microseconds that Statspack's own report rounds.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn decimal(row: &Row, at: usize) -> f64 {
     cell(row, at).trim().parse().unwrap_or(0.0)
 }
 
-/// Reads what lies between two snapshots of one instance.
+/// Reads the differences between two snapshots of one instance.
 pub fn interval(
     link: &mut dyn Link,
     first: &str,
@@ -55,7 +55,8 @@ pub fn interval(
     })
 }
 
-/// Counters of two instances, or of two starts of one, have no difference.
+/// Fails if the snapshots are of two instances or of two starts of one: such counters have no
+/// difference.
 fn same_start(begin: &Row, end: &Row, first: &str, last: &str) -> Result<(), LinkError> {
     let (instance, startup) = (cell(end, 4), cell(end, 8));
     if cell(begin, 2) != cell(end, 2) {
@@ -74,7 +75,7 @@ fn same_start(begin: &Row, end: &Row, first: &str, last: &str) -> Result<(), Lin
     Ok(())
 }
 
-/// A row has the waits of all processes, then those of the foreground.
+/// Reads a row with the waits of all processes, then those of foreground processes.
 fn waits(row: &Row) -> WaitDelta {
     let total = |at| WaitSum { waits: decimal(row, at), time_us: decimal(row, at + 1) };
     let (all, foreground) = (total(1), total(3));

@@ -1,6 +1,6 @@
-//! Links that give a silent peer up. A database that is stopped, or a network that swallows what is
-//! sent, keeps the connection and says nothing: a call would last until the driver's own limit, and
-//! its end as long again. Each link therefore works on a detached thread.
+//! Links with a timeout for a silent peer. A stopped database, or a network that drops packets,
+//! keeps the connection and stays silent: a call would last until the driver's own limit, and its
+//! end as long again. Therefore each link works on a detached thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,28 +17,29 @@ use petal_engine::server::liveness::{
 const LIMITS: CallLimits =
     CallLimits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
 
-/// How long is waited for what.
+/// Timeouts of the steps of a call.
 #[derive(Debug, Clone, Copy)]
 struct CallLimits {
-    /// For a call, before the database is asked whether it lives.
+    /// Timeout of a call, after which petal asks whether the database lives.
     silence: Duration,
-    /// For the answer to that question.
+    /// Timeout for the answer to that question.
     answer: Duration,
-    /// For a connection to a database that fell silent, each time until one is made.
+    /// Timeout for connecting to a silent database, for each attempt.
     again: Duration,
 }
 
-/// Wraps another connector: its links wait under a timeout policy.
+/// Connector whose links have a timeout policy; it wraps another connector.
 pub struct TimedConnector {
     inner: Arc<dyn Connector>,
     policy: TimeoutPolicy,
     limits: CallLimits,
-    /// The database fell silent, and has not answered since.
+    /// Set while the database does not answer.
     is_silent: Arc<AtomicBool>,
 }
 
 impl TimedConnector {
-    /// Two connectors to one database, for looks and for work, which know of each other's silence.
+    /// Returns two connectors to one database, for looks and for work, which share the silence
+    /// flag.
     pub fn pair(inner: &Arc<dyn Connector>) -> (Arc<dyn Connector>, Arc<dyn Connector>) {
         let is_silent = Arc::<AtomicBool>::default();
         let of = |policy| -> Arc<dyn Connector> {
@@ -77,8 +78,8 @@ impl Connector for TimedConnector {
     }
 }
 
-/// Asks the database what it does for a session of petal's that is silent. Where its view of
-/// sessions may not be read, an answer of any kind is all that can be had.
+/// Asks the database about the state of a silent petal session. If its view of sessions may not be
+/// read, any answer counts.
 fn state_of(
     (sid, serial): (u64, u64),
     connector: &Arc<dyn Connector>,
@@ -101,7 +102,7 @@ fn state_of(
     asked.unwrap_or_else(|error| ServerState::Silent(error.to_string()))
 }
 
-/// The result of `job`, from a thread that is left behind if it takes longer.
+/// Returns the result of `job` from a thread, which is abandoned if it takes longer.
 pub fn answered<R: Send + 'static>(
     limit: Duration,
     job: impl FnOnce() -> Result<R> + Send + 'static,
@@ -193,9 +194,9 @@ mod tests {
     use TimeoutPolicy::{AnswerSoon, WhileServerLives};
     use std::sync::atomic::AtomicUsize;
 
-    /// For what never answers.
+    /// Timeout for calls that never answer.
     const SHORT: Duration = Duration::from_millis(20);
-    /// For what answers, on however slow a machine.
+    /// Timeout for calls that answer, even on a slow machine.
     const LONG: Duration = Duration::from_secs(3600);
 
     fn link(scripted: &ScriptedOracle, policy: TimeoutPolicy, limits: CallLimits) -> Box<dyn Link> {
@@ -225,7 +226,7 @@ mod tests {
         let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let mut link = timed.connect(Destination::Endpoint(0), "petal").unwrap();
         assert!(link.query("SELECT 1 FROM sys.gv_$sysstat", &[]).is_err());
-        // Without the limit this would hang.
+        // Without the timeout this would hang.
         assert!(timed.connect(Destination::Admin, "petal").is_err());
         is_back.store(true, Ordering::Relaxed);
         while timed.connect(Destination::Endpoint(0), "petal").is_err() {}
@@ -263,7 +264,7 @@ mod tests {
     fn work_goes_on_while_the_database_answers_another_connection() {
         let asked = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&asked);
-        // The third time that it is asked it lets the work end.
+        // On the third question the script ends the work.
         let works_until_asked = |question: &'static str| {
             let seen = Arc::clone(&seen);
             ScriptedOracle::default().hangs_until("CREATE INDEX", move |scripted| {
@@ -292,7 +293,7 @@ mod tests {
         insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
         let asked: Vec<String> =
             scripted.sent().into_iter().filter(|line| line.contains("gv_$session")).collect();
-        // A slow thread may ask once more before it is stopped.
+        // A slow thread may ask once more before it stops.
         assert!(asked.len() >= 2, "{asked:?}");
         assert!(asked[0].ends_with("[7, 70]"), "its number and serial number: {asked:?}");
     }

@@ -1,8 +1,8 @@
 //! Aliases of tnsnames.ora, resolved to connect descriptors.
 //!
-//! The driver has a reader of its own, which stops at a Latin-1 comment, a byte order mark, a quoted
-//! IFILE and an unclosed parenthesis of another entry. This one reads each entry for itself, so that
-//! a fault costs only its own alias.
+//! The driver's own reader stops at a Latin-1 comment, a byte order mark, a quoted IFILE and an
+//! unclosed parenthesis of another entry. This one reads each entry separately, so that a fault
+//! affects only its own alias.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::options::Options;
 use petal_engine::{EngineError, Result};
 
 const FILE: &str = "tnsnames.ora";
-/// Files may include files; a circle ends here.
+/// Maximum number of included files, which ends a circle of includes.
 const INCLUDES_MAX: usize = 16;
 const NEAR_NAMES: usize = 3;
 const WRITE_OUT: &str = "or write oracle://user@host:1521/service";
@@ -45,26 +45,26 @@ pub fn resolve(options: &mut Options) -> Result<()> {
     Ok(())
 }
 
-/// Whether a connect string is a name to look up, and no address.
+/// True if a connect string is a name to look up, not an address.
 fn is_alias(connect_string: &str) -> bool {
     !connect_string.contains(['/', ':', '(', '='])
 }
 
-/// The entries of tnsnames.ora and of the files that it includes.
+/// Entries of tnsnames.ora and of its included files.
 #[derive(Debug, Default)]
 struct TnsNames {
     file: PathBuf,
-    /// By name in lower case.
+    /// Entries by name in lower case.
     entries: BTreeMap<String, Entry>,
     /// Included files that could not be read, each with its reason.
     unread: Vec<String>,
-    /// NAMES.DEFAULT_DOMAIN of sqlnet.ora.
+    /// Domain from NAMES.DEFAULT_DOMAIN in sqlnet.ora.
     domain: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    /// From 1.
+    /// Number of the line, from 1.
     line: usize,
     value: String,
     is_closed: bool,
@@ -139,7 +139,7 @@ impl TnsNames {
     }
 }
 
-/// The text of a file; what is no UTF-8 is read as Windows-1252, which comments are written in.
+/// Reads the text of a file; invalid UTF-8 is read as Windows-1252, which some comments use.
 fn read_text(file: &Path) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let (text, _, is_odd) = encoding_rs::UTF_8.decode(&bytes);
@@ -149,7 +149,7 @@ fn read_text(file: &Path) -> Result<String, String> {
     }
 }
 
-/// Each name with its entry, in the file's order. A line that is none of an entry is passed over.
+/// Returns each name with its entry, in the file's order. Other lines are skipped.
 fn entries(text: &str) -> Vec<(String, Entry)> {
     let mut reader = EntryReader::default();
     for (line, number) in text.lines().zip(1..) {
@@ -159,7 +159,7 @@ fn entries(text: &str) -> Vec<(String, Entry)> {
     reader.found
 }
 
-/// A line up to its comment. A `#` in quotes is none.
+/// Returns a line up to its comment. A `#` in quotes does not begin a comment.
 fn without_comment(line: &str) -> &str {
     let mut is_quoted = false;
     for (at, sign) in line.char_indices() {
@@ -175,12 +175,12 @@ fn without_comment(line: &str) -> &str {
 #[derive(Default)]
 struct EntryReader {
     found: Vec<(String, Entry)>,
-    /// Names of a list that goes on in the next line.
+    /// Names of a list that continues on the next line.
     listed: Vec<String>,
     open: Option<OpenEntry>,
 }
 
-/// An entry whose value may go on.
+/// An entry whose value may continue.
 struct OpenEntry {
     names: Vec<String>,
     line: usize,
@@ -207,7 +207,7 @@ impl EntryReader {
         }
     }
 
-    /// Adds to the open entry's value, up to the parenthesis that closes it.
+    /// Adds to the open entry's value, up to its closing parenthesis.
     fn take(&mut self, text: &str) {
         let Some(open) = &mut self.open else { return };
         let text = text.trim();
@@ -239,13 +239,13 @@ impl EntryReader {
     }
 }
 
-/// The names before a line's first equals sign, and the rest.
+/// Splits a line into the names before its first equals sign, and the rest.
 fn assignment(line: &str) -> Option<(Vec<String>, &str)> {
     let (names, rest) = line.split_once('=')?;
     Some((name_list(names)?, rest))
 }
 
-/// Names with commas between them, in lower case.
+/// Returns names separated by commas, in lower case.
 fn name_list(text: &str) -> Option<Vec<String>> {
     let is_name = |name: &str| {
         !name.is_empty()
@@ -256,7 +256,7 @@ fn name_list(text: &str) -> Option<Vec<String>> {
     names.iter().all(|name| is_name(name)).then_some(names)
 }
 
-/// Whether a line that stands within parentheses begins the next alias all the same.
+/// True if a line within parentheses nevertheless begins the next alias.
 fn begins_an_alias(line: &str, rest: &str) -> bool {
     let rest = rest.trim_start();
     !line.starts_with([' ', '\t']) && (rest.is_empty() || rest.starts_with('('))

@@ -1,5 +1,5 @@
-//! State that both sides of a session's loop work with: the link, facts about the schemas, how long a
-//! call may take, and what an error means to the session.
+//! State that both sides of a session's loop use: the link, the schemas, the call timeout, and the
+//! effect of an error on the session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,11 @@ use petal_model::settings::{LoopSide, RedoStress};
 use petal_model::workload::op::Operation;
 use petal_model::workload::row::{Filler, changed_columns};
 
-/// An operation of a run may outlast its stop by this; then the driver itself breaks it off.
+/// Time from a stop until the driver itself breaks off an operation of a run.
 const CALL_GRACE: Duration = Duration::from_secs(6);
-/// A call's limit where there is no deadline.
+/// Timeout of a call without a deadline.
 const CALL_MAX: Duration = Duration::from_secs(3600);
-/// The limit is set anew when it would be off by so much.
+/// Difference from which the call timeout is updated.
 const LIMIT_STEP: Duration = Duration::from_secs(5);
 
 /// Settings of a run that all its sessions share.
@@ -29,25 +29,25 @@ pub struct SessionConfig {
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
     pub commit_wait: bool,
-    /// Some session does UPDATEs.
+    /// Set if any session does UPDATEs.
     pub updates: bool,
 }
 
-/// State that both sides of the loop work with.
+/// State that both sides of the loop use.
 pub struct Work {
     pub link: Box<dyn Link>,
     pub place: String,
     pub config: SessionConfig,
-    /// The number of its own schema.
+    /// Number of the session's own schema.
     pub home: u32,
-    /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
+    /// All schemas of the run: some sessions visit several, and hot ones visit schema 1.
     pub metas: Vec<OracleSchema>,
     pub control: Arc<SessionControl>,
-    /// petal asked to have it killed: its connection ends.
+    /// Set if petal requested the session's kill, so that its connection ends.
     pub is_killed: Arc<AtomicBool>,
-    /// How long calls may take now, and since when that is set.
+    /// Current call timeout, and when it was set.
     pub limit: Option<(Duration, Instant)>,
-    /// The new text of an UPDATE.
+    /// New text of an UPDATE.
     pub text: UpdateText,
 }
 
@@ -65,24 +65,24 @@ impl Work {
         not_loaded(&self.place, schema)
     }
 
-    /// Characters of each column; schemas of one target have the same.
+    /// Returns the number of characters of each column, equal in all schemas of a target.
     pub fn width(&self) -> usize {
         self.metas.first().map_or(1, |meta| meta.width)
     }
 
-    /// All columns of an UPDATE hold the same text.
+    /// True if all columns of an UPDATE hold the same text.
     pub fn is_constant(&self) -> bool {
         self.metas.iter().all(|meta| meta.about.filler == Filler::Constant)
     }
 
-    /// The new text of an UPDATE's columns, `columns` of them.
+    /// Returns the new text of an UPDATE's columns, `columns` of them.
     pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
         let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.about.filler);
         let width = self.width();
         self.text.make(filler, operation.stamp, width, columns)
     }
 
-    /// The driver breaks calls off a moment after the stop, and so finds out that nobody is there.
+    /// Sets the call timeout a little after the stop: the driver then also detects a dead peer.
     pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
         let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
         let is_close = self.limit.is_some_and(|(set, at)| {
@@ -96,7 +96,7 @@ impl Work {
         self.link.limit(Some(wanted)).map_err(|error| self.loss(&error))
     }
 
-    /// The meaning of a failed call.
+    /// Decides the result of a failed call.
     pub fn failure(&self, error: &LinkError) -> Failure {
         let SessionError { code, message } = self.loss(error);
         let is_gone = error.kind == LinkErrorKind::Connection || error.code == Some(KILLED);
@@ -112,7 +112,7 @@ impl Work {
         self.control.failure(StatementError { kind, code, message })
     }
 
-    /// Why the session ends.
+    /// Returns the reason why the session ends.
     pub fn loss(&self, error: &LinkError) -> SessionError {
         let message = format!("{}: {error}; {}", self.place, hint(error));
         SessionError { code: error.name(), message }

@@ -1,6 +1,7 @@
-//! Every statement for Oracle, checked by two grammars of SQL and PL/SQL: ANTLR's own, as
-//! `@griffithswaite/ts-plsql-parser` packs it, and that of `qivo-parseora`, by release. The first takes Node.js minutes, so what it accepted is on
-//! record by its hash, and only a text that is not is parsed. `make grammar` parses them all.
+//! Tests that check every statement for Oracle with two grammars of SQL and PL/SQL: ANTLR's own, as
+//! packed by `@griffithswaite/ts-plsql-parser`, and the one of `qivo-parseora`, by release. The
+//! first takes minutes in Node.js, so accepted texts are on record by their hashes, and only other
+//! texts are parsed. `make grammar` parses them all.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::GRANTS;
 use super::super::sql::tests::all;
 
-/// The grammar has no ALTER SYSTEM: these few are checked by eye.
+/// Statements that the grammar lacks, because it has no ALTER SYSTEM: a person checks these few.
 const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 5] = [
     ("checkpoint", "ALTER SYSTEM CHECKPOINT"),
     ("switch_log", "ALTER SYSTEM SWITCH LOGFILE"),
@@ -20,20 +21,21 @@ const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 5] = [
     ("kill", "ALTER SYSTEM KILL SESSION '1, 2, @1' IMMEDIATE"),
 ];
 
-/// Hashes of the texts that the grammar accepted, a line each.
+/// Hashes of the texts that the grammar accepted, one per line.
 const ACCEPTED: &str = include_str!("../../../../tests/sql-grammar/accepted.txt");
 
 fn hash(text: &str) -> String {
     Sha256::digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A statement as SQL*Plus would end it.
+/// Ends a statement as SQL*Plus would.
 fn ended(text: &str) -> String {
     let is_block = text.starts_with("BEGIN") || text.starts_with("DECLARE");
     if is_block { format!("{text}\n/\n") } else { format!("{text};\n") }
 }
 
-/// Writes each text to a file, and returns what `parser` prints against them; nothing if all is well.
+/// Writes each text to a file, and returns the errors that `parser` prints; empty if there are no
+/// errors.
 fn complaints(parser: &mut Command, texts: &[(String, String)]) -> String {
     let work = tempfile::tempdir().unwrap();
     let files: Vec<PathBuf> = texts
@@ -62,13 +64,13 @@ fn statements() -> Vec<(String, String)> {
         .map(|(name, text)| (name, ended(&text)))
         .collect();
     assert!(texts.len() > 40, "{}", texts.len());
-    // The DBA's script, without what is SQL*Plus's own.
+    // The DBA's script, without SQL*Plus commands.
     let sqlplus = ["ACCEPT ", "DEFINE ", "UNDEFINE ", "SET "];
     let grants = GRANTS.lines().filter(|line| sqlplus.iter().all(|verb| !line.starts_with(verb)));
     let grants = grants.collect::<Vec<_>>().join("\n");
     let grants =
         grants.replace("\"&petal_password\"", "\"x\"").replace("&petal_tablespace", "iops");
-    // What stands commented out is meant to be run one day, too.
+    // Statements in comments are meant to run, too.
     let uncommented = grants
         .replace("\n-- GRANT ALTER SYSTEM", "\nGRANT ALTER SYSTEM")
         .replace("\n-- GRANT", "\nGRANT");

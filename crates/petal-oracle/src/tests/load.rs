@@ -1,4 +1,4 @@
-//! Loading and dropping.
+//! Tests of loading and dropping.
 
 use super::*;
 use petal_model::workload::scatter::Permutation;
@@ -83,7 +83,7 @@ fn a_load_sends_this() {
     "#);
 }
 
-/// Statements, without queries, that a load of 1,500 rows sends.
+/// Returns the statements, without queries, that a load of 1,500 rows sends.
 fn sent_by(url: &str, schemas: &[u32], degree: u32) -> Vec<String> {
     let scripted = ScriptedOracle::default()
         .answers("FROM sys.user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
@@ -104,7 +104,7 @@ fn places(sent: &[String], contains: &str) -> Vec<usize> {
 #[test]
 fn one_schema_is_loaded_in_ranges_that_lock_no_table() {
     let sent = sent_by("oracle://petal:s3cret@db1/svc?tablespace=fast", &[1], 4);
-    // 1,499 rows behind the first one, by four sessions.
+    // 1,499 rows after the first one, by four sessions.
     let rows = |count: &str| places(&sent, &format!("{count} rows INSERT INTO petal1_cf1")).len();
     assert_eq!((rows("375"), rows("374")), (3, 1), "{sent:#?}");
     assert_eq!(places(&sent, "APPEND_VALUES"), [0usize; 0], "direct path locks the whole table");
@@ -112,7 +112,7 @@ fn one_schema_is_loaded_in_ranges_that_lock_no_table() {
     let index = places(&sent, "CREATE INDEX petal1")[0];
     let ranges = places(&sent, "rows INSERT");
     assert!(ranges.iter().all(|at| (prepared..index).contains(at)), "{sent:#?}");
-    // As many schemas as connections: each by one session, past the cache.
+    // As many schemas as connections: one session loads each, past the cache.
     let sent = sent_by("oracle://petal:s3cret@db1/svc?tablespace=fast", &[1, 2], 2);
     assert_eq!(places(&sent, "500 rows INSERT /*+ APPEND_VALUES */").len(), 4);
 }
@@ -186,7 +186,7 @@ fn a_tablespace_that_keeps_two_rows_in_a_block_ends_the_load_at_its_first_rows()
         assert!(all.contains("petal1_cf1: not one row per block after the first rows"), "{all}");
         assert!(all.contains("CREATE BIGFILE TABLESPACE IOPS DATAFILE SIZE 9G"), "{all}");
         let sent = scripted.sent();
-        // Ranges write at once, and end with the one that looked.
+        // Ranges are written in parallel; all stop once the first check fails.
         assert!(places(&sent, insert).len() < 2000 / degree as usize, "{degree}");
         if degree == 1 {
             assert_eq!(places(&sent, insert).len(), 1);
@@ -208,7 +208,8 @@ fn a_logged_load_makes_tables_and_indexes_that_write_redo() {
     assert_eq!(places(&usual, "PCTFREE 99 NOLOGGING").len(), 2);
 }
 
-/// A database whose tablespace has these bytes: free, in files, and the most that they extend to.
+/// Returns a database whose tablespace has these bytes: free, in files, and the maximum after
+/// extension.
 fn with_room(free: &str, bytes: &str, bytes_max: &str) -> ScriptedOracle {
     ScriptedOracle::default()
         .answers("FROM sys.user_users", &[&["IOPS"]])
@@ -241,7 +242,7 @@ fn a_load_that_cannot_find_room_is_refused_before_its_first_row() {
     for there in [
         with_room("17179869184", "2147483648", "2147483648"),
         with_room("0", "0", "17179869184"),
-        // Nobody shows how far the files extend.
+        // The user cannot see how far the files extend.
         with_room("0", "1", "1").fails("FROM sys.dba_data_files", 942, "does not exist"),
     ] {
         let there = there.answers("DBMS_ROWID", &[&["1500", "1500", "1"]]);
@@ -317,7 +318,7 @@ fn a_test_table_that_is_not_petals_stays() {
     assert!(places(&scripted.sent(), "DROP").is_empty());
     let own = scripted.answers("FROM sys.user_tab_comments", &[&["PETAL_PROBE"]]);
     facts_of(&own, "oracle://petal:s3cret@db1/svc");
-    // Of a check that was cut off, and of this one.
+    // One of an interrupted check, and one of this check.
     assert_eq!(places(&own.sent(), "DROP TABLE petal_probe PURGE").len(), 2);
     engine(&own, &settings()).drop_data().unwrap();
     assert_eq!(places(&own.sent(), "DROP TABLE petal_probe PURGE").len(), 1);
@@ -333,7 +334,7 @@ fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
     engine(&scripted, &settings).load(&plan_of(1, false), &Silent, &unlimited()).unwrap();
     let sent = scripted.sent();
     let with = |words: &str| sent.iter().find(|line| line.contains(words)).unwrap();
-    // A quota on that tablespace alone is enough: nothing is in the user's default one.
+    // A quota on that tablespace alone is enough: nothing uses the user's default one.
     for made in ["CREATE TABLE petal_meta", "CREATE TABLE petal1_cf1", "CREATE INDEX petal1"] {
         assert!(with(made).ends_with("TABLESPACE FAST"), "{}", with(made));
     }
@@ -464,7 +465,7 @@ fn tables_and_indexes_go_into_the_buffer_pool_that_is_asked_for() {
     assert!(made("execute CREATE INDEX petal9").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
 }
 
-/// Blocks that a load leaves without their commits would be written by the first run that reads.
+/// Uncommitted blocks of a load would be written by the first run that reads.
 #[test]
 fn scans_after_a_load_finish_its_blocks_in_the_buffer_cache() {
     let loaded_with = |scripted: ScriptedOracle| {
@@ -483,7 +484,7 @@ fn scans_after_a_load_finish_its_blocks_in_the_buffer_cache() {
     // The first proof is of the first rows.
     let proof = sent.iter().rposition(|sql| sql.contains("DBMS_ROWID")).unwrap();
     assert!(buffered < scan && scan < proof && proof < usize::MAX, "{buffered} {scan} {proof}");
-    // A release without the parameter loads all the same.
+    // A release without the parameter also loads.
     let without = ScriptedOracle::default().fails("_serial_direct_read", 2248, "invalid option");
     assert!(loaded_with(without).iter().any(|sql| sql.contains("DBMS_ROWID")));
 }

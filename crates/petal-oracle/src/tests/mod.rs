@@ -1,4 +1,4 @@
-//! The engine's logic over a scripted database, and real failures to connect.
+//! Tests of the engine's logic over a scripted database, and of real failures to connect.
 
 mod grammar;
 mod load;
@@ -42,7 +42,7 @@ fn engine(scripted: &ScriptedOracle, settings: &Settings) -> Oracle {
     Oracle::over(connector, settings, options.endpoints, options.admin_place, storage)
 }
 
-/// Schemas 1 to 3 of 2048 rows.
+/// Returns a database with schemas 1 to 3 of 2048 rows.
 fn loaded() -> ScriptedOracle {
     let keys = [
         ("format", "1"),
@@ -82,7 +82,7 @@ fn unlimited() -> Stop {
 
 type Ended = (u64, u64, Option<String>);
 
-/// Runs a batch; latencies in microseconds, rows and errors of what ended.
+/// Runs a batch; returns latencies in microseconds, rows and errors of ended operations.
 fn execute(engine: &Oracle, seat: Seat, batch: &[Operation]) -> (Vec<Ended>, Result<(), String>) {
     let mut done = Outcomes::default();
     let mut session = engine.connect(seat).unwrap();

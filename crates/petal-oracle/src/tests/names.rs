@@ -1,5 +1,5 @@
-//! Each view, column, routine and word that a statement names stands in a list made from Oracle's
-//! references; each statistic and event was seen in reports of real databases.
+//! Tests of names: each view, column, routine and word that a statement names is in a list made
+//! from Oracle's references. Each statistic and event was seen in reports of real databases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use super::super::sql::tests::all;
 use super::super::sql::{COUNTERS, REPORTS, section};
 
 const LIST: &str = include_str!("names.txt");
-/// The oldest release that petal supports, as 10 times 12.2.
+/// Oldest release that petal supports, as 10 times 12.2.
 const OLDEST: u32 = 122;
 
-/// A section's lines.
+/// Returns a section's lines.
 fn lines(of: &str) -> impl Iterator<Item = &'static str> {
     let begin = format!("[{of}]\n");
     let (_, after) = LIST.split_once(&begin).unwrap();
     after.split("\n[").next().unwrap().lines().filter(|line| !line.is_empty())
 }
 
-/// A name with the release that brought it: `version_full@18`.
+/// Splits a name from the release that introduced it: `version_full@18`.
 fn name_and_release(word: &'static str) -> (&'static str, u32) {
     match word.split_once('@') {
         Some((name, release)) => (name, release.parse::<u32>().unwrap() * 10),
@@ -29,7 +29,7 @@ fn words(section: &str) -> BTreeMap<&'static str, u32> {
     lines(section).flat_map(str::split_whitespace).map(name_and_release).collect()
 }
 
-/// The columns of each view or table.
+/// Returns the columns of each view or table.
 fn relations() -> BTreeMap<&'static str, BTreeMap<&'static str, u32>> {
     let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for line in lines("relations") {
@@ -39,10 +39,10 @@ fn relations() -> BTreeMap<&'static str, BTreeMap<&'static str, u32>> {
     all
 }
 
-/// What a statement names, in small letters: no texts, comments, hints or binds.
+/// Returns the names in a statement in lower case, without texts, comments, hints or binds.
 fn names(text: &str) -> Vec<String> {
     let mut plain = String::new();
-    // Every second piece is a text in quotation marks.
+    // Every second piece is a quoted text.
     for (at, piece) in text.split('\'').enumerate() {
         plain.push_str(if at % 2 == 0 { piece } else { " " });
     }
@@ -55,7 +55,7 @@ fn names(text: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(|first: char| first.is_ascii_alphabetic())).collect()
 }
 
-/// petal's own: tables, columns, the block's variables, aliases.
+/// True for petal's own names: tables, columns, the block's variables, aliases.
 fn is_petals_own(name: &str, declared: &BTreeSet<String>) -> bool {
     let is_column = |letter: char| {
         let digits = name.strip_prefix(letter);
@@ -71,8 +71,8 @@ fn is_petals_own(name: &str, declared: &BTreeSet<String>) -> bool {
         || declared.contains(name)
 }
 
-/// Columns of petal_meta; what a block declares: variables before their types, functions and
-/// procedures with parameters.
+/// Returns the columns of petal_meta and the declarations of a block: variables before their types,
+/// functions and procedures with parameters.
 fn declared(name: &str, text: &str) -> BTreeSet<String> {
     if text.contains("petal_meta") {
         return ["schema_number", "key", "value"].map(str::to_owned).into();
@@ -90,7 +90,7 @@ fn declared(name: &str, text: &str) -> BTreeSet<String> {
     declared
 }
 
-/// The release that a statement needs, or a name that stands in no list.
+/// Returns the release that a statement needs, or an error for a name that is in no list.
 fn release_of(name: &str, text: &str) -> Result<u32, String> {
     let relations = relations();
     let known: BTreeMap<&str, u32> =
@@ -103,7 +103,7 @@ fn release_of(name: &str, text: &str) -> Result<u32, String> {
     let used: Vec<_> = names.iter().filter_map(|name| relations.get(name.as_str())).collect();
     let mut newest = OLDEST;
     for word in &names {
-        // A column behind the alias of its table.
+        // A column after the alias of its table.
         let column = word.split_once('.').filter(|(alias, _)| alias.len() == 1);
         let plain = column.map_or(word.as_str(), |(_, column)| column);
         let in_columns = used.iter().filter_map(|columns| columns.get(plain)).min().copied();
@@ -131,7 +131,7 @@ fn no_statement_names_what_stands_in_no_list() {
             newer.insert(name, release);
         }
     }
-    // Each of these may fail, and petal then does without.
+    // Each of these may fail; petal then works without it.
     let newer: Vec<(&str, u32)> = newer.iter().map(|(name, at)| (name.as_str(), *at)).collect();
     let expected =
         [("cancel", 180), ("use_hints", 180), ("use_parallel_hints", 180), ("version_full", 180)];
@@ -144,7 +144,7 @@ fn no_statement_names_what_stands_in_no_list() {
     assert_eq!(wrong("SELECT TO_NUM(value) FROM sys.gv_$sysstat"), "x: to_num");
 }
 
-/// A name of the dictionary that a public synonym, or an object of petal's own user, may replace.
+/// Returns a dictionary name that a public synonym, or an object of petal's own user, may replace.
 fn unqualified(name: &str, text: &str) -> Option<String> {
     const DICTIONARY: [&str; 10] = [
         "all_",
@@ -214,7 +214,7 @@ fn the_list_holds_nothing_that_is_not_used() {
     assert_eq!(stale, [""; 0]);
 }
 
-/// Names in quotation marks in a statement, but for formats and flags.
+/// Returns names in quotation marks in a statement, except for formats and flags.
 fn quoted(file: &str, sections: &[&str]) -> BTreeSet<String> {
     let texts = sections.iter().map(|name| section(file, name));
     let quoted = texts.flat_map(|text| {

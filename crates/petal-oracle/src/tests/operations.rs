@@ -1,9 +1,9 @@
-//! Batches, their errors, and how a session is cancelled.
+//! Tests of batches, their errors, and cancelling a session.
 
 use super::*;
 use petal_engine::Batch;
 
-/// A run that is not over before a test is.
+/// Length of a run that outlasts the test.
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -23,12 +23,12 @@ fn a_batch_is_one_call_and_every_operation_has_its_own_latency() {
     assert_eq!(ended, [of(64), of(8), of(48), of(16), of(2)]);
     let sent = scripted.sent();
     let calls: Vec<&String> = sent.iter().filter(|line| line.starts_with("call")).collect();
-    // Operations, a stamp for each UPDATE, what follows it, width, total, budget.
+    // Operations, a stamp for each UPDATE, the text after it, width, total, budget.
     insta::assert_snapshot!(calls[0], @"call the loop ['S0000000000010000000', '00000000000uk0000000', 'xxxxxxxxxxxxxxxxxxxx', 128, 5, 3600000000]");
     assert_eq!(calls.len(), 1);
 }
 
-/// The table of each SELECT that a session sends whose home is schema 1, in order.
+/// Returns the table of each SELECT that a session with home schema 1 sends, in order.
 fn selects_of_a_visitor(loop_side: LoopSide, batch: &[Operation]) -> Vec<String> {
     let scripted = loaded();
     let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
@@ -39,7 +39,7 @@ fn selects_of_a_visitor(loop_side: LoopSide, batch: &[Operation]) -> Vec<String>
         LoopSide::Client => scripted.sent(),
         _ => scripted.0.lock().blocks.clone(),
     };
-    // The first SELECT of a block is that of its home schema.
+    // The first SELECT of a block is for its home schema.
     let table = |text: &String| {
         let (_, after) = text.split_once("COUNT(c2)")?;
         let name = after.split_whitespace().find(|word| word.starts_with("petal"))?;
@@ -55,7 +55,7 @@ fn a_session_that_visits_several_schemas_reads_each_of_them() {
     let each = selects_of_a_visitor(LoopSide::Client, &batch);
     let all = ["petal1_cf1", "petal1_cf1", "petal3_cf1", "petal3_cf1", "petal1_cf1", "petal2_cf1"];
     assert_eq!(each, all);
-    // A call for each turn in a schema.
+    // One call for each sequence in a schema.
     let calls = selects_of_a_visitor(LoopSide::Server, &batch);
     assert_eq!(calls, ["petal1_cf1", "petal3_cf1", "petal1_cf1", "petal2_cf1"]);
 }
@@ -174,7 +174,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
     session.execute(Batch::new(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done)).unwrap();
     let left = deadline - Instant::now();
     assert_eq!(done.ended[0].error.as_deref(), Some(petal_engine::CUT));
-    // The driver breaks a call off a little after the end by itself.
+    // The driver itself breaks off a call a little after the end.
     let limit = scripted.0.lock().limits.last().unwrap().unwrap();
     let grace = Duration::from_secs(6);
     assert!(limit > left + grace && limit <= HOUR + grace, "{limit:?}");
@@ -214,7 +214,7 @@ fn a_session_whose_database_falls_silent_is_aborted_and_named() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(error.message, @"db1:1521/svc: no answer in time, nor to being cancelled; the database or the network fell silent: see whether its host, its storage or its archiver hangs");
         }
-        // It stays lost, and letting it go waits for nobody, as the database never answers.
+        // It stays lost, and releasing it does not wait, as the database never answers.
         assert!(session.execute(Batch::new(&batch, &unlimited(), &mut done)).is_err());
         drop(session);
     }
@@ -237,7 +237,7 @@ fn a_canceller_asks_for_the_session_by_its_numbers() {
 
 #[test]
 fn where_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
-    // As 12.2, which has no CANCEL SQL.
+    // Release 12.2 has no CANCEL SQL.
     let (tells, killed) = channel();
     let scripted = loaded()
         .fails("CANCEL SQL", 2065, "illegal option for ALTER SYSTEM")
@@ -249,7 +249,7 @@ fn where_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
     let mut session = engine.connect(seat(1, 1)).unwrap();
     let canceller = session.canceller();
     let run = |session: &mut Box<dyn Session>| {
-        // As the server says it.
+        // As the server reports it.
         let kind = super::link::LinkErrorKind::Database;
         let killed = LinkError { kind, ..error(28, "your session has been killed") };
         scripted.0.lock().call_fails = Some(killed);

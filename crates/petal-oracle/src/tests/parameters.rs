@@ -1,5 +1,5 @@
-//! Statements that are sent otherwise for each parameter that changes one: a readable line for each
-//! statement, its hints and what does not fit left out.
+//! Tests of statements that a parameter changes: a readable line for each statement, shortened and
+//! without hints.
 
 use super::*;
 use petal_engine::Batch;
@@ -20,7 +20,7 @@ fn readable(line: &str) -> String {
     line.chars().take(SHOWN).collect()
 }
 
-/// The first operations that a session at home in schema 2 of 3 sends one by one.
+/// Returns the first operations of a session with home schema 2 of 3, sent one by one.
 fn chosen(settings: Settings) -> String {
     let scripted = loaded().answers("COUNT(c2)", &[&["64"]]);
     let settings = Settings { loop_side: Some(LoopSide::Client), ..settings };
@@ -41,7 +41,7 @@ fn chosen(settings: Settings) -> String {
     shown.join("\n")
 }
 
-/// What is sent otherwise than usual, with its place, from 1.
+/// Returns the lines that differ from the usual ones, with their numbers from 1.
 fn changed(usual: &str, sent: &str) -> String {
     assert_eq!(usual.lines().count(), sent.lines().count());
     let pairs = sent.lines().zip(usual.lines()).zip(1..);
@@ -131,7 +131,7 @@ fn think_tm_sends_nothing_of_its_own() {
     "#);
 }
 
-/// The statements in the loop's text, and what it is called with.
+/// Returns the statements in the loop's text, and the values of its call.
 fn server_sends(scripted: &ScriptedOracle, settings: &Settings) -> String {
     let engine = engine(scripted, settings);
     let batch = [operation(Kind::Select, 2, 1, 64), operation(Kind::Update, 2, 100, 8)];
@@ -241,7 +241,7 @@ fn load_parameters() {
     "#);
 }
 
-/// Statements around a run, by who sends them.
+/// Returns the statements around a run, by sender.
 fn around(settings: &Settings) -> String {
     let scripted = loaded()
         .answers("CREATE_SNAPSHOT", &[&["41"]])

@@ -1,4 +1,4 @@
-//! The database's own reports.
+//! Tests of the database's own reports.
 
 use super::*;
 use petal_model::record::server_report::{ReportContent, ServerReport};
@@ -78,7 +78,7 @@ fn a_package_that_would_run_with_petals_rights_is_not_called() {
     }
 }
 
-/// A snapshot as PERFSTAT keeps it: instance, start, time and seconds.
+/// Returns a snapshot as PERFSTAT stores it: instance, start, time and seconds.
 fn snapshot<'t>(id: &'t str, instance: [&'t str; 2], at: [&'t str; 3]) -> [&'t str; 11] {
     let ([number, name], [startup, time, seconds]) = (instance, at);
     let (host, release) = ("flowerbed", "19.0.0.0.0");
@@ -88,7 +88,7 @@ fn snapshot<'t>(id: &'t str, instance: [&'t str; 2], at: [&'t str; 3]) -> [&'t s
 const IRIS: [&str; 2] = ["1", "iris"];
 const START: &str = "01-Jun-25 08:00:00";
 
-/// What PERFSTAT keeps of five minutes.
+/// Returns PERFSTAT's data of five minutes.
 fn perfstat() -> ScriptedOracle {
     let first = snapshot("101", IRIS, [START, "02-Jun-25 10:00:00", "802173600"]);
     let last = snapshot("102", IRIS, [START, "02-Jun-25 10:05:00", "802173900"]);
@@ -150,7 +150,7 @@ fn statspacks_tables_are_differences_between_two_snapshots() {
     assert_eq!(read.background, WaitSum { waits: 220.0, time_us: 1e5 });
 }
 
-/// What the script says where these two snapshots make no report.
+/// Returns the script's text if these two snapshots give no report.
 fn script_of(first: [&str; 11], last: [&str; 11]) -> String {
     let scripted = perfstat().answers("FROM perfstat.stats$snapshot", &[&first, &last]);
     let engine = engine(&scripted, &settings());

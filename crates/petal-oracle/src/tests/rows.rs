@@ -1,10 +1,10 @@
-//! Rows read back, for the verification of a ledger.
+//! Tests of rows read back for the verification of a ledger.
 
 use super::*;
 use petal_model::workload::row::COLUMNS;
 use petal_model::workload::version::RowStamps;
 
-/// A row as the database answers it.
+/// Returns a row as the database answers it.
 fn row(key: &str, stamps: [u64; 2]) -> Vec<String> {
     let column = |number: u32| {
         let mut column = vec![0; 128];

@@ -1,4 +1,4 @@
-//! SLOB's own schemas.
+//! Tests with SLOB's own schemas.
 
 use super::*;
 
@@ -8,7 +8,7 @@ pub fn slobs() -> ScriptedOracle {
             "FROM sys.all_tables",
             &[
                 &["USER1", "CF1", "10100", "IOPS"],
-                // Gathered before it was filled.
+                // Gathered before the table was filled.
                 &["USER1", "CF2", "0", "IOPS"],
                 &["USER2", "CF1", "10100", "IOPS"],
                 &["USER4", "CF1", "10100", "IOPS"],
@@ -55,7 +55,8 @@ fn what_is_not_slobs_is_reported() {
     assert!(engine(&ScriptedOracle::default(), &settings).loaded().unwrap().is_empty());
 }
 
-/// What the record says of the sizes, and bytes of the first main table, its index, and all data.
+/// Returns the record's words on sizes, and the bytes of the first main table, its index, and all
+/// data.
 fn sizes(scripted: &ScriptedOracle) -> (String, u64, u64, Option<u64>) {
     let settings = Settings { use_slob_schemas: true, ..settings() };
     let engine = engine(scripted, &settings);
@@ -82,13 +83,13 @@ fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
     );
     let all = Some(2 * (168_000_000 + 600_000));
     assert_eq!(sizes(&seen), ("from DBA_SEGMENTS".to_owned(), 168_000_000, 600_000, all));
-    // Its blocks are not those of the tablespace that the user may see.
+    // Its block size differs from that in the visible tablespace.
     let settings = Settings { use_slob_schemas: true, ..settings() };
     assert_eq!(engine(&seen, &settings).loaded().unwrap()[0].block_size, 168_000_000 / 10_254);
     let (shown, bytes, index, all) = sizes(&version(slobs()));
     assert!(shown.starts_with("from the dictionary's statistics, which may be old"), "{shown}");
     assert_eq!((bytes, index, all), (10_100 * 8192, 20 * 8192, None));
-    // Statistics that know fewer blocks than there are rows are none.
+    // Statistics with fewer blocks than rows are not used.
     let never = version(slobs()).answers(
         "FROM sys.all_tables",
         &[&["USER1", "CF1", "0", "IOPS"], &["USER2", "CF1", "0", "IOPS"]],

@@ -1,4 +1,4 @@
-//! Statistics of the database itself: counters, settings, settling.
+//! Tests of the database's statistics: counters, settings, settling.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn counters_are_read_for_each_instance() {
     let counters = engine(&scripted, &settings()).read_counters(true).unwrap();
     assert_eq!(counters.len(), 2);
     let first = &counters[0];
-    // Exadata's reads of a block are counted under names of their own.
+    // Exadata counts reads of a block under its own event names.
     let sent = scripted.sent();
     let histograms = sent.iter().find(|line| line.contains("gv_$event_histogram_micro")).unwrap();
     assert!(histograms.ends_with("OR event LIKE 'cell single block physical read%'"));
@@ -116,7 +116,7 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
         engine(&nameless, &settings()).read_counters(true).unwrap()[0].endpoint,
         "instance 1"
     );
-    // Anything else is an error: an instance that had another name now would be another one.
+    // Any other error is reported: an instance with a new name would count as another instance.
     for view in ["gv_$sysstat", "gv_$instance"] {
         let dying = loaded().answers("gv_$sysstat", &[&["1", "user commits", "3"]]).fails(
             view,
@@ -127,7 +127,8 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
     }
 }
 
-/// Names and commits of what is shown, with the sessions of each endpoint on these instances.
+/// Returns names and commits of the shown counters, with the sessions of each endpoint on these
+/// instances.
 fn reported_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
     let endpoints = Endpoints {
         service_base: Some("slob".to_owned()),
@@ -211,8 +212,8 @@ fn every_log_group_is_switched_and_on_every_instance_that_archives() {
     assert_eq!((switched, archived), (16, 0));
 }
 
-/// Plans of the SELECT and the UPDATE of each of three schemas: those of schemas 1 and 2 are as meant,
-/// schema 3's table is read by `access` and its UPDATE finds rows by `search`.
+/// Scripts plans of the SELECT and the UPDATE of three schemas. Those of schemas 1 and 2 are as
+/// meant; schema 3's table is read by `access`, and its UPDATE finds rows by `search`.
 fn explains(scripted: ScriptedOracle, access: &str, search: &str) -> ScriptedOracle {
     let by = format!("BY {access}");
     let mut rows: Vec<[&str; 4]> = Vec::new();
@@ -246,7 +247,7 @@ fn the_plans_of_every_schema_are_checked_and_of_the_update() {
     assert_eq!(plan("INDEX ROWID BATCHED", "RANGE SCAN", 25), (wrong(batched), 6));
     let full = "UPDATE 3: UPDATE STATEMENT, INDEX FULL SCAN CF1_CUSTID";
     assert_eq!(plan("INDEX ROWID", "FULL SCAN", 25), (wrong(full), 6));
-    // Who only reads need not be able to explain an UPDATE.
+    // A user who only reads need not be able to explain an UPDATE.
     let (read, explained) = plan("INDEX ROWID", "FULL SCAN", 0);
     assert_eq!((read.map(|(as_meant, _)| as_meant), explained), (Some(true), 3));
 }
@@ -354,10 +355,10 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
     for name in ["checkpoints", "physical writes", "redo writes"] {
         assert_eq!(counters.raw.get(name), None, "{name}");
     }
-    // The part that the container counts, as its AWR report prints it, is kept by that name.
+    // The container's part is kept under that name, as its AWR report prints it.
     assert_eq!(counters.raw.get("container: physical writes"), Some(&2));
     assert_eq!(counters.raw.get("container: redo writes"), Some(&1));
-    // What sessions do themselves is counted in their container.
+    // The sessions' own work is counted in their container.
     assert_eq!((io.physical_read_blocks, io.redo_bytes), (Some(400), Some(99)));
     assert_eq!(io.log_syncs, Some(97));
     assert!(counters.wait("db file sequential read").is_some());
@@ -485,7 +486,8 @@ fn sessions_of_all_instances_count_and_not_per_endpoint() {
     assert_eq!((engine.endpoints(), engine.sessions_max().unwrap()), (4, Some(695)));
 }
 
-/// Places of an Exadata block are one event, as in the waits; buckets of two snapshots are subtracted.
+/// Locations of an Exadata block are one event, as in the waits; buckets of two snapshots are
+/// subtracted.
 #[test]
 fn waits_by_powers_of_two_are_those_between_two_snapshots() {
     let cell = "cell single block physical read";

@@ -1,4 +1,4 @@
-//! Connecting: real failures with the real driver.
+//! Tests of connecting: real failures with the real driver.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_log_on_that_fails_is_reported_with_its_code() {
     insta::assert_snapshot!(refused(1017, "invalid username/password; logon denied"), @"db1:1521/svc: connecting: ORA-01017: invalid username/password; logon denied; check user and password (ORACLE_PASSWORD, SYSDBA_PASSWD)");
 }
 
-/// A peer of the real driver's: does `serve` with each connection.
+/// Starts a peer for the real driver, which calls `serve` with each connection.
 fn peer(serve: fn(std::net::TcpStream)) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -44,7 +44,7 @@ fn a_closed_port_is_reported_at_once() {
 #[test]
 fn a_listener_that_hangs_is_left_after_the_time_limit() {
     let port = peer(|mut stream| {
-        // Takes what comes and answers nothing.
+        // Reads everything and answers nothing.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let text = really(&format!("oracle://u:s3cret@127.0.0.1:{port}/svc?connect_timeout=1"));
