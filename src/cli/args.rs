@@ -52,12 +52,14 @@ pub fn schemas(help: &'static str) -> Arg {
     value("schemas", "N", help).short('s').value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
 }
 
+/// `--full`, for the commands whose result is one screen on a terminal.
+pub fn full() -> Arg {
+    flag("full", "Print the whole report also on a terminal, where one screen is the default")
+}
+
 /// `--json` and `--full`, for the commands that show runs as they end.
 pub fn run_output() -> [Arg; 2] {
-    [
-        flag("json", "Print the summary as JSON, and only it, on stdout"),
-        flag("full", "Print the whole report also on a terminal, where its summary is the default"),
-    ]
+    [flag("json", "Print the summary as JSON, and only it, on stdout"), full()]
 }
 
 /// `--fail-if LIMIT`, which may be given several times.

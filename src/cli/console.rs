@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ArgMatches;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
@@ -148,9 +149,9 @@ impl Console {
         self.result(&self.laid_out(report));
     }
 
-    /// True when standard output is a terminal.
-    pub fn is_read_at_once(&self) -> bool {
-        io::stdout().is_terminal()
+    /// True if a result is to fit on one screen: stdout is a terminal, and `--full` is not given.
+    pub fn is_brief(&self, matches: &ArgMatches) -> bool {
+        io::stdout().is_terminal() && !matches.get_flag("full")
     }
 
     pub fn error(&self, message: &str) {

@@ -7,17 +7,16 @@ use clap::{ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::runner::sweep::SweepRequest;
-use petal_judge::petals::Petals;
 use petal_model::record::RecordFolder;
 use petal_model::settings::Settings;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::read::Sources;
 use petal_model::settings::table::CommandKind;
 
-use super::args::{value, whole};
+use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::sweep::sweep_into;
+use super::sweep::{show, sweep_into};
 use super::{signals, source};
 
 const SCHEMAS: u32 = 2;
@@ -39,6 +38,7 @@ pub fn command() -> Command {
                 .default_value("3")
                 .value_parser(whole::<u64>(1, 3600)),
         )
+        .arg(args::full())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
@@ -76,9 +76,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     };
     let signals = signals::count()?;
     let swept = sweep_into(&request, &source::context(&signals, console));
-    let (swept, exit, _) = swept.inspect_err(|_| folder.remove_if_empty())?;
-    console
-        .report(|| petal_report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    let (swept, exit, place) = swept.inspect_err(|_| folder.remove_if_empty())?;
+    show(&swept, &place, None, matches, console);
     let page = folder.path().join(petal_report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
     let page = std::path::absolute(&page).unwrap_or(page);

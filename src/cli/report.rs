@@ -7,7 +7,6 @@ use clap::{ArgMatches, Command};
 use crate::runner::os_data;
 use petal_judge::awr::to_record;
 use petal_judge::break_point;
-use petal_judge::petals::Petals;
 use petal_model::record::calibration::Calibration;
 use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
 
@@ -41,6 +40,7 @@ pub fn command() -> Command {
              them; among several, other folders are skipped",
         ))
         .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
+        .arg(args::full())
         .arg(
             flag("csv", "Print runs as CSV, a row each, and only it, on stdout")
                 .conflicts_with("json"),
@@ -205,8 +205,11 @@ fn of_runs(
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
         }
-    } else if let [(_, run)] = runs {
-        console.report(|| petal_report::text::render(run));
+    } else if let [(path, run)] = runs {
+        console.report(|| match console.is_brief(matches) {
+            true => petal_report::text::brief(run, &path.display().to_string()),
+            false => petal_report::text::render(run),
+        });
     } else {
         console.report(|| petal_report::sweep::of_runs(&named));
     }
@@ -333,11 +336,10 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept, objective)?);
     } else {
-        let petals = Petals::of(&swept.observations()).with_objective(objective);
-        let fit = break_point::of(&swept, objective);
-        let fit =
-            fit.map(|found| petal_report::replay::break_point(&found) + "\n").unwrap_or_default();
-        console.report(|| fit + &petal_report::sweep::render(&swept, &petals, objective));
+        if let Some(found) = break_point::of(&swept, objective) {
+            console.report(|| petal_report::replay::break_point(&found) + "\n");
+        }
+        super::sweep::show(&swept, path, objective, matches, console);
     }
     Ok(exit)
 }

@@ -174,7 +174,7 @@ pub fn show(
     match brief {
         None => {}
         Some(_) if matches.get_flag("json") => console.result(&json(&kept.run)?),
-        Some(brief) if console.is_read_at_once() && !matches.get_flag("full") => {
+        Some(brief) if console.is_brief(matches) => {
             console.report(|| brief(&kept.run, &place));
         }
         Some(_) => console.report(|| petal_report::text::render(&kept.run)),

@@ -2,7 +2,7 @@
 //! that the same command finds again.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, ArgMatches, Command};
 
@@ -51,6 +51,7 @@ pub fn command() -> Command {
         .arg(flag("fresh", "Begin again; the present folder is kept under another name"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
+        .arg(args::full())
         .arg(args::objective())
         .arg(args::os_data())
         .arg(metrics::arg())
@@ -109,15 +110,29 @@ fn run_request(
         console.result(&shown(&planned, before.as_ref()));
         return Ok(Exit::Done);
     }
-    let (swept, exit, _) = sweep_into(request, context)?;
-    if matches.get_flag("json") {
-        console.result(&json(&swept, request.objective.as_ref())?);
-    } else {
-        let objective = request.objective.as_ref();
-        let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.report(|| petal_report::sweep::render(&swept, &petals, objective));
+    let (swept, exit, folder) = sweep_into(request, context)?;
+    let objective = request.objective.as_ref();
+    match matches.get_flag("json") {
+        true => console.result(&json(&swept, objective)?),
+        false => show(&swept, &folder, objective, matches, console),
     }
     Ok(exit)
+}
+
+/// Shows a sweep: on a terminal on one screen, unless `--full` asks for the whole report.
+pub fn show(
+    swept: &Swept,
+    folder: &Path,
+    objective: Option<&Objective>,
+    matches: &ArgMatches,
+    console: &Console,
+) {
+    let petals = Petals::of(&swept.observations()).with_objective(objective);
+    let place = folder.display().to_string();
+    console.report(|| match console.is_brief(matches) {
+        true => petal_report::sweep::brief(swept, &petals, objective, &place),
+        false => petal_report::sweep::render(swept, &petals, objective),
+    });
 }
 
 /// Does this host's share of the cells that the first one names, which also sends the sweep's

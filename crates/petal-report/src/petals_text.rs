@@ -40,6 +40,10 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
         true => format!("{}: one point, {}", line.name, point(line, 0)),
         false => format!("{}: peak {}", line.name, at(line.peak)),
     };
+    let peak = if is_one_point { Some(0) } else { line.peak };
+    if let Some(limit) = peak.and_then(|at| line.points.get(at)?.limited_by.as_ref()) {
+        words.push_str(&format!(", limited by {limit}"));
+    }
     if let Some(position) = line.saturated_from {
         words.push_str(&format!("; saturated from {}", point(line, position)));
     }

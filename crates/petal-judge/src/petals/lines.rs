@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{Estimate, PetalLine, Point};
 use crate::level::Level;
 use crate::{estimate, factor_words};
-use petal_model::record::conclusions::ServedBy;
+use petal_model::record::conclusions::{Limiter, ServedBy};
 use petal_model::record::observation::{Observation, metric};
 use petal_model::stats::units;
 
@@ -66,21 +66,19 @@ impl Kinds {
 
 /// The lines, in the order of their factors, and what had to be left out or split.
 pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
-    let mut notes = Vec::new();
+    let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let axis = axis(observations);
     let has_writers =
         observations.iter().any(|seen| Kinds::of(seen).is_some_and(|kinds| kinds.writers > 0));
     let mut groups: Vec<LineGroup<'_>> = Vec::new();
     for seen in observations {
         if let Some(reason) = seen.why_unusable() {
-            notes.push(format!("left-out: {} is not drawn: {reason}", seen.source));
+            left_out.entry(reason).or_default().push(&seen.source);
             continue;
         }
         let Some(sessions) = sessions(seen, axis) else {
-            notes.push(format!(
-                "left-out: {} is not drawn: how many sessions ran is not known",
-                seen.source
-            ));
+            let reason = "the number of its sessions is not known";
+            left_out.entry(reason).or_default().push(&seen.source);
             continue;
         };
         let kinds = Kinds::of(seen);
@@ -101,10 +99,22 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
         }
     }
     groups.sort_by_key(LineGroup::order);
+    let mut notes: Vec<String> = left_out.iter().map(|(why, of)| not_drawn(why, of)).collect();
     notes.extend(split(&groups));
     let names = names(&groups);
     let lines = groups.iter().zip(names).map(|(group, name)| group.line(name)).collect();
     (lines, notes)
+}
+
+/// A note on the records that are not drawn for the same reason.
+fn not_drawn(reason: &str, sources: &[&str]) -> String {
+    match sources {
+        [source] => format!("left-out: {source} is not drawn: {reason}"),
+        several => {
+            let (count, first) = (several.len(), several[0]);
+            format!("left-out: {count} records are not drawn, {first} the first: {reason}")
+        }
+    }
 }
 
 /// Observations that share a line.
@@ -168,6 +178,7 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
         op_p99_us: percentile(metric::OP_P99),
         warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
         served_by: served_by(&repeats),
+        limited_by: limited_by(&repeats),
         is_from_cache: repeats.iter().any(|seen| is_from_cache(seen)),
         elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
         means,
@@ -180,6 +191,20 @@ fn served_by(repeats: &[&Observation]) -> Option<String> {
     let device = |seen: &Observation| seen.metric(metric::SERVED_DEVICE).unwrap_or(0.0);
     let least = known.min_by(|a, b| device(a.0).total_cmp(&device(b.0)));
     least.map(|(_, served)| served.words.clone())
+}
+
+/// The limit that most of the repeats met, with the busy share of processors that limit.
+fn limited_by(repeats: &[&Observation]) -> Option<String> {
+    let known = || repeats.iter().filter_map(|seen| Some((seen, seen.limited_by.as_ref()?)));
+    let count = |by: Limiter| known().filter(|(_, limit)| limit.by == by).count();
+    // The first of those that are as frequent.
+    let (seen, limit) = known().rev().max_by_key(|(_, limit)| count(limit.by))?;
+    let idle = seen.metric(metric::CPU_IDLE);
+    let busy = idle.filter(|_| limit.by == Limiter::Processors && limit.words == "processors");
+    let busy = busy.map_or_else(String::new, |idle| format!(" ({:.0} % busy)", 100.0 - idle));
+    let (times, all) = (count(limit.by), repeats.len());
+    let of = if times < all { format!(" in {times} of {all} repeats") } else { String::new() };
+    Some(format!("{}{busy}{of}", limit.words))
 }
 
 fn is_from_cache(seen: &Observation) -> bool {

@@ -42,6 +42,8 @@ pub struct Point {
     pub warnings: BTreeSet<String>,
     /// Who served the reads, of the repeat to which the device served the least; None if unknown.
     pub served_by: Option<String>,
+    /// The limit that most of its repeats met; None if unknown.
+    pub limited_by: Option<String>,
     /// A cache served reads of one of its runs.
     pub is_from_cache: bool,
     /// How long its runs were, in seconds.

@@ -9,20 +9,40 @@ const LENGTHS_RATIO_MAX: f64 = 2.0;
 const JUMP_RATIO_MIN: f64 = 5.0;
 
 pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = lines.iter().filter_map(mixed_run_lengths).collect();
+    let cells: usize = lines.iter().map(|line| line.points.len()).sum();
     let (mut varying, mut outliers) = (Vec::new(), Vec::new());
     for line in lines {
-        notes.extend(mixed_run_lengths(line));
         repeats(line, &mut varying, &mut outliers);
     }
-    if !varying.is_empty() {
+    let worst = |all: &[Extreme]| all.iter().max_by(|a, b| a.by.total_cmp(&b.by)).cloned();
+    if let Some(worst) = worst(&varying) {
+        let place = match varying.len() {
+            1 => format!("at {}", worst.words),
+            count => format!("in {count} of {cells} cells, most at {}", worst.words),
+        };
         notes.push(format!(
-            "repeats-vary: the standard deviation of repeats is over 5 % of their mean at {}",
-            varying.join("; ")
+            "repeats-vary: the standard deviation of repeats is over 5 % of their mean {place}"
         ));
     }
-    notes.extend(outliers);
+    if let Some(worst) = worst(&outliers) {
+        let (count, stay) = match outliers.len() {
+            1 => (String::new(), "it stays"),
+            count => (format!("{count} figures of repeats, most of all "), "they stay"),
+        };
+        notes.push(format!(
+            "outlying-repeat: {count}{} (Grubbs' test, 5 %); {stay} in every figure",
+            worst.words
+        ));
+    }
     notes
+}
+
+/// A cell or a figure that differs, and by which share.
+#[derive(Clone)]
+struct Extreme {
+    words: String,
+    by: f64,
 }
 
 fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
@@ -54,36 +74,36 @@ fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
 }
 
 /// Adds the cells of a line whose repeats vary, with their figures, and its outlying repeats.
-fn repeats(line: &PetalLine, varying: &mut Vec<String>, outliers: &mut Vec<String>) {
+fn repeats(line: &PetalLine, varying: &mut Vec<Extreme>, outliers: &mut Vec<Extreme>) {
     for point in &line.points {
         let figures = [
             ("PIOPS", &point.piops),
             ("read us", &point.read_us),
             ("operation p99 us", &point.op_p99_us),
         ];
-        let cell = format!("{}, {} sessions", line.name, point.sessions);
-        let mut of_cell = Vec::new();
+        let noun = if point.sessions == 1 { "session" } else { "sessions" };
+        let cell = format!("{}, {} {noun}", line.name, point.sessions);
+        let (mut of_cell, mut by) = (Vec::new(), 0.0);
         for (what, estimate) in figures {
             let Some(estimate) = estimate else { continue };
             if let Some(variation) = estimate.variation().filter(|_| estimate.varies()) {
                 of_cell.push(format!("{what} {:.1} %", variation * 100.0));
+                by = f64::max(by, variation);
             }
             outliers.extend(outlier(&format!("{cell}: {what}"), estimate, &point.sources));
         }
         if !of_cell.is_empty() {
-            varying.push(format!("{cell} ({})", of_cell.join(", ")));
+            varying.push(Extreme { words: format!("{cell} ({})", of_cell.join(", ")), by });
         }
     }
 }
 
-fn outlier(place: &str, estimate: &Estimate, sources: &[String]) -> Option<String> {
+fn outlier(place: &str, estimate: &Estimate, sources: &[String]) -> Option<Extreme> {
     let at = estimate.outlier()?;
     // A repeat that lacks the figure has a source and no value.
     let source = sources.get(at).filter(|_| sources.len() == estimate.values.len());
     let source = source.map_or_else(|| format!("value {}", at + 1), Clone::clone);
-    Some(format!(
-        "outlying-repeat: {place} of {source} is {:.0}, the mean of all {:.0} (Grubbs' test, 5 %); \
-         it stays in every figure",
-        estimate.values[at], estimate.mean
-    ))
+    let (value, mean) = (estimate.values[at], estimate.mean);
+    let words = format!("{place} of {source} is {value:.0}, the mean of all {mean:.0}");
+    Some(Extreme { words, by: (value / mean - 1.0).abs() })
 }

@@ -400,7 +400,7 @@ fn what_did_not_end_well_is_left_out_and_reported() {
     assert_eq!(petals.lines[0].points[0].sources, ["run-1-1"]);
     insta::assert_snapshot!(petals.notes.join("\n"), @"
     left-out: run-1-2 is not drawn: it was interrupted
-    left-out: run-1-3 is not drawn: how many sessions ran is not known
+    left-out: run-1-3 is not drawn: the number of its sessions is not known
     ");
 }
 

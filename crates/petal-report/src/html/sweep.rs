@@ -104,6 +104,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
         Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
         Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
         Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
+        Tile::words("Limited by, at the peak", &or_dash(point.limited_by.as_ref(), Clone::clone)),
         Tile::words("Reads at the peak served by", &served_by),
         Tile::words("PIOPS after the peak", &after),
     ]

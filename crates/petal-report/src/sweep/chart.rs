@@ -5,7 +5,7 @@
 use super::super::charts::Scale;
 use super::super::numbers::rate;
 use super::super::table::line;
-use petal_judge::petals::Petals;
+use petal_judge::petals::{PetalLine, Petals};
 
 const WIDTH: usize = 80;
 const HEIGHT: usize = 20;
@@ -28,11 +28,7 @@ struct TextCurve {
 /// sessions; and what each letter stands for.
 pub fn petals(petals: &Petals) -> String {
     let curves = curves(petals);
-    if curves.is_empty() {
-        return "nothing to draw: no run knows both PIOPS and the latency of a single read\n"
-            .to_owned();
-    }
-    let mut text = plot(&curves);
+    let mut text = drawing(petals, HEIGHT);
     for (letter, curve) in letters().zip(&curves) {
         let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
         let legend = format!("{letter}  {}: {} sessions", curve.name, sessions.join(", "));
@@ -44,27 +40,47 @@ pub fn petals(petals: &Petals) -> String {
     text
 }
 
+/// The petals alone, so many lines high without their axis.
+pub fn drawing(petals: &Petals, height: usize) -> String {
+    match curves(petals).as_slice() {
+        [] => {
+            "nothing to draw: no run knows both PIOPS and the latency of a single read\n".to_owned()
+        }
+        curves => plot(curves, height),
+    }
+}
+
+/// The lines that are drawn, each with its letter.
+pub fn drawn_lines(petals: &Petals) -> impl Iterator<Item = (char, &PetalLine)> {
+    letters().zip(petals.lines.iter().filter(|line| points(line).next().is_some()))
+}
+
 fn letters() -> impl Iterator<Item = char> {
     ('a'..='z').take(LINES_MAX)
 }
 
 fn curves(petals: &Petals) -> Vec<TextCurve> {
-    let curves = petals.lines.iter().map(|line| {
-        let points = line.points.iter().filter_map(|point| {
-            Some((point.sessions, point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean))
-        });
-        TextCurve { name: line.name.clone(), points: points.collect() }
-    });
+    let curves = petals
+        .lines
+        .iter()
+        .map(|line| TextCurve { name: line.name.clone(), points: points(line).collect() });
     curves.filter(|curve| !curve.points.is_empty()).collect()
 }
 
-fn plot(curves: &[TextCurve]) -> String {
+/// Sessions, x and y of each point that knows both.
+fn points(line: &PetalLine) -> impl Iterator<Item = (u32, f64, f64)> {
+    line.points.iter().filter_map(|point| {
+        Some((point.sessions, point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean))
+    })
+}
+
+fn plot(curves: &[TextCurve], height: usize) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x_axis = Scale::with_steps(points().map(|point| point.1), STEPS_MAX);
     let y_axis = Scale::with_steps(points().map(|point| point.2), STEPS_MAX);
-    let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; HEIGHT] };
+    let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; height] };
     let place = |point: &(u32, f64, f64)| {
-        (cell(&x_axis, point.1, PLOT - 1), HEIGHT - 1 - cell(&y_axis, point.2, HEIGHT - 1))
+        (cell(&x_axis, point.1, PLOT - 1), height - 1 - cell(&y_axis, point.2, height - 1))
     };
     for curve in curves.iter().take(LINES_MAX) {
         for pair in curve.points.windows(2) {
@@ -85,8 +101,9 @@ fn plot(curves: &[TextCurve]) -> String {
 fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale) -> String {
     let mut text = format!("{:>MARGIN$}\n", "read us");
     let y_ticks = y_axis.ticks(STEPS_MAX);
+    let last = grid.cells.len().saturating_sub(1);
     for (at, row) in grid.cells.iter().enumerate() {
-        let is_here = |tick: &&f64| HEIGHT - 1 - cell(y_axis, **tick, HEIGHT - 1) == at;
+        let is_here = |tick: &&f64| last - cell(y_axis, **tick, last) == at;
         let tick = y_ticks.iter().copied().find(|tick| is_here(&tick));
         let number = tick.map_or_else(String::new, short);
         let edge = if tick.is_some() { '+' } else { '|' };
@@ -229,7 +246,7 @@ mod tests {
                 .into_iter()
                 .map(|points| TextCurve { name: String::new(), points })
                 .collect();
-            let shown = plot(&curves);
+            let shown = plot(&curves, HEIGHT);
             prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);
             prop_assert_eq!(shown.lines().count(), HEIGHT + 4);
         }

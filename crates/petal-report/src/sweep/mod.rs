@@ -2,6 +2,7 @@
 //! harness table, a row per run. [`csv`] holds the same for a spreadsheet or R.
 
 mod beside;
+mod brief;
 pub mod chart;
 mod commits;
 pub mod csv;
@@ -10,6 +11,7 @@ pub mod table;
 
 use super::table::{line, paragraph};
 use super::text::{bullets, section};
+pub use brief::brief;
 use petal_judge::petals::Petals;
 use petal_model::record::sweep::{Axis, Swept};
 use petal_model::record::{Run, Status};
@@ -62,14 +64,7 @@ fn head(out: &mut String, swept: &Swept) {
     let plan = &sweep.plan;
     out.push_str(&line(&format!("petal {} sweep report", sweep.petal_version)));
     out.push('\n');
-    let cells = plan.cells().len();
-    let (done, all) = (sweep.cells.len(), cells * plan.repeats as usize);
-    let state = match (sweep.status, done == all) {
-        (Status::Complete, true) => "complete",
-        (_, true) => "every cell is done",
-        _ => "not complete: the same command goes on with it",
-    };
-    fact(out, "status", &format!("{done} of {all} runs done; {state}"));
+    fact(out, "status", &state(swept));
     let targets =
         targets(swept, |target| format!("{} {}, {}", target.product, target.version, target.url));
     match targets.as_slice() {
@@ -98,7 +93,19 @@ fn head(out: &mut String, swept: &Swept) {
     fact(out, "settings", &settings.collect::<Vec<_>>().join(", "));
 }
 
-/// What is shown of each target of the runs, each once.
+/// Runs that are done, and whether these are all: `29 of 30 runs done; not complete: ...`.
+fn state(swept: &Swept) -> String {
+    let (sweep, plan) = (&swept.sweep, &swept.sweep.plan);
+    let (done, all) = (sweep.cells.len(), plan.cells().len() * plan.repeats as usize);
+    let state = match (sweep.status, done == all) {
+        (Status::Complete, true) => "complete",
+        (_, true) => "every cell is done",
+        _ => "not complete: the same command goes on with it",
+    };
+    format!("{done} of {all} runs done; {state}")
+}
+
+/// Lists one text of each target of the runs, each once.
 pub(super) fn targets(swept: &Swept, shown: fn(&Target) -> String) -> Vec<String> {
     super::distinct(swept.runs.iter().map(|run| shown(&run.summary.target)))
 }

@@ -1,0 +1,166 @@
+//! The end of a sweep on one screen of a terminal: its state, the petals, a verdict for each line, the
+//! gravest findings, and the place of the rest.
+
+use super::super::numbers::{micros, or_dash, rate};
+use super::super::table::{columns, line, paragraph};
+use super::chart;
+use super::findings::grouped;
+use petal_judge::petals::{PetalLine, Petals};
+use petal_model::record::Severity;
+use petal_model::record::sweep::Swept;
+use petal_model::settings::objective::Objective;
+
+const CHART_HEIGHT: usize = 12;
+/// Lines of petals that have a verdict on the screen.
+const VERDICTS_MAX: usize = 5;
+const FINDINGS_MAX: usize = 3;
+/// Lines of the screen that a finding may take.
+const FINDING_LINES: usize = 2;
+
+/// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
+pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, place: &str) -> String {
+    let mut out = line(&super::state(swept));
+    out.push_str(&chart::drawing(petals, CHART_HEIGHT));
+    for (letter, of) in chart::drawn_lines(petals).take(VERDICTS_MAX) {
+        out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
+    }
+    more(&mut out, chart::drawn_lines(petals).count(), VERDICTS_MAX, "lines");
+    out.push('\n');
+    let found = findings(swept, petals);
+    for text in found.iter().take(FINDINGS_MAX) {
+        out.push_str(&clipped("- ", "  ", text));
+    }
+    more(&mut out, found.len(), FINDINGS_MAX, "findings");
+    if !found.is_empty() {
+        out.push('\n');
+    }
+    let rest = "report.txt and report.html there hold the whole report; --full prints it here";
+    out.push_str(&paragraph("record ", "  ", &format!("{place}: {rest}")));
+    out
+}
+
+fn more(out: &mut String, count: usize, shown: usize, what: &str) {
+    if count > shown {
+        out.push_str(&format!("- {} more {what} in the report\n", count - shown));
+    }
+}
+
+/// The peak of a line with its limit, its knee, and the highest load within an objective.
+fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
+    let mut words = format!("{}: ", line.name);
+    let Some(point) = line.peak.and_then(|at| line.points.get(at)) else {
+        return words + "no point with PIOPS";
+    };
+    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+    let sessions = sessions(line, line.peak);
+    words.push_str(&format!("peak {piops} PIOPS with {sessions}, {read} us a read"));
+    if let Some(limit) = &point.limited_by {
+        words.push_str(&format!("; limited by {limit}"));
+    }
+    if line.knee.is_some() && line.points.len() > 1 {
+        words.push_str(&format!("; knee at {}", self::sessions(line, line.knee)));
+    }
+    if let Some(objective) = objective {
+        words.push_str(&match line.within_objective {
+            Some(_) => {
+                format!("; {objective} up to {}", self::sessions(line, line.within_objective))
+            }
+            None => format!("; {objective} is met by no point"),
+        });
+    }
+    words
+}
+
+fn sessions(line: &PetalLine, at: Option<usize>) -> String {
+    let count = at.and_then(|at| line.points.get(at)).map_or(0, |point| point.sessions);
+    format!("{count} {}", if count == 1 { "session" } else { "sessions" })
+}
+
+/// Errors, then the notes on all runs together, then warnings.
+fn findings(swept: &Swept, petals: &Petals) -> Vec<String> {
+    let grouped = grouped(swept);
+    let of = |severity: Severity| {
+        let found = grouped.iter().filter(move |found| found.finding.severity == severity);
+        found.map(|found| {
+            format!("{}: {}: {}", found.finding.id, found.place(), found.finding.message)
+        })
+    };
+    of(Severity::Error)
+        .chain(super::not_in_means(swept))
+        .chain(petals.notes.iter().cloned())
+        .chain(of(Severity::Warning))
+        .collect()
+}
+
+/// A paragraph of at most [`FINDING_LINES`] lines; dots stand for the rest.
+fn clipped(first: &str, rest: &str, text: &str) -> String {
+    let whole = paragraph(first, rest, text);
+    let mut lines: Vec<&str> = whole.lines().collect();
+    if lines.len() <= FINDING_LINES {
+        return whole;
+    }
+    lines.truncate(FINDING_LINES);
+    let mut shown = lines.join("\n");
+    let begin = shown.rfind('\n').map_or(0, |at| at + 1);
+    while shown[begin..].chars().count() + 4 > columns() {
+        match shown.rfind(' ').filter(|&at| at > begin) {
+            Some(at) => shown.truncate(at),
+            None => break,
+        }
+    }
+    shown + " ...\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::swept;
+    use super::*;
+    use crate::table::within;
+
+    #[test]
+    fn the_end_of_a_sweep_fits_on_a_screen() {
+        let mut swept = swept();
+        for run in &mut swept.runs {
+            run.summary.findings = petal_judge::judge(run);
+            petal_judge::conclude(run);
+        }
+        let mut petals = Petals::of(&swept.observations());
+        insta::assert_snapshot!(brief(&swept, &petals, None, "petal-results/sweep"), @"
+        11 of 12 runs done; not complete: the same command goes on with it
+          read us
+             400 +
+                 |                                                    .b16
+                 |                                                ....  .a16
+             300 +                                             ...  ....
+                 |                                          ...  ...
+             200 +                                      .... ....
+                 |                                ....b4 ....
+                 |                       ..............a4
+             100 +                 1ba1........
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read; limited by reads waited for
+           (63 % of DB time); knee at 4 sessions
+        b  UPDATE_PCT 20: peak 11,592 PIOPS with 16 sessions, 348.0 us a read; limited by reads waited for
+           (63 % of DB time); knee at 4 sessions
+
+        - whole-run: figures are of the whole run and not of its steady window in every run (the steady
+          window's counters are not known)
+
+        record petal-results/sweep: report.txt and report.html there hold the whole report; --full prints it
+          here
+        ");
+        petals.notes = vec!["left-out: a note of many words ".repeat(20); 9];
+        petals.lines = vec![petals.lines[0].clone(); 12];
+        let shown = within(80, || brief(&swept, &petals, None, "petal-results/sweep"));
+        assert!(shown.lines().count() <= 40, "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(shown.contains("7 more lines in the report"), "{shown}");
+        assert!(shown.contains(" ...\n"), "{shown}");
+    }
+}
