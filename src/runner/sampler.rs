@@ -4,7 +4,6 @@
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
 
-use std::array;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,47 +13,25 @@ use petal_engine::{Engine, Result};
 use petal_model::record::journal::{Journal, JournalLine};
 use petal_model::record::latency_log::LatencyLog;
 use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
-use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait};
+use petal_model::stats::counters::{CommonCounter, Counters, Wait};
 use petal_model::stats::delta;
 use petal_model::stats::os::OsSample;
 use petal_model::stats::timeline::{Shards, Tally};
 
 use super::deltas::Deltas;
-use super::steady_window::{SteadyWindow, WindowBound};
+use super::steady_window::{Mark, SteadyWindow};
 use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
 const HARVEST_DELAY: Duration = Duration::from_millis(150);
-/// A sample so near a second's end is that second's.
-const NEAR_S: f64 = 0.1;
 /// Samples that are kept to find the bounds of the seconds that are harvested next.
 const MARKS_MAX: usize = 16;
-
-/// Events of the database that are counted second by second, in the order of a second's fields.
-const ENDED: [CommonCounter; 4] = [
-    CommonCounter::Checkpoints,
-    CommonCounter::Vacuums,
-    CommonCounter::LogSwitches,
-    CommonCounter::BlockImages,
-];
 
 /// The step that the sampler does next within a second.
 #[derive(Clone, Copy)]
 enum SamplerStep {
     Sample,
     Harvest,
-}
-
-/// Counters at a second's end.
-#[derive(Clone)]
-struct Mark {
-    at_s: f64,
-    io: Option<IoCounts>,
-    /// Since the trigger, per endpoint.
-    counters: Option<Arc<Vec<Counters>>>,
-    /// Since the trigger, each of [`ENDED`].
-    ended: [Option<u64>; ENDED.len()],
-    os: Option<OsSample>,
 }
 
 pub struct Sampler<'a> {
@@ -68,7 +45,8 @@ pub struct Sampler<'a> {
     first: Mark,
     /// The newest, in the order of time.
     marks: VecDeque<Mark>,
-    latest: Option<Counters>,
+    /// The sum over endpoints at the newest mark; None where it is not known.
+    latest: Option<Arc<Counters>>,
     deltas: Deltas,
     /// The database's totals at the last second's end at which they were sampled.
     counted: Option<SampledTotals>,
@@ -110,14 +88,8 @@ pub struct Standing {
 
 impl<'a> Sampler<'a> {
     pub fn new(parts: Parts<'a>) -> Self {
-        let first = Mark {
-            at_s: 0.0,
-            io: Counters::sum(&parts.opening).map(|counters| counters.io),
-            counters: Some(Arc::new(parts.opening.iter().map(|none| none.since(none)).collect())),
-            // An engine that counts them has them in the first sample.
-            ended: [Some(0); ENDED.len()],
-            os: parts.opening_os.clone(),
-        };
+        let none = parts.opening.iter().map(|opening| opening.since(opening)).collect();
+        let first = Mark::new(0.0, Some(none), parts.opening_os.clone());
         Self {
             lost_reported: BTreeSet::new(),
             phase: SamplerStep::Sample,
@@ -201,21 +173,9 @@ impl<'a> Sampler<'a> {
         let sampled = self.deltas.take(sampled);
         let at_s = self.parts.trigger.elapsed().as_secs_f64();
         self.note_resets(at_s);
-        let counters = match sampled {
-            Ok(counters) => {
-                self.latest = Counters::sum(&counters);
-                let counters = Arc::new(counters);
-                self.keep_counted(at_s, Arc::clone(&counters));
-                Some(counters)
-            }
-            Err(why) => {
-                self.latest = None;
-                self.gap(format!("the database's counters could not be sampled: {why}"));
-                None
-            }
-        };
-        let io = self.latest.as_ref().map(|counters| counters.io);
-        let io = io.zip(self.first.io).map(|(delta, opening)| opening.plus(&delta));
+        let counters = sampled.inspect_err(|why| {
+            self.gap(format!("the database's counters could not be sampled: {why}"));
+        });
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {
             if let Err(error) = written {
@@ -223,9 +183,10 @@ impl<'a> Sampler<'a> {
             }
             sample
         });
-        let latest = self.latest.as_ref();
-        let ended = ENDED.map(|counter| latest?.raw.get(counter.name()).copied());
-        self.marks.push_back(Mark { at_s, io, counters, ended, os });
+        let mark = Mark::new(at_s, counters.ok(), os);
+        self.latest.clone_from(&mark.sum);
+        self.keep_counted(&mark);
+        self.marks.push_back(mark);
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
@@ -238,9 +199,12 @@ impl<'a> Sampler<'a> {
     }
 
     /// Counters sampled near a second's end belong to the seconds that petal counted.
-    fn keep_counted(&mut self, at_s: f64, counters: Arc<Vec<Counters>>) {
-        let second = at_s.round();
-        if second >= 1.0 && (at_s - second).abs() < NEAR_S {
+    fn keep_counted(&mut self, mark: &Mark) {
+        let second = mark.at_s.round();
+        if let Some(counters) = mark.counters.clone()
+            && second >= 1.0
+            && mark.is_near(second)
+        {
             self.counted = Some(SampledTotals { second, counters, times: None });
         }
     }
@@ -304,9 +268,17 @@ impl<'a> Sampler<'a> {
     fn fill_counters(&self, row: &mut Second) {
         let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
-        row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
-        [row.checkpoints, row.vacuums, row.log_switches, row.block_images] =
-            array::from_fn(|at| delta(from.ended[at]?, to.ended[at]?));
+        if let Some((to, from)) = to.sum.as_ref().zip(from.sum.as_ref()) {
+            row.io = Some(to.io.since(&from.io));
+            let rise = |counter: CommonCounter| {
+                let [then, now] = [from, to].map(|sum| sum.raw.get(counter.name()).copied());
+                delta(then?, now?)
+            };
+            row.checkpoints = rise(CommonCounter::Checkpoints);
+            row.vacuums = rise(CommonCounter::Vacuums);
+            row.log_switches = rise(CommonCounter::LogSwitches);
+            row.block_images = rise(CommonCounter::BlockImages);
+        }
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
             row.cpu = interval.cpu().filter(|_| self.parts.local);
@@ -315,7 +287,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn mark_near(&self, at_s: f64) -> Option<&Mark> {
-        self.marks.iter().rev().find(|mark| (mark.at_s - at_s).abs() < NEAR_S)
+        self.marks.iter().rev().find(|mark| mark.is_near(at_s))
     }
 
     fn extend_steady(&mut self, second: u64, length_s: f64, tally: &Tally, standing: &Standing) {
@@ -326,15 +298,10 @@ impl<'a> Sampler<'a> {
         if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran {
             return;
         }
-        let bounds = (self.bound_near(from_s), self.bound_near(from_s + 1.0));
-        self.steady.add(from_s, tally, bounds);
-    }
-
-    /// The second at whose end the database was sampled near that time.
-    fn bound_near(&self, at_s: f64) -> Option<WindowBound> {
-        let mark = self.mark_near(at_s)?;
-        let counters = Arc::clone(mark.counters.as_ref()?);
-        Some(WindowBound { at_s: mark.at_s, counters, os: mark.os.clone() })
+        // Those at which the database was sampled.
+        let [begin, end] = [from_s, from_s + 1.0]
+            .map(|at_s| self.mark_near(at_s).filter(|mark| mark.counters.is_some()).cloned());
+        self.steady.add(from_s, tally, (begin, end));
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
@@ -429,6 +396,7 @@ mod tests {
     use super::*;
     use petal_engine::EngineError;
     use petal_model::record::{RecordFolder, fixture, journal};
+    use petal_model::stats::counters::IoCounts;
     use petal_scripted::{Script, Scripted};
 
     use super::super::deltas::tests::sampled;
@@ -482,9 +450,9 @@ mod tests {
         let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let failed = || Err(EngineError::Environment("it is gone".to_owned()));
         let mut sampler = sampler(&engine, &shards, None);
-        sampler.keep_counted(2.03, Arc::new(sampled(500)));
+        sampler.keep_counted(&Mark::new(2.03, Some(sampled(500)), None));
         // Not at a second's end, so that no seconds of petal's go with it.
-        sampler.keep_counted(2.63, Arc::new(sampled(700)));
+        sampler.keep_counted(&Mark::new(2.63, Some(sampled(700)), None));
         sampler.counted.as_mut().unwrap().times = Some((3_000_000_000, 0));
         let (counters, until) = sampler.close_counters(failed());
         assert_eq!(counters.unwrap()[0].io.logical_reads, Some(500));

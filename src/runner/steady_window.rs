@@ -10,14 +10,29 @@ use petal_model::stats::timeline::Tally;
 /// The window may be so much shorter than petal's own for the sake of samples at its bounds.
 const COUNTED_SHARE_MIN: f64 = 0.5;
 
-/// The samples at a bound of the window.
+/// A sample so near a second's end is that second's.
+const NEAR_S: f64 = 0.1;
+
+/// The samples that were taken together, at a second's end.
 #[derive(Clone)]
-pub struct WindowBound {
+pub struct Mark {
     /// The time of the sample, in seconds after the trigger.
     pub at_s: f64,
-    /// Since the trigger, per endpoint.
-    pub counters: Arc<Vec<Counters>>,
+    /// Since the trigger, per endpoint and in sum; None where the database was not sampled.
+    pub counters: Option<Arc<Vec<Counters>>>,
+    pub sum: Option<Arc<Counters>>,
     pub os: Option<OsSample>,
+}
+
+impl Mark {
+    pub fn new(at_s: f64, counters: Option<Vec<Counters>>, os: Option<OsSample>) -> Self {
+        let sum = counters.as_deref().and_then(Counters::sum).map(Arc::new);
+        Self { at_s, counters: counters.map(Arc::new), sum, os }
+    }
+
+    pub fn is_near(&self, at_s: f64) -> bool {
+        (self.at_s - at_s).abs() < NEAR_S
+    }
 }
 
 /// Whole seconds, and what petal counted in them.
@@ -37,8 +52,8 @@ pub struct SteadyWindow {
     counted: Stretch,
     /// Counted by petal since the last sample.
     since_sample: Tally,
-    from: Option<WindowBound>,
-    to: Option<WindowBound>,
+    from: Option<Mark>,
+    to: Option<Mark>,
 }
 
 /// The window when the run is over.
@@ -46,17 +61,12 @@ pub struct SteadyWindow {
 pub struct SteadyStretch {
     pub seconds: Stretch,
     /// The samples at its bounds; None where the database was not sampled there.
-    pub bounds: Option<(WindowBound, WindowBound)>,
+    pub bounds: Option<(Mark, Mark)>,
 }
 
 impl SteadyWindow {
     /// Adds the second that begins at `from_s`, with the samples at its bounds.
-    pub fn add(
-        &mut self,
-        from_s: f64,
-        tally: &Tally,
-        bounds: (Option<WindowBound>, Option<WindowBound>),
-    ) {
+    pub fn add(&mut self, from_s: f64, tally: &Tally, bounds: (Option<Mark>, Option<Mark>)) {
         if self.all.to_s == 0.0 {
             self.all.from_s = from_s;
         }
@@ -96,7 +106,8 @@ impl SteadyStretch {
     pub fn between_samples(&self) -> Option<(f64, Vec<Counters>, Option<OsInterval>)> {
         let (from, to) = self.bounds.as_ref()?;
         let os = to.os.as_ref().zip(from.os.as_ref()).map(|(to, from)| to.since(from));
-        Some((to.at_s - from.at_s, Counters::each_since(&to.counters, &from.counters), os))
+        let counters = Counters::each_since(to.counters.as_ref()?, from.counters.as_ref()?);
+        Some((to.at_s - from.at_s, counters, os))
     }
 }
 
@@ -105,10 +116,9 @@ mod tests {
     use super::*;
     use petal_model::stats::counters::IoCounts;
 
-    fn bound(at_s: f64) -> Option<WindowBound> {
+    fn bound(at_s: f64) -> Option<Mark> {
         let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };
-        let counters = Arc::new(vec![Counters { io, ..Counters::default() }]);
-        Some(WindowBound { at_s, counters, os: None })
+        Some(Mark::new(at_s, Some(vec![Counters { io, ..Counters::default() }]), None))
     }
 
     /// Ten seconds from second 5 on, of an operation each; those in `missed` end without a sample.

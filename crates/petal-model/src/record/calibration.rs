@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, RecordFolder, Status, format, input};
+use super::{RecordError, RecordFolder, Status, format};
 use crate::stats::histogram::LatencySummary;
 use crate::stats::target::DirectIo;
 
@@ -212,8 +212,7 @@ pub fn is_one(path: &Path) -> bool {
 }
 
 pub fn save(folder: &RecordFolder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
-    let text = format::text(&folder.path().join(NAME), WHAT, calibration)?;
-    folder.write_atomically(NAME, &text)
+    folder.write_json(NAME, WHAT, calibration)
 }
 
 /// Writes it once more, under its folder's name, where runs look; None where the device is not
@@ -229,15 +228,13 @@ pub fn keep(
     fs::create_dir_all(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
     let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
-    let text = format::text(&kept_in.join(&name), WHAT, calibration)?;
-    RecordFolder::open(kept_in).write_atomically(&name, &text).map(Some)
+    RecordFolder::open(kept_in).write_json(&name, WHAT, calibration).map(Some)
 }
 
 /// Reads one, by its folder or file.
 pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-    let text = input::contents(&path, input::BYTES_MAX)?;
-    format::parse(&path, &text, FORMAT, "a calibration")
+    format::read(&path, FORMAT, "a calibration")
 }
 
 /// The calibrations that are kept there of a device that lies on these drives, newest first, those

@@ -1,11 +1,11 @@
 //! Files of JSON that name their own format: read into a value only when it is the wanted one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::RecordError;
+use super::{RecordError, RecordFolder, input};
 
 /// A value as a file's text: indented JSON with a line's end.
 pub(super) fn text<T: Serialize>(
@@ -17,6 +17,27 @@ pub(super) fn text<T: Serialize>(
     let mut text = text.map_err(|cause| RecordError::encode(what, path, &cause))?;
     text.push(b'\n');
     Ok(text)
+}
+
+impl RecordFolder {
+    /// Writes a value as a file of its own, whole or not at all; `what` names it in messages.
+    pub(super) fn write_json<T: Serialize>(
+        &self,
+        name: &str,
+        what: &'static str,
+        value: &T,
+    ) -> Result<PathBuf, RecordError> {
+        self.write_atomically(name, &text(&self.path().join(name), what, value)?)
+    }
+}
+
+/// A file as what `wanted` says in words.
+pub(super) fn read<T: DeserializeOwned>(
+    path: &Path,
+    format: &'static str,
+    wanted: &'static str,
+) -> Result<T, RecordError> {
+    parse(path, &input::contents(path, input::BYTES_MAX)?, format, wanted)
 }
 
 /// `text` as what `wanted` says in words. The file at `path` is for messages.

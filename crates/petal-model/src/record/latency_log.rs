@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
-    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
 
 use super::input::Lines;
@@ -30,8 +30,6 @@ use crate::stats::histogram::Latencies;
 
 pub const NAME: &str = "latency.hlog";
 const NS_PER_MS: f64 = 1e6;
-/// Some kilobytes a second, for several days.
-const BYTES_MAX: usize = 4 << 30;
 const COLUMNS: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
@@ -103,122 +101,87 @@ fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or_default()
 }
 
-/// A log that was read. Histograms stay encoded until they are asked for: an hour of them would
-/// not fit in memory decoded.
-pub struct Intervals {
-    text: Vec<u8>,
-    /// True when the last line was cut off or damaged.
-    pub torn: bool,
-}
-
-/// Reads a log up to the first line that is torn or damaged.
-pub fn read(path: &Path) -> Result<Intervals, RecordError> {
-    let mut lines = Lines::open(path, LINE_BYTES_MAX)?;
-    let (mut text, mut kinds) = (Vec::new(), KindNames::default());
-    loop {
-        let from = text.len();
-        let read = lines.next(&mut text).map_err(|error| RecordError::io("read", path, error))?;
-        if read == 0 {
-            return Ok(Intervals { text, torn: false });
-        }
-        if !is_readable(&text[from..], &mut kinds) || text.len() > BYTES_MAX {
-            text.truncate(from);
-            return Ok(Intervals { text, torn: true });
-        }
-    }
-}
-
-/// Whether a line ends, can be decoded and is not of one more kind than any log has.
-fn is_readable(line: &[u8], kinds: &mut KindNames) -> bool {
-    line.ends_with(b"\n")
-        && IntervalLogIterator::new(line).all(|entry| match entry {
-            Ok(LogEntry::Interval(interval)) => {
-                kinds.take(tag(&interval)) && decode(&interval).is_some()
-            }
-            Ok(_) => true,
-            Err(_) => false,
-        })
-}
-
-fn tag<'a>(interval: &IntervalLogHistogram<'a>) -> &'a str {
-    interval.tag().map_or("", |tag| tag.as_str())
-}
-
-/// None for what is damaged, or has other bounds than petal's.
-fn decode(interval: &IntervalLogHistogram<'_>) -> Option<Histogram<u64>> {
-    super::wait_histogram::decode(interval.encoded_histogram())
-}
-
-impl Intervals {
-    /// All that began within `from_s..to_s`, merged by tag (never averaged).
-    pub fn merged(&self, from_s: f64, to_s: f64) -> BTreeMap<String, Latencies> {
-        const SLACK_S: f64 = 0.001;
-        let mut merged: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
-        let is_within = |begins_s: f64| (from_s..to_s).contains(&(begins_s + SLACK_S));
-        for (tag, _, buckets) in self.decoded().filter(|(_, begins_s, _)| is_within(*begins_s)) {
-            match merged.get_mut(&tag) {
-                Some(sum) => {
-                    // All have petal's bounds (see decode), so the addition cannot fail.
-                    let added = sum.add(&buckets);
-                    debug_assert!(added.is_ok());
-                }
-                None => {
-                    merged.insert(tag, buckets);
-                }
-            }
-        }
-        let merged = merged.into_iter();
-        merged.map(|(tag, buckets)| (tag, Latencies::from_buckets(&buckets))).collect()
-    }
-
-    fn decoded(&self) -> impl Iterator<Item = (String, f64, Histogram<u64>)> {
-        IntervalLogIterator::new(&self.text).filter_map(|entry| match entry {
-            Ok(LogEntry::Interval(interval)) => Some((
-                tag(&interval).to_owned(),
-                interval.start_timestamp().as_secs_f64(),
-                decode(&interval)?,
-            )),
-            _ => None,
-        })
-    }
-}
-
-/// A log that is read a second at a time: of many logs side by side only the seconds at hand are
-/// in memory.
-pub struct SecondBySecond {
-    lines: Lines,
-    next: Option<Vec<u8>>,
-    kinds: KindNames,
-}
-
 /// A second's line is some kilobytes long.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-impl SecondBySecond {
+/// An interval's tag, when it began, and its histogram.
+pub type Interval = (String, f64, Histogram<u64>);
+
+/// The intervals of a log, one after the other: an hour of them would not fit in memory. Ends before
+/// the first line that is torn or damaged, or is of one more kind than any log has.
+pub struct Intervals {
+    lines: Lines,
+    kinds: KindNames,
+    pub torn: bool,
+}
+
+impl Intervals {
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let lines = Lines::open(path, LINE_BYTES_MAX)?;
-        Ok(Self { lines, next: None, kinds: KindNames::default() })
+        Ok(Self { lines, kinds: KindNames::default(), torn: false })
     }
 
-    /// Hands over what began before `end_s`, by tag. What is torn or damaged ends the log.
-    pub fn until(&mut self, end_s: f64, mut each: impl FnMut(&str, &Histogram<u64>)) {
-        while let Some(line) = self.next.take().or_else(|| self.line()) {
-            let mut entries = IntervalLogIterator::new(&line);
-            let Some(Ok(LogEntry::Interval(interval))) = entries.next() else { continue };
-            if interval.start_timestamp().as_secs_f64() >= end_s {
-                self.next = Some(line);
-                return;
+    /// The interval of a line, if it is one. An error is a line that cannot be read.
+    fn read(&mut self, line: &[u8]) -> Result<Option<Interval>, ()> {
+        let interval = match IntervalLogIterator::new(line).next() {
+            _ if !line.ends_with(b"\n") => return Err(()),
+            Some(Ok(LogEntry::Interval(interval))) => interval,
+            Some(Err(_)) => return Err(()),
+            _ => return Ok(None),
+        };
+        let tag = interval.tag().map_or("", |tag| tag.as_str());
+        // One that has other bounds than petal's is damaged.
+        let buckets = super::wait_histogram::decode(interval.encoded_histogram());
+        let buckets = buckets.filter(|_| self.kinds.take(tag)).ok_or(())?;
+        Ok(Some((tag.to_owned(), interval.start_timestamp().as_secs_f64(), buckets)))
+    }
+}
+
+impl Iterator for Intervals {
+    type Item = Interval;
+
+    fn next(&mut self) -> Option<Interval> {
+        let mut line = Vec::new();
+        while !self.torn {
+            line.clear();
+            let length = self.lines.next(&mut line);
+            if matches!(length, Ok(0)) {
+                return None;
             }
-            let tag = tag(&interval);
-            let Some(buckets) = decode(&interval).filter(|_| self.kinds.take(tag)) else { return };
-            each(tag, &buckets);
+            match length.map_err(drop).and_then(|_| self.read(&line)) {
+                Ok(Some(interval)) => return Some(interval),
+                Ok(None) => {}
+                Err(()) => self.torn = true,
+            }
+        }
+        None
+    }
+}
+
+/// All intervals that began within `from_s..to_s`, merged by tag (never averaged), and whether the log
+/// is torn.
+pub fn merged(
+    path: &Path,
+    (from_s, to_s): (f64, f64),
+) -> Result<(BTreeMap<String, Latencies>, bool), RecordError> {
+    const SLACK_S: f64 = 0.001;
+    let mut merged: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+    let mut intervals = Intervals::open(path)?;
+    for (tag, begins_s, buckets) in &mut intervals {
+        if !(from_s..to_s).contains(&(begins_s + SLACK_S)) {
+            continue;
+        }
+        match merged.get_mut(&tag) {
+            Some(sum) => {
+                // All have petal's bounds, so the addition cannot fail.
+                let added = sum.add(&buckets);
+                debug_assert!(added.is_ok());
+            }
+            None => drop(merged.insert(tag, buckets)),
         }
     }
-
-    fn line(&mut self) -> Option<Vec<u8>> {
-        let mut line = Vec::new();
-        self.lines.next(&mut line).ok().filter(|_| line.ends_with(b"\n")).map(|_| line)
-    }
+    let of = |(tag, buckets)| (tag, Latencies::from_buckets(&buckets));
+    Ok((merged.into_iter().map(of).collect(), intervals.torn))
 }
 
 /// One interval of a kind of operation: how many took how long.
@@ -243,8 +206,8 @@ pub fn step_us(step: i32) -> f64 {
 /// Reads them up to the first damaged line. Empty where there is no log.
 pub fn spreads(folder: &Path) -> Spreads {
     let mut by_tag = Spreads::new();
-    let Ok(intervals) = read(&folder.join(NAME)) else { return by_tag };
-    for (tag, from_s, buckets) in intervals.decoded() {
+    let Ok(intervals) = Intervals::open(&folder.join(NAME)) else { return by_tag };
+    for (tag, from_s, buckets) in intervals {
         let mut counts = BTreeMap::new();
         for value in buckets.iter_recorded() {
             let us = value.value_iterated_to().max(1) as f64 / 1e3;
@@ -302,18 +265,17 @@ mod tests {
     #[test]
     fn windows_merge_what_began_in_them() {
         let dir = tempfile::tempdir().unwrap();
-        let log = read(&three_seconds(dir.path())).unwrap();
-        assert!(!log.torn);
-        let whole = log.merged(0.0, 3.0);
+        let path = three_seconds(dir.path());
+        let (whole, torn) = merged(&path, (0.0, 3.0)).unwrap();
+        assert!(!torn);
         assert_eq!(whole["select"].count(), 6);
         assert_eq!(whole["update"].count(), 3);
-        let late = log.merged(1.0, 3.0);
+        let (late, _) = merged(&path, (1.0, 3.0)).unwrap();
         assert_eq!(late["select"].count(), 4);
         let p50 = late["select"].percentile_us(50.0).unwrap();
         assert!((p50 - 2000.0).abs() <= 2.0, "{p50}");
-        let per_second: Vec<(String, f64, u64)> =
-            log.decoded().map(|(tag, from_s, buckets)| (tag, from_s, buckets.len())).collect();
-        assert_eq!(per_second[5], ("update".to_owned(), 2.0, 1));
+        let (tag, from_s, buckets) = Intervals::open(&path).unwrap().nth(5).unwrap();
+        assert_eq!((tag.as_str(), from_s, buckets.len()), ("update", 2.0, 1));
     }
 
     #[test]
@@ -337,10 +299,10 @@ mod tests {
         let mut counts = Vec::new();
         for cut in (0..=text.len()).step_by(7).chain([text.len() - 1, text.len()]) {
             std::fs::write(&path, &text[..cut]).unwrap();
-            let log = read(&path).unwrap();
+            let mut log = Intervals::open(&path).unwrap();
+            counts.push(log.by_ref().count());
             let at_line_end = cut == 0 || text[cut - 1] == b'\n';
             assert_eq!(log.torn, !at_line_end, "cut at {cut}");
-            counts.push(log.decoded().count());
         }
         assert_eq!(counts.first(), Some(&0));
         assert_eq!(counts.last(), Some(&6));

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
 use super::{
-    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, input, journal, kinds, rebuild,
+    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, journal, kinds, rebuild,
 };
 
 pub const NAME: &str = "run.json";
 const WANTED: &str = "the record of a run";
 
 pub fn save(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
-    let text = format::text(&folder.path().join(NAME), "the run", run)?;
-    folder.write_atomically(NAME, &text)
+    folder.write_json(NAME, "the run", run)
 }
 
 /// Whether a run left its record in this folder, whole or cut off.
@@ -72,8 +71,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 
 /// The record that stands in a run.json.
 pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
-    let text = input::contents(path, input::BYTES_MAX)?;
-    let run = format::parse(path, &text, FORMAT, WANTED)?;
+    let run = format::read(path, FORMAT, WANTED)?;
     match kinds::too_many(&run) {
         None => Ok(run),
         Some(why) => Err(RecordError::Damaged { path: path.to_owned(), wanted: WANTED, why }),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures;
 use super::journal::{self, CountedSeconds, JournalLine};
-use super::latency_log::{self, Intervals};
+use super::latency_log;
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
 use crate::stats::os::DeviceCounts;
 
@@ -68,20 +68,26 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
             .push(format!("the journal is of no petal: {why}; the others are left out"));
     }
     super::os::rebuild(folder, &mut run);
-    let log = latency_log::read(&folder.join(latency_log::NAME));
-    if log.as_ref().is_ok_and(|log| log.torn) {
+    run.summary.sessions_lost = read.sessions_lost;
+    // From the trigger to the end of the last second.
+    run.summary.elapsed_s = read.seconds.last().map_or(0.0, end_s);
+    let log = folder.join(latency_log::NAME);
+    let logged = latency_log::merged(&log, (0.0, run.summary.elapsed_s));
+    if matches!(logged, Ok((_, true))) {
         run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
     }
-    run.summary.sessions_lost = read.sessions_lost;
-    fill_totals(&mut run, read.seconds, read.last, read.counted, log.as_ref().ok());
-    if let Err(error) = &log {
+    let latencies = logged.as_ref().map(|(latencies, _)| latencies.clone()).unwrap_or_default();
+    run.set_latencies(&latencies);
+    let totals = IntervalTotals::of(&read.seconds).with_latencies(&latencies);
+    fill_totals(&mut run, totals, read.seconds, read.last, read.counted);
+    if let Err(error) = &logged {
         run.details.gaps.push(format!("no percentiles over the run: {error}"));
         for (kind, latency) in run.details.timeline.iter().flat_map(|second| &second.latency_us) {
             let sum = run.summary.latency_us.entry(kind.clone()).or_default();
             *sum = sum.plus_without_percentiles(latency);
         }
     }
-    fill_steady(&mut run, &folder.join(journal::NAME), log.as_ref().ok());
+    fill_steady(&mut run, &folder.join(journal::NAME), &log);
     Ok(run)
 }
 
@@ -89,16 +95,12 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
 /// the short last stretch of a run has none of its own.
 fn fill_totals(
     run: &mut Run,
+    mut totals: IntervalTotals,
     timeline: Vec<Second>,
     last: Option<JournalLine>,
     counted: Option<CountedSeconds>,
-    log: Option<&Intervals>,
 ) {
-    // From the trigger to the end of the last second, as elapsed_s is meant.
-    let of_s = timeline.last().map_or(0.0, end_s);
-    let latencies = log.map(|log| log.merged(0.0, of_s)).unwrap_or_default();
-    run.set_latencies(&latencies);
-    let mut totals = IntervalTotals::of(&timeline).with_latencies(&latencies);
+    let of_s = run.summary.elapsed_s;
     totals.device = totals.device.or_else(|| watched_device(run));
     let last = last.unwrap_or_default();
     let mut over = LayerSeconds::all(of_s);
@@ -124,7 +126,6 @@ fn fill_totals(
         }
     }
     run.summary.errors = last.errors;
-    run.summary.elapsed_s = of_s;
     let rates = totals.rates(over);
     run.set(totals, rates);
     run.details.timeline = timeline;
@@ -140,7 +141,7 @@ fn watched_device(run: &Run) -> Option<DeviceCounts> {
     seen.whole.sum.device()
 }
 
-fn fill_steady(run: &mut Run, journal: &Path, log: Option<&Intervals>) {
+fn fill_steady(run: &mut Run, journal: &Path, log: &Path) {
     let lost = u32::try_from(run.summary.sessions_lost.len()).unwrap_or(u32::MAX);
     let surviving = run.summary.sessions.saturating_sub(lost);
     let warm_up_s = run.summary.setting_number("warm_up").unwrap_or(0.0);
@@ -149,7 +150,8 @@ fn fill_steady(run: &mut Run, journal: &Path, log: Option<&Intervals>) {
         return;
     };
     let seconds = IntervalTotals::of(figures::seconds_within(timeline, from_s, to_s));
-    let latencies = log.map(|log| log.merged(from_s, to_s)).unwrap_or_default();
+    let logged = latency_log::merged(log, (from_s, to_s));
+    let latencies = logged.map(|(latencies, _)| latencies).unwrap_or_default();
     let per_second = seconds.per_second();
     let steady = Steady { per_second, ..Steady::of((from_s, to_s), &latencies) };
     let steady = run.summary.steady.insert(steady);

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::observation::Observation;
 use super::replay::ReplayOf;
-use super::{RecordError, RecordFolder, Run, Status, as_text, format, input};
+use super::{RecordError, RecordFolder, Run, Status, as_text, format};
 use crate::settings::axes::CELLS_MAX;
 
 pub const FORMAT: &str = "petal-sweep/1";
@@ -275,8 +275,7 @@ impl Sweep {
 
 /// Writes `sweep.json`, whole or not at all.
 pub fn save(folder: &RecordFolder, sweep: &Sweep) -> Result<PathBuf, RecordError> {
-    let text = format::text(&folder.path().join(NAME), "the sweep", sweep)?;
-    folder.write_atomically(NAME, &text)
+    folder.write_json(NAME, "the sweep", sweep)
 }
 
 /// Whether a sweep was begun in this folder.
@@ -289,8 +288,7 @@ pub fn is_one(dir: &Path) -> bool {
 /// failure then.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let text = input::contents(&path, input::BYTES_MAX)?;
-    let mut sweep: Sweep = format::parse(&path, &text, FORMAT, WANTED)?;
+    let mut sweep: Sweep = format::read(&path, FORMAT, WANTED)?;
     sweep.check().map_err(|why| RecordError::Damaged { path, wanted: WANTED, why })?;
     let mut damaged = Vec::new();
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Operations per second of all sessions together, in steps that begin at set times.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
 pub struct RateOverTime {
     /// In the order of time; the first begins at 0, the last one has no end.
     steps: Vec<RateStep>,
@@ -99,6 +100,15 @@ impl RateOverTime {
 pub(super) fn number(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| plain)
+}
+
+impl TryFrom<serde_json::Value> for RateOverTime {
+    type Error = &'static str;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, Self::Error> {
+        let steps = || value.as_str().and_then(Self::parse);
+        value.as_f64().map(Self::constant).or_else(steps).ok_or("is no rate")
+    }
 }
 
 /// A constant as a number, else steps.

@@ -232,7 +232,7 @@ fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
 fn build(chosen: &[(&'static Parameter, Value, Origin)]) -> Settings {
     let mut settings = Settings::unset();
     for (parameter, value, origin) in chosen {
-        (parameter.set)(&mut settings, value);
+        parameter.set(&mut settings, value);
         settings.origins.push(Given {
             key: parameter.key.to_owned(),
             value: value.to_json(),
@@ -244,7 +244,7 @@ fn build(chosen: &[(&'static Parameter, Value, Origin)]) -> Settings {
 
 /// The default alone. That every default is a value of its parameter is tested.
 fn default_of(parameter: &'static Parameter) -> (&'static Parameter, Value, Origin) {
-    let value = parameter.parse(parameter.default).unwrap_or(Value::Unset);
+    let value = parameter.parse(parameter.default).unwrap_or(Value::Plain(serde_json::Value::Null));
     (parameter, value, Origin::Default)
 }
 
@@ -273,10 +273,11 @@ impl Settings {
     /// Every parameter by its key in lower case, with its value in force, for a run's record.
     /// Null where there is none, as with the hot spot's place when there is no hot spot.
     pub fn record_map(&self) -> serde_json::Map<String, serde_json::Value> {
-        PARAMETERS
-            .iter()
-            .map(|parameter| (parameter.key.to_ascii_lowercase(), (parameter.in_force)(self)))
-            .collect()
+        let mut settings = self.clone();
+        let in_force = |parameter: &Parameter| {
+            (parameter.key.to_ascii_lowercase(), parameter.in_force(&mut settings))
+        };
+        PARAMETERS.iter().map(in_force).collect()
     }
 
     /// `KEY=VALUE (where it came from)`.
@@ -288,7 +289,7 @@ impl Settings {
     /// The value in force; where none is, the value as it was set.
     pub(super) fn shown(&self, key: &str) -> String {
         let Some(parameter) = table::find(key) else { return String::new() };
-        match (parameter.in_force)(self) {
+        match parameter.in_force(&mut self.clone()) {
             serde_json::Value::Null => parameter.words(&self.set_value(key)),
             in_force => parameter.words(&in_force),
         }

@@ -3,8 +3,12 @@
 
 use std::fmt;
 
-/// An amount of data, in blocks or in bytes until the block size is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize, Serializer};
+
+/// An amount of data, in blocks or in bytes until the block size is known. A record has blocks as a
+/// number, bytes as a text with a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
 pub enum Extent {
     Blocks(u64),
     Bytes(u64),
@@ -46,6 +50,23 @@ impl Extent {
         match shift {
             None => Ok(Self::Blocks(number)),
             Some(shift) => scaled(number, shift).map(Self::Bytes),
+        }
+    }
+}
+
+impl TryFrom<serde_json::Value> for Extent {
+    type Error = SizeError;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, SizeError> {
+        value.as_str().map_or_else(|| Self::parse(&value.to_string()), Self::parse)
+    }
+}
+
+impl Serialize for Extent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Blocks(blocks) => serializer.serialize_u64(*blocks),
+            Self::Bytes(_) => serializer.collect_str(self),
         }
     }
 }

@@ -17,7 +17,7 @@ pub use conf_file::conf_file;
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
 pub use support::{EngineSupport, Support};
-pub use value::Value;
+pub use value::{SettingField, Value};
 
 use super::Settings;
 
@@ -36,10 +36,18 @@ pub struct Parameter {
     pub meaning: &'static str,
     pub group: Group,
     pub taken_by: TakenBy,
-    /// Sets its field, by a value of its kind; unset where nobody gave one and there is no default.
-    pub set: fn(&mut Settings, &Value),
-    /// Its value in force in validated settings, for the record; secrets never.
-    pub in_force: fn(&Settings) -> serde_json::Value,
+    access: SettingAccess,
+    /// Its value in force, where that is not the field as it is.
+    shown: Option<fn(&Settings) -> serde_json::Value>,
+}
+
+/// The place of a parameter in the settings.
+#[derive(Debug)]
+enum SettingAccess {
+    /// A field of its own.
+    Field(fn(&mut Settings) -> &mut dyn SettingField),
+    /// What it sets, where that is not a field of its own, or no plain one.
+    Own(fn(&mut Settings, &Value)),
 }
 
 /// The kind of a value.
@@ -172,6 +180,23 @@ static FLAGS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
 });
 
 impl Parameter {
+    /// Sets its field, by a value of its kind; unset where nobody gave one and there is no default.
+    pub fn set(&self, settings: &mut Settings, value: &Value) {
+        match self.access {
+            SettingAccess::Field(field) => field(settings).set(value),
+            SettingAccess::Own(set) => set(settings, value),
+        }
+    }
+
+    /// Its value in force in validated settings, for the record; secrets never.
+    pub fn in_force(&self, settings: &mut Settings) -> serde_json::Value {
+        match (self.shown, &self.access) {
+            (Some(shown), _) => shown(settings),
+            (None, SettingAccess::Field(field)) => field(settings).json(),
+            (None, SettingAccess::Own(_)) => serde_json::Value::Null,
+        }
+    }
+
     /// `update-pct` of UPDATE_PCT.
     pub fn flag(&self) -> &'static str {
         FLAGS.get(self.key).map_or("", String::as_str)

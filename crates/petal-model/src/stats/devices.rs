@@ -21,7 +21,8 @@ use super::target::Durability;
 pub use layers::{Bottom, StorageLayer};
 pub use mounts::unescaped;
 use mounts::{Mount, Mounts};
-use stack::{Node, Stack};
+pub(super) use stack::Node;
+use stack::Stack;
 
 /// Where the kernel shows itself. Tests point it at recorded trees.
 #[derive(Debug, Clone)]
@@ -85,7 +86,7 @@ impl DataDevices {
         let device_of = |path: &Path| device_of(path).map(split);
         let mounts = Mounts::read(&self.roots);
         let stack = Stack { roots: &self.roots, device_of: &device_of, mounts: &mounts };
-        let node = stack.node((device.major, device.minor))?;
+        let node = Node::numbered(&self.roots, (device.major, device.minor))?;
         let drives: BTreeSet<String> = stack.drives(&node).iter().map(Node::identity).collect();
         (!drives.is_empty()).then(|| drives.into_iter().collect())
     }

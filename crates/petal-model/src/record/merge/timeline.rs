@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use super::super::driver_hosts::HostShare;
-use super::super::latency_log::{self, LatencyLog, SecondBySecond};
+use super::super::latency_log::{self, Intervals, LatencyLog};
 use super::super::{RecordError, RecordFolder, Second, figures, moment};
 use super::{HostRecord, started_at};
 use crate::stats::histogram::{Latencies, LatencySummary};
@@ -96,16 +96,18 @@ pub(super) fn latencies(
 ) -> Result<Latency, RecordError> {
     let mut logs = Vec::with_capacity(parts.len());
     for part in parts {
-        logs.extend(SecondBySecond::open(&part.folder.join(latency_log::NAME)));
+        let log = Intervals::open(&part.folder.join(latency_log::NAME));
+        logs.extend(log.map(Iterator::peekable));
     }
     let mut log = LatencyLog::begin(into, trigger(parts))?;
     let (mut whole, mut steady) = (BTreeMap::new(), BTreeMap::new());
     for row in &mut timeline {
         let mut second: BTreeMap<String, Latencies> = BTreeMap::new();
         for log in &mut logs {
-            log.until(row.from_s + 1.0 - SLACK_S, |tag, buckets| {
-                second.entry(tag.to_owned()).or_default().add(&Latencies::from_buckets(buckets));
-            });
+            let end_s = row.from_s + 1.0 - SLACK_S;
+            while let Some((tag, _, buckets)) = log.next_if(|(_, begins_s, _)| *begins_s < end_s) {
+                second.entry(tag).or_default().add(&Latencies::from_buckets(&buckets));
+            }
         }
         for (kind, known) in &mut row.latency_us {
             let Some(merged) = second.remove(kind) else { continue };

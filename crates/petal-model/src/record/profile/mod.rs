@@ -18,8 +18,6 @@ pub const FORMAT: &str = "petal-profile/1";
 /// The profile in the folder of the sweep that replays it.
 pub const NAME: &str = "profile.json";
 const WHAT: &str = "a profile";
-/// A month of seconds makes a third of this.
-const BYTES_MAX: u64 = 256 << 20;
 
 /// A profile: intervals in the order of time, and what they are made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -148,8 +146,7 @@ impl Profile {
 
 /// Reads a profile, and refuses one that holds nonsense.
 pub fn load(path: &Path) -> Result<Profile, RecordError> {
-    let text = input::contents(path, BYTES_MAX)?;
-    let profile: Profile = format::parse(path, &text, FORMAT, WHAT)?;
+    let profile: Profile = format::read(path, FORMAT, WHAT)?;
     let damaged = |why| RecordError::Damaged { path: path.to_owned(), wanted: WHAT, why };
     check::check(&profile).map_err(damaged)?;
     Ok(profile)

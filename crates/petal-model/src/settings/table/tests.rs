@@ -39,7 +39,7 @@ fn every_default_and_every_example_is_accepted() {
     for parameter in PARAMETERS {
         let default = parameter.parse(parameter.default);
         let is_set = !parameter.default.is_empty();
-        let is_unset = |value| matches!(value, Value::Unset);
+        let is_unset = |value: Value| value.to_json().is_null();
         assert!(default.is_ok_and(|value| is_unset(value) != is_set), "{}", parameter.key);
         let hint = match parameter.parse("no such value/\u{1}") {
             Err(refusal) => refusal.hint,
@@ -74,7 +74,7 @@ fn bounds_are_kept_at_both_ends() {
         };
         for accepted in [min, max] {
             let value = parameter.parse(&accepted.to_string());
-            assert!(matches!(value, Ok(Value::Number(n)) if n == accepted), "{}", parameter.key);
+            assert_eq!(value.unwrap().get(), Some(accepted), "{}", parameter.key);
         }
         let above = (u128::from(max) + 1).to_string();
         assert!(parameter.parse(&above).is_err(), "{}={above}", parameter.key);
@@ -91,7 +91,7 @@ fn bounds_are_kept_at_both_ends() {
 fn decimals_have_no_sign_exponent_or_names() {
     let min = find("THINK_TM_MIN").unwrap();
     for (text, expected) in [(".1", 0.1), ("0", 0.0), ("2.50", 2.5), ("3.", 3.0)] {
-        assert!(matches!(min.parse(text), Ok(Value::Decimal(n)) if n == expected), "{text}");
+        assert_eq!(min.parse(text).unwrap().get(), Some(expected), "{text}");
     }
     for text in ["-1", "+1", "1e3", "inf", "NaN", ".", "1.2.3", "99999999999"] {
         assert!(min.parse(text).is_err(), "{text}");
@@ -241,9 +241,9 @@ fn every_parameter_sets_what_its_record_shows() {
             think_time: Some(ThinkTime::default()),
             ..Settings::default()
         };
-        let before = (parameter.in_force)(&settings);
-        (parameter.set)(&mut settings, &parameter.parse(other).unwrap());
-        assert_ne!((parameter.in_force)(&settings), before, "{}", parameter.key);
+        let before = parameter.in_force(&mut settings);
+        parameter.set(&mut settings, &parameter.parse(other).unwrap());
+        assert_ne!(parameter.in_force(&mut settings), before, "{}", parameter.key);
     }
 }
 

@@ -1,11 +1,11 @@
 //! One value: from text by its parameter's kind, and how it is shown. A refusal says rule and
 //! way out, never the text.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::support::BLOCK_SIZES;
 use super::{Parameter, ValueKind};
@@ -15,22 +15,13 @@ use crate::settings::rates::{RateOverTime, number};
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
 use crate::settings::url::{Secret, TargetUrl, in_home, redact_refused};
 
-/// A value of a kind.
+/// A value of a kind, or unset.
 #[derive(Debug, Clone)]
 pub enum Value {
-    Unset,
-    Number(u64),
-    Decimal(f64),
-    Rates(RateOverTime),
-    Extent(Extent),
-    Boolean(bool),
-    /// One of the table's own words, in the table's case.
-    Word(&'static str),
-    Text(String),
-    Path(PathBuf),
+    /// As a record has it: null if it is unset, numbers, words of the table in its own case, texts.
+    Plain(Json),
     Secret(Secret),
     Url(TargetUrl),
-    WarmUp(WarmUp),
 }
 
 /// So many of the largest blocks are as many bytes as can be counted.
@@ -47,7 +38,7 @@ impl Parameter {
             _ => text.trim(),
         };
         if text.is_empty() {
-            return Ok(Value::Unset);
+            return Ok(Value::Plain(Json::Null));
         }
         self.kind.parse(text).map_err(|own| {
             let rule = || format!("must be {}", self.kind.values());
@@ -56,7 +47,7 @@ impl Parameter {
     }
 
     /// A value of the record in the words of this parameter: sizes with their unit.
-    pub fn words(&self, value: &serde_json::Value) -> String {
+    pub fn words(&self, value: &Json) -> String {
         match (self.kind, value.as_u64()) {
             (ValueKind::Bytes | ValueKind::BlockSize, Some(bytes)) => format_bytes(bytes),
             (ValueKind::Times { .. }, Some(times)) => format!("{times}x"),
@@ -113,46 +104,44 @@ impl ValueKind {
             Self::Times { max } => whole(text.strip_suffix(['x', 'X']).unwrap_or(text), 1, max),
             Self::Decimal { min, above } => decimal(text)
                 .filter(|number| if above { *number > min } else { *number >= min })
-                .map(Value::Decimal),
+                .map(Json::from),
             Self::Rates { may_be_zero } => RateOverTime::parse(text)
                 .filter(|rate| may_be_zero || !rate.is_zero())
-                .map(Value::Rates),
+                .map(|rate| json!(rate)),
             Self::Extent => Extent::parse(text)
                 .ok()
                 .filter(|extent| !matches!(extent, Extent::Blocks(n) if *n > BLOCKS_MAX))
-                .map(Value::Extent),
-            Self::Bytes => parse_bytes(text).ok().map(Value::Number),
+                .map(|extent| json!(extent)),
+            Self::Bytes => parse_bytes(text).ok().map(Json::from),
             Self::BlockSize => parse_bytes(text)
                 .ok()
                 .filter(|bytes| BLOCK_SIZES.iter().any(|size| u64::from(*size) == *bytes))
-                .map(Value::Number),
+                .map(Json::from),
             Self::Boolean => {
                 let words = [("TRUE", true), ("FALSE", false)];
                 let known = words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
-                known.map(|(_, truth)| Value::Boolean(*truth))
+                known.map(|(_, truth)| Json::from(*truth))
             }
-            Self::OneOf(words) => words
-                .iter()
-                .find(|word| word.eq_ignore_ascii_case(text))
-                .map(|word| Value::Word(word)),
+            Self::OneOf(words) => {
+                let known = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+                known.map(|word| Json::from(*word))
+            }
             Self::User if text.contains('/') => {
                 return Err(Some(Refusal::new(
                     "must be a user's name without a password",
                     "Give the password in SYSDBA_PASSWD.",
                 )));
             }
-            Self::Text | Self::User => Some(Value::Text(text.to_owned())),
-            Self::Path => Some(Value::Path(PathBuf::from(in_home(text)))),
-            Self::Secret => Some(Value::Secret(Secret::given(text)?)),
-            Self::Url => Some(Value::Url(TargetUrl::parse(text)?)),
-            Self::WarmUp if text.eq_ignore_ascii_case("cache") => {
-                Some(Value::WarmUp(WarmUp::Cache))
-            }
+            Self::Text | Self::User => Some(Json::from(text)),
+            Self::Path => Some(Json::from(in_home(text))),
+            Self::Secret => return Ok(Value::Secret(Secret::given(text)?)),
+            Self::Url => return Ok(Value::Url(TargetUrl::parse(text)?)),
+            Self::WarmUp if text.eq_ignore_ascii_case("cache") => Some(Json::from("cache")),
             Self::WarmUp => decimal(text)
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-                .map(|time| Value::WarmUp(WarmUp::Time(time))),
+                .map(seconds_json),
         };
-        value.ok_or(None)
+        value.map(Value::Plain).ok_or(None)
     }
 
     /// The values, in words that follow "must be".
@@ -205,10 +194,10 @@ impl ValueKind {
     }
 }
 
-fn whole(text: &str, min: u64, max: u64) -> Option<Value> {
+fn whole(text: &str, min: u64, max: u64) -> Option<Json> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = text.parse().ok().filter(|number| digits && (min..=max).contains(number))?;
-    Some(Value::Number(number))
+    let number: u64 = text.parse().ok()?;
+    (digits && (min..=max).contains(&number)).then(|| Json::from(number))
 }
 
 /// Digits with at most one point; no sign, exponent or names for infinity.
@@ -216,88 +205,74 @@ fn decimal(text: &str) -> Option<f64> {
     number(text).filter(|number| *number <= DECIMAL_MAX)
 }
 
-macro_rules! accessors {
-    ($($name:ident: $variant:ident($type:ty)),+ $(,)?) => {
-        $(pub fn $name(&self) -> Option<$type> {
-            match self {
-                Self::$variant(value) => Some(value.clone()),
-                _ => None,
-            }
-        })+
-    };
+/// A field of the settings that holds a value as a record has it.
+pub trait SettingField {
+    /// Takes a value; one that is unset, or of another type, is the type's own default.
+    fn set(&mut self, value: &Value);
+
+    fn json(&self) -> Json;
 }
 
-/// A value as a field of the settings. A value of another kind, or none, reads as unset; each entry
-/// of the table asks for its own kind.
-impl Value {
-    accessors! {
-        decimal: Decimal(f64),
-        truth: Boolean(bool),
-        extent: Extent(Extent),
-        rates: Rates(RateOverTime),
-        text: Text(String),
-        path: Path(PathBuf),
-        secret: Secret(Secret),
-        url: Url(TargetUrl),
-        warm_up: WarmUp(WarmUp),
+impl<T: Serialize + DeserializeOwned + Default> SettingField for T {
+    fn set(&mut self, value: &Value) {
+        *self = value.get().unwrap_or_default();
     }
 
-    pub fn number<T: TryFrom<u64>>(&self) -> Option<T> {
+    fn json(&self) -> Json {
+        json!(self)
+    }
+}
+
+/// A value as an entry of the table needs it; each asks for its own kind.
+impl Value {
+    /// None of what is unset, or of another type.
+    pub fn get<T: DeserializeOwned>(&self) -> Option<T> {
         match self {
-            Self::Number(number) => T::try_from(*number).ok(),
-            _ => None,
+            Self::Plain(value) => T::deserialize(value).ok(),
+            Self::Secret(_) | Self::Url(_) => None,
         }
+    }
+
+    pub fn is_true(&self) -> bool {
+        self.get() == Some(true)
     }
 
     /// Bytes of so many MiB.
     pub fn mebibytes(&self) -> u64 {
-        self.number().unwrap_or(0) << 20
+        self.get::<u64>().unwrap_or(0) << 20
     }
 
-    pub fn seconds(&self) -> Option<Duration> {
-        match self {
-            Self::Number(seconds) => Some(Duration::from_secs(*seconds)),
-            Self::Decimal(seconds) => Duration::try_from_secs_f64(*seconds).ok(),
-            _ => None,
+    pub fn seconds(&self) -> Duration {
+        let seconds = self.get().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.unwrap_or_default()
+    }
+
+    pub fn warm_up(&self) -> WarmUp {
+        match self.get::<String>() {
+            Some(_) => WarmUp::Cache,
+            None => WarmUp::Time(self.seconds()),
         }
     }
 
-    /// The value that a word of the table stands for.
-    pub fn one_of<T: DeserializeOwned>(&self) -> Option<T> {
-        match self {
-            Self::Word(word) => serde_json::from_value(json!(word)).ok(),
-            _ => None,
-        }
+    pub fn secret(&self) -> Option<Secret> {
+        if let Self::Secret(secret) = self { Some(secret.clone()) } else { None }
     }
 
-    /// For the record: typed, and without secrets.
-    pub fn to_json(&self) -> serde_json::Value {
+    pub fn url(&self) -> TargetUrl {
+        if let Self::Url(url) = self { url.clone() } else { TargetUrl::default() }
+    }
+
+    /// For the record, without secrets.
+    pub fn to_json(&self) -> Json {
         match self {
-            Self::Unset => serde_json::Value::Null,
-            Self::Number(number) => json!(number),
-            Self::Decimal(number) => json!(number),
-            Self::Extent(extent) => extent_json(*extent),
-            Self::Rates(rate) => json!(rate),
-            Self::Boolean(truth) => json!(truth),
-            Self::Word(word) => json!(word),
-            Self::Text(text) => json!(text),
-            Self::Path(path) => json!(path.display().to_string()),
+            Self::Plain(value) => value.clone(),
             Self::Secret(_) => json!("***"),
             Self::Url(url) => json!(url.redacted()),
-            Self::WarmUp(warm_up) => warm_up_json(*warm_up),
         }
     }
 }
 
-/// Blocks are a number, bytes a text with a unit.
-pub(super) fn extent_json(extent: Extent) -> serde_json::Value {
-    match extent {
-        Extent::Blocks(blocks) => json!(blocks),
-        Extent::Bytes(_) => json!(extent.to_string()),
-    }
-}
-
-pub(super) fn warm_up_json(warm_up: WarmUp) -> serde_json::Value {
+pub(super) fn warm_up_json(warm_up: WarmUp) -> Json {
     match warm_up {
         WarmUp::Cache => json!("cache"),
         WarmUp::Time(time) => seconds_json(time),
@@ -305,7 +280,7 @@ pub(super) fn warm_up_json(warm_up: WarmUp) -> serde_json::Value {
 }
 
 /// Whole seconds as a whole number.
-pub(super) fn seconds_json(time: Duration) -> serde_json::Value {
+pub(super) fn seconds_json(time: Duration) -> Json {
     match time.subsec_nanos() {
         0 => json!(time.as_secs()),
         _ => json!(time.as_secs_f64()),
@@ -313,12 +288,12 @@ pub(super) fn seconds_json(time: Duration) -> serde_json::Value {
 }
 
 /// The text of a value of the record, as a person writes it.
-pub(super) fn words(value: &serde_json::Value) -> String {
+pub(super) fn words(value: &Json) -> String {
     match value {
-        serde_json::Value::Null => String::new(),
-        serde_json::Value::Bool(truth) => truth.to_string().to_uppercase(),
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Number(number) => match number.as_f64() {
+        Json::Null => String::new(),
+        Json::Bool(truth) => truth.to_string().to_uppercase(),
+        Json::String(text) => text.clone(),
+        Json::Number(number) => match number.as_f64() {
             Some(decimal) if number.is_f64() => decimal.to_string(),
             _ => number.to_string(),
         },

@@ -27,13 +27,19 @@ pub(super) enum Foundation {
 
 /// One block device.
 #[derive(Clone)]
-pub(super) struct Node {
+pub(in crate::stats) struct Node {
     pub name: String,
     pub number: Option<(u32, u32)>,
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Node {
+    pub fn numbered(roots: &Roots, (major, minor): (u32, u32)) -> Option<Self> {
+        let link = roots.sys.join(format!("dev/block/{major}:{minor}"));
+        let node = Self::at(fs::canonicalize(link).ok()?)?;
+        Some(Self { number: Some((major, minor)), ..node })
+    }
+
     fn at(folder: PathBuf) -> Option<Self> {
         // A slash in a device's name is an exclamation mark here, and a slash in diskstats.
         let name = folder.file_name()?.to_str()?.replace('!', "/");
@@ -60,14 +66,27 @@ impl Node {
     }
 
     /// The disk that it is a partition of.
-    fn disk(&self) -> Option<Self> {
+    pub fn disk(&self) -> Option<Self> {
         let is_partition = self.folder.join("partition").exists();
         Self::at(self.folder.parent()?.to_owned()).filter(|_| is_partition)
     }
 
     /// The members of a volume or RAID.
-    fn members(&self) -> Vec<Self> {
+    pub fn members(&self) -> Vec<Self> {
         Self::linked_in(&self.folder.join("slaves"))
+    }
+
+    /// Its members, and for a partition its disk.
+    fn parts(&self) -> Vec<Self> {
+        self.members().into_iter().chain(self.disk()).collect()
+    }
+
+    /// A partition lies on its disk, a volume or RAID on its members, a loop device on its file; any
+    /// other device on itself.
+    pub fn lies_on(&self) -> Vec<String> {
+        let named = self.backing_file().map(|file| vec![file]);
+        let named = named.unwrap_or_else(|| self.parts().into_iter().map(|it| it.name).collect());
+        if named.is_empty() { vec![self.name.clone()] } else { named }
     }
 
     /// The devices that a folder links to, by name.
@@ -111,35 +130,18 @@ impl Node {
 }
 
 impl Stack<'_> {
-    pub fn node(&self, (major, minor): (u32, u32)) -> Option<Node> {
-        let link = self.roots.sys.join(format!("dev/block/{major}:{minor}"));
-        let node = Node::at(fs::canonicalize(link).ok()?)?;
-        Some(Node { number: Some((major, minor)), ..node })
-    }
-
     pub fn describe(&self, node: &Node, mount: Option<&Mount>) -> BlockDevice {
         let (major, minor) = node.number.unwrap_or_default();
-        let flushed_at: BTreeSet<_> = self.flushed_at(node, DEEPEST).into_iter().collect();
+        let flushed_at: BTreeSet<_> = flushed_at(node, DEEPEST).into_iter().collect();
         BlockDevice {
             name: node.name.clone(),
             major,
             minor,
             file_system: mount.map(|mount| mount.kind.clone()),
             mount_options: mount.map(|mount| mount.options.clone()),
-            lies_on: self.lies_on(node),
+            lies_on: node.lies_on(),
             flushed_at: flushed_at.into_iter().collect(),
             ..BlockDevice::default()
-        }
-    }
-
-    /// A partition lies on its disk, a volume or RAID on its members, a loop device on its file.
-    fn lies_on(&self, node: &Node) -> Vec<String> {
-        if let Some(file) = node.backing_file() {
-            return vec![file];
-        }
-        match self.below(node) {
-            below if below.is_empty() => vec![node.name.clone()],
-            below => below.into_iter().map(|below| below.name).collect(),
         }
     }
 
@@ -157,17 +159,10 @@ impl Stack<'_> {
 
     /// The drives that a device lies on: what lies on nothing else. A drive is its own.
     pub fn drives(&self, node: &Node) -> Vec<Node> {
-        let mut level = vec![node.clone()];
-        let mut drives: Vec<Node> = Vec::new();
-        for _ in 0..=DEEPEST {
-            let mut next = Vec::new();
-            for node in level {
-                let below = self.below(&node);
-                if below.is_empty() { drives.push(node) } else { next.extend(below) }
-            }
-            level = next;
-        }
-        drives
+        let mut all = self.all_below(node);
+        all.push(node.clone());
+        all.retain(|node| self.is_lowest(node));
+        all
     }
 
     /// It lies on nothing else.
@@ -227,21 +222,11 @@ impl Stack<'_> {
 
     /// The devices of one file system: several if it spans them, none if it has none.
     pub fn nodes(&self, number: (u32, u32), mount: Option<&Mount>) -> Vec<Node> {
-        match (self.node(number), mount) {
+        match (Node::numbered(self.roots, number), mount) {
             (Some(node), _) => vec![node],
             (None, Some(mount)) if mount.kind == "btrfs" => self.btrfs_members(mount),
             (None, _) => Vec::new(),
         }
-    }
-
-    /// A loop device counts its own flushes, as a disk does.
-    fn flushed_at(&self, node: &Node, levels: usize) -> Vec<(u32, u32)> {
-        let mut below = node.members();
-        below.extend(node.disk());
-        if below.is_empty() || levels == 0 {
-            return node.number.into_iter().collect();
-        }
-        below.iter().flat_map(|below| self.flushed_at(below, levels - 1)).collect()
     }
 
     /// False where somebody turned the kernel's counting off for the device.
@@ -259,4 +244,13 @@ impl Stack<'_> {
             .find(|members| members.iter().any(|member| member.number == Some(source)))
             .unwrap_or_default()
     }
+}
+
+/// A loop device counts its own flushes, as a disk does.
+fn flushed_at(node: &Node, levels: usize) -> Vec<(u32, u32)> {
+    let parts = node.parts();
+    if parts.is_empty() || levels == 0 {
+        return node.number.into_iter().collect();
+    }
+    parts.iter().flat_map(|part| flushed_at(part, levels - 1)).collect()
 }

@@ -1,12 +1,11 @@
 //! The facts of a device behind the data: ABI/stable/sysfs-block in the kernel's Documentation.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::devices::{BlockDevice, Roots};
-use crate::stats::tree::{entries, in_brackets, number, read};
+use crate::stats::devices::{BlockDevice, Node, Roots};
+use crate::stats::tree::{in_brackets, number, read};
 
 /// /sys counts a device's size in sectors of this size, whatever the device's own.
 const SECTOR_BYTES: u64 = 512;
@@ -43,17 +42,17 @@ pub struct HostDevice {
 }
 
 impl HostDevice {
-    /// The folder of its facts in /sys; a partition has its own, inside its disk's.
-    fn read(folder: &Path, name: &str) -> Self {
-        let is_partition = folder.join("partition").exists();
-        let whole = if is_partition { folder.parent().unwrap_or(folder) } else { folder };
+    fn of(node: &Node) -> Self {
+        let folder = &node.folder;
+        let disk = node.disk().unwrap_or_else(|| node.clone());
+        let whole = &disk.folder;
         let queue = |fact: &str| whole.join("queue").join(fact);
         let model = read(&whole.join("device/model")).or_else(|| read(&whole.join("device/name")));
         let sectors = number(&folder.join("size"));
         let bytes = |sectors: u64| sectors.checked_mul(SECTOR_BYTES);
         let read_ahead_kib = number(&queue("read_ahead_kb"));
         Self {
-            name: name.to_owned(),
+            name: node.name.clone(),
             model,
             scheduler: read(&queue("scheduler")).and_then(|text| scheduler(&text)),
             rotational: number(&queue("rotational")).map(|spins| spins != 0),
@@ -63,7 +62,8 @@ impl HostDevice {
             discards: number(&queue("discard_max_bytes")).map(|most| most > 0),
             read_ahead_bytes: read_ahead_kib.and_then(|kib| kib.checked_mul(1024)),
             nr_requests: number(&queue("nr_requests")),
-            disk: whole.file_name().and_then(|disk| disk.to_str()).map(str::to_owned),
+            lies_on: node.lies_on(),
+            disk: Some(disk.name.clone()),
             ..Self::default()
         }
     }
@@ -81,20 +81,18 @@ fn scheduler(list: &str) -> Option<String> {
 pub(super) fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<HostDevice> {
     let mut devices: Vec<HostDevice> = Vec::new();
     for block in counted {
-        let link = roots.sys.join(format!("dev/block/{}:{}", block.major, block.minor));
-        let folder = fs::canonicalize(link).unwrap_or_else(|_| class_folder(roots, &block.name));
+        let node = Node::numbered(roots, (block.major, block.minor));
         // A device that is used as it is has none: the one that its name lies in is another's.
         let space = block.file_system.as_ref().and_then(|_| space(&block.path));
-        let device = HostDevice {
+        devices.push(HostDevice {
+            name: block.name.clone(),
             file_system_bytes: space.map(|(all, _)| all),
             free_bytes: space.map(|(_, free)| free),
             file_system: block.file_system.clone(),
             mount_options: block.mount_options.clone(),
-            lies_on: block.lies_on.clone(),
-            ..HostDevice::read(&folder, &block.name)
-        };
-        devices.push(device);
-        members(roots, &folder, DEEPEST_STACK, &mut devices);
+            ..node.as_ref().map(HostDevice::of).unwrap_or_default()
+        });
+        node.iter().for_each(|node| members(node, DEEPEST_STACK, &mut devices));
     }
     devices
 }
@@ -106,32 +104,12 @@ fn space(path: &Path) -> Option<(u64, u64)> {
     bytes(about.f_blocks).filter(|all| *all > 0).zip(bytes(about.f_bavail))
 }
 
-fn class_folder(roots: &Roots, name: &str) -> PathBuf {
-    let link = roots.sys.join("class/block").join(name);
-    fs::canonicalize(&link).unwrap_or(link)
-}
-
 /// Adds what a volume or RAID lies on, down to the disks, each once.
-fn members(roots: &Roots, folder: &Path, levels: usize, devices: &mut Vec<HostDevice>) {
-    for name in slaves(folder) {
-        if levels == 0 || devices.iter().any(|device| device.name == name) {
-            continue;
+fn members(node: &Node, levels: usize, devices: &mut Vec<HostDevice>) {
+    for below in node.members() {
+        if levels > 0 && devices.iter().all(|device| device.name != below.name) {
+            devices.push(HostDevice::of(&below));
+            members(&below, levels - 1, devices);
         }
-        let below = class_folder(roots, &name);
-        let mut device = HostDevice::read(&below, &name);
-        device.lies_on = slaves(&below);
-        if device.lies_on.is_empty() {
-            device.lies_on = vec![device.disk.clone().unwrap_or(name)];
-        }
-        devices.push(device);
-        members(roots, &below, levels - 1, devices);
     }
-}
-
-fn slaves(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = entries(&folder.join("slaves"))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }

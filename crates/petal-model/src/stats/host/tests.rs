@@ -261,12 +261,7 @@ fn a_partition_reads_its_disks_queue() {
 
 #[test]
 fn a_volumes_members_follow_it_down_to_the_disks() {
-    let tree = Tree::new(&[
-        ("sys/devices/dm-0/slaves/md0/x", ""),
-        ("sys/devices/md0/slaves/sda1/x", ""),
-        ("sys/devices/md0/slaves/sdb/x", ""),
-        ("sys/devices/sda/sda1/partition", "1\n"),
-    ]);
+    let tree = Tree::new(&[("sys/devices/sda/sda1/partition", "1\n")]);
     tree.disk("dm-0", &[("scheduler", "none\n")]);
     tree.disk("md0", &[]);
     tree.disk("sda", &[("scheduler", "[bfq] none\n")]);
@@ -274,7 +269,15 @@ fn a_volumes_members_follow_it_down_to_the_disks() {
     tree.disk("sdb", &[("scheduler", "[none] bfq\n"), ("rotational", "1\n")]);
     tree.link("sys/dev/block/8:0", "sys/devices/dm-0");
     // Members that name each other must end as well.
-    tree.write("sys/devices/sdb/slaves/dm-0/x", "");
+    for (volume, member, folder) in [
+        ("dm-0", "md0", "md0"),
+        ("md0", "sda1", "sda/sda1"),
+        ("md0", "sdb", "sdb"),
+        ("sdb", "dm-0", "dm-0"),
+    ] {
+        let link = format!("sys/devices/{volume}/slaves/{member}");
+        tree.link(&link, &format!("sys/devices/{folder}"));
+    }
     let devices = tree.devices("dm-0", 0, &["md0"]);
     let seen: Vec<(&str, Option<&str>, &[String])> = devices
         .iter()
