@@ -103,9 +103,27 @@ pub fn judge(run: &Run) -> Vec<Finding> {
     };
     let found =
         judgements(run).into_iter().filter_map(|(id, judged)| Some(named(id, judged.ok()?)));
-    let mut findings: Vec<Finding> = found.collect();
+    let mut findings = found.fold(Vec::new(), with);
     // Stable: within a severity the families keep their order.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// Adds a finding, or its facts to the finding of the same id and severity.
+fn with(mut findings: Vec<Finding>, finding: Finding) -> Vec<Finding> {
+    let is_same = |one: &&mut Finding| (&one.id, one.severity) == (&finding.id, finding.severity);
+    let Some(one) = findings.iter_mut().find(is_same) else {
+        findings.push(finding);
+        return findings;
+    };
+    one.message = format!("{}; {}", one.message, finding.message);
+    if !one.advice.contains(&finding.advice) {
+        one.advice = format!("{} {}", one.advice, finding.advice);
+    }
+    for (name, figure) in finding.evidence {
+        let name = if one.evidence.contains_key(&name) { name + "_2" } else { name };
+        one.evidence.insert(name, figure);
+    }
     findings
 }
 
