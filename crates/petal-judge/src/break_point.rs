@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::estimate::Estimate;
+use super::estimate::{self, Estimate};
 use super::replay::delivered::delivered;
 use super::verdict::limited_beside_rate;
 use petal_model::record::observation::Observation;
@@ -273,14 +273,12 @@ impl LoadStep {
     /// The mean over the runs of a figure; None unless all of them know it.
     pub fn figure(&self, name: &str) -> Option<f64> {
         let values: Option<Vec<f64>> = self.seen.iter().map(|seen| seen.metric(name)).collect();
-        let values = values.filter(|values| !values.is_empty())?;
-        Some(values.iter().sum::<f64>() / values.len() as f64)
+        estimate::mean(&values?)
     }
 
     /// The mean over the runs of what was delivered of a figure; None where that is not known.
     pub fn delivered(&self, figure: WorkCount) -> Option<f64> {
-        let ratios = self.delivered.get(&figure).filter(|ratios| ratios.len() == self.runs)?;
-        Some(ratios.iter().sum::<f64>() / ratios.len() as f64)
+        estimate::mean(self.delivered.get(&figure).filter(|ratios| ratios.len() == self.runs)?)
     }
 }
 

@@ -53,13 +53,9 @@ pub struct Survival<'a> {
     stamps: RunStamps,
     /// By schema, then by key from 1.
     held: BTreeMap<u32, Vec<RowContent>>,
-    bad_rows: u64,
-    bad: Vec<BadRow>,
-    rows_read: u64,
-    unacknowledged_rows: u64,
     unacknowledged: BTreeSet<Version>,
-    missing_share_rows: u64,
-    other_run_rows: u64,
+    /// The counts of rows so far.
+    found: Verification,
 }
 
 impl<'a> Survival<'a> {
@@ -70,19 +66,14 @@ impl<'a> Survival<'a> {
             ledger,
             stamps: RunStamps::of_mask(ledger.header.stamp_mask),
             held: schemas.map(|schema| (schema.number, vec![RowContent::Unknown; rows])).collect(),
-            bad_rows: 0,
-            bad: Vec::new(),
-            rows_read: 0,
-            unacknowledged_rows: 0,
             unacknowledged: BTreeSet::new(),
-            missing_share_rows: 0,
-            other_run_rows: 0,
+            found: Verification { format: FORMAT, ..Verification::default() },
         }
     }
 
     /// A row was read; an error says what is wrong with it.
     pub fn found(&mut self, schema: u32, key: u64, row: Result<RowStamps, String>) {
-        self.rows_read += 1;
+        self.found.rows_read += 1;
         let held = row.and_then(|stamps| self.held_by(schema, key, stamps));
         let held = held.unwrap_or_else(|why| {
             self.bad(schema, key, why);
@@ -99,9 +90,9 @@ impl<'a> Survival<'a> {
 
     /// A row cannot be read, or is there more than once.
     pub fn bad(&mut self, schema: u32, key: u64, why: String) {
-        self.bad_rows += 1;
-        if self.bad.len() < LISTED_MAX {
-            self.bad.push(BadRow { schema, key, why });
+        self.found.bad_rows += 1;
+        if self.found.bad.len() < LISTED_MAX {
+            self.found.bad.push(BadRow { schema, key, why });
         }
     }
 
@@ -118,7 +109,7 @@ impl<'a> Survival<'a> {
             if row.row == load_stamp(schema, key) {
                 return Ok(RowContent::Loaded);
             }
-            self.other_run_rows += 1;
+            self.found.other_run_rows += 1;
             return Ok(RowContent::OtherRun);
         };
         if header.heavy && row.rest != row.row {
@@ -126,9 +117,9 @@ impl<'a> Survival<'a> {
         }
         let Some(commit) = self.commit(version) else {
             if self.missing_shares().any(|share| share.has(version.session)) {
-                self.missing_share_rows += 1;
+                self.found.missing_share_rows += 1;
             } else {
-                self.unacknowledged_rows += 1;
+                self.found.unacknowledged_rows += 1;
                 self.unacknowledged.insert(version);
             }
             return Ok(RowContent::Own { version, over_ns: self.over_ns(version) });
@@ -232,7 +223,6 @@ impl<'a> Survival<'a> {
         let last_ns = ledger.commits.iter().map(|commit| commit.end_ns).max().unwrap_or(0);
         let acknowledged_commits = ledger.commits.len() as u64;
         Verification {
-            format: FORMAT,
             url: url.to_owned(),
             ledger_is_whole: ledger.ending == Ending::Whole,
             ledger_torn_bytes: match ledger.ending {
@@ -244,8 +234,6 @@ impl<'a> Survival<'a> {
             acknowledged_rows: ledger.commits.iter().map(|commit| u64::from(commit.rows)).sum(),
             survived_commits: acknowledged_commits - lost_commits - unknown_commits,
             lost_commits,
-            recovery: None,
-            not_replayed_commits: 0,
             unknown_commits,
             lost_rows: lost_rows.len() as u64,
             in_log_commits: in_log.map(|_| in_log_commits),
@@ -255,13 +243,8 @@ impl<'a> Survival<'a> {
                 .take(LISTED_MAX)
                 .map(|(row, commit)| self.lost_row(*row, commit, last_ns))
                 .collect(),
-            bad_rows: self.bad_rows,
-            bad: self.bad,
-            rows_read: self.rows_read,
-            unacknowledged_rows: self.unacknowledged_rows,
             unacknowledged_versions: self.unacknowledged.len() as u64,
-            missing_share_rows: self.missing_share_rows,
-            other_run_rows: self.other_run_rows,
+            ..self.found
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
 use super::{findings, io_limits, limits, physical};
+use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::{Headline, Run};
 use petal_model::stats::counters::WaitClass;
@@ -269,14 +270,10 @@ fn paced(run: &Run) -> Option<LimitedBy> {
 
 /// The wait class that took longest, of those in which a session waits, and its microseconds.
 fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
-    let mut classes: Vec<(WaitClass, f64)> = Vec::new();
-    for wait in run.summary.waits.iter().filter(|wait| is_foreground(wait.class)) {
-        match classes.iter_mut().find(|(class, _)| *class == wait.class) {
-            Some((_, time_us)) => *time_us += wait.time_us,
-            None => classes.push((wait.class, wait.time_us)),
-        }
-    }
-    classes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    let waits = run.summary.waits.iter().filter(|wait| is_foreground(wait.class));
+    let classes = by_key(waits.map(|wait| (wait.class, wait.time_us))).into_iter();
+    let times = classes.map(|(class, times_us)| (class, times_us.iter().sum::<f64>()));
+    times.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// True for the classes in which a session waits, within its DB time.

@@ -126,16 +126,14 @@ pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
 }
 
 pub(super) fn curve(points: &[CurvePoint]) -> Table {
-    let mut table = Table::of_figures(
-        "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | at the \
-         device",
-    );
-    for point in points {
+    let heading = "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | \
+                   at the device";
+    Table::of_figures(heading).with_rows(points.iter().map(|point| {
         let latency = &point.latency_us;
         // Of one round they would be the figure itself, and look steady.
         let of_rounds =
             |iops| or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0));
-        table.row([
+        [
             whole(point.depth.into()),
             decimal(point.iops, 0),
             of_rounds(point.iops_min),
@@ -146,9 +144,8 @@ pub(super) fn curve(points: &[CurvePoint]) -> Table {
             or_dash(latency.p99, micros),
             or_dash(latency.max, micros),
             or_dash(point.device_depth, |depth| decimal(depth, 1)),
-        ]);
-    }
-    table
+        ]
+    }))
 }
 
 #[cfg(test)]

@@ -6,10 +6,8 @@ use petal_judge::host::{Check, CheckResult};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
 pub fn render(checks: &[Check]) -> String {
-    let mut table = Table::headed("verdict | what | value");
-    for check in checks {
-        table.row([word(check.verdict), check.name.as_str(), check.value.as_str()]);
-    }
+    let row = |check: &Check| [word(check.verdict).into(), check.name.clone(), check.value.clone()];
+    let table = Table::headed("verdict | what | value").with_rows(checks.iter().map(row));
     let mut out = table.render();
     for verdict in [CheckResult::Warn, CheckResult::Note] {
         for check in checks.iter().filter(|check| check.verdict == verdict) {

@@ -90,13 +90,12 @@ fn costs(out: &mut String, costs: &[Cost]) {
     });
     section(out, "price of delivered I/O", &load);
     let heading = "side | line | sessions: | PIOPS: | a month: | a month for 1,000 PIOPS:";
-    let mut table = Table::headed(heading);
-    for cost in costs {
+    let rows = costs.iter().map(|cost| {
         let figures = [cost.piops, cost.price_per_month, cost.per_1000_piops].map(rate);
         let names = [cost.side.clone(), cost.line.clone(), cost.sessions.to_string()];
-        table.row(names.into_iter().chain(figures));
-    }
-    out.push_str(&table.render());
+        names.into_iter().chain(figures)
+    });
+    out.push_str(&Table::headed(heading).with_rows(rows).render());
 }
 
 fn letter(at: usize) -> String {
@@ -208,12 +207,12 @@ fn differing(out: &mut String, comparison: &Comparison) {
         return;
     }
     let letters: Vec<String> = (0..comparison.sides.len()).map(letter).collect();
-    let mut table = Table::headed(&format!(" | {}", letters.join(" | ")));
-    for difference in &comparison.differences {
+    let rows = comparison.differences.iter().map(|difference| {
         let values = difference.values.iter().map(|value| or_dash(value.as_deref(), short));
-        table.row(std::iter::once(difference.name.clone()).chain(values));
-    }
-    out.push_str(&table.render());
+        std::iter::once(difference.name.clone()).chain(values)
+    });
+    let heading = format!(" | {}", letters.join(" | "));
+    out.push_str(&Table::headed(&heading).with_rows(rows).render());
 }
 
 fn short(value: &str) -> String {

@@ -43,11 +43,10 @@ const READING: [&str; 3] = [
 ];
 
 fn table(series: &FigureHistory, by: &str) -> Table {
-    let mut table = Table::headed(&format!("{by} | n: | mean: | +-: | change %: | from: | to: | "));
-    for step in &series.steps {
+    let rows = series.steps.iter().map(|step| {
         let half = step.figures.interval.map(|(low, high)| (high - low) / 2.0);
         let [change, from, to] = shifted(step.shift);
-        table.row([
+        [
             step.group.clone(),
             step.figures.values.len().to_string(),
             rate(step.figures.mean),
@@ -56,9 +55,10 @@ fn table(series: &FigureHistory, by: &str) -> Table {
             from,
             to,
             if step.is_change { "changed" } else { "" }.to_owned(),
-        ]);
-    }
-    table
+        ]
+    });
+    let heading = format!("{by} | n: | mean: | +-: | change %: | from: | to: | ");
+    Table::headed(&heading).with_rows(rows)
 }
 
 fn shifted(shift: Option<Shift>) -> [String; 3] {

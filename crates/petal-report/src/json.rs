@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use petal_judge::break_point::{self, BreakPoint};
+use petal_judge::break_point::{self, BreakPoint, LoadStep};
 use petal_judge::compare::limits::LimitResult;
-use petal_judge::petals::{Petals, WriterCost};
-use petal_model::record::conclusions::{LimitedBy, ServedBy};
-use petal_model::record::sweep::{SweepPlan, Swept};
-use petal_model::record::{Run, SessionLost, Status};
+use petal_judge::petals::Petals;
+use petal_model::record::Run;
+use petal_model::record::observation::Observation;
+use petal_model::record::sweep::{SweepCell, Swept};
 use petal_model::settings::objective::Objective;
 use petal_model::stats::server_work::WorkCount;
 
@@ -30,131 +31,79 @@ pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
 }
 
 /// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
-#[derive(Serialize)]
-struct SweepSummary<'a> {
-    format: &'a str,
-    status: Status,
-    engine: &'a str,
-    started_at: &'a str,
-    plan: &'a SweepPlan,
-    cells: Vec<CellSummary<'a>>,
-    /// Of readers that ran alone and with writers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    writer_costs: Vec<WriterCost>,
-    /// Of a replay step by step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    will_it_fit: Option<FitSummary<'a>>,
+/// A replay step by step is judged by the objective; without one by that which was stated then.
+pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
+    let observations = swept.observations();
+    let sweep = &swept.sweep;
+    let cells = sweep.cells.iter().zip(&swept.runs).zip(&observations);
+    let mut summary = json!({
+        "format": sweep.format,
+        "status": sweep.status,
+        "engine": sweep.engine,
+        "started_at": sweep.started_at,
+        "plan": sweep.plan,
+        "cells": cells.map(|((cell, run), seen)| json_of_cell(cell, run, seen)).collect::<Vec<_>>(),
+    });
+    // Of readers that ran alone and with writers.
+    let writer_costs = Petals::of(&observations).writer_costs;
+    if !writer_costs.is_empty() {
+        summary["writer_costs"] = json!(writer_costs);
+    }
+    if let Some(found) = break_point::of(swept, objective) {
+        summary["will_it_fit"] = json_of_fit(&found);
+    }
+    pretty(&summary)
+}
+
+/// A cell. A metric that is not known is not there; the window is the time that they are of.
+fn json_of_cell(cell: &SweepCell, run: &Run, seen: &Observation) -> Value {
+    let summary = &run.summary;
+    let factors: BTreeMap<&str, &str> =
+        cell.factors.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    json!({
+        "number": cell.number,
+        "repeat": cell.repeat,
+        "factors": factors,
+        "folder": cell.folder,
+        "status": cell.status,
+        "started_at": summary.started_at,
+        "elapsed_s": summary.elapsed_s,
+        "window": seen.window.as_ref().map(ToString::to_string),
+        "active_bytes": summary.active_bytes,
+        "sessions_lost": summary.sessions_lost,
+        "findings": seen.warnings.iter().collect::<BTreeSet<_>>(),
+        "served_by": summary.served_by,
+        "limited_by": summary.limited_by,
+        "metrics": seen.metrics,
+    })
 }
 
 /// Up to which multiple of the replayed load it was held; see [`BreakPoint`].
-#[derive(Serialize)]
-struct FitSummary<'a> {
-    database: &'a str,
-    time: &'a str,
-    objective: Option<&'a str>,
-    fits: Option<bool>,
-    holds: Option<f64>,
-    fails: Option<f64>,
-    fails_always: Option<f64>,
-    breaks_95: Option<(f64, f64)>,
-    cause: Option<&'a str>,
-    steps: Vec<StepSummary<'a>>,
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
-struct StepSummary<'a> {
-    scale: f64,
-    runs: usize,
-    held: usize,
-    reasons: &'a [String],
-    /// Means over the runs, as multiples of what was asked; a figure that is not known is not there.
-    delivered: BTreeMap<WorkCount, f64>,
-}
-
-impl<'a> From<&'a BreakPoint> for FitSummary<'a> {
-    fn from(found: &'a BreakPoint) -> Self {
-        let steps = found.steps.iter().map(|step| StepSummary {
-            scale: step.scale,
-            runs: step.runs,
-            held: step.held,
-            reasons: &step.reasons,
-            delivered: WorkCount::ALL
-                .into_iter()
-                .filter_map(|figure| Some((figure, step.delivered(figure)?)))
-                .collect(),
-        });
-        Self {
-            database: &found.of.database,
-            time: &found.of.time,
-            objective: found.objective.as_deref(),
-            fits: found.fits(),
-            holds: found.holds,
-            fails: found.fails,
-            fails_always: found.fails_always,
-            breaks_95: found.interval,
-            cause: found.cause.as_deref(),
-            steps: steps.collect(),
-            notes: &found.notes,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct CellSummary<'a> {
-    number: u32,
-    repeat: u32,
-    factors: BTreeMap<&'a str, &'a str>,
-    folder: &'a str,
-    status: Status,
-    started_at: &'a str,
-    elapsed_s: f64,
-    /// The time that the metrics are of.
-    window: Option<String>,
-    active_bytes: u64,
-    sessions_lost: &'a [SessionLost],
-    /// The ids of its warnings and errors, each once.
-    findings: BTreeSet<String>,
-    served_by: &'a Option<ServedBy>,
-    limited_by: &'a Option<LimitedBy>,
-    /// A figure that is not known is not there.
-    metrics: BTreeMap<String, f64>,
-}
-
-/// A replay step by step is judged by the objective; without one by that which was stated then.
-pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
-    let found = break_point::of(swept, objective);
-    let observations = swept.observations();
-    let writer_costs = Petals::of(&observations).writer_costs;
-    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(observations);
-    let summary = SweepSummary {
-        format: &swept.sweep.format,
-        status: swept.sweep.status,
-        engine: &swept.sweep.engine,
-        started_at: &swept.sweep.started_at,
-        plan: &swept.sweep.plan,
-        cells: cells
-            .map(|((cell, run), seen)| CellSummary {
-                number: cell.number,
-                repeat: cell.repeat,
-                factors: cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
-                folder: &cell.folder,
-                status: cell.status,
-                started_at: &run.summary.started_at,
-                elapsed_s: run.summary.elapsed_s,
-                active_bytes: run.summary.active_bytes,
-                sessions_lost: &run.summary.sessions_lost,
-                window: seen.window.as_ref().map(ToString::to_string),
-                findings: seen.warnings.into_iter().collect(),
-                served_by: &run.summary.served_by,
-                limited_by: &run.summary.limited_by,
-                metrics: seen.metrics,
-            })
-            .collect(),
-        writer_costs,
-        will_it_fit: found.as_ref().map(FitSummary::from),
+fn json_of_fit(found: &BreakPoint) -> Value {
+    let step = |step: &LoadStep| {
+        // Means over the runs, as multiples of what was asked; an unknown figure is not there.
+        let delivered: BTreeMap<WorkCount, f64> = WorkCount::ALL
+            .into_iter()
+            .filter_map(|figure| Some((figure, step.delivered(figure)?)))
+            .collect();
+        json!({
+            "scale": step.scale, "runs": step.runs, "held": step.held, "reasons": step.reasons,
+            "delivered": delivered,
+        })
     };
-    pretty(&summary)
+    json!({
+        "database": found.of.database,
+        "time": found.of.time,
+        "objective": found.objective,
+        "fits": found.fits(),
+        "holds": found.holds,
+        "fails": found.fails,
+        "fails_always": found.fails_always,
+        "breaks_95": found.interval,
+        "cause": found.cause,
+        "steps": found.steps.iter().map(step).collect::<Vec<_>>(),
+        "notes": found.notes,
+    })
 }
 
 #[derive(Serialize)]
@@ -187,6 +136,7 @@ pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_model::record::Status;
     use petal_model::record::driver_hosts::HostRun;
     use petal_model::record::fixture;
     use serde_json::Value;

@@ -55,9 +55,9 @@ pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, Recor
     let spreads = latency_log::spreads(folder.path());
     let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
     Ok(vec![
-        folder.write_atomically(TEXT_NAME, printable(&text::render(run)).as_bytes())?,
+        write(folder, TEXT_NAME, &text::render(run))?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
-        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+        write(folder, html::NAME, &page)?,
     ])
 }
 
@@ -79,14 +79,14 @@ pub fn write_sweep(
     let page = made(folder, html::NAME, "the report as a page", html::sweep(swept, &petals))?;
     let text = sweep::render(swept, &petals, objective);
     let mut written = vec![
-        folder.write_atomically(TEXT_NAME, printable(&text).as_bytes())?,
+        write(folder, TEXT_NAME, &text)?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
-        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+        write(folder, html::NAME, &page)?,
     ];
     for chart in petals::ALL.into_iter().filter(|chart| petals::can_draw(&petals, chart)) {
         let drawn = petals::svg(&petals, chart);
         let name = format!("{}.svg", chart.name);
-        written.push(folder.write_atomically(&name, printable(&drawn).as_bytes())?);
+        written.push(write(folder, &name, &drawn)?);
     }
     if let Some(found) = break_point::of(swept, objective) {
         written.extend(write_fit(folder, &found)?);
@@ -103,14 +103,14 @@ const FIT_SVG_NAME: &str = "will-it-fit.svg";
 fn write_fit(folder: &RecordFolder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
     let version = env!("CARGO_PKG_VERSION");
     let text = format!("{}\npetal {version} replay\n", replay::break_point(found));
-    let mut written = vec![folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?];
+    let mut written = vec![write(folder, FIT_TEXT_NAME, &text)?];
     let path = folder.path().join(record::profile::NAME);
     if path.is_file() {
         let profile = petal_judge::profile::resummarise(record::profile::load(&path)?);
         let page = made(folder, FIT_HTML_NAME, "the answer as a page", html::fit(found, &profile))?;
         let drawn = html::fit_svg(found, &profile);
-        written.push(folder.write_atomically(FIT_HTML_NAME, printable(&page).as_bytes())?);
-        written.push(folder.write_atomically(FIT_SVG_NAME, printable(&drawn).as_bytes())?);
+        written.push(write(folder, FIT_HTML_NAME, &page)?);
+        written.push(write(folder, FIT_SVG_NAME, &drawn)?);
     }
     Ok(written)
 }
@@ -122,9 +122,13 @@ pub fn write_calibration(
 ) -> Result<Vec<PathBuf>, RecordError> {
     let page = made(folder, html::NAME, "the report as a page", html::calibration(measured))?;
     Ok(vec![
-        folder.write_atomically(TEXT_NAME, printable(&calibration::render(measured)).as_bytes())?,
-        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
+        write(folder, TEXT_NAME, &calibration::render(measured))?,
+        write(folder, html::NAME, &page)?,
     ])
+}
+
+fn write(folder: &RecordFolder, name: &str, text: &str) -> Result<PathBuf, RecordError> {
+    folder.write_atomically(name, printable(text).as_bytes())
 }
 
 /// The text of a report, or why there is none.

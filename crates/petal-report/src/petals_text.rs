@@ -108,28 +108,29 @@ fn findings(out: &mut String, petals: &Petals) {
 pub fn points(petals: &Petals) -> String {
     const HEADING: &str = "sess | n | PIOPS | +- | read us | +- | MB/s | ops/s | p50 | p99 | ";
     let tables = petals.lines.iter().map(|line| {
-        let mut table = Table::of_figures(HEADING);
-        for (at, point) in line.points.iter().enumerate() {
-            let mean = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
-                or_dash(estimate.as_ref(), |estimate| show(estimate.mean))
-            };
-            let half = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
-                or_dash(estimate.as_ref().and_then(|estimate| estimate.half_width), show)
-            };
-            table.row([
-                point.sessions.to_string(),
-                point.sources.len().to_string(),
-                mean(&point.piops, rate),
-                half(&point.piops, rate),
-                mean(&point.read_us, micros),
-                half(&point.read_us, micros),
-                mean(&point.mb_s, rate),
-                mean(&point.ops_s, rate),
-                mean(&point.op_p50_us, micros),
-                mean(&point.op_p99_us, micros),
-                marks(line, at),
-            ]);
-        }
+        let table = Table::of_figures(HEADING).with_rows(line.points.iter().enumerate().map(
+            |(at, point)| {
+                let mean = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                    or_dash(estimate.as_ref(), |estimate| show(estimate.mean))
+                };
+                let half = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                    or_dash(estimate.as_ref().and_then(|estimate| estimate.half_width), show)
+                };
+                [
+                    point.sessions.to_string(),
+                    point.sources.len().to_string(),
+                    mean(&point.piops, rate),
+                    half(&point.piops, rate),
+                    mean(&point.read_us, micros),
+                    half(&point.read_us, micros),
+                    mean(&point.mb_s, rate),
+                    mean(&point.ops_s, rate),
+                    mean(&point.op_p50_us, micros),
+                    mean(&point.op_p99_us, micros),
+                    marks(line, at),
+                ]
+            },
+        ));
         format!("{}\n{}", table::line(&line.name), table.render())
     });
     tables.collect::<Vec<_>>().join("\n")

@@ -1,7 +1,7 @@
 //! A profile as text for a person: its rates, the busiest interval, where the figures come from and
 //! what is missing.
 
-use super::numbers::{micros, rate};
+use super::numbers::{micros, or_dash, rate};
 use super::table::{Table, line, paragraph};
 use petal_model::record::profile::{Profile, ProfileInterval};
 use petal_model::stats::server_work::{WorkCount, WorkTime};
@@ -17,20 +17,16 @@ pub fn render(profile: &Profile) -> String {
         profile.intervals.first().and_then(|it| it.begin.as_deref()).unwrap_or("an unknown time"),
     ));
     out.push('\n');
-    let mut table = Table::of_figures("per second | p50 | p90 | p99 | highest | busiest interval");
     let busiest = profile.busiest();
-    for figure in WorkCount::ALL {
+    let rows = WorkCount::ALL.into_iter().map(|figure| {
         let of = profile.summary.percentiles.get(&figure);
-        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
-        let in_busiest = shown(busiest.and_then(|interval| interval.rate(figure)));
-        let cells =
-            [of.map(|of| of.p50), of.map(|of| of.p90), of.map(|of| of.p99), of.map(|of| of.max)];
-        let mut row = vec![figure.words().to_owned()];
-        row.extend(cells.map(shown));
-        row.push(in_busiest);
-        table.row(row);
-    }
-    out.push_str(&table.render());
+        let known = of.map_or([None; 4], |of| [of.p50, of.p90, of.p99, of.max].map(Some));
+        let in_busiest = busiest.and_then(|interval| interval.rate(figure));
+        let figures = known.into_iter().chain([in_busiest]).map(|value| or_dash(value, rate));
+        std::iter::once(figure.words().to_owned()).chain(figures)
+    });
+    let heading = "per second | p50 | p90 | p99 | highest | busiest interval";
+    out.push_str(&Table::of_figures(heading).with_rows(rows).render());
     if let Some(busiest) = busiest {
         out.push('\n');
         out.push_str(&line(&format!(

@@ -23,10 +23,9 @@ pub fn plan(plan: &ReplayPlan) -> String {
         parameters.iter().map(|(key, value)| format!("{key}={}", shortened(value))).collect();
     out.push_str(&paragraph("set       ", "          ", &shown.join(" ")));
     out.push('\n');
-    let mut table = Table::of_figures("per second | production | expected here | times");
-    for figure in WorkCount::ALL {
+    let rows = WorkCount::ALL.into_iter().map(|figure| {
         let (of, here) = (plan.of.per_second.get(&figure), plan.expected.get(&figure));
-        table.row([
+        [
             figure.words().to_owned(),
             or_dash(of.copied(), rate),
             or_dash(here.copied(), |here| match plan.assumed.contains(&figure) {
@@ -34,9 +33,10 @@ pub fn plan(plan: &ReplayPlan) -> String {
                 false => rate(here),
             }),
             times(plan.ratio(figure)),
-        ]);
-    }
-    out.push_str(&table.render());
+        ]
+    });
+    let heading = "per second | production | expected here | times";
+    out.push_str(&Table::of_figures(heading).with_rows(rows).render());
     bulleted(&mut out, "not alike ", &plan.of.not_imitated);
     out
 }
@@ -70,17 +70,14 @@ pub fn imitated(run: &Run) -> Option<String> {
     let scale = scale_of(run);
     let mut out = line(&format!("{scale}x of {}: {}", of.database, of.time));
     out.push('\n');
-    let mut table = Table::of_figures("per second | production | x scale | this run | times");
-    for (figure, Delivered { asked, here }) in delivered(run) {
-        table.row([
-            figure.words().to_owned(),
-            or_dash(of.rate(figure), rate),
-            or_dash(asked, rate),
-            or_dash(here, rate),
-            times(Delivered { asked, here }.ratio()),
-        ]);
-    }
-    out.push_str(&table.render());
+    let rows = delivered(run).into_iter().map(|(figure, delivered)| {
+        let Delivered { asked, here } = delivered;
+        let rates = [of.rate(figure), asked, here].map(|value| or_dash(value, rate));
+        let rates = rates.into_iter().chain([times(delivered.ratio())]);
+        iter::once(figure.words().to_owned()).chain(rates)
+    });
+    let heading = "per second | production | x scale | this run | times";
+    out.push_str(&Table::of_figures(heading).with_rows(rows).render());
     out.push('\n');
     out.push_str(&paragraph("held      ", "          ", &held(run, of)));
     bulleted(&mut out, "not alike ", &of.not_imitated);
@@ -122,12 +119,11 @@ pub fn break_point(found: &BreakPoint) -> String {
 }
 
 pub(super) fn steps(found: &BreakPoint) -> Table {
-    let mut table = Table::of_figures(
-        "scale | held | operations/s | PIOPS | read us | log us | response p99 us | why not",
-    );
-    for step in &found.steps {
+    let heading =
+        "scale | held | operations/s | PIOPS | read us | log us | response p99 us | why not";
+    Table::of_figures(heading).with_rows(found.steps.iter().map(|step| {
         let figure = |name: &str, show: fn(f64) -> String| or_dash(step.figure(name), show);
-        table.row([
+        [
             step.scale.to_string(),
             format!("{} of {}", step.held, step.runs),
             figure("ops_s", rate),
@@ -136,9 +132,8 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
             figure("log_us", micros),
             figure("op_response_p99_us", micros),
             step.reasons.first().cloned().unwrap_or_default(),
-        ]);
-    }
-    table
+        ]
+    }))
 }
 
 /// What stands above [`delivered_steps`].
@@ -151,21 +146,18 @@ pub(super) fn delivered_steps(found: &BreakPoint) -> Table {
         .into_iter()
         .filter(|figure| found.steps.iter().any(|step| step.delivered(*figure).is_some()))
         .collect();
-    let heading: Vec<&str> = iter::once("scale").chain(known.iter().map(|it| it.words())).collect();
-    let mut table = Table::of_figures(&heading.join(" | "));
-    for step in found.steps.iter().filter(|_| !known.is_empty()) {
+    let names = iter::once("scale").chain(known.iter().map(|it| it.words()));
+    let steps = found.steps.iter().filter(|_| !known.is_empty());
+    Table::of_columns(names).with_rows(steps.map(|step| {
         let ratios = known.iter().map(|figure| times(step.delivered(*figure)));
-        table.row(iter::once(step.scale.to_string()).chain(ratios));
-    }
-    table
+        iter::once(step.scale.to_string()).chain(ratios)
+    }))
 }
 
 /// Several platforms under the same load, a row each.
 pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
-    let mut table =
-        Table::of_figures("platform | holds | fails at | breaks at, 95 % | room | limited by");
-    for (name, found) in found {
-        table.row([
+    let rows = found.iter().map(|(name, found)| {
+        [
             name.clone(),
             or_dash(found.holds, |scale| format!("{scale}x")),
             or_dash(found.fails, |scale| format!("{scale}x")),
@@ -176,8 +168,10 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
                 let cause = cause.strip_prefix("limited by: ").unwrap_or(cause);
                 cause.split(';').next().unwrap_or(cause).to_owned()
             }),
-        ]);
-    }
+        ]
+    });
+    let heading = "platform | holds | fails at | breaks at, 95 % | room | limited by";
+    let table = Table::of_figures(heading).with_rows(rows);
     let mut out = String::from("Will it fit?\n\n");
     out.push_str(&table.render());
     out.push('\n');

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::by_key;
 use crate::over_time::{OverTime, ReportMoment, Series, median};
 use petal_awr::columns;
 use petal_awr::derived::begin_iso;
@@ -40,17 +41,8 @@ pub struct ReportsOverTime {
 
 /// Each instance by itself, in the order in which they first appear.
 pub fn of(reports: &[Report]) -> Vec<ReportsOverTime> {
-    let mut names: Vec<String> = Vec::new();
-    for name in reports.iter().map(name) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let of = |name: String| {
-        let own = reports.iter().filter(|report| self::name(report) == name).collect();
-        one(name, own)
-    };
-    names.into_iter().map(of).collect()
+    let by_name = by_key(reports.iter().map(|report| (name(report), report)));
+    by_name.into_iter().map(|(name, own)| one(name, own)).collect()
 }
 
 fn name(report: &Report) -> String {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ComparedSide, ContextDifference};
+use crate::distinct;
 use crate::level::Level;
 use crate::{and_more, factor_words};
 use petal_model::record::observation::Observation;
@@ -32,21 +33,16 @@ fn is_whole(seen: &Observation) -> bool {
 /// used makes cells by what its series gave it alone.
 pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
     let all = || sides.iter().flat_map(|side| &side.observations);
-    let mut candidates: Vec<String> = Vec::new();
-    let mut add = |key: &str| {
-        if !candidates.iter().any(|known| known == key) {
-            candidates.push(key.to_owned());
-        }
-    };
-    all().flat_map(|seen| &seen.factors).for_each(|(key, _)| add(key));
+    let mut candidates: Vec<&str> =
+        all().flat_map(|seen| &seen.factors).map(|(key, _)| key.as_str()).collect();
     let whole = || all().filter(|seen| is_whole(seen));
     if whole().any(|seen| seen.factors.is_empty()) {
         let settings = whole().flat_map(|seen| seen.context.keys()).filter(|key| is_workload(key));
-        settings.for_each(|key| add(key));
-        OF_A_RUN.iter().for_each(|key| add(key));
+        candidates.extend(settings.map(String::as_str).chain(OF_A_RUN));
     }
-    candidates
+    distinct(candidates)
         .into_iter()
+        .map(str::to_owned)
         .filter(|key| {
             let counts = |seen: &&Observation| is_whole(seen) || seen.factor(key).is_some();
             sides.iter().any(|side| {

@@ -10,6 +10,7 @@ use super::limits::{LimitOutcome, LimitResult, outcome};
 use super::{
     CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
 };
+use crate::by_key;
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
 use crate::significance;
 use petal_model::record::observation::Observation;
@@ -120,20 +121,14 @@ fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> String {
 /// A side for each group, the one that began first before the others.
 fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<ComparedSide> {
     seen.sort_by_key(Observation::started);
-    let mut groups: Vec<ComparedSide> = Vec::new();
-    let mut unknown = 0;
-    for seen in seen {
-        let day =
-            || seen.started_at.as_deref().and_then(|at| Some(at.split_once('T')?.0.to_owned()));
-        let Some(name) = (if by == DAY { day() } else { cells::value(&seen, by) }) else {
-            unknown += 1;
-            continue;
-        };
-        match groups.iter_mut().find(|group| group.name == name) {
-            Some(group) => group.observations.push(seen),
-            None => groups.push(ComparedSide { name, observations: vec![seen] }),
-        }
-    }
+    let day = |seen: &Observation| Some(seen.started_at.as_deref()?.split_once('T')?.0.to_owned());
+    let name = |seen: &Observation| if by == DAY { day(seen) } else { cells::value(seen, by) };
+    let all = seen.len();
+    let named = seen.into_iter().filter_map(|seen| Some((name(&seen)?, seen)));
+    let groups = by_key(named).into_iter();
+    let groups: Vec<ComparedSide> =
+        groups.map(|(name, observations)| ComparedSide { name, observations }).collect();
+    let unknown = all - groups.iter().map(|group| group.observations.len()).sum::<usize>();
     if unknown > 0 {
         said.push(format!("left-out: {unknown} records tell no {by}"));
     }

@@ -2,6 +2,7 @@
 //! says before and after.
 
 use super::ComparedSide;
+use crate::by_key;
 use petal_model::record::observation::Observation;
 
 impl ComparedSide {
@@ -13,7 +14,7 @@ impl ComparedSide {
         by: &str,
         baseline: Option<&str>,
     ) -> Result<Vec<Self>, String> {
-        let mut sides: Vec<(String, Self)> = Vec::new();
+        let mut valued = Vec::new();
         for mut seen in observations {
             let Some(value) = super::cells::value(&seen, by) else {
                 let mut known: Vec<&str> =
@@ -26,14 +27,9 @@ impl ComparedSide {
             };
             seen.factors.retain(|(key, _)| key != by);
             seen.context.remove(by);
-            match sides.iter_mut().find(|(known, _)| *known == value) {
-                Some((_, side)) => side.observations.push(seen),
-                None => {
-                    let name = format!("{by} {value}");
-                    sides.push((value, Self { name, observations: vec![seen] }));
-                }
-            }
+            valued.push((value, seen));
         }
+        let mut sides = by_key(valued);
         if let Some(baseline) = baseline {
             let at = sides.iter().position(|(value, _)| value == baseline).ok_or_else(|| {
                 let known: Vec<&str> = sides.iter().map(|(value, _)| value.as_str()).collect();
@@ -46,7 +42,11 @@ impl ComparedSide {
             0 | 1 => {
                 Err(format!("{source} has one value of {by} only: there is nothing to compare"))
             }
-            _ => Ok(sides.into_iter().map(|(_, side)| side).collect()),
+            _ => {
+                let side =
+                    |(value, observations)| Self { name: format!("{by} {value}"), observations };
+                Ok(sides.into_iter().map(side).collect())
+            }
         }
     }
 }

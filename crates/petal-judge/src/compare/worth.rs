@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::ComparedSide;
+use crate::by_key;
 use petal_model::record::Severity;
 use petal_model::record::observation::Observation;
 
@@ -22,23 +23,20 @@ pub struct SideFinding {
 
 /// Findings of weight of the side's runs, errors first.
 pub(super) fn findings(side: &ComparedSide) -> Vec<SideFinding> {
-    let ids = |seen: &Observation| seen.warnings.iter().cloned().collect::<BTreeSet<String>>();
-    let mut found: Vec<SideFinding> = Vec::new();
-    for seen in &side.observations {
-        for id in ids(seen) {
-            if let Some(known) = found.iter_mut().find(|known| known.id == id) {
-                known.runs += 1;
-                continue;
-            }
-            let whole = seen.findings.iter().find(|finding| finding.id == id);
-            found.push(SideFinding {
-                severity: whole.map(|finding| finding.severity),
-                message: whole.map(|finding| finding.message.clone()),
-                runs: 1,
-                id,
-            });
+    let all = side.observations.iter().flat_map(|seen| {
+        let ids: BTreeSet<&String> = seen.warnings.iter().collect();
+        ids.into_iter().map(move |id| (id, seen))
+    });
+    let of_id = |(id, runs): (&String, Vec<&Observation>)| {
+        let whole = runs.first().and_then(|seen| seen.findings.iter().find(|it| it.id == *id));
+        SideFinding {
+            id: id.clone(),
+            severity: whole.map(|finding| finding.severity),
+            runs: runs.len(),
+            message: whole.map(|finding| finding.message.clone()),
         }
-    }
+    };
+    let mut found: Vec<SideFinding> = by_key(all).into_iter().map(of_id).collect();
     found.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     found
 }

@@ -1,7 +1,7 @@
 //! Checks of the data's devices, for what would spoil a test: queues, caches, room, mounts, arrays
 //! at work.
 
-use super::{Check, CheckResult, good, judged, judged_if_known};
+use super::{Check, CheckResult, FactCheck, good, judged};
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
 use petal_model::stats::host::{HostDevice, HostFacts, RaidResync};
 use petal_model::stats::units::bytes;
@@ -16,23 +16,21 @@ const SPOILING_OPTIONS: [&str; 6] =
 /// Linux's own default.
 const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
 
-pub(super) fn raid(host: &HostFacts) -> Check {
-    let seen = host.raid_resyncs.as_ref().map(|resyncs| {
+pub(super) const RAID: FactCheck<HostFacts> = FactCheck {
+    name: "RAID resync",
+    why: "An array that is being rebuilt or checked reads and writes all of its disks beside the \
+          test.",
+    judge: |host| {
+        let resyncs = host.raid_resyncs.as_ref()?;
         let Some(RaidResync { device, .. }) = resyncs.first() else {
-            return good("none");
+            return Some(good("none"));
         };
         let all: Vec<String> =
             resyncs.iter().map(|resync| format!("{} {}", resync.device, resync.work)).collect();
         let advice = format!("sudo mdadm --wait /dev/{device}   # ends when the array is done");
-        (all.join(", "), CheckResult::Warn, advice)
-    });
-    judged_if_known(
-        "RAID resync",
-        "An array that is being rebuilt or checked reads and writes all of its disks beside the \
-         test.",
-        seen,
-    )
-}
+        Some((all.join(", "), CheckResult::Warn, advice))
+    },
+};
 
 pub(super) fn io_limit(limit: &IoLimit) -> Check {
     let advice = format!("echo \"{}\" | sudo tee {}", limit.lifted, limit.file);
@@ -62,106 +60,103 @@ fn disk(device: &HostDevice) -> &str {
     device.disk.as_deref().unwrap_or(&device.name)
 }
 
-pub(super) fn scheduler(device: &HostDevice) -> Check {
-    let seen = device.scheduler.as_ref().map(|name| {
-        let verdict = match name.as_str() {
-            "bfq" | "cfq" => CheckResult::Warn,
-            "none" | "noop" => return good(name),
-            _ if device.rotational != Some(false) => return good(name),
-            _ => CheckResult::Note,
-        };
-        let advice = format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk(device));
-        (name.clone(), verdict, advice)
-    });
-    judged_if_known(
-        format!("{}: scheduler", device.name),
-        "A scheduler that sorts and shares out requests costs processor time and a lock for each \
-         of them, and holds some back: a flash device needs none.",
-        seen,
-    )
-}
+pub(super) const DEVICE: [FactCheck<HostDevice>; 3] = [
+    FactCheck {
+        name: "scheduler",
+        why: "A scheduler that sorts and shares out requests costs processor time and a lock for \
+              each of them, and holds some back: a flash device needs none.",
+        judge: |device| {
+            let name = device.scheduler.as_ref()?;
+            let verdict = match name.as_str() {
+                "bfq" | "cfq" => CheckResult::Warn,
+                "none" | "noop" => return Some(good(name)),
+                _ if device.rotational != Some(false) => return Some(good(name)),
+                _ => CheckResult::Note,
+            };
+            let advice =
+                format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk(device));
+            Some((name.clone(), verdict, advice))
+        },
+    },
+    FactCheck {
+        name: "read-ahead",
+        why: "Reads through the page cache that look sequential, as scans and loads do, fetch up \
+              to so much more than was asked for; direct I/O does not.",
+        judge: |device| {
+            let ahead = device.read_ahead_bytes?;
+            let value = bytes(ahead);
+            if ahead <= USUAL_READ_AHEAD_BYTES {
+                return Some(good(value));
+            }
+            let sectors = USUAL_READ_AHEAD_BYTES / 512;
+            let advice = format!("sudo blockdev --setra {sectors} /dev/{}", disk(device));
+            Some((value, CheckResult::Note, advice))
+        },
+    },
+    FactCheck {
+        name: "write cache",
+        why: "Writes end in the device's own volatile memory and a commit pays with a flush: \
+              compare writes only between devices in the same state.",
+        judge: |device| {
+            let mode = device.write_cache.as_ref()?;
+            if mode == "write through" {
+                return Some(good(mode));
+            }
+            let disk = disk(device);
+            let advice = if disk.starts_with("nvme") {
+                format!("sudo nvme get-feature /dev/{disk} -f 6 -H   # 0 as its value: off")
+            } else if disk.starts_with("sd") {
+                format!("sudo hdparm -W /dev/{disk}   # -W0 turns it off")
+            } else {
+                format!("cat /sys/block/{disk}/queue/write_cache   # its owner decides: ask there")
+            };
+            Some((mode.clone(), CheckResult::Note, advice))
+        },
+    },
+];
 
-pub(super) fn read_ahead(device: &HostDevice) -> Check {
-    let seen = device.read_ahead_bytes.map(|ahead| {
-        let value = bytes(ahead);
-        if ahead <= USUAL_READ_AHEAD_BYTES {
-            return good(value);
-        }
-        let sectors = USUAL_READ_AHEAD_BYTES / 512;
-        let advice = format!("sudo blockdev --setra {sectors} /dev/{}", disk(device));
-        (value, CheckResult::Note, advice)
-    });
-    judged_if_known(
-        format!("{}: read-ahead", device.name),
-        "Reads through the page cache that look sequential, as scans and loads do, fetch up to so \
-         much more than was asked for; direct I/O does not.",
-        seen,
-    )
-}
-
-pub(super) fn write_cache(device: &HostDevice) -> Check {
-    let seen = device.write_cache.as_ref().map(|mode| {
-        if mode == "write through" {
-            return good(mode);
-        }
-        let disk = disk(device);
-        let advice = if disk.starts_with("nvme") {
-            format!("sudo nvme get-feature /dev/{disk} -f 6 -H   # 0 as its value: off")
-        } else if disk.starts_with("sd") {
-            format!("sudo hdparm -W /dev/{disk}   # -W0 turns it off")
-        } else {
-            format!("cat /sys/block/{disk}/queue/write_cache   # its owner decides: ask there")
-        };
-        (mode.clone(), CheckResult::Note, advice)
-    });
-    judged_if_known(
-        format!("{}: write cache", device.name),
-        "Writes end in the device's own volatile memory and a commit pays with a flush: compare \
-         writes only between devices in the same state.",
-        seen,
-    )
-}
-
-pub(super) fn free_space(device: &HostDevice) -> Check {
-    let seen = device.file_system_bytes.zip(device.free_bytes).map(|(all, free)| {
-        let value = format!("{} of {}", bytes(free), bytes(all));
-        let verdict = match free as f64 / all.max(1) as f64 {
-            share if share < VERY_LITTLE_FREE => CheckResult::Warn,
-            share if share < LITTLE_FREE => CheckResult::Note,
-            _ => return good(value),
-        };
-        let path = device.name.as_str();
-        (value, verdict, format!("df -h /dev/{path}   # free some, or use another file system"))
-    });
-    judged_if_known(
-        format!("{}: free space", device.name),
-        "A nearly full file system scatters new files, a nearly full flash drive rewrites while it \
-         works, and a load or a log may end with no space left.",
-        seen,
-    )
-}
-
-pub(super) fn mount_options(device: &HostDevice) -> Check {
-    let seen = device.mount_options.as_ref().map(|options| {
-        let is_spoiling = |option: &&str| {
-            let name = option.split('=').next().unwrap_or_default();
-            SPOILING_OPTIONS.contains(option) || SPOILING_OPTIONS.contains(&name)
-        };
-        let spoiling: Vec<&str> = options.split(',').filter(is_spoiling).collect();
-        if spoiling.is_empty() {
-            return good(options);
-        }
-        let advice = format!("findmnt /dev/{}   # mount it without them", device.name);
-        (spoiling.join(","), CheckResult::Warn, advice)
-    });
-    judged_if_known(
-        format!("{}: mount options", device.name),
-        "Without barriers a commit is acknowledged from a volatile cache, while sync, data=journal \
-         and compression make each write more work than the database asked for. With the last two \
-         the page cache may serve reads past it (O_DIRECT), too.",
-        seen,
-    )
-}
+/// Of a device with a file system: members of a volume have none of their own.
+pub(super) const FILE_SYSTEM: [FactCheck<HostDevice>; 2] = [
+    FactCheck {
+        name: "free space",
+        why: "A nearly full file system scatters new files, a nearly full flash drive rewrites \
+              while it works, and a load or a log may end with no space left.",
+        judge: |device| {
+            let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
+            let value = format!("{} of {}", bytes(free), bytes(all));
+            let verdict = match free as f64 / all.max(1) as f64 {
+                share if share < VERY_LITTLE_FREE => CheckResult::Warn,
+                share if share < LITTLE_FREE => CheckResult::Note,
+                _ => return Some(good(value)),
+            };
+            let path = device.name.as_str();
+            Some((
+                value,
+                verdict,
+                format!("df -h /dev/{path}   # free some, or use another file system"),
+            ))
+        },
+    },
+    FactCheck {
+        name: "mount options",
+        why: "Without barriers a commit is acknowledged from a volatile cache, while sync, \
+              data=journal and compression make each write more work than the database asked for. \
+              With the last two the page cache may serve reads past it (O_DIRECT), too.",
+        judge: |device| {
+            let options = device.mount_options.as_ref()?;
+            let is_spoiling = |option: &&str| {
+                let name = option.split('=').next().unwrap_or_default();
+                SPOILING_OPTIONS.contains(option) || SPOILING_OPTIONS.contains(&name)
+            };
+            let spoiling: Vec<&str> = options.split(',').filter(is_spoiling).collect();
+            if spoiling.is_empty() {
+                return Some(good(options));
+            }
+            let advice = format!("findmnt /dev/{}   # mount it without them", device.name);
+            Some((spoiling.join(","), CheckResult::Warn, advice))
+        },
+    },
+];
 
 /// `file: reason`, as the search for devices tells it.
 pub(super) fn unseen(file: &str) -> Check {

@@ -13,12 +13,10 @@ mod tests;
 use serde::Serialize;
 
 pub use devices::limit_words;
-use devices::{
-    free_space, io_limit, mount_options, raid, read_ahead, scheduler, unseen, write_cache,
-};
-use memory::{dirty_pages, huge_pages, memory_limit, swap};
+use devices::{DEVICE, FILE_SYSTEM, RAID, io_limit, unseen};
+use memory::MEMORY;
 use petal_model::stats::host::HostFacts;
-use processors::{clock_source, cpu_quota, governor, idle_states, other_load, virtual_machine};
+use processors::PROCESSORS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,25 +40,12 @@ pub struct Check {
 
 /// Every check, in the order of a report: processors, memory, others, devices.
 pub fn check(host: &HostFacts) -> Vec<Check> {
-    let mut checks = vec![
-        governor(host),
-        idle_states(host),
-        clock_source(host),
-        cpu_quota(host),
-        virtual_machine(host),
-        other_load(host),
-        swap(host),
-        huge_pages(host),
-        memory_limit(host),
-        dirty_pages(host),
-        raid(host),
-    ];
+    let of_host = PROCESSORS.iter().chain(&MEMORY).chain([&RAID]);
+    let mut checks: Vec<Check> = of_host.map(|check| check.of("", host)).collect();
     for device in &host.devices {
-        checks.extend([scheduler(device), read_ahead(device), write_cache(device)]);
-        // Members of a volume have no file system of their own.
-        if device.file_system.is_some() {
-            checks.extend([free_space(device), mount_options(device)]);
-        }
+        let file_system = FILE_SYSTEM.iter().filter(|_| device.file_system.is_some());
+        let of_device = DEVICE.iter().chain(file_system);
+        checks.extend(of_device.map(|check| check.of(&format!("{}: ", device.name), device)));
     }
     checks.extend(host.io_limits.iter().map(io_limit));
     checks.extend(host.unseen.iter().map(|file| unseen(file)));
@@ -80,9 +65,21 @@ pub(super) fn judged(
 /// Value, verdict and advice of a check.
 type JudgedValue = (String, CheckResult, String);
 
-fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<JudgedValue>) -> Check {
-    let unknown = || ("not known".to_owned(), CheckResult::Unknown, String::new());
-    judged(name, why, seen.unwrap_or_else(unknown))
+/// A check of a fact of a host or of one of its devices.
+struct FactCheck<F> {
+    name: &'static str,
+    /// One sentence: what it does to a test.
+    why: &'static str,
+    /// None where the fact is not known.
+    judge: fn(&F) -> Option<JudgedValue>,
+}
+
+impl<F> FactCheck<F> {
+    fn of(&self, whose: &str, fact: &F) -> Check {
+        let unknown = || ("not known".to_owned(), CheckResult::Unknown, String::new());
+        let seen = (self.judge)(fact).unwrap_or_else(unknown);
+        judged(format!("{whose}{}", self.name), self.why, seen)
+    }
 }
 
 fn good(value: impl Into<String>) -> JudgedValue {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{Estimate, PetalLine, Point};
+use crate::by_key;
 use crate::level::Level;
 use crate::{estimate, factor_words};
 use petal_model::record::conclusions::{Limiter, ServedBy};
@@ -70,7 +71,7 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
     let axis = axis(observations);
     let has_writers =
         observations.iter().any(|seen| Kinds::of(seen).is_some_and(|kinds| kinds.writers > 0));
-    let mut groups: Vec<LineGroup<'_>> = Vec::new();
+    let mut drawn = Vec::new();
     for seen in observations {
         if let Some(reason) = seen.why_unusable() {
             left_out.entry(reason).or_default().push(&seen.source);
@@ -88,16 +89,14 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
         let factors = seen.factors.iter().filter(|(key, _)| of_line(key)).cloned();
         let mix = kinds.filter(|_| has_writers).map(|kinds| (MIX.to_owned(), kinds.mix()));
         let factors: Vec<(String, String)> = factors.chain(mix).collect();
-        let active_bytes = seen.active_bytes;
-        match groups.iter_mut().find(|g| g.factors == factors && g.active_bytes == active_bytes) {
-            Some(group) => group.cells.entry(sessions).or_default().push(seen),
-            None => groups.push(LineGroup {
-                factors,
-                active_bytes,
-                cells: BTreeMap::from([(sessions, vec![seen])]),
-            }),
-        }
+        drawn.push(((factors, seen.active_bytes), (sessions, seen)));
     }
+    let groups = by_key(drawn).into_iter().map(|((factors, active_bytes), runs)| LineGroup {
+        factors,
+        active_bytes,
+        cells: by_key(runs).into_iter().collect(),
+    });
+    let mut groups: Vec<LineGroup<'_>> = groups.collect();
     groups.sort_by_key(LineGroup::order);
     let mut notes: Vec<String> = left_out.iter().map(|(why, of)| not_drawn(why, of)).collect();
     notes.extend(split(&groups));

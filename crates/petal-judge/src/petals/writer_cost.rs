@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Estimate;
 use super::lines::{self, Kinds};
+use crate::by_key;
 use crate::significance::{self, Difference};
 use petal_model::record::observation::{Observation, metric};
 
@@ -40,18 +41,17 @@ type ByWriters<'a> = BTreeMap<u32, Vec<&'a Observation>>;
 
 /// An entry for each number of readers that ran alone and with writers.
 pub(super) fn of(observations: &[Observation]) -> Vec<WriterCost> {
-    let mut groups: Vec<(WriterCost, ByWriters<'_>)> = Vec::new();
-    for seen in observations.iter().filter(|seen| seen.why_unusable().is_none()) {
-        let Some(Kinds { readers, writers }) = Kinds::of(seen) else { continue };
+    let usable = observations.iter().filter(|seen| seen.why_unusable().is_none());
+    let all = usable.filter_map(|seen| {
+        let Kinds { readers, writers } = Kinds::of(seen)?;
         let factors: Vec<(String, String)> =
             seen.factors.iter().filter(|(key, _)| !lines::is_sessions(key)).cloned().collect();
         let active_bytes = seen.active_bytes;
-        let of = WriterCost { readers, factors, active_bytes, rows: Vec::new() };
-        match groups.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, runs)) => runs.entry(writers).or_default().push(seen),
-            None => groups.push((of, BTreeMap::from([(writers, vec![seen])]))),
-        }
-    }
+        Some((WriterCost { readers, factors, active_bytes, rows: Vec::new() }, (writers, seen)))
+    });
+    let by_writers = |runs| -> ByWriters<'_> { by_key(runs).into_iter().collect() };
+    let groups = by_key(all).into_iter().map(|(of, runs)| (of, by_writers(runs)));
+    let mut groups: Vec<(WriterCost, ByWriters<'_>)> = groups.collect();
     groups.retain(|(of, runs)| of.readers > 0 && runs.contains_key(&0) && runs.len() > 1);
     groups.sort_by_key(|(of, _)| of.readers);
     groups.into_iter().map(|(of, runs)| WriterCost { rows: rows(&runs), ..of }).collect()

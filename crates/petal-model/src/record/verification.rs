@@ -6,7 +6,7 @@ pub const FORMAT: &str = "petal-verify/1";
 /// Rows, and bad rows, that are reported one by one.
 pub const LISTED_MAX: usize = 20;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verification {
     pub format: &'static str,
     /// The target that was read.

@@ -67,8 +67,7 @@ pub fn worst(found: &OverTime) -> String {
 /// A row for each figure.
 pub fn figures(found: &OverTime) -> Table {
     let head = "figure | unit | n: | median: | lowest: | highest: | highest at | stand out:";
-    let mut table = Table::headed(head);
-    for figure in &found.figures {
+    let rows = found.figures.iter().map(|figure| {
         let known: Vec<f64> = figure.values.iter().copied().flatten().collect();
         let lowest = known.iter().copied().reduce(f64::min);
         let highest = known.iter().copied().reduce(f64::max);
@@ -76,7 +75,7 @@ pub fn figures(found: &OverTime) -> Table {
         let out = figure.judged.iter().flatten().filter(|judged| judged.stands_out()).count();
         let is_judged = figure.judged.iter().any(Option::is_some);
         let shown = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), rate);
-        table.row([
+        [
             figure.name.to_owned(),
             figure.unit.to_owned(),
             known.len().to_string(),
@@ -85,30 +84,28 @@ pub fn figures(found: &OverTime) -> Table {
             shown(highest),
             at.map_or_else(String::new, |at| moment(found, at)),
             if is_judged { out.to_string() } else { UNKNOWN.to_owned() },
-        ]);
-    }
-    table
+        ]
+    });
+    Table::headed(head).with_rows(rows)
 }
 
 /// Everything that stands out, in the order of time.
 pub fn anomalies(found: &OverTime) -> Table {
     let head = "begin | figure | value: | median: | MAD: | deviations: | compared with";
-    let mut table = Table::headed(head);
-    for at in 0..found.moments.len() {
-        for (figure, value, judged) in found.standing_out(at) {
-            let others = if judged.is_same_hour { "the same hours" } else { "all hours" };
-            table.row([
-                moment(found, at),
-                figure.name.to_owned(),
-                rate(value),
-                rate(judged.median),
-                rate(judged.mad),
-                format!("{:+.1}", judged.sigmas),
-                format!("{} of {others}", judged.others),
-            ]);
-        }
-    }
-    table
+    let all = (0..found.moments.len())
+        .flat_map(|at| found.standing_out(at).into_iter().map(move |out| (at, out)));
+    Table::headed(head).with_rows(all.map(|(at, (figure, value, judged))| {
+        let others = if judged.is_same_hour { "the same hours" } else { "all hours" };
+        [
+            moment(found, at),
+            figure.name.to_owned(),
+            rate(value),
+            rate(judged.median),
+            rate(judged.mad),
+            format!("{:+.1}", judged.sigmas),
+            format!("{} of {others}", judged.others),
+        ]
+    }))
 }
 
 /// A figure of a report over time.

@@ -8,7 +8,7 @@ use crate::table::{Align, Table, paragraph};
 use petal_awr::columns::{column, value};
 use petal_awr::findings::{ReportFinding, ReportSeverity, is_for_tests};
 use petal_awr::report::Report;
-use petal_judge::and_more;
+use petal_judge::{and_more, by_key};
 
 use super::factor_names;
 
@@ -73,15 +73,14 @@ struct FindingGroup<'r> {
 
 /// The gravest first, then those of the most reports.
 fn groups(reports: &[Report]) -> Vec<FindingGroup<'_>> {
-    let mut groups: Vec<FindingGroup<'_>> = Vec::new();
-    for report in reports {
-        for finding in &report.findings {
-            match groups.iter_mut().find(|group| group.finding.id == finding.id) {
-                Some(group) => group.files.push(&report.file),
-                None => groups.push(FindingGroup { finding, files: vec![&report.file] }),
-            }
-        }
-    }
+    let all = reports.iter().flat_map(|report| {
+        report.findings.iter().map(|finding| (finding.id.as_str(), (finding, report.file.as_str())))
+    });
+    let groups = by_key(all).into_iter().filter_map(|(_, found)| {
+        let (finding, _) = *found.first()?;
+        Some(FindingGroup { finding, files: found.into_iter().map(|(_, file)| file).collect() })
+    });
+    let mut groups: Vec<FindingGroup<'_>> = groups.collect();
     groups.sort_by_key(|group| Reverse((group.finding.severity, group.files.len())));
     groups
 }

@@ -224,6 +224,12 @@ impl Plot {
         self.group(&format!("class=\"series\" data-series=\"{number}\""), draw);
     }
 
+    /// What is drawn by `draw` with this dash; an empty one is a whole line.
+    pub fn dashed(&mut self, attributes: &str, dash: &str, draw: impl FnOnce(&mut Self)) {
+        let dash = if dash.is_empty() { "none" } else { dash };
+        self.group(&format!("{attributes}stroke-dasharray=\"{dash}\""), draw);
+    }
+
     pub fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
         if points.len() > 1 {
             let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| self.at(x, y)).collect();

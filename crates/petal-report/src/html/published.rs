@@ -11,8 +11,10 @@ const OWN: &str = "this gallery";
 const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a \
     scale to read by, no ranking. What each holds back stands among the values.";
 
-/// One published result.
+/// A published result: a row of the table, by the names of its columns.
+#[derive(serde::Deserialize)]
 pub(super) struct Published {
+    #[serde(rename = "result")]
     name: String,
     mix: String,
     sessions: String,
@@ -23,19 +25,7 @@ pub(super) struct Published {
 
 /// All of them, in the order of the table.
 pub(super) fn all() -> Vec<Published> {
-    let mut reader = csv::Reader::from_reader(TABLE.as_bytes());
-    let row = |row: csv::StringRecord| {
-        let text = |at: usize| row.get(at).unwrap_or_default().to_owned();
-        Some(Published {
-            name: text(0),
-            mix: text(1),
-            sessions: text(2),
-            piops: text(3).parse().ok()?,
-            read_us: text(4).parse().ok(),
-            caveat: text(5),
-        })
-    };
-    reader.records().flatten().filter_map(row).collect()
+    csv::Reader::from_reader(TABLE.as_bytes()).deserialize().flatten().collect()
 }
 
 /// A strip: a row for each result, and one for the peaks of the gallery's own lines.

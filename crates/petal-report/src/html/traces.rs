@@ -111,10 +111,7 @@ fn drawn(subject: &ChartSubject<'_>, chart: &TraceChart<'_>, is_log: bool) -> St
             trace.points.iter().map(|(row, y)| (place(*row), *y)).collect();
         plot.series(number, |plot| {
             if let Some(dash) = trace.dash {
-                let dash = if dash.is_empty() { "none" } else { dash };
-                plot.group(&format!("stroke-dasharray=\"{dash}\""), |plot| {
-                    plot.line(&points, trace.color, 2.0);
-                });
+                plot.dashed("", dash, |plot| plot.line(&points, trace.color, 2.0));
             }
             for &point in &points {
                 plot.marker(point, trace.marker, trace.color, trace.is_hollow);

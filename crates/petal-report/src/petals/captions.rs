@@ -142,18 +142,16 @@ pub fn after_peak(line: &PetalLine) -> String {
 
 /// SELECT latency of so many readers, a row without writers and a row for each number of writers.
 pub fn writer_cost(cost: &WriterCost) -> Table {
-    let mut table = Table::headed(
-        "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | to: | \
-         one block read:",
-    );
+    let heading = "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | \
+                   to: | one block read:";
     let mean = |seen: &Option<Estimate>| or_dash(seen.as_ref(), |seen| micros(seen.mean));
     let percent = |share: f64| format!("{:+.1}", share * 100.0);
-    for row in &cost.rows {
+    let rows = cost.rows.iter().map(|row| {
         let half = row.select_mean_us.as_ref().and_then(|seen| seen.half_width);
         let change = row.change.as_ref();
         let (low, high) = change.and_then(|change| change.interval).unzip();
         let who = if row.writers == 0 { "readers alone" } else { "readers, with writers" };
-        table.row([
+        [
             who.to_owned(),
             row.writers.to_string(),
             row.sources.len().to_string(),
@@ -165,11 +163,15 @@ pub fn writer_cost(cost: &WriterCost) -> Table {
             or_dash(low, percent),
             or_dash(high, percent),
             mean(&row.read_us),
-        ]);
-    }
+        ]
+    });
     let factors =
         cost.factors.iter().map(|(key, value)| format!(", {} {value}", key.to_uppercase()));
     let active =
         cost.active_bytes.map_or(String::new(), |all| format!(", active data {}", bytes(all)));
-    table.captioned(format!("READERS {}{}{active}", cost.readers, factors.collect::<String>()))
+    Table::headed(heading).with_rows(rows).captioned(format!(
+        "READERS {}{}{active}",
+        cost.readers,
+        factors.collect::<String>()
+    ))
 }

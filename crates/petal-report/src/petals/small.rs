@@ -51,8 +51,7 @@ impl SharedAxes {
         for (number, curve) in drawing.curves.iter().enumerate() {
             let (color, dash) = (curve.look.color, curve.look.dash);
             plot.series(number, |plot| {
-                let dash = if dash.is_empty() { "none" } else { dash };
-                plot.group(&format!("stroke-dasharray=\"{dash}\""), |plot| {
+                plot.dashed("", dash, |plot| {
                     for run in joined(&curve.dots) {
                         let points: Vec<_> = run.iter().map(|dot| (dot.x, dot.y)).collect();
                         plot.line(&points, color, 1.8);

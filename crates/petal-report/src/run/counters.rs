@@ -7,12 +7,11 @@ use petal_model::record::Run;
 /// Those that counted anything.
 pub(crate) fn counters(run: &Run) -> Table {
     let seconds = run.summary.elapsed_s;
-    let mut table = Table::of_figures("counter | total | per second");
-    for (name, &total) in run.summary.counters.iter().filter(|&(_, &total)| total > 0) {
+    let counted = run.summary.counters.iter().filter(|&(_, &total)| total > 0);
+    Table::of_figures("counter | total | per second").with_rows(counted.map(|(name, &total)| {
         // A peak has no rate.
         let is_peak = name.ends_with("_max");
         let per_second = (seconds > 0.0 && !is_peak).then(|| total as f64 / seconds);
-        table.row([name.clone(), whole(total), or_dash(per_second, rate)]);
-    }
-    table
+        [name.clone(), whole(total), or_dash(per_second, rate)]
+    }))
 }

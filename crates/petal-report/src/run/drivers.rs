@@ -7,10 +7,9 @@ use petal_model::record::driver_hosts::{CommonStart, HostRun, StartedBy};
 
 /// A row for each host; empty where one host drove the run.
 pub(crate) fn table(run: &Run) -> Table {
-    let mut table = Table::of_figures(
-        "host | sessions | lost | operations | per second | errors | began ms | petal CPU s | % of host | received MB/s | sent MB/s | status",
-    );
-    for host in &run.summary.hosts {
+    let heading = "host | sessions | lost | operations | per second | errors | began ms | \
+                   petal CPU s | % of host | received MB/s | sent MB/s | status";
+    let rows = run.summary.hosts.iter().map(|host| {
         let is_there = host.status.is_some();
         let shown = |value: String| if is_there { value } else { "-".to_owned() };
         let host_s = host.processors.map(|processors| processors * host.elapsed_s);
@@ -19,7 +18,7 @@ pub(crate) fn table(run: &Run) -> Table {
             let known = bytes.filter(|_| host.elapsed_s > 0.0);
             or_dash(known, |bytes| decimal(bytes as f64 / 1e6 / host.elapsed_s, 1))
         };
-        table.row([
+        [
             host.name(),
             shown(host.sessions.to_string()),
             shown(host.sessions_lost.to_string()),
@@ -32,9 +31,9 @@ pub(crate) fn table(run: &Run) -> Table {
             megabytes(host.received_bytes),
             megabytes(host.sent_bytes),
             status(host),
-        ]);
-    }
-    table.with_note(clocks(run))
+        ]
+    });
+    Table::of_figures(heading).with_rows(rows).with_note(clocks(run))
 }
 
 fn status(host: &HostRun) -> String {

@@ -67,17 +67,13 @@ fn shared(share: Option<f64>) -> Cell {
 
 /// Operation latency, of the whole run and of its steady window.
 pub(crate) fn operations(run: &Run) -> Table {
-    let mut table =
-        Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max");
-    for (name, latency) in run.summary.latency_us.iter().chain(&run.summary.hot_latency_us) {
-        table.row(latency_cells(name, latency));
-    }
-    if let Some(steady) = &run.summary.steady {
-        for (kind, latency) in &steady.latency_us {
-            table.row(latency_cells(&format!("{kind}, steady"), latency));
-        }
-    }
-    table.with_note(operations_note(run))
+    let all = run.summary.latency_us.iter().chain(&run.summary.hot_latency_us);
+    let all = all.map(|(name, latency)| latency_cells(name, latency));
+    let steady = run.summary.steady.iter().flat_map(|steady| &steady.latency_us);
+    let steady = steady.map(|(kind, latency)| latency_cells(&format!("{kind}, steady"), latency));
+    Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max")
+        .with_rows(all.chain(steady))
+        .with_note(operations_note(run))
 }
 
 /// From when operation latency counts.

@@ -69,10 +69,9 @@ pub(crate) fn files(run: &Run) -> Table {
     let average = |time_ns: u64, count: u64| {
         or_dash((count > 0).then(|| time_ns as f64 / 1e3 / count as f64), micros)
     };
-    let mut table =
-        Table::of_figures("file | reads | MB | avg us | writes | MB | avg us | syncs | avg us");
-    for file in &run.details.files {
-        table.row([
+    let heading = "file | reads | MB | avg us | writes | MB | avg us | syncs | avg us";
+    Table::of_figures(heading).with_rows(run.details.files.iter().map(|file| {
+        [
             file.kind.clone(),
             whole(file.read_requests),
             megabytes(file.read_bytes),
@@ -82,18 +81,16 @@ pub(crate) fn files(run: &Run) -> Table {
             average(file.write_ns, file.write_requests),
             whole(file.syncs),
             average(file.sync_ns, file.syncs),
-        ]);
-    }
-    table
+        ]
+    }))
 }
 
 pub(crate) fn endpoints(run: &Run) -> Table {
-    let mut table = Table::of_figures(
-        "endpoint | sessions | read requests | read MB | read us | write requests | write MB | redo MB",
-    );
-    for endpoint in &run.summary.endpoints {
+    let heading = "endpoint | sessions | read requests | read MB | read us | write requests | \
+                   write MB | redo MB";
+    let rows = run.summary.endpoints.iter().map(|endpoint| {
         let io = &endpoint.io;
-        table.row([
+        [
             match endpoint.is_standby {
                 true => format!("{} (standby)", endpoint.endpoint),
                 false => endpoint.endpoint.clone(),
@@ -105,8 +102,8 @@ pub(crate) fn endpoints(run: &Run) -> Table {
             or_dash(io.physical_write_requests, whole),
             or_dash(io.physical_write_bytes, megabytes),
             or_dash(io.redo_bytes, megabytes),
-        ]);
-    }
+        ]
+    });
     let replayed = run.summary.counter(CommonCounter::ReplayedBlocks);
     let note = replayed.map(|blocks| {
         format!(
@@ -114,5 +111,5 @@ pub(crate) fn endpoints(run: &Run) -> Table {
             whole(blocks)
         )
     });
-    table.with_note(note.unwrap_or_default())
+    Table::of_figures(heading).with_rows(rows).with_note(note.unwrap_or_default())
 }

@@ -61,13 +61,11 @@ fn busiest_second(seen: &HostSeen) -> Option<String> {
 
 /// As `iostat -x` prints them.
 pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
-    let mut table = Table::of_figures(
-        "Device | r/s | rkB/s | r_await | w/s | wkB/s | w_await | f/s | aqu-sz | %util",
-    );
+    let heading = "Device | r/s | rkB/s | r_await | w/s | wkB/s | w_await | f/s | aqu-sz | %util";
     let hundredths = |value: Option<f64>| or_dash(value, |value| decimal(value, 2));
-    for device in devices {
+    Table::of_figures(heading).with_rows(devices.iter().map(|device| {
         let shown = DeviceRates::of(device, seconds);
-        table.row([
+        [
             device.name.clone(),
             or_dash(shown.reads, rate),
             or_dash(shown.read_kib, rate),
@@ -78,9 +76,8 @@ pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
             or_dash(shown.flushes, rate),
             hundredths(shown.queue),
             or_dash(shown.util_percent, |percent| decimal(percent, 1)),
-        ]);
-    }
-    table
+        ]
+    }))
 }
 
 /// As vmstat names them, with the range over the seconds.

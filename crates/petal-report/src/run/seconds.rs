@@ -33,11 +33,9 @@ pub(crate) fn extremes(run: &Run) -> Table {
         (format!("{kind} p99 us"), Box::new(move |s| s.latency_us.get(kind)?.p99))
     });
     figures.extend(latencies);
-    let mut table = Table::of_figures(" | min | at s | median | max | at s | seconds");
-    for (name, figure) in &figures {
-        table.row(extreme_cells(name, figure, &run.details.timeline));
-    }
-    table
+    let rows = figures.iter();
+    let rows = rows.map(|(name, figure)| extreme_cells(name, figure, &run.details.timeline));
+    Table::of_figures(" | min | at s | median | max | at s | seconds").with_rows(rows)
 }
 
 fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> [String; 7] {

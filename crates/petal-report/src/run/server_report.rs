@@ -30,10 +30,9 @@ pub(crate) fn heading(report: &SeenReport) -> String {
 
 /// The same figures as both saw them.
 pub(crate) fn beside(comparison: &ReportComparison) -> Table {
-    let mut table = Table::headed(
-        "over the run, and over the report's window | petal's snapshots: | the report: | report more by %: | judged",
-    );
-    for row in &comparison.rows {
+    let heading = "over the run, and over the report's window | petal's snapshots: | \
+                   the report: | report more by %: | judged";
+    let rows = comparison.rows.iter().map(|row| {
         let show = |value: f64| match row.what.ends_with("average") {
             true => micros(value),
             false => decimal(value, 0),
@@ -43,15 +42,15 @@ pub(crate) fn beside(comparison: &ReportComparison) -> Table {
             Some(true) => "alike",
             Some(false) => "differs",
         };
-        table.row([
+        [
             row.what.clone(),
             show(row.petal),
             show(row.report),
             or_dash(row.share, |share| decimal(share * 100.0, 1)),
             judged.to_owned(),
-        ]);
-    }
-    table.with_note(explained(comparison))
+        ]
+    });
+    Table::headed(heading).with_rows(rows).with_note(explained(comparison))
 }
 
 /// Why the two differ, and by how much they may.
@@ -70,29 +69,27 @@ fn explained(comparison: &ReportComparison) -> String {
 
 /// Load profile, I/O and the rest, each with the section it stood in.
 pub(crate) fn figures(report: &SeenReport) -> Table {
-    let mut table = Table::headed("figure | value: | unit | section");
-    for (name, figure) in &report.figures {
+    let rows = report.figures.iter().map(|(name, figure)| {
         let section: String = figure.section.chars().take(SECTION_WIDTH).collect();
-        table.row([name.clone(), rate(figure.value), figure.unit.clone(), section]);
-    }
-    table
+        [name.clone(), rate(figure.value), figure.unit.clone(), section]
+    });
+    Table::headed("figure | value: | unit | section").with_rows(rows)
 }
 
 const SECTION_WIDTH: usize = 48;
 
 pub(crate) fn top_events(report: &SeenReport) -> Table {
-    let mut table = Table::headed("event | waits: | time s: | avg us: | % DB time: | class");
-    for event in &report.top_events {
-        table.row([
+    let rows = report.top_events.iter().map(|event| {
+        [
             event.name.clone(),
             or_dash(event.waits, |waits| decimal(waits, 0)),
             or_dash(event.time_s, |s| decimal(s, 2)),
             or_dash(event.avg_us, micros),
             or_dash(event.pct_db_time, |share| decimal(share, 1)),
             event.class.clone().unwrap_or_else(|| "-".to_owned()),
-        ]);
-    }
-    table
+        ]
+    });
+    Table::headed("event | waits: | time s: | avg us: | % DB time: | class").with_rows(rows)
 }
 
 /// Its findings and what was odd about it, each with its origin.

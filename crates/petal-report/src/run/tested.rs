@@ -126,11 +126,9 @@ fn shape(run: &Run) -> Facts {
 
 /// The parameters that somebody set, or those that are at their default.
 pub(crate) fn settings(run: &Run, at_default: bool) -> Table {
-    let mut table = Table::headed("parameter | value: | set by");
-    for given in run.details.given.iter().filter(|given| is_default(given) == at_default) {
-        table.row([given.key.clone(), value(given), origin(&given.origin)]);
-    }
-    table
+    let given = run.details.given.iter().filter(|given| is_default(given) == at_default);
+    let rows = given.map(|given| [given.key.clone(), value(given), origin(&given.origin)]);
+    Table::headed("parameter | value: | set by").with_rows(rows)
 }
 
 pub(crate) fn by_default(run: &Run) -> impl Iterator<Item = &Given> {

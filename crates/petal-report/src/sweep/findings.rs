@@ -1,6 +1,9 @@
 //! The findings of a sweep's cells: each warning and error once, with the cells that have it.
 
+use std::collections::BTreeSet;
+
 use super::super::text::{bullets, section};
+use petal_judge::by_key;
 use petal_judge::petals::Petals;
 use petal_model::record::sweep::Swept;
 use petal_model::record::{Finding, Severity};
@@ -10,7 +13,7 @@ pub struct Grouped<'a> {
     pub finding: &'a Finding,
     runs: usize,
     of_runs: usize,
-    cells: Vec<u32>,
+    cells: BTreeSet<u32>,
 }
 
 impl Grouped<'_> {
@@ -29,36 +32,20 @@ impl Grouped<'_> {
 
 /// Each finding once, the gravest first.
 pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
-    let mut all: Vec<Grouped<'_>> = Vec::new();
-    for (cell, run) in swept.sweep.cells.iter().zip(&swept.runs) {
+    let found = swept.sweep.cells.iter().zip(&swept.runs).flat_map(|(cell, run)| {
         // A run may have one finding several times, such as one for each endpoint.
-        let mut seen: Vec<&str> = Vec::new();
-        for finding in &run.summary.findings {
-            if seen.contains(&finding.id.as_str()) {
-                continue;
-            }
-            seen.push(&finding.id);
-            let known = all.iter_mut().find(|known| {
-                known.finding.id == finding.id && known.finding.severity == finding.severity
-            });
-            match known {
-                Some(known) => {
-                    known.runs += 1;
-                    known.cells.push(cell.number);
-                }
-                None => all.push(Grouped {
-                    finding,
-                    runs: 1,
-                    of_runs: swept.runs.len(),
-                    cells: vec![cell.number],
-                }),
-            }
-        }
-    }
-    for found in &mut all {
-        found.cells.sort_unstable();
-        found.cells.dedup();
-    }
+        let by_id = by_key(run.summary.findings.iter().map(|finding| (&finding.id, finding)));
+        let once = by_id.into_iter().filter_map(|(_, all)| all.first().copied());
+        once.map(|finding| ((&finding.id, finding.severity), (finding, cell.number)))
+    });
+    let mut all: Vec<Grouped<'_>> = by_key(found)
+        .into_iter()
+        .filter_map(|(_, found)| {
+            let cells: BTreeSet<u32> = found.iter().map(|(_, cell)| *cell).collect();
+            let (runs, of_runs) = (found.len(), swept.runs.len());
+            Some(Grouped { finding: found.first()?.0, runs, of_runs, cells })
+        })
+        .collect();
     all.sort_by(|a, b| {
         let order = |found: &Grouped<'_>| std::cmp::Reverse(found.finding.severity);
         order(a).cmp(&order(b)).then_with(|| a.finding.id.cmp(&b.finding.id))

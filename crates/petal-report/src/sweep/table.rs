@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::table::{Table, line};
+use petal_judge::by_key;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
 use petal_model::record::{Run, Status};
@@ -166,17 +167,9 @@ fn title(seen: &Observation) -> String {
 
 /// A table for each title of a row, in the order in which titles come.
 fn grouped(heading: &str, rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
-    let mut tables: Vec<(String, Table)> = Vec::new();
-    for (title, row) in rows {
-        let at = tables.iter().position(|(known, _)| *known == title).unwrap_or_else(|| {
-            tables.push((title, Table::of_figures(heading)));
-            tables.len() - 1
-        });
-        tables[at].1.row(row);
-    }
-    let shown = tables.iter().map(|(title, table)| match title.as_str() {
-        "" => table.render(),
-        title => format!("{}\n{}", line(title), table.render()),
+    let shown = by_key(rows).into_iter().map(|(title, rows)| {
+        let table = Table::of_figures(heading).with_rows(rows).render();
+        if title.is_empty() { table } else { format!("{}\n{table}", line(&title)) }
     });
     shown.collect::<Vec<_>>().join("\n")
 }

@@ -119,9 +119,8 @@ fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_
         Edge { upper: |v| v.max, lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
     ];
     for (number, edge) in edges.iter().enumerate().rev() {
-        let attributes =
-            format!("class=\"series\" data-series=\"{number}\" stroke-dasharray=\"{}\"", edge.dash);
-        plot.group(&attributes, |plot| {
+        let attributes = format!("class=\"series\" data-series=\"{number}\" ");
+        plot.dashed(&attributes, edge.dash, |plot| {
             for run in runs {
                 if let Some(lower) = edge.lower.filter(|_| has_bands) {
                     let band: Vec<_> =

@@ -6,7 +6,7 @@ use super::super::super::run::seconds::SecondFigure;
 use super::super::super::sources;
 use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length, level};
 use crate::table::Table;
-use petal_model::record::Second;
+use petal_model::record::{Rows, Second};
 
 /// One line of a chart of rates: its name, the amount in a second, and what that is divided by.
 struct Rate<'a> {
@@ -34,44 +34,42 @@ const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block ea
     part are blocks that a cache served, requests that somebody else made, or writes that come later.";
 
 pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
-    let block = axis.run.summary.target.block_size as f64 / 1e6;
-    let above = sources::of(axis.run).name;
-    let rates = vec![
-        Rate::each_second("asked by petal", move |s| Some(s.rows_asked?.total() as f64 * block)),
-        Rate::each_second(&format!("{above}, physical"), |s| megabytes(s.io?.physical_read_bytes)),
-        Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.read_bytes))),
-    ];
-    let titles = ChartTitles {
-        id: "reads",
-        title: "Reads on every layer over time",
-        y: "MB read per second",
-        note: BY_LAYER,
-        color: 0,
-    };
-    chart_of_rates(axis, &titles, rates)
+    let titles = ("reads", "Reads on every layer over time", "MB read per second");
+    let device = |s: &Second| megabytes(Some(s.device?.read_bytes));
+    by_layer(axis, titles, Rows::total, |s| megabytes(s.io?.physical_read_bytes), device, None)
 }
 
+/// None where nothing changes a block: there is nothing to compare.
 pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
+    let titles = ("writes", "Writes on every layer over time", "MB written per second");
+    let (asked, device) =
+        (|rows: &Rows| rows.update, |s: &Second| megabytes(Some(s.device?.write_bytes)));
+    let log: LayerFigure = |s| megabytes(s.io?.redo_bytes);
+    let physical: LayerFigure = |s| megabytes(s.io?.physical_write_bytes);
+    let has_writes = axis.run.summary.rows.update > 0;
+    has_writes.then(|| by_layer(axis, titles, asked, physical, device, Some(log))).flatten()
+}
+
+type LayerFigure = fn(&Second) -> Option<f64>;
+
+/// The megabytes of each layer, one below the other.
+fn by_layer(
+    axis: &TimeAxis<'_>,
+    (id, title, y): (&str, &str, &str),
+    asked: fn(&Rows) -> u64,
+    physical: LayerFigure,
+    device: LayerFigure,
+    log: Option<LayerFigure>,
+) -> Option<Chart> {
     let block = axis.run.summary.target.block_size as f64 / 1e6;
     let above = sources::of(axis.run).name;
-    let rates = vec![
-        Rate::each_second("asked by petal", move |s| Some(s.rows_asked?.update as f64 * block)),
-        Rate::each_second(&format!("{above}, physical"), |s| megabytes(s.io?.physical_write_bytes)),
-        Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.write_bytes))),
-        Rate::each_second(&format!("{above}, log"), |s| megabytes(s.io?.redo_bytes)),
+    let mut rates = vec![
+        Rate::each_second("asked by petal", move |s| Some(asked(&s.rows_asked?) as f64 * block)),
+        Rate::each_second(&format!("{above}, physical"), physical),
+        Rate::each_second(&device_name(axis), device),
     ];
-    let titles = ChartTitles {
-        id: "writes",
-        title: "Writes on every layer over time",
-        y: "MB written per second",
-        note: BY_LAYER,
-        color: 0,
-    };
-    // Where nothing changes a block, there is nothing to set beside each other.
-    if axis.run.summary.rows.update == 0 {
-        return None;
-    }
-    chart_of_rates(axis, &titles, rates)
+    rates.extend(log.map(|log| Rate::each_second(&format!("{above}, log"), log)));
+    chart_of_rates(axis, &ChartTitles { id, title, y, note: BY_LAYER, color: 0 }, rates)
 }
 
 fn megabytes(bytes: Option<u64>) -> Option<f64> {
@@ -153,10 +151,8 @@ fn chart_of_rates(
     let reported = (titles.id, titles.title, description.as_str());
     let svg = axis.drawing(reported, HEIGHT, y, |plot| {
         for (number, levels) in levels.iter().enumerate() {
-            let dash = if dashed(number).is_empty() { "none" } else { dashed(number) };
-            let attributes =
-                format!("class=\"series\" data-series=\"{number}\" stroke-dasharray=\"{dash}\"");
-            plot.group(&attributes, |plot| {
+            let attributes = format!("class=\"series\" data-series=\"{number}\" ");
+            plot.dashed(&attributes, dashed(number), |plot| {
                 for run in known_runs(pieces, levels) {
                     if is_pieced {
                         let band: Vec<_> = run.iter().map(|(x, l)| (*x, l.least, l.most)).collect();
