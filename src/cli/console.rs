@@ -375,6 +375,14 @@ impl Watch for Console {
     }
 }
 
+/// The time left; at the end the last operations and the counters are waited for.
+fn time_left(left_s: f64) -> String {
+    match left_s {
+        _ if left_s >= 0.5 => format!("{left_s:.0} s left"),
+        _ => "waiting for the last operations".to_owned(),
+    }
+}
+
 /// Time left, current operations/s, PIOPS and the worst p99, of the second that just ended.
 fn second_line(second: &Second, left_s: f64) -> String {
     let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
@@ -391,7 +399,8 @@ fn second_line(second: &Second, left_s: f64) -> String {
     let errors =
         if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
     format!(
-        "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{errors}",
+        "{}: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{errors}",
+        time_left(left_s),
         per_second(second.ops.total),
     )
 }

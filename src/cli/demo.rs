@@ -72,6 +72,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         again_failed: false,
         os_data: None,
         objective: None,
+        is_noted: false,
         replay: None,
     };
     let signals = signals::count()?;

@@ -320,6 +320,7 @@ fn step_by_step(
         again_failed: false,
         os_data: given.matches.get_one("os-data").cloned(),
         objective: objective.clone(),
+        is_noted: true,
         replay: Some(Replayed {
             of: judged_by(&plan.of, objective.as_ref()),
             profile: &given.profile,

@@ -86,6 +86,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         again_failed: matches.get_flag("again-failed"),
         os_data: matches.get_one("os-data").cloned(),
         objective: matches.get_one("objective").cloned(),
+        is_noted: true,
         replay: None,
     };
     launch::with_hosts(console, |context, console| match context.hosts {
@@ -176,7 +177,15 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     let cells = planned.plan.cells();
     let runs = cells.len() * plan.repeats as usize;
     let run_time = run_time(planned);
-    let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
+    let counted = |count: u64, noun: &str| {
+        format!("{} {noun}{}", whole(count), if count == 1 { "" } else { "s" })
+    };
+    let mut text = format!(
+        "{}, {}: {}\n\n",
+        counted(cells.len() as u64, "cell"),
+        counted(plan.repeats.into(), "repeat"),
+        counted(runs as u64, "run")
+    );
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
         let in_use = bytes(main_bytes(data));

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
-use petal_engine::{Progress, Stop};
+use petal_engine::{Progress, ProgressUnit, Stop};
 use petal_model::stats::os::{OsInterval, OsSample, Probe};
 
 /// Dirty pages below this are no load worth waiting for.
@@ -48,6 +48,7 @@ fn wait(
     write_out: impl FnOnce(),
 ) -> Quiet {
     let began = Instant::now();
+    let mut is_shown = false;
     let mut earlier = probe.sample();
     let dirty_bytes_before = earlier.dirty_bytes();
     let (mut least, mut lessened) = (dirty_bytes_before, began);
@@ -69,6 +70,11 @@ fn wait(
                 Some(note)
             }
             Some(_) => {
+                if !std::mem::replace(&mut is_shown, true) {
+                    let most = limit.as_secs();
+                    let what = format!("waiting for an idle host, at most {most} s");
+                    progress.phase(&what, 0, ProgressUnit::Items);
+                }
                 if now.dirty_bytes() < least {
                     (least, lessened) = (now.dirty_bytes(), Instant::now());
                 }

@@ -37,6 +37,8 @@ pub struct SweepRequest<'a> {
     pub os_data: Option<PathBuf>,
     /// `--max-latency`: the report marks the highest load that meets it.
     pub objective: Option<Objective>,
+    /// Notes on the settings are shown: false if nobody chose them.
+    pub is_noted: bool,
     /// The load that every cell imitates, step by step, until one does not hold it.
     pub replay: Option<Replayed<'a>>,
 }

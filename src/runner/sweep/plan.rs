@@ -62,7 +62,9 @@ pub struct SweepTarget {
 pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Planned, RunError> {
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
     cells.iter_mut().for_each(|cell| cell.is_shared = context.hosts.is_some());
-    show_notes(&cells, context);
+    if request.is_noted {
+        show_notes(&cells, context);
+    }
     data_set_per_block_size(&axes, &mut cells)?;
     let mut targets = open(&cells, context)?;
     for target in &mut targets {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use super::table::{PARAMETERS, ValueKind};
-use super::url::{TargetUrl, redact_refused};
+use super::url::{TargetUrl, has_no_password, redact_refused};
 
 /// The arguments as they may be shown; None if there is no secret among them.
 pub fn redacted(args: &[OsString]) -> Option<Vec<OsString>> {
@@ -76,6 +76,7 @@ fn redacted_value(kind: ValueKind, text: &str, is_meant: bool) -> Option<String>
     let looks_secret = is_meant || looks_like_login(text);
     match TargetUrl::parse(text) {
         Ok(url) => url.password.is_some().then(|| url.redacted()),
+        Err(_) if has_no_password(text) => None,
         Err(_) => looks_secret.then(|| redact_refused(text)),
     }
 }
@@ -139,6 +140,7 @@ mod tests {
         for args in [
             &["petal", "run", "--db", "sqlite:data"][..],
             &["--db", "postgres://u@h/d"],
+            &["--db", "mssql://sa@host:1433/db"],
             &["--sysdba-passwd", "@/etc/passwd.txt"],
             &["--sysdba-passwd", ""],
             &["report", "a:b@c"],

@@ -259,6 +259,18 @@ pub fn redact_refused(text: &str) -> String {
     support::of(scheme).map_or_else(|| "***".to_owned(), |_| format!("{scheme}:***"))
 }
 
+/// True for `scheme://user@host:port/name` and less, of plain letters: its user need not be warned.
+pub(super) fn has_no_password(text: &str) -> bool {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let (user, place) = rest.split_once('@').unwrap_or(("user", rest));
+    let (host, name) = place.split_once('/').unwrap_or((place, "name"));
+    let (host, port) = host.split_once(':').unwrap_or((host, "0"));
+    [scheme, user, host, name].into_iter().all(is_name) && port.parse::<u16>().is_ok()
+}
+
 fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     let Some((given, after)) = text.split_once(':') else {
         return Err(Refusal::new(

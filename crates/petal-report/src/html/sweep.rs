@@ -38,7 +38,10 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
             moment(&sweep.started_at),
             targets(swept, |target| target.url.clone()).join(", "),
             format!("{done} of {all} runs done"),
-            format!("{} repeats, interleaved", sweep.plan.repeats),
+            match sweep.plan.repeats {
+                1 => "1 repeat".to_owned(),
+                repeats => format!("{repeats} repeats, interleaved"),
+            },
         ],
         status: Some((class, sweep.status.name().to_owned())),
         tiles: tiles(petals),
