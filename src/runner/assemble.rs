@@ -179,16 +179,7 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
 
 /// The first line of what is kept of the operating system; None where it is not watched.
 pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
-    let seen = opening.details.os.as_ref()?;
-    Some(OsLogHeader {
-        petal_version: opening.details.petal_version.clone(),
-        started_at: opening.summary.started_at.clone(),
-        host: opening.details.host.clone()?,
-        devices: opening.details.devices.clone(),
-        allowed_cpus: seen.allowed_cpus.clone(),
-        group_quota: seen.group_quota,
-        ..OsLogHeader::default()
-    })
+    Some(opening.details.os.as_ref()?.header(opening, opening.details.host.clone()?))
 }
 
 /// Every parameter as it was in force: what the target decided stands for what was left open.

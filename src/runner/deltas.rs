@@ -1,7 +1,7 @@
 //! Deltas of the database's counters since the opening snapshot, for as long as the counters can be
 //! trusted.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use petal_engine::Result;
 use petal_model::stats::counters::{Counters, IoCounts};
@@ -14,17 +14,23 @@ pub struct Deltas {
     /// The reason why all counters of a server began again: from then on none of them belongs to
     /// this run alone.
     restarted: Option<String>,
-    resets: BTreeSet<String>,
+    /// Counters that began again in the run, each with the reason, and when this was seen.
+    resets: BTreeMap<String, f64>,
 }
 
 impl Deltas {
     pub fn new(opening: &[Counters]) -> Self {
         let latest = opening.iter().map(|counters| counters.io).collect();
-        Self { opening: opening.to_vec(), latest, restarted: None, resets: BTreeSet::new() }
+        Self { opening: opening.to_vec(), latest, restarted: None, resets: BTreeMap::new() }
     }
 
-    /// What happened since the opening snapshot, or why that is not known.
-    pub fn take(&mut self, sampled: Result<Vec<Counters>>) -> Result<Vec<Counters>, String> {
+    /// What happened since the opening snapshot, `at_s` seconds after the trigger, or why that is not
+    /// known.
+    pub fn take(
+        &mut self,
+        sampled: Result<Vec<Counters>>,
+        at_s: f64,
+    ) -> Result<Vec<Counters>, String> {
         let now = sampled.map_err(|error| error.to_string())?;
         let of = |old: &Counters| now.iter().find(|new| new.endpoint == old.endpoint);
         let ios: Vec<IoCounts> = self
@@ -47,13 +53,16 @@ impl Deltas {
         }
         // A counter that is missing this time is compared with its value of the time before.
         self.latest = self.latest.iter().zip(&ios).map(|(then, now)| now.or(then)).collect();
-        self.resets.extend(now.iter().flat_map(|new| new.resets.iter().cloned()));
+        for why in now.iter().flat_map(|new| &new.resets) {
+            self.resets.entry(why.clone()).or_insert(at_s);
+        }
         Ok(Counters::each_since(&now, &self.opening))
     }
 
-    /// Counters that began again in the run, each with the reason.
-    pub fn resets(&self) -> &BTreeSet<String> {
-        &self.resets
+    /// Counters that began again in the run, a sentence each.
+    pub fn resets(&self) -> Vec<String> {
+        let resets = self.resets.iter();
+        resets.map(|(why, at_s)| format!("{why} (seen at second {at_s:.0})")).collect()
     }
 }
 
@@ -80,14 +89,14 @@ pub mod tests {
     #[test]
     fn a_sum_without_an_instance_that_died_is_none() {
         let mut since = Deltas::new(&[instance("a", 1000), instance("b", 50)]);
-        let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)])).unwrap();
+        let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)]), 1.0).unwrap();
         assert_eq!(Counters::sum(&all).unwrap().io.logical_reads, Some(520));
-        let why = since.take(Ok(vec![instance("a", 1600)])).unwrap_err();
+        let why = since.take(Ok(vec![instance("a", 1600)]), 2.0).unwrap_err();
         assert_eq!(why, "no counters of b any more");
         // Not because others stand elsewhere in the list now: one more joined before them.
         let more = vec![instance("0", 5), instance("a", 1700), instance("b", 80)];
         assert_eq!(
-            Counters::sum(&since.take(Ok(more)).unwrap()).unwrap().io.logical_reads,
+            Counters::sum(&since.take(Ok(more), 3.0).unwrap()).unwrap().io.logical_reads,
             Some(735)
         );
     }
@@ -95,7 +104,7 @@ pub mod tests {
     #[test]
     fn counters_that_began_anew_are_no_totals() {
         let mut since = Deltas::new(&sampled(1000));
-        let take = |since: &mut Deltas, reads| since.take(Ok(sampled(reads)));
+        let take = |since: &mut Deltas, reads| since.take(Ok(sampled(reads)), 1.0);
         assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
         // However far they rise again.

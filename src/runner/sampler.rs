@@ -4,7 +4,7 @@
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,8 +55,6 @@ pub struct Sampler<'a> {
     pub timeline: Vec<Second>,
     /// Reasons why something could not be kept, each once.
     pub gaps: Vec<String>,
-    /// Counters that began again in the run, and when this was seen.
-    resets: BTreeMap<String, f64>,
 }
 
 /// What a sampler works on and writes to.
@@ -104,7 +102,6 @@ impl<'a> Sampler<'a> {
             steady: SteadyWindow::default(),
             timeline: Vec::new(),
             gaps: Vec::new(),
-            resets: BTreeMap::new(),
         }
     }
 
@@ -170,9 +167,8 @@ impl<'a> Sampler<'a> {
             all.for_each(|full| add_histograms(&mut counters, full));
             counters
         });
-        let sampled = self.deltas.take(sampled);
         let at_s = self.parts.trigger.elapsed().as_secs_f64();
-        self.note_resets(at_s);
+        let sampled = self.deltas.take(sampled, at_s);
         let counters = sampled.inspect_err(|why| {
             self.gap(format!("the database's counters could not be sampled: {why}"));
         });
@@ -189,12 +185,6 @@ impl<'a> Sampler<'a> {
         self.marks.push_back(mark);
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
-        }
-    }
-
-    fn note_resets(&mut self, at_s: f64) {
-        for why in self.deltas.resets() {
-            self.resets.entry(why.clone()).or_insert(at_s);
         }
     }
 
@@ -215,9 +205,8 @@ impl<'a> Sampler<'a> {
         &mut self,
         closing: Result<Vec<Counters>>,
     ) -> (Option<Vec<Counters>>, Option<CountedUntil>) {
-        let taken = self.deltas.take(closing);
-        self.note_resets(self.parts.trigger.elapsed().as_secs_f64());
-        let why = match taken {
+        let at_s = self.parts.trigger.elapsed().as_secs_f64();
+        let why = match self.deltas.take(closing, at_s) {
             Ok(counters) => return (Some(counters), None),
             Err(why) => why,
         };
@@ -344,8 +333,7 @@ impl<'a> Sampler<'a> {
 
     /// Counters that began again in the run, a sentence each.
     pub fn counter_resets(&self) -> Vec<String> {
-        let resets = self.resets.iter();
-        resets.map(|(why, at_s)| format!("{why} (seen at second {at_s:.0})")).collect()
+        self.deltas.resets()
     }
 
     /// Hands over what was kept of the operating system.

@@ -66,6 +66,19 @@ impl HostSeen {
         }
     }
 
+    /// The first line of a file of its seconds, of a run on this host.
+    pub fn header(&self, run: &Run, host: HostFacts) -> OsLogHeader {
+        OsLogHeader {
+            petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: run.summary.started_at.clone(),
+            host,
+            devices: run.details.devices.clone(),
+            allowed_cpus: self.allowed_cpus.clone(),
+            group_quota: self.group_quota,
+            ..OsLogHeader::default()
+        }
+    }
+
     /// The interval that is about the same second of the run.
     pub fn second(&self, from_s: f64, length_s: f64) -> Option<&OsInterval> {
         let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);

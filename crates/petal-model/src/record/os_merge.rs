@@ -126,15 +126,7 @@ fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
 pub fn save_seconds(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     let Some(seen) = &run.details.server_os else { return Ok(()) };
     let path = folder.path().join(SERVER_NAME);
-    let header = OsLogHeader {
-        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: run.summary.started_at.clone(),
-        host: seen.facts.clone().unwrap_or_default(),
-        devices: run.details.devices.clone(),
-        allowed_cpus: seen.allowed_cpus.clone(),
-        group_quota: seen.group_quota,
-        ..OsLogHeader::default()
-    };
+    let header = seen.header(run, seen.facts.clone().unwrap_or_default());
     let began = parsed(&path, &run.summary.started_at)?;
     let lines = seen.seconds.iter().map(|second| {
         let end = after(began, second.from_s + second.interval.seconds);

@@ -57,20 +57,31 @@ const ALIASES: [(&str, &str); 13] = [
 const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
 const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 
+/// Columns that are known by their whole name. The first name of a column is what messages call it.
+const NAMED: [(&str, CsvColumn); 15] = [
+    ("repeat", CsvColumn::Repeat),
+    ("round", CsvColumn::Repeat),
+    ("run", CsvColumn::Repeat),
+    ("elapsed_s", CsvColumn::Elapsed),
+    ("run_time_s", CsvColumn::Elapsed),
+    ("started_at", CsvColumn::Started),
+    ("active_bytes", CsvColumn::ActiveBytes),
+    ("status", CsvColumn::Status),
+    ("folder", CsvColumn::Source),
+    ("source", CsvColumn::Source),
+    ("cell", CsvColumn::Cell),
+    ("findings", CsvColumn::Findings),
+    ("window", CsvColumn::Words("window")),
+    ("served_by", CsvColumn::Words("served_by")),
+    ("limited_by", CsvColumn::Words("limited_by")),
+];
+
 impl CsvColumn {
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Factor(name) | Self::Latency(name) | Self::Figure { name, .. } => name,
-            Self::Repeat => "repeat",
-            Self::Elapsed => "elapsed_s",
-            Self::Started => "started_at",
-            Self::ActiveBytes => "active_bytes",
-            Self::Status => "status",
-            Self::Source => "folder",
-            Self::Cell => "cell",
-            Self::Findings => "findings",
             Self::Words(name) => name,
-            Self::ReportFile => "file",
+            _ => NAMED.iter().find(|(_, column)| column == self).map_or("file", |(name, _)| name),
         }
     }
 
@@ -149,26 +160,14 @@ fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<CsvColum
 
 /// What the name alone tells; None of a name that could be anything.
 fn known(name: &str) -> Option<CsvColumn> {
-    match name {
-        "repeat" | "round" | "run" => return Some(CsvColumn::Repeat),
-        "elapsed_s" | "run_time_s" => return Some(CsvColumn::Elapsed),
-        "started_at" => return Some(CsvColumn::Started),
-        "active_bytes" => return Some(CsvColumn::ActiveBytes),
-        "status" => return Some(CsvColumn::Status),
-        "folder" | "source" => return Some(CsvColumn::Source),
-        "cell" => return Some(CsvColumn::Cell),
-        "findings" => return Some(CsvColumn::Findings),
-        "window" => return Some(CsvColumn::Words("window")),
-        "served_by" => return Some(CsvColumn::Words("served_by")),
-        "limited_by" => return Some(CsvColumn::Words("limited_by")),
-        metric::PRICE => {
-            let name = name.to_owned();
-            return Some(CsvColumn::Figure { name, scale: 1.0, endpoint: None });
-        }
-        _ if table::find(&name.to_uppercase()).is_some() => {
-            return Some(CsvColumn::Factor(name.to_owned()));
-        }
-        _ => {}
+    if let Some((_, column)) = NAMED.iter().find(|(known, _)| *known == name) {
+        return Some(column.clone());
+    }
+    if name == metric::PRICE {
+        return Some(figure(name));
+    }
+    if table::find(&name.to_uppercase()).is_some() {
+        return Some(CsvColumn::Factor(name.to_owned()));
     }
     let (bare, _) = split_endpoint(name);
     let is_alias = ALIASES.iter().any(|(alias, _)| *alias == bare);
