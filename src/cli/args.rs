@@ -41,10 +41,15 @@ pub fn list(name: &'static str, values: &'static str, help: &'static str) -> Arg
     value(name, values, help).value_delimiter(',').action(ArgAction::Append)
 }
 
-/// Adds `--conf`, and a flag for every parameter that the command takes.
+/// Adds `--conf`, and a flag for every parameter that the command takes. The help begins with the flags
+/// that most calls have; the command's others are under their own heading.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
     let conf = path("conf", "FILE", "Settings file [default: ./slob.conf if it is there]");
-    command.arg(conf).args(flags::args(kind))
+    let headed = |arg: Arg| match arg.is_positional() || arg.get_id() == "schemas" {
+        true => arg.display_order(0),
+        false => arg.help_heading("More of this command"),
+    };
+    command.arg(conf).mut_args(headed).args(flags::args(kind))
 }
 
 /// `-s N`.

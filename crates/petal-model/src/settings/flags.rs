@@ -9,6 +9,9 @@ use clap::{Arg, ArgAction, ArgMatches};
 use super::axes::is_axis;
 use super::table::{CommandKind, Group, PARAMETERS, Parameter};
 
+/// Parameters that most calls set, in the order of help, which begins with them.
+const MOST_USED: [&str; 5] = ["THREADS_PER_SCHEMA", "UPDATE_PCT", "RUN_TIME", "SCALE", "DB"];
+
 /// One long flag for each parameter that the command takes, under the table's headings.
 pub fn args(command: CommandKind) -> Vec<Arg> {
     Group::ALL
@@ -17,7 +20,13 @@ pub fn args(command: CommandKind) -> Vec<Arg> {
             group
                 .parameters()
                 .filter(|parameter| parameter.taken_by.includes(command))
-                .map(move |parameter| arg(parameter, command).help_heading(heading))
+                .map(move |parameter| {
+                    let arg = arg(parameter, command);
+                    match MOST_USED.iter().position(|key| *key == parameter.key) {
+                        Some(at) if command != CommandKind::Target => arg.display_order(1 + at),
+                        _ => arg.help_heading(heading),
+                    }
+                })
         })
         .collect()
 }
