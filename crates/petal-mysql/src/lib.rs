@@ -221,7 +221,7 @@ impl Engine for Mysql {
         let mut bytes = Some(0);
         for number in self.numbers(&mut client, server)? {
             let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
-            bytes = bytes.zip(of_one).map(|(sum, one)| sum + one);
+            bytes = bytes.zip(of_one).and_then(|(sum, one): (u64, u64)| sum.checked_add(one));
         }
         Ok(bytes)
     }

@@ -10,6 +10,7 @@ use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_engine::{EngineError, LoadPlan, Result};
+use petal_model::stats::COUNT_MAX;
 use petal_model::stats::target::LoadedSchema;
 use petal_model::workload::row::COLUMNS;
 
@@ -177,7 +178,9 @@ pub fn table_bytes(client: &mut Client, server: &str, table: &str) -> Result<(u6
     let found: Vec<(Option<u64>, Option<u64>)> =
         client.query(&sql).at(server, &format!("asking the size of {table}"))?;
     match found.first() {
-        Some((Some(data), index)) => Ok((*data, index.unwrap_or(0))),
+        Some((Some(data), index)) if (*data).max(index.unwrap_or(0)) <= COUNT_MAX => {
+            Ok((*data, index.unwrap_or(0)))
+        }
         _ => Err(EngineError::Data(format!(
             "{server}: {table} is missing or unusable; load the data anew (petal setup --replace)"
         ))),
