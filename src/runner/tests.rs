@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,7 +134,12 @@ fn a_panic_while_counters_are_sampled_costs_the_counters_and_not_the_run() {
 #[test]
 fn a_panic_before_the_trigger_is_an_error_and_no_session_waits_for_ever() {
     let script = Script { snapshot_panics_from: Some(0), ..script() };
-    let error = drive(script, &settings(2, 3)).unwrap_err().to_string();
+    let (sender, ended) = channel();
+    thread::spawn(move || {
+        let _ = sender.send(drive(script, &settings(2, 3)).map(drop));
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(60)).expect("the run ends");
+    let error = ended.unwrap_err().to_string();
     assert!(error.contains("failed inside petal"), "{error}");
 }
 

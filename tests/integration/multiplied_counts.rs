@@ -88,6 +88,75 @@ fn counts_times_ten_to_the_n_cost_neither_time_nor_memory() {
     }
     settings_are_bounded();
     addresses_are_bounded();
+    ledgers_are_bounded();
+}
+
+/// Bytes of a ledger before its header's JSON, of a frame's head, and the places and lengths of
+/// numbers in a head and in a record.
+const LEDGER_START: usize = 16;
+const FRAME_HEAD: usize = 48;
+const RECORD: usize = 36;
+const IN_HEAD: [(usize, usize); 5] = [(4, 4), (8, 8), (16, 4), (24, 8), (32, 8)];
+const IN_RECORD: [(usize, usize); 6] = [(0, 8), (8, 8), (16, 8), (24, 8), (32, 2), (34, 2)];
+
+fn number(bytes: &[u8], (at, length): (usize, usize)) -> u64 {
+    let mut all = [0; 8];
+    all[..length].copy_from_slice(&bytes[at..at + length]);
+    u64::from_le_bytes(all)
+}
+
+/// A number of so many bytes times ten to the n, or the largest one.
+fn grow(bytes: &mut [u8], (at, length): (usize, usize), zeros: usize) {
+    let factor = 10_u64.saturating_pow(zeros as u32);
+    let most = u64::MAX >> (64 - 8 * length);
+    let grown = number(bytes, (at, length)).max(1).saturating_mul(factor).min(most);
+    bytes[at..at + length].copy_from_slice(&grown.to_le_bytes()[..length]);
+}
+
+fn with_checksum(bytes: &mut [u8], at: usize, of: std::ops::Range<usize>) {
+    let checksum = crc32fast::hash(&bytes[of]);
+    bytes[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Ledgers whose checksums are right.
+fn changed_ledgers(ledger: &[u8]) -> Vec<Vec<u8>> {
+    let begin = LEDGER_START + number(ledger, (8, 4)) as usize;
+    let header = std::str::from_utf8(&ledger[LEDGER_START..begin]).unwrap();
+    let headers = variants(header).into_iter().map(|header| {
+        let mut start = ledger[..LEDGER_START].to_vec();
+        start[8..12].copy_from_slice(&(header.len() as u32).to_le_bytes());
+        start[12..16].copy_from_slice(&crc32fast::hash(header.as_bytes()).to_le_bytes());
+        [&start, header.as_bytes(), &ledger[begin..]].concat()
+    });
+    let first = begin + FRAME_HEAD;
+    let records = number(ledger, (begin + 16, 4)) as usize * RECORD;
+    let zeros = if is_long() { &ZEROS[..3] } else { &ZEROS[1..3] };
+    let in_head = IN_HEAD.map(|(at, length)| (begin + at, length));
+    let in_record = IN_RECORD.map(|(at, length)| (first + at, length));
+    let places = [&[(8, 4)][..], &in_head, &in_record].concat();
+    let grown = places.into_iter().flat_map(|place| zeros.iter().map(move |zeros| (place, *zeros)));
+    let grown = grown.map(|(place, zeros)| {
+        let mut changed = ledger.to_vec();
+        grow(&mut changed, place, zeros);
+        with_checksum(&mut changed, begin + 20, first..first + records);
+        with_checksum(&mut changed, begin + 44, begin..begin + 44);
+        changed
+    });
+    headers.chain(grown).collect()
+}
+
+fn ledgers_are_bounded() {
+    let work = Workplace::loaded(1, "8M");
+    let run = ["run", "--work-loop", "20", "--update-pct", "90", "--ledger", "kept.ledger"];
+    work.petal(run).exits(0);
+    let db = fs::canonicalize(work.path("petal-data")).unwrap();
+    let db = format!("sqlite:{}", db.display());
+    let verify = ["verify", "kept.ledger", "--db", &db];
+    work.petal(verify).exits(0);
+    for changed in changed_ledgers(&fs::read(work.path("kept.ledger")).unwrap()) {
+        work.write("kept.ledger", &changed);
+        ends(work.petal(verify), "kept.ledger");
+    }
 }
 
 /// A slob.conf, whose data are not loaded.
