@@ -72,6 +72,7 @@ pub fn command() -> Command {
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
         .arg(args::objective())
         .arg(flag("json", "Print the comparison as JSON, and only it, on stdout"))
+        .arg(args::full())
         .arg(flag("csv", "Print a row per cell, metric and side").conflicts_with("json"))
 }
 
@@ -89,7 +90,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let comparison = compare(&sides, &rules)?.with_costs(&sides, matches.get_one("objective"));
     let held: Vec<LimitResult> =
         limits.iter().map(|limit| limits::hold(limit, &comparison)).collect();
-    console.result(&console.laid_out(|| shown(matches, &comparison, &held))?);
+    console.result(&console.laid_out(|| shown(matches, console, &comparison, &held))?);
     Ok(Exit::of_limits(&held))
 }
 
@@ -128,6 +129,7 @@ fn rules(
 
 fn shown(
     matches: &ArgMatches,
+    console: &Console,
     comparison: &Comparison,
     held: &[LimitResult],
 ) -> Result<String, CommandError> {
@@ -137,7 +139,10 @@ fn shown(
     } else if matches.get_flag("csv") {
         petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))
     } else {
-        Ok(petal_report::compare::render(comparison, held))
+        Ok(match console.is_brief(matches) {
+            true => petal_report::answer::brief(comparison, held),
+            false => petal_report::compare::render(comparison, held),
+        })
     }
 }
 

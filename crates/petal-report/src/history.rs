@@ -12,7 +12,8 @@ use petal_judge::compare::limits::LimitResult;
 const FACTS_MAX: usize = 4;
 
 pub fn render(history: &History, held: &[LimitResult]) -> String {
-    let mut out = format!("petal history by {}\n", history.by);
+    let mut out = format!("petal history by {}\n\n", history.by);
+    out.push_str(&paragraph("", "", &super::answer::of_history(history)));
     verdicts(&mut out, held);
     for series in &history.series {
         let cell: Vec<String> = series

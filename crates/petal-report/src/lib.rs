@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod answer;
 pub mod awr;
 pub mod calibration;
 pub mod card;

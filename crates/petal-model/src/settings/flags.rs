@@ -17,16 +17,15 @@ pub fn args(command: CommandKind) -> Vec<Arg> {
     Group::ALL
         .into_iter()
         .flat_map(|(group, heading)| {
-            group
-                .parameters()
-                .filter(|parameter| parameter.taken_by.includes(command))
-                .map(move |parameter| {
+            group.parameters().filter(|parameter| parameter.taken_by.includes(command)).map(
+                move |parameter| {
                     let arg = arg(parameter, command);
                     match MOST_USED.iter().position(|key| *key == parameter.key) {
                         Some(at) if command != CommandKind::Target => arg.display_order(1 + at),
                         _ => arg.help_heading(heading),
                     }
-                })
+                },
+            )
         })
         .collect()
 }

@@ -1,0 +1,212 @@
+//! The answer of a comparison or a history in a sentence, and both on one screen of a terminal.
+
+use super::compare::{cells_with, letter, table, verdicts};
+use super::table::paragraph;
+use super::text::bullets;
+use petal_judge::compare::history::{FigureHistory, History, HistoryGroup};
+use petal_judge::compare::limits::LimitResult;
+use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
+
+/// Differences that a sentence names.
+const NAMED_MAX: usize = 3;
+/// Rows of the table on one screen.
+const ROWS_MAX: usize = 16;
+const BULLETS_MAX: usize = 3;
+
+/// A difference of a cell, of the side at this position.
+struct Found<'a> {
+    metric: &'a str,
+    cell: &'a ComparedCell,
+    side: usize,
+    change: &'a Change,
+}
+
+/// Says how many cells differ, by how much at the most, and if the rest is noise.
+pub fn of_comparison(comparison: &Comparison) -> String {
+    let all = changes(comparison);
+    let is = |significance| move |found: &&Found<'_>| found.change.significance == significance;
+    let count = comparison.cells.len();
+    let cells = if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") };
+    let unknown = all.iter().filter(is(Significance::Unknown)).count();
+    if unknown == all.len() {
+        return format!(
+            "No answer: {cells} and too few runs to know their noise. Give each side three runs or more."
+        );
+    }
+    let different: Vec<&Found<'_>> = all.iter().filter(is(Significance::Significant)).collect();
+    let rest = match unknown {
+        0 => String::new(),
+        unknown => format!(" {unknown} of {} figures have too few runs for an answer.", all.len()),
+    };
+    if different.is_empty() {
+        return format!("No difference in {cells} is larger than the noise of the runs.{rest}");
+    }
+    let is_different =
+        |cell: &&ComparedCell| different.iter().any(|it| std::ptr::eq(it.cell, *cell));
+    let cells_different = comparison.cells.iter().filter(is_different).count();
+    let named = comparison.metrics.iter().filter_map(|metric| {
+        let of_metric = different.iter().filter(|found| found.metric == metric);
+        let size = |found: &Found<'_>| found.change.difference.share.abs();
+        of_metric.max_by(|a, b| size(a).total_cmp(&size(b)))
+    });
+    let named: Vec<String> =
+        named.take(NAMED_MAX).map(|found| words(found, comparison.sides.len())).collect();
+    let others = match different.len() - named.len() {
+        0 => "No other difference is larger than the noise of the runs.".to_owned(),
+        1 => "1 more figure differs.".to_owned(),
+        more => format!("{more} more figures differ."),
+    };
+    let which = match count {
+        1 => "The cell differs".to_owned(),
+        _ => format!("{cells_different} of {cells} differ"),
+    };
+    format!("{which}, most: {}. {others}{rest}", named.join("; "))
+}
+
+fn changes(comparison: &Comparison) -> Vec<Found<'_>> {
+    let mut all = Vec::new();
+    for cell in &comparison.cells {
+        for figure in &cell.figures {
+            for (at, change) in figure.changes.iter().enumerate() {
+                let metric = figure.metric.as_str();
+                all.extend(change.as_ref().map(|change| Found {
+                    metric,
+                    cell,
+                    side: at + 1,
+                    change,
+                }));
+            }
+        }
+    }
+    all
+}
+
+/// Such as `read_us +12 % at UPDATE_PCT 20, SESSIONS 16`.
+fn words(found: &Found<'_>, sides: usize) -> String {
+    let percent = found.change.difference.share * 100.0;
+    let whose = if sides > 2 { format!("{}: ", letter(found.side)) } else { String::new() };
+    let place = place(&found.cell.factors);
+    format!("{whose}{} {percent:+.1} %{place}", found.metric)
+}
+
+fn place(factors: &[(String, String)]) -> String {
+    let words = factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+    let words = words.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { words } else { format!(" at {words}") }
+}
+
+/// Lays out a comparison on one screen: the answer, limits, effects of findings, and the metric that
+/// differs most.
+pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
+    let mut out = paragraph("", "", &of_comparison(comparison));
+    for (at, side) in comparison.sides.iter().enumerate() {
+        out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side.name));
+    }
+    verdicts(&mut out, held);
+    if !comparison.effects.is_empty() {
+        out.push('\n');
+        bullets(&mut out, comparison.effects.iter().take(BULLETS_MAX));
+    }
+    let all = changes(comparison);
+    let is_different = |metric: &&String| {
+        let mut of_metric = all.iter().filter(|found| found.metric == metric.as_str());
+        of_metric.any(|found| found.change.significance == Significance::Significant)
+    };
+    let metrics = &comparison.metrics;
+    if let Some(metric) = metrics.iter().find(is_different).or_else(|| metrics.first()) {
+        let mut cells = cells_with(comparison, metric);
+        let more = cells.len().saturating_sub(ROWS_MAX);
+        cells.truncate(ROWS_MAX);
+        out.push_str(&format!("\n{metric}\n{}", table(comparison, &cells)));
+        if more > 0 {
+            out.push_str(&format!("{more} more cells\n"));
+        }
+    }
+    out.push_str(&format!("\n{} figures of each cell: --full\n", metrics.len()));
+    out
+}
+
+/// Says which figures changed last, by how much and when.
+pub fn of_history(history: &History) -> String {
+    let changed = history.series.iter().filter_map(|series| {
+        let step = series.steps.iter().rev().find(|step| step.is_change)?;
+        Some((series, step, step.shift?.share))
+    });
+    let mut changed: Vec<_> = changed.collect();
+    changed.sort_by(|a, b| b.2.abs().total_cmp(&a.2.abs()));
+    let longest = history.series.iter().map(|series| series.steps.len()).max().unwrap_or(0);
+    let (by, groups) = (&history.by, if longest == 1 { "group" } else { "groups" });
+    if changed.is_empty() {
+        let why = match longest {
+            0..4 => "too few to know how far they lie apart",
+            _ => "no figure changed by more than chance explains",
+        };
+        return format!("{longest} {groups} by {by}: {why}.");
+    }
+    let words = |series: &FigureHistory, step: &HistoryGroup, share: f64| {
+        let (percent, place) = (share * 100.0, place(&series.factors));
+        format!("{} {percent:+.1} % in {}{place}", series.metric, step.group)
+    };
+    let largest = changed.iter().take(NAMED_MAX);
+    let named: Vec<String> =
+        largest.map(|(series, step, share)| words(series, step, *share)).collect();
+    let of = history.series.len();
+    format!(
+        "{} of {of} figures changed over {longest} {groups} by {by}: {}.",
+        changed.len(),
+        named.join("; ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_judge::compare::{ComparedSide, Rules, compare};
+    use petal_model::record::observation::Observation;
+
+    /// Runs of one cell with these figures.
+    fn side(name: &str, piops: &[f64]) -> ComparedSide {
+        let run = |&piops: &f64| Observation {
+            factors: vec![("sessions".to_owned(), "4".to_owned())],
+            metrics: [("piops".to_owned(), piops)].into(),
+            ..Observation::default()
+        };
+        ComparedSide { name: name.to_owned(), observations: piops.iter().map(run).collect() }
+    }
+
+    fn answer(a: &[f64], b: &[f64]) -> String {
+        let sides = [side("before", a), side("after", b)];
+        of_comparison(&compare(&sides, &Rules::default()).unwrap())
+    }
+
+    #[test]
+    fn the_answer_is_a_difference_none_or_unknown() {
+        let before = [1000.0, 1010.0, 990.0, 1005.0];
+        let slower = before.map(|piops| piops * 0.8);
+        assert_eq!(
+            answer(&before, &slower),
+            "The cell differs, most: piops -20.0 %. No other difference is larger than the noise of \
+             the runs."
+        );
+        let same = "No difference in 1 cell is larger than the noise of the runs.";
+        assert_eq!(answer(&before, &[1002.0, 1008.0, 992.0, 1003.0]), same);
+        assert!(answer(&[1000.0], &[500.0]).starts_with("No answer: 1 cell and too few runs"));
+    }
+
+    #[test]
+    fn a_comparison_fits_on_a_screen() {
+        let cell = |at: usize, piops: f64| Observation {
+            factors: vec![("sessions".to_owned(), at.to_string())],
+            metrics: [("piops".to_owned(), piops)].into(),
+            ..Observation::default()
+        };
+        let runs = |by: f64| {
+            let cells = (1..60).flat_map(|at| [0.99, 1.0, 1.01].map(|x| cell(at, 100.0 * x * by)));
+            ComparedSide { name: format!("by {by}"), observations: cells.collect() }
+        };
+        let comparison = compare(&[runs(1.0), runs(1.5)], &Rules::default()).unwrap();
+        let shown = brief(&comparison, &[]);
+        assert!(shown.lines().count() <= 40, "{shown}");
+        assert!(shown.contains("43 more cells") && shown.starts_with("59 of 59 cells"), "{shown}");
+    }
+}
