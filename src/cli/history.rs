@@ -43,6 +43,7 @@ pub fn command() -> Command {
         ))
         .arg(args::limits("Fail when the newest group, or the trend, is past it"))
         .arg(flag("json", "Print the history as JSON, and only it, on stdout"))
+        .arg(args::full())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
@@ -64,7 +65,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let text = match matches.get_flag("json") {
         true => petal_report::json::with_limits(&reported, &held)
             .map_err(CommandError::failed("the history"))?,
-        false => console.laid_out(|| petal_report::history::render(&reported, &held)),
+        false => console.laid_out(|| match console.is_brief(matches) {
+            true => petal_report::answer::brief_history(&reported, &held),
+            false => petal_report::history::render(&reported, &held),
+        }),
     };
     console.result(&text);
     Ok(Exit::of_limits(&held))

@@ -126,6 +126,25 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
     out
 }
 
+/// Lays out a history on one screen: the answer, limits, and the figure that changed most.
+pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
+    let mut out = paragraph("", "", &of_history(history));
+    verdicts(&mut out, held);
+    let change = |series: &&FigureHistory| {
+        let changes = series.steps.iter().filter(|step| step.is_change);
+        changes.filter_map(|step| step.shift).map(|shift| shift.share.abs()).fold(0.0, f64::max)
+    };
+    // Of figures that are alike the first one.
+    let most = history.series.iter().rev().max_by(|a, b| change(a).total_cmp(&change(b)));
+    if let Some(series) = most {
+        let mut newest = series.clone();
+        newest.steps.drain(..series.steps.len().saturating_sub(ROWS_MAX));
+        out.push_str(&super::history::one(&newest, &history.by));
+    }
+    out.push_str(&format!("\n{} figures: --full\n", history.series.len()));
+    out
+}
+
 /// Says which figures changed last, by how much and when.
 pub fn of_history(history: &History) -> String {
     let changed = history.series.iter().filter_map(|series| {

@@ -15,21 +15,22 @@ pub fn render(history: &History, held: &[LimitResult]) -> String {
     let mut out = format!("petal history by {}\n\n", history.by);
     out.push_str(&paragraph("", "", &super::answer::of_history(history)));
     verdicts(&mut out, held);
-    for series in &history.series {
-        let cell: Vec<String> = series
-            .factors
-            .iter()
-            .map(|(key, value)| format!("{} {value}", key.to_uppercase()))
-            .collect();
-        let title = [vec![series.metric.clone()], cell].concat().join(", ");
-        section(&mut out, &title, "means of runs, 95 % intervals");
-        out.push_str(&table(series, &history.by).render());
-        out.push_str(&paragraph("", "  ", &trend(series)));
-        bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
-    }
+    out.extend(history.series.iter().map(|series| one(series, &history.by)));
     caveats(&mut out, &history.notes);
     section(&mut out, "how to read this", "");
     bullets(&mut out, READING);
+    out
+}
+
+/// One figure of one cell: its groups, its trend and its changes.
+pub(super) fn one(series: &FigureHistory, by: &str) -> String {
+    let cell = series.factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+    let title: Vec<String> = std::iter::once(series.metric.clone()).chain(cell).collect();
+    let mut out = String::new();
+    section(&mut out, &title.join(", "), "means of runs, 95 % intervals");
+    out.push_str(&table(series, by).render());
+    out.push_str(&paragraph("", "  ", &trend(series)));
+    bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
     out
 }
 
