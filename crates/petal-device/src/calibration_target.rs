@@ -12,6 +12,7 @@ use super::layout::{HEADER_BYTES, TargetHeader};
 use super::queue::{Backend, RequestQueue};
 use super::target::{AlignedBuffer, OpenTarget, TargetFile, TargetKind};
 use super::{Device, Shared, block, load, occupied, safety};
+use petal_engine::file_set::free_bytes;
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use petal_model::settings::size::format_bytes;
@@ -186,7 +187,7 @@ fn room(path: &Path, there: Option<&TargetFile>) -> Result<u64> {
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = folder.parent().unwrap_or(&folder);
     let about = rustix::fs::statvfs(folder).on(folder)?;
-    Ok(about.f_bavail.saturating_mul(about.f_frsize) / 2)
+    Ok(free_bytes(&about) / 2)
 }
 
 impl CalibrationTarget {
@@ -238,8 +239,8 @@ impl CalibrationTarget {
     }
 
     /// Creates a queue for this thread.
-    pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<RequestQueue> {
-        RequestQueue::new(&self.backend, &self.target.file, slots)
+    pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<Box<dyn RequestQueue>> {
+        self.backend.queue(&self.target.file, slots)
     }
 
     pub(super) fn failed(&self, error: &io::Error) -> EngineError {

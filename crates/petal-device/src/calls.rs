@@ -7,100 +7,81 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::queue::RequestQueue;
 use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
 
-/// Queue that performs one request at a time, on the caller's thread.
-pub struct Inline {
-    file: Arc<File>,
-    slots: Vec<AlignedBuffer>,
-    queued: VecDeque<(usize, IoRequest)>,
-}
-
-impl Inline {
-    pub fn new(file: Arc<File>, slots: Vec<AlignedBuffer>) -> Self {
-        Self { file, slots, queued: VecDeque::new() }
-    }
-
-    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
-        self.slots[slot].bytes_mut()
-    }
-
-    pub fn push(&mut self, slot: usize, call: IoRequest) {
-        self.queued.push_back((slot, call));
-    }
-
-    pub fn wait(&mut self, done: &mut Vec<Completion>) {
-        if let Some((slot, call)) = self.queued.pop_front() {
-            let result = perform(&self.file, call, &mut self.slots[slot]);
-            done.push(Completion { slot, result });
-        }
-    }
-}
-
-/// Queue with a thread for each slot.
-pub struct Pool {
-    shared: Arc<PoolShared>,
+/// Queue with a thread for each slot, or none: then the caller's thread makes one call in each wait.
+pub struct Calls {
+    shared: Arc<CallsShared>,
     slots: Vec<AlignedBuffer>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct PoolShared {
+struct CallsShared {
     file: Arc<File>,
-    state: Mutex<PoolState>,
+    state: Mutex<CallsState>,
     asked: Condvar,
     ended: Condvar,
 }
 
 #[derive(Default)]
-struct PoolState {
+struct CallsState {
     asked: VecDeque<(usize, IoRequest, AlignedBuffer)>,
     ended: Vec<(Completion, AlignedBuffer)>,
     closed: bool,
 }
 
-impl Pool {
-    pub fn new(file: Arc<File>, slots: Vec<AlignedBuffer>) -> io::Result<Self> {
-        let shared = Arc::new(PoolShared {
+impl Calls {
+    pub fn new(file: Arc<File>, slots: Vec<AlignedBuffer>, threads: usize) -> io::Result<Self> {
+        let shared = Arc::new(CallsShared {
             file,
             state: Mutex::default(),
             asked: Condvar::new(),
             ended: Condvar::new(),
         });
-        let mut pool = Self { shared, slots, threads: Vec::new() };
-        for _ in 0..pool.slots.len() {
-            let shared = Arc::clone(&pool.shared);
-            pool.threads.push(Thread::named("device-io").start(move || shared.work())?);
+        let mut calls = Self { shared, slots, threads: Vec::new() };
+        for _ in 0..threads {
+            let shared = Arc::clone(&calls.shared);
+            calls.threads.push(Thread::named("device-io").start(move || shared.work())?);
         }
-        Ok(pool)
+        Ok(calls)
     }
+}
 
-    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
+impl RequestQueue for Calls {
+    fn slot(&mut self, slot: usize) -> &mut [u8] {
         self.slots[slot].bytes_mut()
     }
 
-    pub fn push(&mut self, slot: usize, call: IoRequest) {
+    fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
         let buffer = std::mem::take(&mut self.slots[slot]);
         self.shared.state.lock().asked.push_back((slot, call, buffer));
         self.shared.asked.notify_one();
+        Ok(())
     }
 
-    pub fn wait(&mut self, done: &mut Vec<Completion>) {
+    fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        while state.ended.is_empty() {
-            self.shared.ended.wait(&mut state);
+        if self.threads.is_empty() {
+            self.shared.make_one(&mut state);
+        } else {
+            while state.ended.is_empty() {
+                self.shared.ended.wait(&mut state);
+            }
         }
         for (completion, buffer) in state.ended.drain(..) {
             self.slots[completion.slot] = buffer;
             done.push(completion);
         }
+        Ok(())
     }
 }
 
-impl Drop for Pool {
+impl Drop for Calls {
     fn drop(&mut self) {
         self.shared.state.lock().closed = true;
         self.shared.asked.notify_all();
@@ -111,23 +92,27 @@ impl Drop for Pool {
     }
 }
 
-impl PoolShared {
+impl CallsShared {
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
-            let Some((slot, call, mut buffer)) = state.asked.pop_front() else {
-                if state.closed {
-                    return;
-                }
+            if self.make_one(&mut state) {
+                self.ended.notify_one();
+            } else if state.closed {
+                return;
+            } else {
                 self.asked.wait(&mut state);
-                continue;
-            };
-            drop(state);
-            let result = perform(&self.file, call, &mut buffer);
-            state = self.state.lock();
-            state.ended.push((Completion { slot, result }, buffer));
-            self.ended.notify_one();
+            }
         }
+    }
+
+    /// Makes the call that was asked for first, if there is one.
+    fn make_one(&self, state: &mut MutexGuard<'_, CallsState>) -> bool {
+        let Some((slot, call, mut buffer)) = state.asked.pop_front() else { return false };
+        let make = || perform(&self.file, call, &mut buffer);
+        let result = MutexGuard::unlocked(state, make);
+        state.ended.push((Completion { slot, result }, buffer));
+        true
     }
 }
 

@@ -272,12 +272,12 @@ impl DirtyWriter {
         let block_bytes = self.data.header.block_bytes as usize;
         let slots = self.slots.iter().map(|_| AlignedBuffer::new(block_bytes)).collect();
         let backend = shared.backend().map_err(std::io::Error::other)?;
-        let mut queue = RequestQueue::new(&backend, &target.file, slots)?;
+        let mut queue = backend.queue(&target.file, slots)?;
         let mut done = Vec::new();
         loop {
             let is_due = self.is_checkpoint_due();
             if !is_due {
-                self.submit(&mut queue)?;
+                self.submit(queue.as_mut())?;
             }
             let in_flight = self.slots.len() - self.free.len();
             if in_flight > 0 {
@@ -300,7 +300,7 @@ impl DirtyWriter {
             || (self.data.log.wants_checkpoint() && dirty.queue.lock().is_empty())
     }
 
-    fn submit(&mut self, queue: &mut RequestQueue) -> std::io::Result<()> {
+    fn submit(&mut self, queue: &mut dyn RequestQueue) -> std::io::Result<()> {
         let dirty = &self.shared.dirty;
         while let Some(&slot) = self.free.last() {
             let Some(address) = dirty.queue.lock().pop_front() else { break };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::queue::{Backend, RequestQueue};
+use super::queue::Backend;
 use super::request::{Completion, IoRequest};
 use super::target::{AlignedBuffer, OpenTarget};
 use petal_engine::on_path::unusable;
@@ -77,7 +77,7 @@ impl Filling<'_> {
     ) -> io::Result<()> {
         let depth = self.depth.max(1) as usize;
         let slots = (0..depth).map(|_| AlignedBuffer::new(self.piece_bytes)).collect();
-        let mut queue = RequestQueue::new(&self.backend, &self.target.file, slots)?;
+        let mut queue = self.backend.queue(&self.target.file, slots)?;
         let (mut free, mut bytes): (Vec<usize>, _) = ((0..depth).collect(), vec![0; depth]);
         let mut done = Vec::with_capacity(depth);
         loop {

@@ -19,7 +19,7 @@ use petal_model::workload::op::Operation;
 /// Operations in flight. The ring belongs to the thread that created it.
 pub struct Flow {
     pub thread: ThreadId,
-    pub queue: RequestQueue,
+    pub queue: Box<dyn RequestQueue>,
     pub uses: Vec<Option<SlotUse>>,
     pub free: Vec<usize>,
     pub in_flight: usize,
@@ -94,7 +94,7 @@ impl Flow {
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;
         let backend = shared.backend()?;
-        let queue = RequestQueue::new(&backend, file, slots).map_err(|error| {
+        let queue = backend.queue(file, slots).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
                  number of sessions, raise the limits of locked memory and open files (ulimit -l, \
@@ -102,7 +102,7 @@ impl Flow {
                 context.target.path.display()
             ))
         })?;
-        if queue.lacks(&backend) {
+        if backend.exceeds(queue.as_ref()) {
             shared.statistics.count(Count::UnregisteredQueues, 1);
         }
         Ok(Self {

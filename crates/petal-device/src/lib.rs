@@ -53,7 +53,7 @@ use data::TargetData;
 use dirty::Dirty;
 use flow::Flow;
 use layout::{HEADER_BYTES, TargetContent, TargetHeader};
-use options::Options;
+use options::{OPTIONS, Options};
 use petal_engine::in_use::DataUse;
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{
@@ -298,19 +298,8 @@ impl Shared {
 
 impl Device {
     pub fn open(settings: &Settings) -> Result<Self> {
-        let url_path = settings.db.rest.clone();
-        if url_path.is_empty() {
-            return Err(EngineError::Setting(
-                "DB=device: names no file or block device; give one, as in device:/data/petal.dat"
-                    .into(),
-            ));
-        }
-        if settings.db.password.is_some() {
-            return Err(EngineError::Setting(format!(
-                "DB={}: a device has no password; leave it out",
-                settings.db.redacted()
-            )));
-        }
+        let url_path = OPTIONS.path(&settings.db, "file or block device", "/data/petal.dat")?;
+        let url_path = url_path.to_owned();
         let shared = Shared {
             path: PathBuf::from(&url_path),
             url_path,

@@ -14,6 +14,7 @@ use super::layout::{HEADER_BYTES, SchemaArea, TargetHeader};
 use super::placement::Proof;
 use super::target::{OpenTarget, TargetFile, TargetKind};
 use super::{Shared, block, occupied};
+use petal_engine::file_set::free_bytes;
 use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::{self, already_loaded};
 use petal_engine::{
@@ -86,7 +87,7 @@ impl Loader<'_> {
     /// Returns the header to which schemas are added, after all checks.
     fn header_before(&self, there: Option<&TargetFile>) -> Result<TargetHeader> {
         let (path, plan) = (&self.shared.path, self.plan);
-        loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
+        loader::check_block_size(&support::DEVICE, plan)?;
         let new = || TargetHeader::new(plan.block_size, self.shared.options.log_bytes);
         let Some(there) = there else { return Ok(new()) };
         occupied::refuse_in_use(there, &self.shared.roots)?;
@@ -327,7 +328,7 @@ pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
         )));
     }
     let room = rustix::fs::fstatvfs(&*target.file).on(&target.path)?;
-    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    let free_bytes = free_bytes(&room);
     let needed_bytes = bytes.saturating_sub(allocated_bytes(&target.file));
     if needed_bytes > free_bytes {
         return Err(EngineError::Environment(format!(

@@ -30,7 +30,7 @@ impl Default for Options {
     }
 }
 
-const OPTIONS: UrlOptions = UrlOptions("device");
+pub const OPTIONS: UrlOptions = UrlOptions("device");
 /// Allowed sizes of the log area and of the dirty set.
 const AREA_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 const WRITE_DEPTH_MAX: u32 = 1024;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::calls::{Inline, Pool};
+use super::calls::Calls;
 use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use super::uring::Ring;
@@ -47,6 +47,31 @@ impl Backend {
         }
     }
 
+    /// Creates a queue of the calling thread, over these slots.
+    pub fn queue(
+        &self,
+        file: &Arc<File>,
+        slots: Vec<AlignedBuffer>,
+    ) -> io::Result<Box<dyn RequestQueue>> {
+        let file = Arc::clone(file);
+        Ok(match self {
+            Self::Uring { .. } => Box::new(Ring::new(file, slots)?),
+            Self::Calls { .. } => {
+                let threads = self.threads(slots.len());
+                Box::new(Calls::new(file, slots, threads)?)
+            }
+        })
+    }
+
+    /// True if the kernel registered fewer resources for this queue than for the first one: the limit
+    /// of locked memory (ulimit -l) counts all queues of a user.
+    pub fn exceeds(&self, queue: &dyn RequestQueue) -> bool {
+        match self {
+            Self::Uring { registered } => queue.registered() != *registered,
+            Self::Calls { .. } => false,
+        }
+    }
+
     /// Returns the number of threads of a queue with this many slots.
     pub fn threads(&self, slots: usize) -> usize {
         match self {
@@ -67,68 +92,24 @@ impl Backend {
 }
 
 /// Request queue of one thread. A slot has memory and at most one request.
-pub enum RequestQueue {
-    Ring(Box<Ring>),
-    Inline(Inline),
-    Pool(Pool),
-}
-
-impl RequestQueue {
-    pub fn new(backend: &Backend, file: &Arc<File>, slots: Vec<AlignedBuffer>) -> io::Result<Self> {
-        let file = Arc::clone(file);
-        match backend {
-            Backend::Uring { .. } => Ok(Self::Ring(Box::new(Ring::new(file, slots)?))),
-            Backend::Calls { .. } if backend.threads(slots.len()) == 0 => {
-                Ok(Self::Inline(Inline::new(file, slots)))
-            }
-            Backend::Calls { .. } => Ok(Self::Pool(Pool::new(file, slots)?)),
-        }
-    }
-
-    /// True if the kernel registered fewer resources than for the first queue: the limit of locked
-    /// memory (ulimit -l) counts all queues of a user.
-    pub fn lacks(&self, backend: &Backend) -> bool {
-        match (self, backend) {
-            (Self::Ring(ring), Backend::Uring { registered }) => ring.registered() != *registered,
-            _ => false,
-        }
-    }
-
+pub trait RequestQueue: Send {
     /// Returns the memory of a slot that has no request.
-    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
-        match self {
-            Self::Ring(ring) => ring.slot(slot),
-            Self::Inline(inline) => inline.slot(slot),
-            Self::Pool(pool) => pool.slot(slot),
-        }
-    }
+    fn slot(&mut self, slot: usize) -> &mut [u8];
 
-    pub fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => return ring.push(slot, call),
-            Self::Inline(inline) => inline.push(slot, call),
-            Self::Pool(pool) => pool.push(slot, call),
-        }
-        Ok(())
-    }
+    fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()>;
 
     /// Submits queued requests, and does not wait.
-    pub fn submit(&mut self) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => ring.submit(),
-            Self::Inline(_) | Self::Pool(_) => Ok(()),
-        }
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
     }
 
     /// Submits queued requests and takes completions; may return none if every request must be
     /// retried.
-    pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => return ring.wait(done),
-            Self::Inline(inline) => inline.wait(done),
-            Self::Pool(pool) => pool.wait(done),
-        }
-        Ok(())
+    fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Describes the parts that the kernel has registered.
+    fn registered(&self) -> &'static str {
+        ""
     }
 }
 

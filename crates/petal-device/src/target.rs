@@ -257,10 +257,8 @@ fn claim(kind: TargetKind, is_shared: bool) -> i32 {
 /// not share the target.
 fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
     let take = if is_shared { FileLock::shared_on } else { FileLock::on };
-    take(Arc::clone(file)).map_err(|refused| {
-        let held = "another petal uses it; wait until it is done";
-        EngineError::Environment(format!("{}: {}", path.display(), refused.words(held)))
-    })
+    take(Arc::clone(file))
+        .map_err(|refused| refused.at(path, "another petal uses it; wait until it is done"))
 }
 
 /// Returns the size of a file or block device.

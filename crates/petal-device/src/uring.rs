@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
+use super::queue::RequestQueue;
 use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 
@@ -75,33 +76,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Describes the parts that the kernel has registered.
-    pub fn registered(&self) -> &'static str {
-        match (self.fixed_buffers, self.fixed_file) {
-            (true, true) => "registered buffers and file",
-            (true, false) => "registered buffers",
-            (false, true) => "registered file",
-            (false, false) => "nothing registered",
-        }
-    }
-
-    /// Returns the memory of a slot that no request uses.
-    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
-        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
-        self.slots[slot].bytes_mut()
-    }
-
-    /// Queues a request; submits earlier ones if there are enough. A slot has one at a time.
-    pub fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
-        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
-        if self.queued >= SUBMIT_TOGETHER {
-            self.submit()?;
-        }
-        self.queue(slot, InFlight { call, tries_left: TRIES_MORE })?;
-        self.busy += 1;
-        Ok(())
-    }
-
     fn queue(&mut self, slot: usize, request: InFlight) -> io::Result<()> {
         let bytes = request.call.bytes() as usize;
         assert!(bytes <= self.slots[slot].len(), "{bytes} bytes do not fit into a slot");
@@ -112,21 +86,6 @@ impl Ring {
         self.in_flight[slot] = Some(request);
         self.queued += 1;
         Ok(())
-    }
-
-    /// Submits queued requests; those without room in the kernel wait for [`Ring::wait`].
-    pub fn submit(&mut self) -> io::Result<()> {
-        while self.queued > 0 && self.enter(0)? {}
-        Ok(())
-    }
-
-    /// Submits, waits for a completion and takes all; returns none if every request must be
-    /// retried.
-    pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
-        if !self.enter(1)? {
-            self.wait_only()?;
-        }
-        self.take(done)
     }
 
     /// Submits, and waits for this many completions. Returns false if the kernel has no room until
@@ -216,6 +175,49 @@ impl Ring {
             };
         }
         if self.fixed_file { on!(FILE) } else { on!(descriptor) }
+    }
+}
+
+impl RequestQueue for Ring {
+    /// The memory of a slot that no request uses.
+    fn slot(&mut self, slot: usize) -> &mut [u8] {
+        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
+        self.slots[slot].bytes_mut()
+    }
+
+    /// Queues a request; submits earlier ones if they are enough. A slot has one at a time.
+    fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()> {
+        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
+        if self.queued >= SUBMIT_TOGETHER {
+            self.submit()?;
+        }
+        self.queue(slot, InFlight { call, tries_left: TRIES_MORE })?;
+        self.busy += 1;
+        Ok(())
+    }
+
+    /// Submits what is queued; what the kernel has no room for now waits for [`Ring::wait`].
+    fn submit(&mut self) -> io::Result<()> {
+        while self.queued > 0 && self.enter(0)? {}
+        Ok(())
+    }
+
+    /// Submits, waits for a completion and takes all: none where each has to be made again.
+    fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
+        if !self.enter(1)? {
+            self.wait_only()?;
+        }
+        self.take(done)
+    }
+
+    /// The parts that the kernel has registered, in words.
+    fn registered(&self) -> &'static str {
+        match (self.fixed_buffers, self.fixed_file) {
+            (true, true) => "registered buffers and file",
+            (true, false) => "registered buffers",
+            (false, true) => "registered file",
+            (false, false) => "nothing registered",
+        }
     }
 }
 

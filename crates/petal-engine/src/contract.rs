@@ -23,7 +23,9 @@ use petal_model::workload::version::RowStamps;
 
 /// One target that petal can load and run.
 ///
-/// A process may hold several engines at once: a sweep over two targets has one for each.
+/// A process may hold several engines at once: a sweep over two targets has one for each. A database
+/// that can open its files only once in a process shares that one among all sessions of an engine, and
+/// closes it when the engine is dropped.
 ///
 /// Data: a schema has rows with keys from 1, one row in each block. A row is the key and
 /// [`COLUMNS`](petal_model::workload::row::COLUMNS) text columns of [`Engine::column_bytes`] each,
@@ -33,7 +35,7 @@ use petal_model::workload::version::RowStamps;
 ///
 /// Counters: `physical_read_*` counts what the database asked of the system below it, whoever
 /// served that; `physical_write_*` what it handed on. What the database's own cache served is a
-/// logical read alone. Timed events (block reads, log syncs, locks) are
+/// logical read alone. A figure that the database does not count stays `None`. Timed events (block reads, log syncs, locks) are
 /// [`Wait`](petal_model::stats::counters::Wait)s of the counters, by the database's own names.
 pub trait Engine: Send + Sync {
     /// The engine's entry in the table of support.

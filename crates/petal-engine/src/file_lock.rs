@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+use super::EngineError;
 
 /// Let go when dropped.
 #[derive(Debug)]
@@ -31,6 +34,11 @@ impl LockRefused {
                  noticed; put it on a file system with locks, or mount this one with them"
             ),
         }
+    }
+
+    /// The error of an engine whose file is not locked; `held` if another petal holds the lock.
+    pub fn at(&self, path: &Path, held: &str) -> EngineError {
+        EngineError::Environment(format!("{}: {}", path.display(), self.words(held)))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod contract;
 pub mod file_lock;
+pub mod file_set;
 pub mod in_use;
 pub mod on_path;
 pub mod server;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{EngineError, Result};
 use petal_model::settings::size::{format_bytes, parse_bytes};
+use petal_model::settings::url::TargetUrl;
 
 /// Shown in place of the value of an option that petal does not know: it may be a password.
 const HIDDEN: &str = "...";
@@ -52,8 +53,32 @@ impl UrlOptions {
         let Some(text) = given else { return Ok(known[0].1) };
         known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            self.refused(key, text, "is not known", &format!("use {}", names.join(", ")))
+            let names = match names.as_slice() {
+                [others @ .., last] if !others.is_empty() => {
+                    format!("{} or {last}", others.join(", "))
+                }
+                all => all.concat(),
+            };
+            self.refused(key, text, "is not known", &format!("use {names}"))
         })
+    }
+
+    /// The path of a URL, which names a file or a folder and has no password. `what` it must name,
+    /// with an example of it.
+    pub fn path<'a>(self, url: &'a TargetUrl, what: &str, example: &str) -> Result<&'a str> {
+        let scheme = self.0;
+        if url.rest.is_empty() {
+            return Err(EngineError::Setting(format!(
+                "DB={scheme}: names no {what}; give one, as in {scheme}:{example}"
+            )));
+        }
+        if url.password.is_some() {
+            let url = url.redacted();
+            return Err(EngineError::Setting(format!(
+                "DB={url}: {scheme}: takes no password; leave it out"
+            )));
+        }
+        Ok(&url.rest)
     }
 
     /// Whole seconds in which to connect.

@@ -1,15 +1,16 @@
 //! Rows of the scripted engine: a file for each schema with eight bytes for each row, the stamp of
 //! its last UPDATE. Rows do not really fill blocks; the reported block size is nominal.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use petal_engine::server::loader::{self, LoadState, already_loaded, without_mark};
-use petal_engine::{EngineError, LoadPlan, LoadedSchemaSummary, Placement, Progress, Result};
-use petal_model::settings::table::support;
+use petal_engine::file_set::{FileFormat, FileOwner, FileSet, LoadingFile};
+use petal_engine::on_path::OnPath as _;
+use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
+use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_model::settings::table::{EngineSupport, support};
 use petal_model::stats::target::LoadedSchema;
 
 /// Beginning of a schema file, followed by the rows of the scan table and the size of a block.
@@ -22,144 +23,77 @@ const DELETED: u64 = u64::MAX;
 const ROWS_PER_STEP: u64 = 100;
 
 /// A folder of schemas.
-#[derive(Debug, Clone)]
-pub struct SchemaFolder(pub PathBuf);
+pub type SchemaFolder = FileSet<ScriptedFormat>;
 
-impl SchemaFolder {
-    fn path(&self, schema: u32) -> PathBuf {
-        self.0.join(format!("petal{schema}.rows"))
+/// A file of rows.
+#[derive(Debug, Clone, Copy)]
+pub struct ScriptedFormat;
+
+impl FileFormat for ScriptedFormat {
+    const ENDING: &'static str = ".rows";
+
+    fn support(&self) -> &'static EngineSupport {
+        &support::SCRIPTED
     }
 
-    fn loading_path(&self, schema: u32) -> PathBuf {
-        self.0.join(format!("petal{schema}.loading"))
+    fn owner(&self, file: &File) -> io::Result<FileOwner> {
+        let mut mark = [0; MARK.len()];
+        file.read_at(&mut mark, 0)?;
+        Ok(if mark == *MARK { FileOwner::Petal } else { FileOwner::Foreign })
     }
+}
 
-    pub fn failed(&self, error: &io::Error) -> EngineError {
-        EngineError::Environment(format!("scripted: {}: {error}", self.0.display()))
-    }
+pub fn loaded(folder: &SchemaFolder) -> Result<Vec<LoadedSchema>> {
+    let files = folder.complete()?.into_iter();
+    let described =
+        files.map(|file| open(folder, file.schema)?.describe(file.schema).on(&file.path));
+    described.filter_map(Result::transpose).collect()
+}
 
-    /// Returns number and path of each file named `petalN` with this ending.
-    fn files(&self, ending: &str) -> io::Result<Vec<(u32, PathBuf)>> {
-        let entries = match fs::read_dir(&self.0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
-        let mut files = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let number = name.strip_prefix("petal").and_then(|name| name.strip_suffix(ending));
-            if let Some(number) = number.and_then(|number| number.parse().ok()) {
-                files.push((number, path));
-            }
-        }
-        files.sort();
-        Ok(files)
-    }
+pub fn open(folder: &SchemaFolder, schema: u32) -> Result<SchemaFile> {
+    let path = folder.loaded_file(schema)?;
+    OpenOptions::new().read(true).write(true).open(&path).on(&path).map(SchemaFile)
+}
 
-    pub fn loaded(&self) -> io::Result<Vec<LoadedSchema>> {
-        let files = self.files(".rows")?.into_iter();
-        let schemas = files.map(|(number, path)| SchemaFile::open(&path)?.describe(number));
-        schemas.filter_map(Result::transpose).collect()
-    }
+/// Loads the plan's schemas; each row takes `row_time`.
+pub fn load(folder: &SchemaFolder, load: Load<'_>, row_time: Duration) -> Result<LoadSummary> {
+    let bytes = load.plan.rows * ROW_BYTES * load.plan.schemas.len() as u64;
+    folder.load(load, bytes, &|file, state| {
+        let summary = load_schema(file, load, row_time, state)?;
+        Ok(ProvedSchema { summary, durable: None })
+    })
+}
 
-    pub fn open(&self, schema: u32) -> io::Result<SchemaFile> {
-        SchemaFile::open(&self.path(schema))
+fn load_schema(
+    to: &LoadingFile<'_, ScriptedFormat>,
+    load: Load<'_>,
+    row_time: Duration,
+    state: &LoadState<'_>,
+) -> Result<LoadedSchemaSummary> {
+    let (plan, path) = (load.plan, &to.path);
+    let sizes = [plan.scan_rows, u64::from(plan.block_size)].map(u64::to_le_bytes);
+    to.file.write_all_at(&[MARK.as_slice(), sizes.as_flattened()].concat(), 0).on(path)?;
+    for first in (0..plan.rows).step_by(ROWS_PER_STEP as usize) {
+        state.go_on()?;
+        let rows = ROWS_PER_STEP.min(plan.rows - first);
+        std::thread::sleep(row_time * rows as u32);
+        to.file.set_len(HEADER_BYTES + (first + rows) * ROW_BYTES).on(path)?;
+        load.progress.advance(rows * u64::from(plan.block_size));
     }
-
-    /// Creates the folder, and refuses schema names that exist.
-    pub fn prepare(&self, plan: &LoadPlan) -> Result<()> {
-        fs::create_dir_all(&self.0).map_err(|error| self.failed(&error))?;
-        for &schema in &plan.schemas {
-            let path = self.path(schema);
-            let Ok(file) = SchemaFile::open(&path) else { continue };
-            let described = file.describe(schema).map_err(|error| self.failed(&error))?;
-            if described.is_none() {
-                return Err(without_mark(path.display(), "a file", "move it away"));
-            }
-            if !plan.replace {
-                return Err(already_loaded(self.0.display(), schema));
-            }
-        }
-        Ok(())
-    }
-
-    /// Loads one schema under its loading name; each row takes `row_time`.
-    pub fn load(
-        &self,
-        schema: u32,
-        plan: &LoadPlan,
-        row_time: Duration,
-        progress: &dyn Progress,
-        state: &LoadState<'_>,
-    ) -> Result<LoadedSchemaSummary> {
-        let failed = |error: io::Error| self.failed(&error);
-        let mut new = OpenOptions::new();
-        new.read(true).write(true).create(true).truncate(true);
-        let file = new.open(self.loading_path(schema)).map_err(failed)?;
-        let sizes = [plan.scan_rows, u64::from(plan.block_size)].map(u64::to_le_bytes);
-        file.write_all_at(&[MARK.as_slice(), sizes.as_flattened()].concat(), 0).map_err(failed)?;
-        for first in (0..plan.rows).step_by(ROWS_PER_STEP as usize) {
-            state.go_on()?;
-            let rows = ROWS_PER_STEP.min(plan.rows - first);
-            std::thread::sleep(row_time * rows as u32);
-            file.set_len(HEADER_BYTES + (first + rows) * ROW_BYTES).map_err(failed)?;
-            progress.advance(rows * u64::from(plan.block_size));
-        }
-        let loaded = SchemaFile(file);
-        let placement = loaded.placement().map_err(failed)?;
-        let placement = loader::prove(
-            self.0.display(),
-            "the file",
-            placement,
-            plan.rows,
-            "load it again (petal setup --replace)",
-        )?;
-        let missing = || self.failed(&io::ErrorKind::InvalidData.into());
-        let schema = loaded.describe(schema).map_err(failed)?.ok_or_else(missing)?;
-        let scan_bytes = plan.scan_rows * u64::from(plan.block_size);
-        Ok(LoadedSchemaSummary { schema, scan_bytes, seconds: 0.0, placement })
-    }
-
-    /// Gives loaded schemas their final names.
-    pub fn name(&self, schemas: &[u32]) -> Result<()> {
-        for &schema in schemas {
-            let renamed = fs::rename(self.loading_path(schema), self.path(schema));
-            renamed.map_err(|error| self.failed(&error))?;
-        }
-        Ok(())
-    }
-
-    /// Removes the files of interrupted loads.
-    pub fn clean_up(&self) {
-        for (_, path) in self.files(".loading").unwrap_or_default() {
-            // A failure is ignored: the next load overwrites the file.
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    /// Removes every schema; returns their names.
-    pub fn drop_data(&self) -> Result<Vec<String>> {
-        let failed = |error: io::Error| self.failed(&error);
-        self.clean_up();
-        let mut dropped = Vec::new();
-        for schema in self.loaded().map_err(failed)? {
-            let path = self.path(schema.number);
-            fs::remove_file(&path).map_err(failed)?;
-            dropped.push(path.display().to_string());
-        }
-        Ok(dropped)
-    }
+    let made = SchemaFile(to.file.try_clone().on(path)?);
+    let otherwise = "load it again (petal setup --replace)";
+    let placement = made.placement().on(path)?;
+    let placement = loader::prove(path.display(), "the file", placement, plan.rows, otherwise)?;
+    let missing = || EngineError::Data(format!("{}: it lost petal's mark", path.display()));
+    let schema = made.describe(to.schema).on(path)?.ok_or_else(missing)?;
+    let scan_bytes = plan.scan_rows * u64::from(plan.block_size);
+    Ok(LoadedSchemaSummary { schema, scan_bytes, seconds: 0.0, placement })
 }
 
 /// Rows of one schema.
 pub struct SchemaFile(File);
 
 impl SchemaFile {
-    fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new().read(true).write(true).open(path).map(Self)
-    }
-
     fn rows(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len().saturating_sub(HEADER_BYTES) / ROW_BYTES)
     }

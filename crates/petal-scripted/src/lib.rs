@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::data::SchemaFolder;
+use self::data::{SchemaFolder, ScriptedFormat};
 use self::session::ScriptedSession;
 use petal_engine::in_use::{DataUse, Unshared};
-use petal_engine::server::loader::{self, Load, ProvedSchema};
+use petal_engine::on_path::OnPath as _;
+use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
@@ -123,7 +124,7 @@ impl Scripted {
     /// Opens the target of a URL.
     pub fn open(settings: &Settings) -> Result<Self> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
-        let data = ScriptedData::Files(SchemaFolder((&settings.db.rest).into()));
+        let data = ScriptedData::Files(SchemaFolder::new(&settings.db.rest, ScriptedFormat));
         Ok(Self { script, data, totals: Arc::default() })
     }
 
@@ -196,7 +197,7 @@ impl Engine for Scripted {
             ScriptedData::Endless { rows } => {
                 Ok((1..=1000).map(|number| data::schema_of(number, *rows)).collect())
             }
-            ScriptedData::Files(folder) => folder.loaded().map_err(|error| folder.failed(&error)),
+            ScriptedData::Files(folder) => data::loaded(folder),
         }
     }
 
@@ -220,20 +221,7 @@ impl Engine for Scripted {
     }
 
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
-        let folder = self.folder()?;
-        loader::check_block_size(SCRIPTED.block_sizes, plan, "scripted files are loaded")?;
-        folder.prepare(plan)?;
-        let load = Load { plan, progress, stop };
-        load.show_loading();
-        let loaded = load.run(
-            &|schema, state| {
-                let summary = folder.load(schema, plan, self.script.load, progress, state)?;
-                Ok(ProvedSchema { summary, durable: None })
-            },
-            || folder.name(&plan.schemas),
-            || folder.clean_up(),
-        )?;
-        Ok(loaded.summary(plan))
+        data::load(self.folder()?, Load { plan, progress, stop }, self.script.load)
     }
 
     /// Each session opens two files: its schema and the hot schema.
@@ -267,8 +255,7 @@ impl Engine for Scripted {
         match &self.data {
             ScriptedData::Endless { rows } => Ok(data::placement_of(*rows)),
             ScriptedData::Files(folder) => {
-                let placement = folder.open(schema).and_then(|file| file.placement());
-                placement.map_err(|error| folder.failed(&error))
+                data::open(folder, schema)?.placement().on(&folder.file(schema))
             }
         }
     }
@@ -277,8 +264,11 @@ impl Engine for Scripted {
         self.folder()?.drop_data()
     }
 
-    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>> {
-        Ok(Box::new(Unshared))
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
+        Ok(match &self.data {
+            ScriptedData::Endless { .. } => Box::new(Unshared),
+            ScriptedData::Files(folder) => Box::new(folder.begin_use(1..=schemas)?),
+        })
     }
 
     fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::data::SchemaFile;
+use super::data::{self, SchemaFile};
 use super::{Fault, Script, ScriptedData, ScriptedTotals};
 use petal_engine::{Batch, CUT, Cancel, Outcome, Session, SessionError, Stop};
 use petal_model::workload::op::{Kind, Operation};
@@ -120,7 +120,10 @@ impl ScriptedSession {
         let ScriptedData::Files(folder) = &self.data else { return Ok(0) };
         let file = match self.files.entry(operation.schema) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(folder.open(operation.schema)?),
+            Entry::Vacant(vacant) => {
+                let opened = data::open(folder, operation.schema);
+                vacant.insert(opened.map_err(io::Error::other)?)
+            }
         };
         match operation.kind {
             Kind::Select => file.select(operation.first, operation.rows),

@@ -3,15 +3,14 @@
 use petal_model::stats::target::Advice;
 
 pub fn advice() -> Advice {
+    let some = |text: &str| Some(text.to_owned());
     Advice {
-        checkpoints_by_log_size: Some(
-            "That is this engine's way here; a larger WAL would write blocks changed twice once."
-                .to_owned(),
+        checkpoints_by_log_size: some(
+            "That is this engine's way here; a larger WAL would write blocks changed twice once.",
         ),
-        keep_cached: Some(
+        keep_cached: some(
             "Give the cache more room. A commit by another session of the same schema empties a \
-             session's cache: more schemas with fewer sessions each avoid that."
-                .to_owned(),
+             session's cache: more schemas with fewer sessions each avoid that.",
         ),
         ..Advice::default()
     }

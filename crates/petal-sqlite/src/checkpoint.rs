@@ -150,7 +150,7 @@ impl Checkpointers {
         let kept = self.connections.lock().remove(&schema);
         let opened = kept.map_or_else(|| Checkpointer::open(shared, schema), Ok);
         let checkpointed = opened.and_then(|checkpointer| {
-            let path = shared.folder.database(schema);
+            let path = shared.folder.file(schema);
             let run = checkpointer.run(&self.stopping);
             run.at(&path, "a checkpoint")?;
             Ok(checkpointer)
@@ -185,7 +185,7 @@ struct Checkpointer {
 
 impl Checkpointer {
     fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self> {
-        let path = shared.folder.database(schema);
+        let path = shared.folder.file(schema);
         let (recorder, context) = shared.recorded(IoSource::Checkpoint);
         let mut connection = open_checkpoint(&path, &context, shared)?;
         let wait = Arc::new(WaitForOthers {

@@ -25,13 +25,13 @@ pub fn describe(
     let otherwise = " or name the folder that has some (--db sqlite:DIR)";
     let none = || none_loaded(shared.folder.path().display(), otherwise);
     let first = metas.first().ok_or_else(none)?;
-    let path = shared.folder.database(first.schema);
+    let path = shared.folder.file(first.about.schema);
     let direct_io = direct_io(shared, &path)?;
     let synchronous = shared.options.synchronous;
     let target = Target {
         product: support::SQLITE.product.to_owned(),
         version: rusqlite::version().to_owned(),
-        block_size: u64::from(first.block_bytes),
+        block_size: first.block_bytes(),
         cache_bytes: Some(sum_of_connections(shared, metas, sessions, &|meta| {
             cache_bytes_of(shared, meta)
         })),
@@ -42,9 +42,9 @@ pub fn describe(
         in_process: true,
         session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
-        data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
+        data_files: metas.iter().map(|meta| shared.folder.file(meta.about.schema)).collect(),
         clock_resolution_ns: 1,
-        plan: plan::check(&shared.folder, metas.iter().map(|meta| meta.schema))?,
+        plan: plan::check(&shared.folder, metas.iter().map(|meta| meta.about.schema))?,
         compression_ratio: compression::ratio(&sample_blocks(&path, first)),
         direct_io: Some(direct_io),
         durability: Some(devices::durability_on(
@@ -97,7 +97,7 @@ pub fn load_needs(plan: &LoadPlan) -> Needs {
 }
 
 fn cache_bytes_of(shared: &Shared, meta: &FileMeta) -> u64 {
-    shared.cache_pages(meta) * u64::from(meta.block_bytes)
+    shared.cache_pages(meta) * meta.block_bytes()
 }
 
 /// Each session has a connection to each schema that it visits: its home, or where sessions are
@@ -129,11 +129,11 @@ fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo> {
 
 fn settings(shared: &Shared, meta: &FileMeta, direct_io: &DirectIo) -> Vec<(String, String)> {
     let pages = shared.cache_pages(meta);
-    let bytes = pages * u64::from(meta.block_bytes);
+    let bytes = pages * meta.block_bytes();
     [
         ("journal_mode", "wal".to_owned()),
         ("synchronous", shared.options.synchronous.name().to_owned()),
-        ("page_size", meta.block_bytes.to_string()),
+        ("page_size", meta.about.block_bytes.to_string()),
         ("cache_size", format!("{pages} pages ({bytes} bytes) per session")),
         ("wal_autocheckpoint", "0 (petal checkpoints)".to_owned()),
         ("checkpoint", format_bytes(shared.options.checkpoint_bytes)),
@@ -141,7 +141,7 @@ fn settings(shared: &Shared, meta: &FileMeta, direct_io: &DirectIo) -> Vec<(Stri
         ("locking_mode", "NORMAL".to_owned()),
         ("direct I/O on main files", if direct_io.used { "on" } else { "off" }.to_owned()),
         ("index", format!("{} pages, interior {}", meta.index_pages, meta.interior_pages)),
-        ("filler", meta.filler.name()),
+        ("filler", meta.about.filler.name()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -154,12 +154,12 @@ const TABLE_LEAF: u8 = 0x0D;
 /// Leaf pages spread over the main table, which comes first in the file, as far as readable.
 fn sample_blocks(path: &Path, meta: &FileMeta) -> Vec<Vec<u8>> {
     let Ok(file) = direct::buffered(path) else { return Vec::new() };
-    let block = u64::from(meta.block_bytes);
+    let block = meta.block_bytes();
     let step = (meta.main_pages / SAMPLES).max(1);
     (0..meta.main_pages)
         .step_by(step as usize)
         .filter_map(|page| {
-            let mut bytes = vec![0; meta.block_bytes as usize];
+            let mut bytes = vec![0; meta.about.block_bytes as usize];
             file.read_exact_at(&mut bytes, page * block).ok()?;
             (bytes.first() == Some(&TABLE_LEAF)).then_some(bytes)
         })

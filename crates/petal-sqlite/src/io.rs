@@ -64,19 +64,18 @@ timed_events! {
 impl Event {
     /// The event of a call, by whose connection makes it and on which kind of file.
     pub fn of(source: IoSource, kind: FileKind, call: FileCall) -> Self {
-        match (source, kind, call) {
-            (_, FileKind::Temp, FileCall::Read) => Self::TempRead,
-            (_, FileKind::Temp, FileCall::Write) => Self::TempWrite,
-            (_, FileKind::Temp, FileCall::Sync) => Self::TempSync,
-            (IoSource::Checkpoint, _, FileCall::Read) => Self::CheckpointRead,
-            (IoSource::Checkpoint, _, FileCall::Write) => Self::CheckpointWrite,
-            (IoSource::Checkpoint, _, FileCall::Sync) => Self::CheckpointSync,
-            (_, FileKind::Main, FileCall::Read) => Self::MainRead,
-            (_, FileKind::Main, FileCall::Write) => Self::MainWrite,
-            (_, FileKind::Main, FileCall::Sync) => Self::MainSync,
-            (_, FileKind::Wal, FileCall::Read) => Self::WalRead,
-            (_, FileKind::Wal, FileCall::Write) => Self::WalWrite,
-            (_, FileKind::Wal, FileCall::Sync) => Self::WalSync,
+        let [read, write, sync] = match (source, kind) {
+            (_, FileKind::Temp) => [Self::TempRead, Self::TempWrite, Self::TempSync],
+            (IoSource::Checkpoint, _) => {
+                [Self::CheckpointRead, Self::CheckpointWrite, Self::CheckpointSync]
+            }
+            (_, FileKind::Main) => [Self::MainRead, Self::MainWrite, Self::MainSync],
+            (_, FileKind::Wal) => [Self::WalRead, Self::WalWrite, Self::WalSync],
+        };
+        match call {
+            FileCall::Read => read,
+            FileCall::Write => write,
+            FileCall::Sync => sync,
         }
     }
 }

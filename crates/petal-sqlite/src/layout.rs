@@ -6,8 +6,6 @@ use petal_model::workload::row::{COLUMNS, changed_columns};
 
 /// In every petal database file's header: `petl`.
 pub const APPLICATION_ID: u32 = 0x7065_746C;
-/// The format number in petal_meta; it grows when older petals cannot read the files.
-pub const FORMAT: u32 = 1;
 
 /// The part of a usable page that a row's columns fill, in percent: two rows never fit in one
 /// page, and none needs an overflow page (a table leaf takes cells up to the page less 35 bytes).

@@ -20,7 +20,6 @@ mod connection;
 mod describe;
 mod direct;
 mod files;
-mod in_use;
 pub mod io;
 mod layout;
 mod load;
@@ -44,11 +43,11 @@ use parking_lot::Mutex;
 
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
-use files::{FileHeader, TargetFolder};
+use files::{SqliteFormat, TargetFolder};
 use io::{ConnectionRecorder, IoContext, IoSource, Statistics};
 use meta::FileMeta;
-use options::Options;
-use petal_engine::in_use::{DataUse, FileId};
+use options::{OPTIONS, Options};
+use petal_engine::in_use::DataUse;
 use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::Load;
 use petal_engine::{
@@ -101,7 +100,7 @@ impl Shared {
     /// Pages that a session caches of a schema.
     fn cache_pages(&self, meta: &FileMeta) -> u64 {
         match self.options.cache_bytes {
-            Some(bytes) => bytes / u64::from(meta.block_bytes),
+            Some(bytes) => bytes / meta.block_bytes(),
             None => layout::cache_pages(meta.interior_pages, meta.index_pages, self.dirty_pages),
         }
     }
@@ -109,20 +108,10 @@ impl Shared {
 
 impl Sqlite {
     pub fn open(settings: &Settings) -> Result<Self> {
-        if settings.db.rest.is_empty() {
-            return Err(EngineError::Setting(
-                "DB=sqlite: names no folder; give one, as in sqlite:petal-data".into(),
-            ));
-        }
-        if settings.db.password.is_some() {
-            return Err(EngineError::Setting(format!(
-                "DB={}: SQLite has no password; leave it out",
-                settings.db.redacted()
-            )));
-        }
+        let path = OPTIONS.path(&settings.db, "folder", "petal-data")?;
         vfs::register().map_err(EngineError::Environment)?;
         let shared = Shared {
-            folder: TargetFolder::new(&settings.db.rest),
+            folder: TargetFolder::new(path, SqliteFormat),
             options: Options::parse(&settings.db.options)?,
             url: settings.db.redacted(),
             redo_stress: settings.redo_stress,
@@ -143,8 +132,8 @@ impl Sqlite {
 
     /// Every complete schema, checked.
     fn metas(&self) -> Result<Vec<FileMeta>> {
-        let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
-        files.map(|file| FileMeta::inspect(&file.path, file.schema)).collect()
+        let files = self.shared.folder.complete()?;
+        files.iter().map(|file| FileMeta::inspect(&file.path, file.schema)).collect()
     }
 
     /// The schemas that a run touches.
@@ -156,7 +145,7 @@ impl Sqlite {
 
     /// Empties one WAL. Returns a line if there was something to do.
     fn settle_schema(&self, meta: &FileMeta) -> Result<Option<String>> {
-        let path = self.shared.folder.database(meta.schema);
+        let path = self.shared.folder.file(meta.about.schema);
         let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
         let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
         let mut line = None;
@@ -169,7 +158,7 @@ impl Sqlite {
                 if answer.busy { "could not be emptied: it is in use" } else { "emptied" };
             line = Some(format!(
                 "petal{}.db: checkpoint, WAL of {wal_bytes} bytes {emptied}",
-                meta.schema
+                meta.about.schema
             ));
         }
         direct::buffered(&path).and_then(|file| file.sync_all()).on(&path)?;
@@ -213,13 +202,13 @@ impl Engine for Sqlite {
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         let Shared { folder, direct, .. } = &*self.shared;
         let load = Load { plan, progress, stop };
-        load::Loader { folder, direct: *direct, load, made: Mutex::default() }.run()
+        load::Loader { folder, direct: *direct, load }.run()
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         let metas = self.metas_in_use()?;
-        let paths = metas.iter().map(|meta| self.shared.folder.database(meta.schema));
-        Ok(Box::new(in_use::FilesInUse::begin(paths.collect())?))
+        let schemas = metas.iter().map(|meta| meta.about.schema);
+        Ok(Box::new(self.shared.folder.begin_use(schemas)?))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
@@ -248,7 +237,7 @@ impl Engine for Sqlite {
     }
 
     fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let wal = files::beside(&self.shared.folder.database(seat.schema), "-wal");
+        let wal = files::beside(&self.shared.folder.file(seat.schema), "-wal");
         // Rows may be in the WAL, which only a connection that may write can read.
         let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
             true => Access::Write,
@@ -269,14 +258,14 @@ impl Engine for Sqlite {
     fn data_bytes(&self) -> Result<Option<u64>> {
         let mut bytes = 0;
         for meta in self.metas_in_use()? {
-            let path = self.shared.folder.database(meta.schema);
+            let path = self.shared.folder.file(meta.about.schema);
             bytes += std::fs::metadata(&path).on(&path)?.len();
         }
         Ok(Some(bytes))
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {
-        let path = self.shared.folder.database(schema);
+        let path = self.shared.folder.file(schema);
         // Every page in order: the kernel reads ahead into the page cache, several times as fast.
         let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
@@ -292,37 +281,8 @@ impl Engine for Sqlite {
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
-        let folder = &self.shared.folder;
-        let files = folder.named()?;
-        if files.is_empty() {
-            return Ok(Vec::new());
-        }
         self.shared.checkpointers.stop(&self.shared);
-        let _alone = folder.lock()?;
-        let mut petals = Vec::new();
-        for file in files {
-            files::refuse_link(&file.path)?;
-            let id = FileId::of(&file.path).on(&file.path)?;
-            let is_petals = match files::header(&file.path)? {
-                FileHeader::Petal { .. } => true,
-                FileHeader::Empty => file.loading,
-                FileHeader::Foreign => false,
-            };
-            if is_petals {
-                // All are free before the first goes.
-                let lock = files::lock_file(&file.path)?;
-                petals.push((file, id, lock));
-            }
-        }
-        let mut dropped = Vec::new();
-        for (file, id, _lock) in &petals {
-            files::remove(&file.path, *id)?;
-            dropped.push(file.path.display().to_string());
-        }
-        if !dropped.is_empty() && folder.remove_if_empty() {
-            dropped.push(format!("{} (empty)", folder.path().display()));
-        }
-        Ok(dropped)
+        self.shared.folder.drop_data()
     }
 }
 

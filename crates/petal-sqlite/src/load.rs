@@ -1,30 +1,23 @@
 //! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
 //! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::checkpoint::checkpoint;
 use super::connection::{Access, AtFile, open};
-use super::direct::{self, FileId};
-use super::files::{self, FileHeader, TargetFolder};
+use super::direct;
+use super::files::{self, SqliteFormat, TargetFolder};
 use super::io::IoContext;
 use super::layout;
 use super::meta::FileMeta;
 use super::placement::count_pages;
-use petal_engine::file_lock::FileLock;
+use petal_engine::file_set::{FileFormat as _, LoadingFile};
 use petal_engine::on_path::OnPath;
-use petal_engine::server::loader::{
-    self, Load, LoadState, ProvedSchema, already_loaded, without_mark,
-};
+use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
+use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
-use petal_model::settings::table::support;
 use petal_model::workload::row::{COLUMNS, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
@@ -34,8 +27,6 @@ const ROWS_PER_STEP: u64 = 256;
 const ROWS_PER_COMMIT: u64 = 4096;
 /// Rows go through it once: a small one stays in the processor's own.
 const CACHE_KIB: i64 = 1 << 10;
-/// The permissions of files that SQLite makes.
-const SQLITE_MODE: u32 = 0o644;
 /// While the index is made: entries sorted in memory before SQLite uses a temporary file.
 const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
@@ -47,66 +38,12 @@ pub struct Loader<'a> {
     /// Runs will go past the page cache: loaded pages need not stay in it.
     pub direct: bool,
     pub load: Load<'a>,
-    /// The files that are being loaded.
-    pub made: Mutex<BTreeMap<u32, FileId>>,
 }
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
-        loader::check_block_size(
-            support::SQLITE.block_sizes,
-            self.load.plan,
-            "SQLite files are loaded",
-        )?;
-        self.folder.create()?;
-        let _alone = self.folder.lock()?;
-        self.check_names()?;
-        let _locks = self.lock_replaced()?;
-        self.folder.check_room(self.bytes_needed())?;
-        self.load.show_loading();
-        let loaded = self.load.run(
-            &|schema, state| self.load_schema(schema, state),
-            || self.give_final_names(),
-            || self.clean_up(),
-        )?;
-        Ok(loaded.summary(self.load.plan))
-    }
-
-    /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
-    fn check_names(&self) -> Result<()> {
-        let foreign = files::remove_leftovers(self.folder)?;
-        for &schema in &self.load.plan.schemas {
-            let loading = self.folder.loading(schema);
-            if foreign.contains(&loading) {
-                return Err(foreign_file(&loading));
-            }
-            let path = self.folder.database(schema);
-            for name in [&loading, &path] {
-                if let Some(side) = files::foreign_side(name)? {
-                    return Err(foreign_file(&side));
-                }
-            }
-            files::refuse_link(&path)?;
-            if !path.exists() {
-                continue;
-            }
-            match files::header(&path)? {
-                FileHeader::Petal { .. } if self.load.plan.replace => {}
-                FileHeader::Petal { .. } => {
-                    return Err(already_loaded(path.display(), schema));
-                }
-                FileHeader::Empty | FileHeader::Foreign => return Err(foreign_file(&path)),
-            }
-        }
-        Ok(())
-    }
-
-    /// No run uses what is to be replaced, nor begins to.
-    fn lock_replaced(&self) -> Result<Vec<FileLock>> {
-        let paths = self.load.plan.schemas.iter().map(|&schema| self.folder.database(schema));
-        let locks: Result<Vec<_>, _> =
-            paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
-        Ok(locks?.into_iter().flatten().collect())
+        self.folder
+            .load(self.load, self.bytes_needed(), &|file, state| self.load_schema(file, state))
     }
 
     /// A page per row, interior pages, and an index of under 24 bytes a row with pages' slack.
@@ -119,86 +56,42 @@ impl Loader<'_> {
         schema.saturating_mul(plan.schemas.len() as u64)
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
+    fn load_schema(
+        &self,
+        file: &LoadingFile<'_, SqliteFormat>,
+        state: &LoadState<'_>,
+    ) -> Result<ProvedSchema> {
         let begin = Instant::now();
-        let path = self.folder.loading(schema);
+        let (schema, path) = (file.schema, &file.path);
         let context = IoContext { gathers: true, ..IoContext::default() };
         let (meta, placement, durable) = context.during(|| {
-            self.made.lock().insert(schema, make(&path)?);
-            let mut connection = open(&path, Access::Create, &context)?;
-            self.check_made(schema)?;
+            let mut connection = open(path, Access::Create, &context)?;
+            file.check()?;
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
-                .at(&path, "setting up the load")?;
-            let filling =
-                Filling { loader: self, schema, path: &path, connection: &connection, state };
+                .at(path, "setting up the load")?;
+            let filling = Filling { loader: self, schema, path, connection: &connection, state };
             let filled = filling.run()?;
             drop(connection);
-            set_wal_mode(&path, &context)?;
+            set_wal_mode(path, &context)?;
             Ok::<_, EngineError>(filled)
         })?;
-        sync(&path)?;
+        sync(path)?;
         if self.direct {
-            files::leave_page_cache(&path);
+            files::leave_page_cache(path);
         }
         let summary = LoadedSchemaSummary {
             schema: meta.loaded(),
-            scan_bytes: meta.scan_pages * u64::from(meta.block_bytes),
+            scan_bytes: meta.scan_pages * meta.block_bytes(),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };
         Ok(ProvedSchema { summary, durable: Some(durable) })
     }
-
-    /// Gives each schema its name, over the one it replaces. All are proved by now.
-    fn give_final_names(&self) -> Result<()> {
-        for &schema in &self.load.plan.schemas {
-            let (from, to) = (self.folder.loading(schema), self.folder.database(schema));
-            self.check_made(schema)?;
-            let replaced = FileId::of(&to).ok();
-            if replaced.is_some() {
-                empty_wal(&to)?;
-            }
-            std::fs::rename(&from, &to).on(&to)?;
-            replaced.into_iter().for_each(direct::forget);
-        }
-        self.folder.sync()
-    }
-
-    /// Best effort after a failure: what stays is removed by the next setup or drop.
-    fn clean_up(&self) {
-        for (&schema, &file) in &*self.made.lock() {
-            let _ = files::remove(&self.folder.loading(schema), file);
-        }
-    }
-
-    /// Refuses a file that has taken the place of the one that was loaded.
-    fn check_made(&self, schema: u32) -> Result<()> {
-        let path = self.folder.loading(schema);
-        let made = self.made.lock().get(&schema).copied();
-        made.and_then(|made| made.vanished(&path)).map_or(Ok(()), |reason| {
-            Err(EngineError::Environment(format!(
-                "{reason}: it is not the one that petal loaded, so petal leaves it; find out what \
-                 renames files there, then load again"
-            )))
-        })
-    }
-}
-
-/// Makes the file that SQLite will open by its path: what takes its place later is not it.
-fn make(path: &Path) -> Result<FileId> {
-    let options = &mut File::options();
-    let made = options.write(true).create_new(true).mode(SQLITE_MODE).open(path).on(path)?;
-    Ok(FileId::from(&made.metadata().on(path)?))
 }
 
 fn sync(path: &Path) -> Result<()> {
     direct::buffered(path).on(path)?.sync_all().on(path)
-}
-
-fn foreign_file(path: &Path) -> EngineError {
-    let instead = "move it away or load into another folder (--db sqlite:DIR)";
-    without_mark(path.display(), "a file", instead)
 }
 
 /// The mode stays in the file's header.
@@ -215,21 +108,7 @@ fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
             path.display()
         )));
     }
-    files::remove_sides(path)
-}
-
-/// The WAL of the file that is replaced must not be taken for the new one's.
-fn empty_wal(path: &Path) -> Result<()> {
-    // A damaged file is replaced all the same: its WAL goes with it.
-    if let Ok(connection) = open(path, Access::Write, &IoContext::default())
-        && checkpoint(&connection, "TRUNCATE").is_ok_and(|answer| answer.busy)
-    {
-        return Err(EngineError::Environment(format!(
-            "{}: another process uses it, so it is not replaced; stop that one first",
-            path.display()
-        )));
-    }
-    files::remove_sides(path)
+    SqliteFormat.remove_sides(path)
 }
 
 /// One file being filled.
@@ -260,19 +139,13 @@ impl Filling<'_> {
         let place = self.path.display();
         let placement = loader::prove(place, "cf1", main.into(), plan.rows, otherwise)?;
         let meta = FileMeta {
-            schema: self.schema,
-            rows: plan.rows,
-            scan_rows: plan.scan_rows,
-            block_bytes: plan.block_size,
-            filler: plan.filler,
-            scatter_seed: plan.seed,
-            load: plan.id.to_string(),
+            about: SchemaMeta { unique_index: None, ..SchemaMeta::of_plan(plan, self.schema) },
             interior_pages: main.interior,
             main_pages: main.all(),
             index_pages: count_pages(self.connection, self.path, "cf1_custid")?.all(),
             scan_pages: count_pages(self.connection, self.path, "cf2")?.all(),
         };
-        meta.write(self.connection).at(self.path, "writing petal_meta")?;
+        meta.write(self.connection, plan).at(self.path, "writing petal_meta")?;
         Ok((meta, placement, durable))
     }
 

@@ -37,7 +37,7 @@ impl Synchronous {
 pub const CHECKPOINT_BYTES_DEFAULT: u64 = 16 << 20;
 const CHECKPOINT_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 30;
 const CACHE_BYTES: RangeInclusive<u64> = 0..=1 << 40;
-const OPTIONS: UrlOptions = UrlOptions("sqlite");
+pub const OPTIONS: UrlOptions = UrlOptions("sqlite");
 const SIZE_HINT: &str = "give a size such as 512K, 16M or 1G";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,9 +93,8 @@ impl Options {
 }
 
 fn synchronous(value: &str) -> Result<Synchronous> {
-    Synchronous::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(value)).ok_or_else(
-        || OPTIONS.refused("synchronous", value, "is not known", "use FULL, NORMAL, OFF or EXTRA"),
-    )
+    let known = Synchronous::ALL.map(|mode| (mode.name(), mode));
+    OPTIONS.one_of("synchronous", Some(&value.to_ascii_uppercase()), &known)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub fn check(
     folder: &TargetFolder,
     numbers: impl Iterator<Item = u32>,
 ) -> Result<Option<PlanCheck>> {
-    let checks = numbers.map(|number| check_one(&folder.database(number), number));
+    let checks = numbers.map(|number| check_one(&folder.file(number), number));
     Ok(PlanCheck::worst(checks.collect::<Result<Vec<_>>>()?))
 }
 

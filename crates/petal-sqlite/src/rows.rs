@@ -23,7 +23,7 @@ pub struct SqliteRows {
 impl SqliteRows {
     /// For writing: rows may be in the WAL of a petal that was killed, which is recovered now.
     pub fn open(folder: &TargetFolder, schema: u32) -> Result<Self> {
-        let path = folder.loaded_database(schema)?;
+        let path = folder.loaded_file(schema)?;
         let context = IoContext::default();
         let connection = open(&path, Access::Write, &context)?;
         let meta = context.during(|| FileMeta::read(&connection, &path))?;
@@ -33,12 +33,13 @@ impl SqliteRows {
 
 impl RowReader for SqliteRows {
     fn load(&self) -> &str {
-        &self.meta.load
+        &self.meta.about.load
     }
 
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let keys = [first, last].map(u64::cast_signed);
-        let (width, filler) = (layout::column_bytes(self.meta.block_bytes), self.meta.filler);
+        let (width, filler) =
+            (layout::column_bytes(self.meta.about.block_bytes), self.meta.about.filler);
         let read = || {
             let mut statement = self.connection.prepare_cached(&layout::rows())?;
             let mut rows = statement.query(keys)?;

@@ -92,9 +92,10 @@ impl SqliteSession {
             Kind::Select => attached.count(layout::SELECT, &[first, last]),
             Kind::Scan => attached.count(layout::SCAN, &[]),
             Kind::Update => {
-                let bytes = layout::column_bytes(attached.meta.block_bytes);
+                let bytes = layout::column_bytes(attached.meta.about.block_bytes);
                 let columns = changed_columns(self.shared.redo_stress);
-                let text = self.text.make(attached.meta.filler, operation.stamp, bytes, columns);
+                let text =
+                    self.text.make(attached.meta.about.filler, operation.stamp, bytes, columns);
                 attached.update(&self.update, [first, last], text, bytes)
             }
         };
@@ -136,7 +137,7 @@ impl Attached {
         access: Access,
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Self> {
-        let path = shared.folder.loaded_database(schema)?;
+        let path = shared.folder.loaded_file(schema)?;
         let (recorder, context) = shared.recorded(IoSource::Session);
         let mut connection = open(&path, access, &context)?;
         let writers = shared.writer_queue(schema);

@@ -269,7 +269,7 @@ fn closing_one_connection_keeps_the_locks_of_another() {
     run(&mut *other, &[operation(Kind::Select, 1, 64, 0)]);
     drop(other);
     engine.loaded().unwrap();
-    files::header(&path).unwrap();
+    files::sizes_of(&path).unwrap();
     engine.describe(1, 1).unwrap();
     drop(open(&path, Access::Write, &context).unwrap());
     assert_eq!(locks_on(&path), held);

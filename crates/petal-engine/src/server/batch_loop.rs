@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::failure::Failure;
 use crate::{Batch, Outcome, Outcomes, SessionError};
-use petal_model::settings::LoopSide;
+use petal_model::settings::{LoopSide, RedoStress};
 use petal_model::workload::op::{Kind, Operation};
 
 /// The budget of one call where the run has no deadline.
@@ -100,6 +100,55 @@ impl<'a> Noted<'a> {
         let (code, message) = rest.split_once(' ')?;
         Some(Self { at: position.parse::<usize>().ok()?.checked_sub(1)?, code, message })
     }
+}
+
+/// Added to the kind of an operation in schema 1 if the routine's home is another.
+const HOT: i16 = 10;
+
+/// The kind of an operation as routines know it, and its last key less its first. A SELECT is 1, a
+/// scan 2, an UPDATE of two columns 3 and one of all columns 4.
+pub fn routine_shape(operation: &Operation, home: u32, redo_stress: RedoStress) -> (i16, i64) {
+    let kind = match (operation.kind, redo_stress) {
+        (Kind::Select, _) => 1,
+        (Kind::Scan, _) => 2,
+        (Kind::Update, RedoStress::Lite) => 3,
+        (Kind::Update, RedoStress::Heavy) => 4,
+    };
+    let (first, last) = keys(operation);
+    (if operation.schema == home { kind } else { kind + HOT }, last - first)
+}
+
+/// The end of an operation in a routine, by the server's clock.
+pub struct RoutineEnd {
+    /// None if it cannot be read.
+    pub end_us: Option<i64>,
+    /// Rows, if they are others than expected.
+    pub rows: Option<u64>,
+}
+
+/// The answer of a routine that began at `begin_us`: what ended, in order, and the errors that it
+/// noted. A scan without a count of its own has `scan_rows`.
+pub fn executed<'a>(
+    begin_us: i64,
+    ends: impl Iterator<Item = RoutineEnd>,
+    errors: impl Iterator<Item = &'a str>,
+    operations: &[Operation],
+    scan_rows: u64,
+    failure: impl Fn(&Noted<'_>) -> Failure,
+) -> Vec<Executed> {
+    let mut errors = errors.filter_map(Noted::parse).peekable();
+    let mut begin_us = Some(begin_us);
+    let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
+        let noted = errors.next_if(|error| error.at == at);
+        let latency_ns = latency_ns(begin_us, ended.end_us);
+        begin_us = ended.end_us;
+        let rows = ended.rows.unwrap_or(match operation.kind {
+            Kind::Scan => scan_rows,
+            Kind::Select | Kind::Update => operation.rows.into(),
+        });
+        Executed { latency_ns, rows, failure: noted.map(|noted| failure(&noted)) }
+    });
+    executed.collect()
 }
 
 /// Executes a batch, a call for each part of it. No call gets a longer budget than `budget_max`.

@@ -6,9 +6,10 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, Interval, Sleep, interval_at, sleep};
+use tokio::time::{Instant, Interval, Sleep, interval_at, sleep, timeout};
 
 use super::liveness::{AbortHandle, ConnectionWatch, SILENCE, TICK, TimeoutPolicy};
 use super::wait_monitor::WaitMonitor;
@@ -44,6 +45,40 @@ impl FutureWait {
         let connection = Arc::clone(&abort_handle);
         let watch = ConnectionWatch::new(connection, TimeoutPolicy::AnswerSoon, SILENCE);
         Self { runtime, watch, abort_handle, monitor: None }
+    }
+
+    /// Connects within `limit`, unless it is interrupted.
+    pub fn connect<T>(
+        runtime: Runtime,
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+        connecting: impl Future<Output = T>,
+    ) -> Result<(T, Self), GivenUp> {
+        let interrupted = async {
+            while !is_interrupted() {
+                sleep(TICK).await;
+            }
+        };
+        let connected = runtime.block_on(async {
+            let (mut interrupted, mut connecting) =
+                (pin!(interrupted), pin!(timeout(limit, connecting)));
+            poll_fn(|context| match interrupted.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(Err(GivenUp::Interrupted)),
+                Poll::Pending => connecting.as_mut().poll(context).map(|connected| {
+                    let silent = |_| format!("no answer within {} s", limit.as_secs());
+                    connected.map_err(|late| GivenUp::Silent(silent(late)))
+                }),
+            })
+            .await
+        });
+        match connected {
+            Ok(connected) => Ok((connected, Self::new(runtime))),
+            Err(given_up) => {
+                // A name lookup may go on.
+                runtime.shutdown_background();
+                Err(given_up)
+            }
+        }
     }
 
     /// With this other threads give the connection up.

@@ -15,6 +15,8 @@ use crate::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Result, Stop,
 };
+use petal_model::settings::size::format_bytes;
+use petal_model::settings::table::EngineSupport;
 
 /// One load.
 #[derive(Clone, Copy)]
@@ -188,14 +190,17 @@ pub fn each_at_once<I: Sync, T: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Refuses a block size that an engine cannot load; `subject` is what it loads.
-pub fn check_block_size(block_sizes: &[u32], plan: &LoadPlan, subject: &str) -> Result<()> {
-    if block_sizes.contains(&plan.block_size) {
+/// Refuses a block size that an engine cannot load.
+pub fn check_block_size(support: &EngineSupport, plan: &LoadPlan) -> Result<()> {
+    if support.block_sizes.contains(&plan.block_size) {
         return Ok(());
     }
+    let sizes = support.block_sizes.iter().map(|bytes| format_bytes(u64::from(*bytes)));
     Err(EngineError::Setting(format!(
-        "BLOCK_SZ={}: {subject} with 4K, 8K, 16K or 32K; choose one of them",
-        plan.block_size
+        "BLOCK_SZ={}: {}: loads blocks of {}; give one of these",
+        plan.block_size,
+        support.scheme,
+        sizes.collect::<Vec<_>>().join(", ")
     )))
 }
 

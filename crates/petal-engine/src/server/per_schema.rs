@@ -46,6 +46,11 @@ pub trait SchemaWork {
         Ok(self.schemas().metas.entry(schema).or_insert(meta))
     }
 
+    /// Bytes of each column of a schema.
+    fn column_bytes(&mut self, schema: u32) -> Result<usize> {
+        self.meta(schema).map(SchemaMeta::column_bytes)
+    }
+
     /// Bytes of each column, and whether one column's text stands for all of an UPDATE's: the session's
     /// own schema and the first, to which hot operations go, have constant text of this width.
     fn column_shape(&mut self, home: u32) -> Result<(usize, bool)> {
@@ -57,8 +62,8 @@ pub trait SchemaWork {
 
     /// The new text of an UPDATE's columns, `columns` of them.
     fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
-        let meta = self.meta(operation.schema)?;
-        let (filler, width) = (meta.filler, meta.column_bytes());
+        let filler = self.meta(operation.schema)?.filler;
+        let width = self.column_bytes(operation.schema)?;
         Ok(self.schemas().text.make(filler, operation.stamp, width, columns))
     }
 }

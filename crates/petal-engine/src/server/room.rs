@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::{EngineError, LoadPlan, Result};
+use crate::{EngineError, LoadPlan, Result, file_set};
 use petal_model::stats::units::bytes;
 
 /// Free space that petal leaves to the server's other users, its temporary files and its log's
@@ -68,8 +68,7 @@ pub fn check(server: &str, work: &str, needs: &[Need]) -> Result<()> {
 }
 
 fn free_bytes(folder: &Path) -> Option<u64> {
-    let room = rustix::fs::statvfs(folder).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
+    rustix::fs::statvfs(folder).ok().map(|room| file_set::free_bytes(&room))
 }
 
 #[cfg(test)]

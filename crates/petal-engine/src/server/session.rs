@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -39,6 +39,11 @@ impl SessionControl {
     pub fn begin_batch(&self, stop: &Stop) {
         *self.stop.lock() = stop.clone();
         self.is_cancelled.store(false, Ordering::Relaxed);
+    }
+
+    /// Time until the deadline of the batch; None without one.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.stop.lock().time_left(now)
     }
 
     /// Whether petal itself asked to cancel what the session does, or did last.

@@ -28,7 +28,8 @@ pub trait LoopWork: SchemaWork + Sized {
 
     fn control(&self) -> &SessionControl;
 
-    fn set_policy(&mut self, policy: TimeoutPolicy);
+    /// Sets how long an answer is waited for, if the connection does not limit its own calls.
+    fn set_policy(&mut self, _: TimeoutPolicy) {}
 
     fn prepare_operations(&mut self, schema: u32) -> Result<Statements<Self::Statement>>;
 
