@@ -5,7 +5,6 @@
 use std::time::Instant;
 
 use super::connect::Endpoint;
-use super::errors::AtServer as _;
 use super::settling::Settling;
 use super::{schema, storage_engines};
 use petal_engine::{Progress, ProgressUnit, Result, Stop};
@@ -24,7 +23,7 @@ pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<()> {
             "an UPDATE of {}_cf1, which this run makes (UPDATE_PCT=0 makes none)",
             schema::name(schema)
         );
-        client.run(&try_update(schema)).at(&endpoint.name, &doing)?;
+        client.send(&doing, &try_update(schema))?;
     }
     Ok(())
 }
@@ -35,7 +34,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     let mut client = endpoint.connect()?;
     let storage = match schemas {
         [] => endpoint.storage,
-        _ => storage_engines::of_data(&mut client, &endpoint.name)?,
+        _ => storage_engines::of_data(&mut client)?,
     };
     let mut privileges = Vec::new();
     if let Some(&first) = schemas.first() {
@@ -83,11 +82,10 @@ pub fn settle(
 ) -> Result<Settled> {
     let begin = Instant::now();
     let mut client = endpoint.connect_for_long()?;
-    let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
+    let storage = storage_engines::of_data(&mut client)?;
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
     let kill_query = |id| endpoint.kill_query(id);
-    let server = &endpoint.name;
-    let settling = Settling { server, kill_query: &kill_query, schemas, progress, stop };
+    let settling = Settling { kill_query: &kill_query, schemas, progress, stop };
     let done = storage.settle(&settling, &mut client)?;
     Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }

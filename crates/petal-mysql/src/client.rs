@@ -3,7 +3,6 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use tokio::time::timeout;
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::CLOSE_LIMIT;
 use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
-use petal_engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
+use petal_engine::server::liveness::{AbortHandle, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 pub const LOCK_TIMEOUT: u16 = 1205;
@@ -58,6 +57,15 @@ pub struct Blocked {
     by: Option<LockWait>,
 }
 
+impl From<GivenUp> for Error {
+    fn from(given_up: GivenUp) -> Self {
+        match given_up {
+            GivenUp::Interrupted => Self::Interrupted,
+            GivenUp::Silent(reason) => Self::Silent(reason),
+        }
+    }
+}
+
 impl Error {
     pub fn server_error(&self) -> Option<&ServerError> {
         match self {
@@ -88,6 +96,8 @@ impl Error {
 
 /// One connection.
 pub struct Client {
+    /// The server as a person names it.
+    pub server: String,
     conn: Option<Conn>,
     wait: FutureWait,
     /// An answer may still be under way, which the next statement must not get: nothing more is sent.
@@ -98,13 +108,14 @@ impl Client {
     /// Connects and logs in within `limit`, TLS included, unless it is interrupted. Of several
     /// `ways` the next is tried where the server has no TLS.
     pub fn open(
+        server: &str,
         ways: &[Opts],
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let mut opened = Err(Error::Interrupted);
         for opts in ways {
-            opened = Self::open_one(opts, limit, is_interrupted);
+            opened = Self::open_one(server, opts, limit, is_interrupted);
             if !opened.as_ref().is_err_and(Error::is_without_tls) {
                 break;
             }
@@ -113,39 +124,18 @@ impl Client {
     }
 
     fn open_one(
+        server: &str,
         opts: &Opts,
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let runtime = runtime().build()?;
-        let connecting = async {
-            let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
-            loop {
-                match timeout(TICK, connecting.as_mut()).await {
-                    Ok(opened) => break Some(opened),
-                    Err(_) if is_interrupted() => break None,
-                    Err(_) => {}
-                }
-            }
-        };
+        let connecting =
+            || FutureWait::connect(runtime, limit, is_interrupted, Conn::new(opts.clone()));
         // The driver panics if an account of the plugin parsec has no password.
-        let opened = catch_unwind(AssertUnwindSafe(|| runtime.block_on(connecting)));
-        let opened = opened.map_err(|_| Error::DriverPanicked)?;
-        match opened {
-            Some(Ok(Ok(conn))) => {
-                let wait = FutureWait::new(runtime);
-                Ok(Self { conn: Some(conn), wait, is_over: false })
-            }
-            Some(Ok(Err(error))) => Err(error.into()),
-            other => {
-                // A name lookup may go on.
-                runtime.shutdown_background();
-                match other {
-                    None => Err(Error::Interrupted),
-                    _ => Err(Error::Silent(format!("no answer within {} s", limit.as_secs()))),
-                }
-            }
-        }
+        let connected = catch_unwind(AssertUnwindSafe(connecting));
+        let (conn, wait) = connected.map_err(|_| Error::DriverPanicked)??;
+        Ok(Self { server: server.to_owned(), conn: Some(conn?), wait, is_over: false })
     }
 
     /// The server's number of the connection.
@@ -178,24 +168,24 @@ impl Client {
 
     /// The rows of a statement without parameters.
     pub fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, Error> {
-        let rows = self.ask(async |conn| collected(conn.query_iter(sql).await?).await)?;
+        let rows = self.wait_for(async |conn| collected(conn.query_iter(sql).await?).await)?;
         rows.ok_or_else(|| self.end_too_long()).and_then(converted)
     }
 
     /// The first row, which there must be.
     pub fn query_one<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<T, Error> {
-        let row: Option<Row> = self.ask(async |conn| conn.query_first(sql).await)?;
+        let row: Option<Row> = self.wait_for(async |conn| conn.query_first(sql).await)?;
         let row = row.ok_or_else(|| io::Error::other("the answer has no row"))?;
         converted_row(row)
     }
 
     /// A statement without rows.
     pub fn run(&mut self, sql: &str) -> Result<(), Error> {
-        self.ask(async |conn| conn.query_drop(sql).await)
+        self.wait_for(async |conn| conn.query_drop(sql).await)
     }
 
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
-        self.ask(async |conn| conn.prep(sql).await)
+        self.wait_for(async |conn| conn.prep(sql).await)
     }
 
     /// The rows of a statement with parameters; of a procedure, those of its first result.
@@ -204,7 +194,7 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<Vec<T>, Error> {
-        let rows = self.ask(async |conn| {
+        let rows = self.wait_for(async |conn| {
             collected(conn.exec_iter(statement, parameters.into()).await?).await
         })?;
         rows.ok_or_else(|| self.end_too_long()).and_then(converted)
@@ -221,7 +211,8 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<Option<T>, Error> {
-        let row = self.ask(async |conn| conn.exec_first(statement, parameters.into()).await)?;
+        let row =
+            self.wait_for(async |conn| conn.exec_first(statement, parameters.into()).await)?;
         row.map(converted_row).transpose()
     }
 
@@ -231,13 +222,13 @@ impl Client {
         statement: impl StatementLike,
         parameters: impl Into<Params> + Send,
     ) -> Result<u64, Error> {
-        self.ask(async |conn| {
+        self.wait_for(async |conn| {
             conn.exec_drop(statement, parameters.into()).await?;
             Ok(conn.affected_rows())
         })
     }
 
-    fn ask<T>(
+    fn wait_for<T>(
         &mut self,
         question: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
     ) -> Result<T, Error> {
@@ -251,7 +242,7 @@ impl Client {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error.into(),
             Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
-            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+            Err(silent) => silent.into(),
         };
         self.is_over = error.server_error().is_none();
         Err(match self.wait.monitor_in_force() {

@@ -126,12 +126,13 @@ impl Endpoint {
         caller: Option<&Caller>,
     ) -> Result<Client, Error> {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened =
-            Client::open(self.ways_now(), limit, &is_interrupted).and_then(|mut client| {
+        let opened = Client::open(&self.name, self.ways_now(), limit, &is_interrupted).and_then(
+            |mut client| {
                 refuse_pooler(&mut client)?;
                 client.run(&first_settings(lock_limit))?;
                 Ok(client)
-            });
+            },
+        );
         if !matches!(opened, Err(Error::Interrupted)) {
             self.state.note_silence(opened.as_ref().is_err_and(|error| error.code().is_none()));
         }

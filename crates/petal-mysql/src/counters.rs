@@ -42,20 +42,16 @@ impl CounterReader {
         let counters = match counters {
             Some(counters) => counters,
             None => {
-                let storage = storage_engines::of_data(client, server)?;
-                counters.insert(storage.counters(client).at(server, doing)?)
+                let storage = storage_engines::of_data(client)?;
+                counters.insert(storage.counters(client).at(&client.server, doing)?)
             }
         };
-        let counted = counters.read(client, resets).at(server, doing)?;
+        let counted = counters.read(client, resets).at(&client.server, doing)?;
         Ok(Counters {
             endpoint: server.to_owned(),
-            io: counted.io,
-            waits: counted.waits,
-            files: Vec::new(),
-            raw: counted.raw,
             resets: resets.resets().iter().map(|why| format!("{server}: {why}")).collect(),
             restarted: resets.restarted(),
-            is_standby: false,
+            ..counted
         })
     }
 

@@ -14,7 +14,7 @@ use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_model::settings::LoopSide;
-use petal_model::stats::target::{DirectIo, Target, TargetDetails};
+use petal_model::stats::target::{Target, TargetDetails};
 use petal_model::workload::row::COLUMNS;
 
 /// Settings of the server, whatever the storage engine, that decide durability and what is measured.
@@ -47,23 +47,21 @@ pub fn describe(
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails)> {
-    let server = endpoint.name.as_str();
-    let none = || none_loaded(server, " or name the database that has some");
+    let none = || none_loaded(&endpoint.name, " or name the database that has some");
     let first = metas.first().ok_or_else(none)?;
     let mut client = endpoint.connect()?;
-    client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
-    let storage = storage_engines::of_data(&mut client, server)?;
-    let mut settings = settings(&mut client, server, storage)?;
+    client.send("setting up a session", SESSION_SETTINGS)?;
+    let storage = storage_engines::of_data(&mut client)?;
+    let mut settings = settings(&mut client, storage)?;
     let more = storage.more_settings(&mut client);
     settings.extend(more.iter().cloned());
-    let facts = storage.facts(&settings);
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let version = get("version");
     let target = Target {
         product: if version.contains("MariaDB") { "MariaDB" } else { "MySQL" }.to_owned(),
         version,
         block_size: first.block_bytes.into(),
-        cache_bytes: facts.cache_bytes,
+        cache_bytes: get(storage.texts().cache_setting).parse().ok(),
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = match endpoint.address.is_on_this_host() {
@@ -80,7 +78,6 @@ pub fn describe(
         }
         false => (Vec::new(), None),
     };
-    let passes_page_cache = facts.passes_page_cache;
     let group = storage.row_group(first.block_bytes)?;
     let details = TargetDetails {
         local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
@@ -90,29 +87,23 @@ pub fn describe(
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema))
-            .at(server, "explaining the SELECT")?,
+            .at(&client.server, "explaining the SELECT")?,
         compression_ratio: first.compression_ratio(match group.padding {
             0 => first.column_bytes(),
             // The padding is filler text, too.
             _ => first.block_bytes as usize / COLUMNS,
         }),
-        direct_io: passes_page_cache.then_some(DirectIo { asked: true, used: true, reason: None }),
-        durability: Some(facts.durability),
-        io_events: facts.io_events,
-        notable_settings: facts.notable_settings,
-        advice: facts.advice,
-        checkpoint: Some(facts.checkpoint),
-        ..TargetDetails::default()
+        ..storage.facts(&settings)
     };
     Ok((target, details))
 }
 
-fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<ServerSettings> {
+fn settings(client: &mut Client, storage: Storage) -> Result<ServerSettings> {
     let more = ["version", "datadir", QUERY_CACHE];
     let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
-    let rows: Vec<(String, String)> = client.query(&sql).at(server, "asking for its settings")?;
+    let rows: Vec<(String, String)> = client.ask("asking for its settings", &sql)?;
     Ok(rows.into_iter().collect())
 }
 

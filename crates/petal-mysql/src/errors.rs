@@ -2,7 +2,9 @@
 
 use std::error::Error as _;
 
-use super::client::{Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
+use mysql_async::prelude::FromRow;
+
+use super::client::{Client, Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
 use petal_engine::server::answer::bounded;
 use petal_engine::server::failure::StatementErrorKind;
 use petal_engine::{EngineError, Result};
@@ -44,6 +46,25 @@ pub trait AtServer<T> {
 impl<T> AtServer<T> for Result<T, Error> {
     fn at(self, server: &str, doing: &str) -> Result<T> {
         self.map_err(|error| engine_error(server, doing, &error))
+    }
+}
+
+/// Questions and statements; an error names the step of petal that failed.
+impl Client {
+    pub fn ask<T: FromRow + Send + 'static>(&mut self, doing: &str, sql: &str) -> Result<Vec<T>> {
+        self.query(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn ask_row<T: FromRow + Send + 'static>(&mut self, doing: &str, sql: &str) -> Result<T> {
+        self.query_one(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn send(&mut self, doing: &str, sql: &str) -> Result<()> {
+        self.run(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn error(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.server, doing, error)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use mysql_async::{Params, Statement, Value};
 
-use super::client::{Client, Error};
+use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::row_group::RowGroup;
@@ -41,33 +41,33 @@ pub struct Filling<'a> {
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
         let (plan, name) = (self.load.plan, schema::loading_name(self.schema));
-        let Endpoint { name: server, storage, .. } = self.endpoint;
+        let storage = self.endpoint.storage;
         let group = storage.row_group(plan.block_size)?;
-        for sql in schema::create_tables(&name, *storage, &group) {
-            client.run(&sql).at(server, "creating the tables")?;
+        for sql in schema::create_tables(&name, storage, &group) {
+            client.send("creating the tables", &sql)?;
         }
         self.fill(client, &format!("{name}_cf1"), plan.rows, &group)?;
         self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &group)?;
-        let index = schema::create_index(&name, *storage, plan.unique_index);
-        client.run(&index).at(server, "creating the index")?;
-        schema::write_meta(client, plan, self.schema).at(server, "writing petal_meta")
+        let index = schema::create_index(&name, storage, plan.unique_index);
+        client.send("creating the index", &index)?;
+        schema::write_meta(client, plan, self.schema)
     }
 
     /// Rows in the order of their pages, keys scattered.
     fn fill(&self, client: &mut Client, table: &str, rows: u64, group: &RowGroup) -> Result<()> {
         let Load { plan, progress, .. } = self.load;
-        let (server, doing) = (&self.endpoint.name, &format!("writing rows of {table}"));
+        let doing = &format!("writing rows of {table}");
         let keys = Permutation::new(rows.max(1), plan.seed);
-        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).at(server, doing)?;
-        let single = Insert::prepare(client, table, group, 1).at(server, doing)?;
+        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS)?;
+        let single = Insert::prepare(client, table, group, 1)?;
         let no_fillers = RowGroup { fillers: 0, ..*group };
-        let last = Insert::prepare(client, table, &no_fillers, 1).at(server, doing)?;
+        let last = Insert::prepare(client, table, &no_fillers, 1)?;
         let stride = u64::from(group.fillers) + 1;
         let commit_rows = COMMIT_BYTES / u64::from(plan.block_size);
         let (mut from, mut kept_from) = (0, 0);
         while from < rows {
             let upto = rows.min(from + commit_rows);
-            client.run("START TRANSACTION").at(server, doing)?;
+            client.send(doing, "START TRANSACTION")?;
             let mut row = from;
             while row < upto {
                 self.state.go_on()?;
@@ -79,7 +79,7 @@ impl Filling<'_> {
                 };
                 let texts = (self.schema, plan.filler);
                 let values = insert.values(row, stride, &keys, texts);
-                client.execute(&insert.statement, values).at(server, doing)?;
+                client.execute(&insert.statement, values).at(&client.server, doing)?;
                 row += insert.rows;
                 progress.advance(insert.rows * u64::from(plan.block_size));
             }
@@ -90,9 +90,9 @@ impl Filling<'_> {
                     "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
                      AND custid IS NULL"
                 );
-                client.run(&sql).at(server, doing)?;
+                client.send(doing, &sql)?;
             }
-            client.run("COMMIT").at(server, doing)?;
+            client.send(doing, "COMMIT")?;
             (from, kept_from) = (upto, keep_from);
         }
         Ok(())
@@ -107,12 +107,7 @@ struct Insert {
 }
 
 impl Insert {
-    fn prepare(
-        client: &mut Client,
-        table: &str,
-        group: &RowGroup,
-        rows: u64,
-    ) -> Result<Self, Error> {
+    fn prepare(client: &mut Client, table: &str, group: &RowGroup, rows: u64) -> Result<Self> {
         let columns = COLUMNS + 2 + usize::from(group.padding > 0);
         let row = format!("({})", vec!["?"; columns].join(", "));
         let nulls = vec!["NULL"; COLUMNS].join(", ");
@@ -123,7 +118,9 @@ impl Insert {
         each.extend(vec![filler; group.fillers as usize]);
         let all = vec![each.join(", "); rows as usize];
         let sql = format!("INSERT INTO {table} VALUES {}", all.join(", "));
-        Ok(Self { statement: client.prepare(&sql)?, rows, group: *group })
+        let prepared = client.prepare(&sql);
+        let statement = prepared.at(&client.server, &format!("writing rows of {table}"))?;
+        Ok(Self { statement, rows, group: *group })
     }
 
     /// Rows from `first` on, `stride` primary keys apart.

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::client::{Client, Error};
+use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::AtServer as _;
 use super::schema;
 use petal_engine::in_use::DataUse;
 use petal_engine::server::liveness::TimeoutPolicy;
@@ -28,43 +27,43 @@ fn lock(of: &str) -> String {
 
 /// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
 /// long as the connection lives.
-pub fn hold_alone(client: &mut Client, server: &str) -> Result<()> {
-    take_setup(client, server)?;
+pub fn hold_alone(client: &mut Client) -> Result<()> {
+    take_setup(client)?;
     for attempt in 0.. {
-        let Some((_, id)) = runs(client).at(server, LOCKING)?.into_iter().next() else { break };
+        let Some((_, id)) = runs(client, LOCKING)?.into_iter().next() else { break };
         if attempt < RELEASE_LIMIT_S * 10 {
             std::thread::sleep(std::time::Duration::from_millis(100));
             continue;
         }
-        return Err(refusal(server, "another petal run", Some(id)));
+        return Err(refusal(&client.server, "another petal run", Some(id)));
     }
     Ok(())
 }
 
 /// Takes the lock of setup and drop, or refuses while another holds it.
-fn take_setup(client: &mut Client, server: &str) -> Result<()> {
-    if take(client, "setup", RELEASE_LIMIT_S).at(server, LOCKING)? {
+fn take_setup(client: &mut Client) -> Result<()> {
+    if take(client, "setup", RELEASE_LIMIT_S)? {
         return Ok(());
     }
-    let who = holder(client, "setup").at(server, LOCKING)?;
-    Err(refusal(server, "another petal setup or drop", who))
+    let who = holder(client, "setup")?;
+    Err(refusal(&client.server, "another petal setup or drop", who))
 }
 
-fn take(client: &mut Client, of: &str, wait_s: u32) -> Result<bool, Error> {
+fn take(client: &mut Client, of: &str, wait_s: u32) -> Result<bool> {
     let taken: Option<i64> =
-        client.query_one(&format!("SELECT GET_LOCK({}, {wait_s})", lock(of)))?;
+        client.ask_row(LOCKING, &format!("SELECT GET_LOCK({}, {wait_s})", lock(of)))?;
     Ok(taken == Some(1))
 }
 
-fn holder(client: &mut Client, of: &str) -> Result<Option<u64>, Error> {
-    client.query_one(&format!("SELECT IS_USED_LOCK({})", lock(of)))
+fn holder(client: &mut Client, of: &str) -> Result<Option<u64>> {
+    client.ask_row(LOCKING, &format!("SELECT IS_USED_LOCK({})", lock(of)))
 }
 
 /// Runs in this database: the number of each and its connection.
-fn runs(client: &mut Client) -> Result<Vec<(u32, u64)>, Error> {
+fn runs(client: &mut Client, doing: &str) -> Result<Vec<(u32, u64)>> {
     let each: Vec<String> =
         (1..=RUNS_MAX).map(|run| format!("IS_USED_LOCK({})", lock(&run.to_string()))).collect();
-    let row: mysql_async::Row = client.query_one(&format!("SELECT {}", each.join(", ")))?;
+    let row: mysql_async::Row = client.ask_row(doing, &format!("SELECT {}", each.join(", ")))?;
     let holder = |at: usize| row.get_opt::<Option<u64>, _>(at)?.ok().flatten();
     Ok((0..RUNS_MAX).filter_map(|at| Some((at + 1, holder(at as usize)?))).collect())
 }
@@ -91,19 +90,18 @@ pub struct TablesInUse {
 impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect()?;
-        let server = endpoint.name.as_str();
-        take_setup(&mut client, server)?;
-        let taken: Vec<u32> =
-            runs(&mut client).at(server, LOCKING)?.into_iter().map(|(run, _)| run).collect();
+        take_setup(&mut client)?;
+        let taken: Vec<u32> = runs(&mut client, LOCKING)?.into_iter().map(|(run, _)| run).collect();
         let own = (1..=RUNS_MAX).find(|run| !taken.contains(run)).ok_or_else(|| {
             EngineError::Environment(format!(
-                "{server}: {RUNS_MAX} petal runs work on this database; wait until one is done"
+                "{}: {RUNS_MAX} petal runs work on this database; wait until one is done",
+                endpoint.name
             ))
         })?;
-        take(&mut client, &own.to_string(), RELEASE_LIMIT_S).at(server, LOCKING)?;
+        take(&mut client, &own.to_string(), RELEASE_LIMIT_S)?;
         let sql = format!("DO RELEASE_LOCK({})", lock("setup"));
-        client.run(&sql).at(server, LOCKING)?;
-        let tables = tables(&mut client, schemas).at(server, LOCKING)?;
+        client.send(LOCKING, &sql)?;
+        let tables = tables(&mut client, schemas)?;
         // Looks from now on, also those of a run that a signal has ended.
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), own, schemas, tables })
@@ -114,26 +112,21 @@ impl DataUse for TablesInUse {
     fn other_runs(&self) -> Result<Vec<String>> {
         let doing =
             "looking for other petal runs (the lock that keeps setup and drop away is lost)";
-        let runs = runs(&mut self.client.lock()).at(&self.endpoint.name, doing)?;
+        let runs = runs(&mut self.client.lock(), doing)?;
         let others = runs.into_iter().filter(|(run, _)| *run != self.own);
         Ok(others.map(|(_, id)| format!("another petal run (connection {id})")).collect())
     }
 
     fn vanished(&self) -> Result<Option<String>> {
         let now = tables(&mut self.client.lock(), self.schemas);
-        let now = match now {
-            Ok(now) => now,
-            // The lock's connection may be gone, and the data still there.
-            Err(_) => {
-                let now = tables(&mut self.endpoint.connect_to_look()?, self.schemas);
-                now.at(&self.endpoint.name, "looking for petal's tables")?
-            }
-        };
+        // The lock's connection may be gone, and the data still there.
+        let now = now.or_else(|_| tables(&mut self.endpoint.connect_to_look()?, self.schemas))?;
         Ok(servers::vanished(&self.endpoint.name, &self.tables, &now))
     }
 }
 
-fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>, Error> {
+fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>> {
+    let doing = "looking for petal's tables";
     let named: Vec<String> = (1..=schemas)
         .flat_map(|number| {
             ["cf1", "cf2"].map(|table| format!("'{}_{table}'", schema::name(number)))
@@ -144,7 +137,7 @@ fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>,
         "SELECT table_name, CAST(create_time AS CHAR) FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name IN ({named})"
     );
-    let mut rows: Vec<(String, Option<String>)> = client.query(&sql)?;
+    let mut rows: Vec<(String, Option<String>)> = client.ask(doing, &sql)?;
     // An index is known by its columns: when it was made is not told.
     let sql = format!(
         "SELECT CONCAT(index_name, ' of ', table_name), \
@@ -153,6 +146,6 @@ fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>,
          WHERE table_schema = DATABASE() AND table_name IN ({named}) \
          GROUP BY table_name, index_name"
     );
-    rows.extend(client.query::<(String, Option<String>)>(&sql)?);
+    rows.extend(client.ask::<(String, Option<String>)>(doing, &sql)?);
     Ok(rows.into_iter().map(|(name, made)| (name, made.unwrap_or_default())).collect())
 }

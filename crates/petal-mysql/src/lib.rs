@@ -112,32 +112,30 @@ impl Mysql {
         &self.servers.all[self.servers.admin.unwrap_or(0)]
     }
 
-    fn connect_first(&self) -> Result<(Client, &str)> {
-        let endpoint = self.first();
-        Ok((endpoint.connect()?, &endpoint.name))
+    fn connect_first(&self) -> Result<Client> {
+        self.first().connect()
     }
 
     /// Every complete schema, or as many of them as the run asked for.
-    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>> {
-        let tables = schema::tables(client, server)?;
+    fn numbers(&self, client: &mut Client) -> Result<Vec<u32>> {
+        let tables = schema::tables(client)?;
         let marked = tables.iter().filter(|(_, is_marked)| *is_marked);
         let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
         Ok(marked.filter_map(|(name, _)| schema::number_of(name)).take(asked).collect())
     }
 
     fn metas(&self) -> Result<Vec<SchemaMeta>> {
-        let (mut client, server) = self.connect_first()?;
-        let numbers = self.numbers(&mut client, server)?;
-        numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
+        let mut client = self.connect_first()?;
+        let numbers = self.numbers(&mut client)?;
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
     }
 
     /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
         let ask = || {
-            let (mut client, server) = self.connect_first()?;
+            let mut client = self.connect_first()?;
             let (setting, _) = self.first().storage.texts().block_setting;
-            let asked = client.query_one(&format!("SELECT @@{setting}"));
-            asked.at(server, &format!("asking for {setting}"))
+            client.ask_row(&format!("asking for {setting}"), &format!("SELECT @@{setting}"))
         };
         known(&self.page_bytes, ask).copied()
     }
@@ -164,10 +162,10 @@ impl Engine for Mysql {
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
-        let (mut client, server) = self.connect_first()?;
-        let storage = storage_engines::of_data(&mut client, server)?;
+        let mut client = self.connect_first()?;
+        let storage = storage_engines::of_data(&mut client)?;
         let of = |meta: &SchemaMeta| {
-            schema::with_sizes(meta, &mut client, server, storage, &schema::name(meta.schema))
+            schema::with_sizes(meta, &mut client, storage, &schema::name(meta.schema))
         };
         metas.iter().map(of).collect()
     }
@@ -179,11 +177,10 @@ impl Engine for Mysql {
     }
 
     fn plan(&self, schemas: u32) -> Result<Option<PlanCheck>> {
-        let server = &self.first().name;
         let mut client = self.first().connect_to_look()?;
-        client.run(SESSION_SETTINGS).at(server, "setting up a session")?;
+        client.send("setting up a session", SESSION_SETTINGS)?;
         let checked = plan::check_again(&mut client, 1..=schemas);
-        checked.at(server, "explaining the SELECT")
+        checked.at(&client.server, "explaining the SELECT")
     }
 
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
@@ -215,21 +212,20 @@ impl Engine for Mysql {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {
-        let endpoint = self.first();
-        let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
-        let storage = storage_engines::of_data(&mut client, server)?;
+        let mut client = self.first().connect_to_look()?;
+        let storage = storage_engines::of_data(&mut client)?;
         let mut bytes = Some(0);
-        for number in self.numbers(&mut client, server)? {
-            let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
+        for number in self.numbers(&mut client)? {
+            let of_one = storage.main_bytes(&mut client, &schema::name(number))?;
             bytes = bytes.zip(of_one).and_then(|(sum, one): (u64, u64)| sum.checked_add(one));
         }
         Ok(bytes)
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {
-        let (mut client, server) = self.connect_first()?;
-        let storage = storage_engines::of_data(&mut client, server)?;
-        storage.placement(&mut client, server, &schema::name(schema))
+        let mut client = self.connect_first()?;
+        let storage = storage_engines::of_data(&mut client)?;
+        storage.placement(&mut client, &schema::name(schema))
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
@@ -237,9 +233,9 @@ impl Engine for Mysql {
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
-        let (mut client, server) = (self.first().connect_for_long()?, &self.first().name);
-        in_use::hold_alone(&mut client, server)?;
-        load::drop_marked(&mut client, server)
+        let mut client = self.first().connect_for_long()?;
+        in_use::hold_alone(&mut client)?;
+        load::drop_marked(&mut client)
     }
 
     fn server(&self) -> Option<&dyn Server> {
@@ -275,8 +271,8 @@ impl Server for Mysql {
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>> {
-        let (mut client, server) = self.connect_first()?;
-        let numbers = self.numbers(&mut client, server)?;
+        let mut client = self.connect_first()?;
+        let numbers = self.numbers(&mut client)?;
         before_run::privileges(self.first(), &numbers)
     }
 

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::errors::AtServer as _;
 use super::filling::{self, Filling};
 use super::session_server::make_routine;
 use super::{in_use, schema, servers};
@@ -28,7 +27,7 @@ pub struct Loader<'a> {
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
         let mut client = self.endpoint.connect_for_long()?;
-        in_use::hold_alone(&mut client, &self.endpoint.name)?;
+        in_use::hold_alone(&mut client)?;
         self.check_names(&mut client)?;
         self.check(&mut client)?;
         self.load.show_loading();
@@ -39,7 +38,7 @@ impl Loader<'_> {
         )?;
         for &number in &self.load.plan.schemas {
             // The data are there without it, and LOOP=client needs none.
-            if let Err(error) = make_routine(&mut client, &self.endpoint.name, number) {
+            if let Err(error) = make_routine(&mut client, number) {
                 self.load.progress.note(&error.to_string());
             }
         }
@@ -50,7 +49,7 @@ impl Loader<'_> {
     /// to be replaced. Leftovers of a load that was cut off go.
     fn check_names(&self, client: &mut Client) -> Result<()> {
         let server = &self.endpoint.name;
-        let there = schema::tables(client, server)?;
+        let there = schema::tables(client)?;
         for &number in &self.load.plan.schemas {
             let final_name = format!("{}_", schema::name(number));
             for (name, is_marked) in there.iter().filter(|(name, _)| name.starts_with(&final_name))
@@ -68,27 +67,26 @@ impl Loader<'_> {
         let leftovers =
             there.iter().filter(|(name, is_marked)| *is_marked && is_leftover(name.as_str()));
         for (name, _) in leftovers {
-            self.run_sql(client, &format!("removing {name}"), &format!("DROP TABLE {name}"))?;
+            client.send(&format!("removing {name}"), &format!("DROP TABLE {name}"))?;
         }
         Ok(())
     }
 
     /// Refuses a load that is sure to fail, before its first row.
     fn check(&self, client: &mut Client) -> Result<()> {
-        let (server, plan) = (&self.endpoint.name, self.load.plan);
+        let plan = self.load.plan;
         let view = self.endpoint.storage.texts().proof_view;
         let doing = format!("reading {view}, by which a load is proved");
-        client.query::<i64>(&format!("SELECT 1 FROM {view} LIMIT 1")).at(server, &doing)?;
+        client.ask::<i64>(&doing, &format!("SELECT 1 FROM {view} LIMIT 1"))?;
         let packet_bytes: u64 = client
-            .query_one("SELECT @@SESSION.max_allowed_packet")
-            .at(server, "asking for max_allowed_packet")?;
+            .ask_row("asking for max_allowed_packet", "SELECT @@SESSION.max_allowed_packet")?;
         let needed_bytes = filling::statement_bytes(plan.block_size);
         if packet_bytes < needed_bytes {
             return Err(EngineError::Environment(format!(
-                "{server}: max_allowed_packet={packet_bytes}: a load into blocks of {} bytes sends up \
+                "{}: max_allowed_packet={packet_bytes}: a load into blocks of {} bytes sends up \
                  to {needed_bytes} at once; set it to 16M or more (SET GLOBAL max_allowed_packet = \
                  16777216)",
-                plan.block_size
+                client.server, plan.block_size
             )));
         }
         let data = vec![("data", room::data_bytes(plan))];
@@ -118,18 +116,17 @@ impl Loader<'_> {
         schema: u32,
         begin: Instant,
     ) -> Result<LoadedSchemaSummary> {
-        let (plan, server, name) =
-            (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
-        let storage = self.endpoint.storage;
-        let placement = storage.placement(client, server, &name)?;
+        let (plan, storage, name) =
+            (self.load.plan, self.endpoint.storage, schema::loading_name(schema));
+        let placement = storage.placement(client, &name)?;
         let otherwise = storage.texts().placement_hint;
-        let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
+        let placement = loader::prove(&client.server, &name, placement, plan.rows, otherwise)?;
         let scan = format!("{name}_cf2");
-        schema::analyze(client, server, &scan)?;
+        schema::analyze(client, &scan)?;
         let meta = SchemaMeta::of_plan(plan, schema);
         Ok(LoadedSchemaSummary {
-            schema: schema::with_sizes(&meta, client, server, storage, &name)?,
-            scan_bytes: schema::table_bytes(client, server, &scan)?.0,
+            schema: schema::with_sizes(&meta, client, storage, &name)?,
+            scan_bytes: schema::table_bytes(client, &scan)?.0,
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         })
@@ -137,7 +134,7 @@ impl Loader<'_> {
 
     /// All schemas are proved: one statement gives each its name, over the one it replaces.
     fn give_final_names(&self, client: &mut Client) -> Result<()> {
-        let there = schema::tables(client, &self.endpoint.name)?;
+        let there = schema::tables(client)?;
         let (mut names, mut replaced) = (Vec::new(), Vec::new());
         for &number in &self.load.plan.schemas {
             for table in schema::TABLES {
@@ -153,14 +150,14 @@ impl Loader<'_> {
         // All is loaded: it would be lost.
         let limit = REPLACE_LOCK_LIMIT.as_secs();
         let doing = "naming the schemas";
-        self.run_sql(client, doing, &format!("SET SESSION lock_wait_timeout = {limit}"))?;
+        client.send(doing, &format!("SET SESSION lock_wait_timeout = {limit}"))?;
         if let Some(monitor) = client.wait().monitor.as_mut() {
             monitor.limit = REPLACE_LOCK_LIMIT;
         }
-        self.run_sql(client, doing, &format!("RENAME TABLE {}", names.join(", ")))?;
+        client.send(doing, &format!("RENAME TABLE {}", names.join(", ")))?;
         if !replaced.is_empty() {
             let sql = format!("DROP TABLE {}", replaced.join(", "));
-            self.run_sql(client, "dropping what was replaced", &sql)?;
+            client.send("dropping what was replaced", &sql)?;
         }
         Ok(())
     }
@@ -175,23 +172,19 @@ impl Loader<'_> {
             }
         }
     }
-
-    fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<()> {
-        client.run(sql).at(&self.endpoint.name, doing)
-    }
 }
 
 /// Drops every table with petal's mark and their routines, and returns what was dropped: each
 /// schema once.
-pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
+pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
     let mut dropped: Vec<String> = Vec::new();
-    for (table, is_marked) in schema::tables(client, server)? {
+    for (table, is_marked) in schema::tables(client)? {
         if !is_marked {
             continue;
         }
-        client.run(&format!("DROP TABLE {table}")).at(server, &format!("dropping {table}"))?;
+        client.send(&format!("dropping {table}"), &format!("DROP TABLE {table}"))?;
         let name = table.rsplit_once('_').map_or(table.as_str(), |(name, _)| name);
-        let line = format!("schema {name} in {server}");
+        let line = format!("schema {name} in {}", client.server);
         if !dropped.contains(&line) {
             dropped.push(line);
         }
@@ -200,10 +193,10 @@ pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
                WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
                AND routine_name REGEXP '^petal[1-9][0-9]*_run$' \
                AND routine_comment LIKE 'loop of petal%'";
-    let routines: Vec<String> = client.query(sql).at(server, "looking for routines")?;
+    let routines: Vec<String> = client.ask("looking for routines", sql)?;
     for routine in routines {
         let sql = format!("DROP PROCEDURE {routine}");
-        client.run(&sql).at(server, &format!("dropping {routine}"))?;
+        client.send(&format!("dropping {routine}"), &sql)?;
     }
     Ok(dropped)
 }

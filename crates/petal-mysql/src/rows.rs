@@ -13,18 +13,17 @@ use petal_model::workload::row::COLUMNS;
 
 pub struct MysqlRows {
     client: Client,
-    server: String,
     meta: SchemaMeta,
     statement: Statement,
 }
 
 impl MysqlRows {
     pub fn open(endpoint: &Endpoint, number: u32) -> Result<Self> {
-        let (mut client, server) = (endpoint.connect()?, endpoint.name.clone());
-        let meta = schema::read_meta(&mut client, &server, number)?;
+        let mut client = endpoint.connect()?;
+        let meta = schema::read_meta(&mut client, number)?;
         let statement = client.prepare(&schema::rows(number));
-        let statement = statement.at(&server, "preparing to read rows")?;
-        Ok(Self { client, server, meta, statement })
+        let statement = statement.at(&client.server, "preparing to read rows")?;
+        Ok(Self { client, meta, statement })
     }
 }
 
@@ -35,11 +34,11 @@ impl RowReader for MysqlRows {
 
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let rows = self.client.rows(&self.statement, (first, last));
-        let rows: Vec<Row> = rows.at(&self.server, "reading rows")?;
+        let rows: Vec<Row> = rows.at(&self.client.server, "reading rows")?;
         let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
         for mut row in rows {
             let key = row.take_opt(0).and_then(Result::ok).ok_or_else(|| {
-                let server = &self.server;
+                let server = &self.client.server;
                 EngineError::Data(format!("{server}: reading rows: a row's key is not a number"))
             })?;
             let mut text = |at| row.take_opt::<Option<Vec<u8>>, _>(at)?.ok()?;

@@ -1,8 +1,8 @@
 //! The data's layout in SQL: names, tables, statements of the method, the routine's text; and what a
 //! load leaves about itself in a schema's `petalN_meta`. All tables are in the URL's database.
 
-use super::client::{Client, Error};
-use super::errors::{AtServer as _, NO_SUCH_TABLE, engine_error};
+use super::client::Client;
+use super::errors::{AtServer as _, NO_SUCH_TABLE};
 use super::row_group::RowGroup;
 use super::storage::Storage;
 use super::trust;
@@ -126,76 +126,77 @@ pub fn update(schema: &str, changed: usize) -> String {
 }
 
 /// Writes what a load of this plan leaves about itself.
-pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), Error> {
+pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<()> {
     let sql = format!("INSERT INTO {}_meta VALUES (?, ?)", loading_name(schema));
     for (key, value) in SchemaMeta::entries(plan) {
-        client.execute(sql.as_str(), (key, value))?;
+        let written = client.execute(sql.as_str(), (key, value));
+        written.at(&client.server, "writing petal_meta")?;
     }
     Ok(())
 }
 
-pub fn read_meta(client: &mut Client, server: &str, schema: u32) -> Result<SchemaMeta> {
-    trust::check_tables(client, server, &name(schema))?;
+pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
+    trust::check_tables(client, &name(schema))?;
     let table = format!("{}_meta", name(schema));
     let rows: Vec<(String, String)> = client
         .query(&format!("SELECT name, value FROM {table}"))
         .map_err(|error| match error.code() {
-            Some(NO_SUCH_TABLE) => not_loaded(server, schema),
-            _ => engine_error(server, &format!("reading {table}"), &error),
+            Some(NO_SUCH_TABLE) => not_loaded(&client.server, schema),
+            _ => client.error(&format!("reading {table}"), &error),
         })?;
     let values = rows.into_iter().collect();
-    SchemaMeta::read(schema, &MetaValues { values, place: server, of: table })
+    SchemaMeta::read(schema, &MetaValues { values, place: &client.server, of: table })
 }
 
 /// The schema under this name with its sizes as the server's statistics have them.
 pub fn with_sizes(
     meta: &SchemaMeta,
     client: &mut Client,
-    server: &str,
     storage: Storage,
     name: &str,
 ) -> Result<LoadedSchema> {
-    let (main, index) = table_bytes(client, server, &format!("{name}_cf1"))?;
-    table_bytes(client, server, &format!("{name}_cf2"))?;
+    let (main, index) = table_bytes(client, &format!("{name}_cf1"))?;
+    table_bytes(client, &format!("{name}_cf2"))?;
     let rows_bytes = meta.rows * u64::from(meta.block_bytes);
     let main = storage.table_bytes(main, rows_bytes);
     if main < rows_bytes {
         return Err(EngineError::Data(format!(
-            "{server}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it anew \
+            "{}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it anew \
              (petal setup --replace)",
-            meta.rows
+            client.server, meta.rows
         )));
     }
     Ok(meta.loaded(main, index))
 }
 
 /// Bytes of a table that must be there, and of its other indexes.
-pub fn table_bytes(client: &mut Client, server: &str, table: &str) -> Result<(u64, u64)> {
+pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, u64)> {
     let sql = format!(
         "SELECT data_length, index_length FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = '{table}'"
     );
     let found: Vec<(Option<u64>, Option<u64>)> =
-        client.query(&sql).at(server, &format!("asking the size of {table}"))?;
+        client.ask(&format!("asking the size of {table}"), &sql)?;
     match found.first() {
         Some((Some(data), index)) if (*data).max(index.unwrap_or(0)) <= COUNT_MAX => {
             Ok((*data, index.unwrap_or(0)))
         }
         _ => Err(EngineError::Data(format!(
-            "{server}: {table} is missing or unusable; load the data anew (petal setup --replace)"
+            "{}: {table} is missing or unusable; load the data anew (petal setup --replace)",
+            client.server
         ))),
     }
 }
 
 /// Every table by a name of petal's, and whether it carries the mark.
-pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>> {
+pub fn tables(client: &mut Client) -> Result<Vec<(String, bool)>> {
     let sql = format!(
         "SELECT table_name, COALESCE(table_comment, '') LIKE '{MARK}%' \
          FROM information_schema.tables WHERE table_schema = DATABASE() \
          AND table_name REGEXP '^petal[1-9][0-9]*_((loading|replaced)_)?(meta|cf1|cf2)$' \
          ORDER BY LENGTH(table_name), table_name"
     );
-    let rows: Vec<(String, i64)> = client.query(&sql).at(server, "looking for petal's tables")?;
+    let rows: Vec<(String, i64)> = client.ask("looking for petal's tables", &sql)?;
     Ok(rows.into_iter().map(|(name, is_marked)| (name, is_marked != 0)).collect())
 }
 
@@ -205,15 +206,15 @@ pub fn number_of(table: &str) -> Option<u32> {
 }
 
 /// Takes the table's statistics anew.
-pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
+pub fn analyze(client: &mut Client, table: &str) -> Result<()> {
     let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
     let lines: Vec<(String, String, String, String)> =
-        client.query(&sql).at(server, &format!("analyzing {table}"))?;
+        client.ask(&format!("analyzing {table}"), &sql)?;
     match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
         None => Ok(()),
         Some(line) => Err(EngineError::Database(format!(
-            "{server}: analyzing {table}: {}; see the server's log",
-            line.3
+            "{}: analyzing {table}: {}; see the server's log",
+            client.server, line.3
         ))),
     }
 }

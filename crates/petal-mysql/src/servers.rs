@@ -6,7 +6,6 @@ use std::path::Path;
 use mysql_async::Row;
 
 use super::connect::Endpoint;
-use super::errors::AtServer as _;
 use super::options::Options;
 use petal_engine::Result;
 use petal_engine::server::clock;
@@ -28,12 +27,12 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
 
 /// Connections that are left for this user.
 pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
-    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let mut client = endpoint.connect()?;
     let doing = "asking how many sessions it admits";
     let (limit, own_limit): (i64, i64) =
-        client.query_one("SELECT @@max_connections, @@max_user_connections").at(server, doing)?;
+        client.ask_row(doing, "SELECT @@max_connections, @@max_user_connections")?;
     let (_, taken): (String, i64) =
-        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").at(server, doing)?;
+        client.ask_row(doing, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")?;
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
     Ok(if own_limit > 0 { free.min(own_limit) } else { free })
@@ -42,10 +41,9 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
 /// How far a replica has come; None for a server that is none, or is one no longer. A user who may not
 /// ask for the replication knows a replica by its read_only alone.
 pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
-    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
-    let read_only: i64 = client
-        .query_one("SELECT @@global.read_only")
-        .at(server, "asking whether it is read-only")?;
+    let mut client = endpoint.connect()?;
+    let read_only: i64 =
+        client.ask_row("asking whether it is read-only", "SELECT @@global.read_only")?;
     let mut status = client.query::<Row>("SHOW REPLICA STATUS");
     if status.is_err() {
         status = client.query::<Row>("SHOW SLAVE STATUS");
@@ -67,7 +65,7 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     }
     let position = |file: &str, at: &str| Some(format!("{}:{}", get(file)?, get(at)?));
     Ok(Some(Recovery {
-        server: server.clone(),
+        server: client.server.clone(),
         replayed: position("Relay_Source_Log_File", "Exec_Source_Log_Pos"),
         received: position("Source_Log_File", "Read_Source_Log_Pos"),
         ..Recovery::default()
@@ -94,10 +92,10 @@ pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Re
     if !endpoint.address.is_on_this_host() {
         return Ok(false);
     }
-    let (mut client, server) = (endpoint.connect()?, &endpoint.name);
+    let mut client = endpoint.connect()?;
     let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('datadir', 'innodb_data_home_dir', \
                'innodb_log_group_home_dir', 'innodb_redo_log_capacity', 'log_bin_basename')";
-    let settings: Vec<(String, String)> = client.query(sql).at(server, "asking for its folders")?;
+    let settings: Vec<(String, String)> = client.ask("asking for its folders", sql)?;
     let get = |name: &str| {
         let found = settings.iter().find(|(key, value)| key == name && !value.is_empty());
         found.map_or("", |(_, value)| value.as_str())
@@ -122,7 +120,7 @@ pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Re
     let redo = capacity.saturating_sub(there);
     needs.push(Need::new(&log_folder, "the log (innodb_redo_log_capacity)", redo));
     needs.push(Need::new(folder, "undo, doublewrite and others, in reserve", RESERVE_BYTES));
-    room::check(server, work, &needs).map(|()| true)
+    room::check(&client.server, work, &needs).map(|()| true)
 }
 
 /// How many seconds the server's clock is ahead of this host's.

@@ -35,22 +35,17 @@ fn read_tables(client: &mut Client) -> Result<(), Error> {
 impl MysqlSession {
     pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
-        let server = endpoint.name.clone();
-        client.run(SESSION_SETTINGS).at(&server, "preparing a session")?;
-        read_tables(&mut client).at(&server, "turning the query cache off")?;
-        let is_node = client
-            .query::<(String, String)>("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
-            .at(&server, "asking for its cluster")?
-            .first()
-            .is_some_and(|(_, value)| value == "ON");
-        let version: String =
-            client.query_one("SELECT VERSION()").at(&server, "asking for its version")?;
+        client.send("preparing a session", SESSION_SETTINGS)?;
+        read_tables(&mut client).at(&client.server, "turning the query cache off")?;
+        let sql = "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'";
+        let cluster: Vec<(String, String)> = client.ask("asking for its cluster", sql)?;
+        let is_node = cluster.first().is_some_and(|(_, value)| value == "ON");
+        let version: String = client.ask_row("asking for its version", "SELECT VERSION()")?;
         let (id, killer) = (client.id(), endpoint.clone());
         let control = SessionControl::new(client.abort_handle(), move || killer.kill_query(id));
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
-            server,
             schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
             control,
             is_node,
@@ -61,8 +56,7 @@ impl MysqlSession {
         // In a run a node answers as it is configured to. Others have no such variable.
         let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {
-            let set = work.client.run("SET SESSION wsrep_sync_wait = DEFAULT");
-            set.at(&work.server, "preparing a session")?;
+            work.client.send("preparing a session", "SET SESSION wsrep_sync_wait = DEFAULT")?;
         }
         Ok(Self { work, side })
     }

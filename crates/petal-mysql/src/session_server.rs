@@ -12,17 +12,15 @@ use super::errors::AtServer as _;
 use super::work::{CLUSTER_CONFLICT, Work};
 use super::{schema, trust};
 use petal_engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns, timed,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, RoutineEnd, budget_us, by_schema, routine_shape,
+    timed,
 };
 use petal_engine::server::failure::Failure;
 use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
 use petal_engine::server::sides::{LoopWork as _, Routine, SingleStatements, run_one};
 use petal_engine::{Batch, EngineError, Result, SessionError};
-use petal_model::settings::RedoStress;
 use petal_model::workload::op::{Kind, Operation};
 
-/// Kinds of operations in schema 1 are so much higher in the routine.
-const HOT: u32 = 10;
 /// The most operations of one call: the routine's texts stay short.
 const OPERATIONS_MAX: usize = 1000;
 /// Bytes of a call aside from texts of rows: of each operation, and of all.
@@ -105,8 +103,7 @@ impl ServerLoop {
 fn operations_max(work: &mut Work) -> Result<usize> {
     let packet_bytes: u64 = work
         .client
-        .query_one("SELECT @@SESSION.max_allowed_packet")
-        .at(&work.server, "asking for max_allowed_packet")?;
+        .ask_row("asking for max_allowed_packet", "SELECT @@SESSION.max_allowed_packet")?;
     let (width, is_constant) = work.column_shape(work.schemas.home)?;
     let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
     let texts_bytes = (packet_bytes as usize).saturating_sub(CALL_BYTES);
@@ -147,46 +144,25 @@ fn remains(
 
 /// What the routine returned: ends and errors.
 fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
-    let mut errors = errors.lines().filter_map(Noted::parse).peekable();
-    let mut begin_us = Some(0);
-    let ends = ends.split_ascii_whitespace().map(RoutineEnd::parse);
-    let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
-        let noted = errors.next_if(|error| error.at == at);
-        let latency_ns = latency_ns(begin_us, ended.end_us);
-        begin_us = ended.end_us;
-        let rows = ended.rows.unwrap_or_else(|| expected(operation));
-        let failure = noted.map(|noted| work.noted(&noted));
-        // A cluster may roll an UPDATE back without an error in the routine.
-        let is_lost = work.is_node && operation.kind == Kind::Update && rows == 0;
-        let lost = || is_lost.then(|| Failure::Counted(CLUSTER_CONFLICT.into()));
-        Executed { latency_ns, rows, failure: failure.or_else(lost) }
-    });
-    executed.collect()
-}
-
-/// Assumptions of the routine, which it does not return.
-fn expected(operation: &Operation) -> u64 {
-    match operation.kind {
-        Kind::Scan => 1,
-        Kind::Select | Kind::Update => operation.rows.into(),
+    let ends = ends.split_ascii_whitespace().map(routine_end);
+    let failure = |noted: &Noted<'_>| work.noted(noted);
+    let mut executed = batch_loop::executed(0, ends, errors.lines(), operations, 1, failure);
+    // A cluster may roll an UPDATE back without an error in the routine.
+    for (one, operation) in executed.iter_mut().zip(operations).filter(|_| work.is_node) {
+        if operation.kind == Kind::Update && one.rows == 0 {
+            one.failure.get_or_insert_with(|| Failure::Counted(CLUSTER_CONFLICT.into()));
+        }
     }
+    executed
 }
 
-/// `microseconds` or `microseconds/rows`.
-struct RoutineEnd {
-    /// Below 0 if the server's clock was set back; None if it cannot be read.
-    end_us: Option<i64>,
-    rows: Option<u64>,
-}
-
-impl RoutineEnd {
-    fn parse(text: &str) -> Self {
-        let (end, rows) = match text.split_once('/') {
-            Some((end, rows)) => (end, rows.parse().ok()),
-            None => (text, None),
-        };
-        Self { end_us: end.parse().ok(), rows }
-    }
+/// `microseconds` or `microseconds/rows`; below 0 if the server's clock was set back.
+fn routine_end(text: &str) -> RoutineEnd {
+    let (end, rows) = match text.split_once('/') {
+        Some((end, rows)) => (end, rows.parse().ok()),
+        None => (text, None),
+    };
+    RoutineEnd { end_us: end.parse().ok(), rows }
 }
 
 impl Arguments {
@@ -196,19 +172,9 @@ impl Arguments {
         self.runs.clear();
         self.firsts.clear();
         self.fillers.clear();
-        let is_heavy = work.shared.redo_stress == RedoStress::Heavy;
         let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
-        let shape = |operation: &Operation| {
-            let kind = match operation.kind {
-                Kind::Select => 1,
-                Kind::Scan => 2,
-                Kind::Update if is_heavy => 4,
-                Kind::Update => 3,
-            };
-            let (first, last) = keys(operation);
-            let is_first = operation.schema == 1 && home != 1;
-            (if is_first { kind + HOT } else { kind }, last - first)
-        };
+        let redo_stress = work.shared.redo_stress;
+        let shape = |operation: &Operation| routine_shape(operation, home, redo_stress);
         for (at, operation) in operations.iter().enumerate() {
             let (kind, reach) = shape(operation);
             if operations.get(at + 1).map(shape) != Some((kind, reach)) {
@@ -228,12 +194,12 @@ impl Arguments {
 /// take no time.
 pub fn check_clock(work: &mut Work) -> Result<()> {
     let goes = work.client.query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))");
-    let goes: u64 = goes.at(&work.server, "reading its clock")?;
+    let goes: u64 = goes.at(&work.client.server, "reading its clock")?;
     match goes {
         0 => Err(EngineError::Setting(format!(
             "LOOP: {} takes SYSDATE() for NOW() (sysdate_is_now), so operations inside it cannot be \
              timed; use LOOP=client, or start it without that option",
-            work.server
+            work.client.server
         ))),
         _ => Ok(()),
     }
@@ -245,18 +211,18 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     // Sessions connect at once: the first makes it, the others wait.
     let _one_makes_it = shared.routines.lock();
     check_clock(work)?;
-    make_routine(&mut work.client, &work.server, number)
+    make_routine(&mut work.client, number)
 }
 
 /// Makes the routine of a schema unless this petal's is there, by its text: another's would run with
 /// this user's rights.
-pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
+pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     let name = schema::name(number);
     let routine = schema::routine(&name);
-    if trust::is_petals(client, server, &name, &routine)? {
+    if trust::is_petals(client, &name, &routine)? {
         return Ok(());
     }
     let doing = format!("making {name}_run from its text (LOOP=client needs none)");
-    client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).at(server, &doing)?;
-    client.run(&routine).at(server, &doing)
+    client.send(&doing, &format!("DROP PROCEDURE IF EXISTS {name}_run"))?;
+    client.send(&doing, &routine)
 }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
-use super::errors::AtServer as _;
 use petal_engine::server::liveness;
 use petal_engine::{EngineError, Progress, Result, Stop};
 
@@ -11,7 +10,6 @@ use petal_engine::{EngineError, Progress, Result, Stop};
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Settling<'a> {
-    pub server: &'a str,
     /// Has the server cancel what a connection does.
     pub kill_query: &'a (dyn Fn(u32) + Sync),
     /// The run's, whose data are settled.
@@ -32,7 +30,7 @@ impl Settling<'_> {
         let cancel = || (self.kill_query)(id);
         let is_over = || self.stop.is_requested();
         liveness::until_over(&connection, &cancel, &is_over, &|| (), || {
-            work(client).at(self.server, doing)
+            work(client).map_err(|error| client.error(doing, &error))
         })
     }
 

@@ -10,8 +10,8 @@ use super::settling::Settling;
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::{Placement, Result};
 use petal_model::stats::COUNT_MAX;
-use petal_model::stats::counters::{IoCounts, Wait};
-use petal_model::stats::target::{Advice, Durability, IoEvents, NotableSetting};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::target::{DirectIo, TargetDetails};
 
 pub type Storage = &'static dyn StorageEngine;
 
@@ -24,21 +24,10 @@ impl std::fmt::Debug for dyn StorageEngine {
     }
 }
 
-/// One snapshot of a server's counters.
-pub struct StorageSnapshot {
-    pub io: IoCounts,
-    pub waits: Vec<Wait>,
-    pub raw: BTreeMap<String, u64>,
-}
-
 /// Reads counters, and keeps what it must know of the snapshot before.
 pub trait StorageCounters: Send {
-    /// Counters that `resets` knows to have begun again are left out.
-    fn read(
-        &mut self,
-        client: &mut Client,
-        resets: &mut ResetWatch,
-    ) -> Result<StorageSnapshot, Error>;
+    /// I/O, waits and raw counts. Those that `resets` knows to have begun again are left out.
+    fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error>;
 }
 
 const UPTIME: &str = "Uptime";
@@ -95,21 +84,17 @@ pub fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, E
     Ok(status.into_iter().filter_map(number).collect())
 }
 
-/// Properties of a storage engine, of the server's settings.
-pub struct StorageFacts {
-    pub cache_bytes: Option<u64>,
-    pub passes_page_cache: bool,
-    pub durability: Durability,
-    pub io_events: IoEvents,
-    pub checkpoint: String,
-    pub notable_settings: Vec<NotableSetting>,
-    pub advice: Advice,
+/// Direct I/O as its setting says.
+pub fn direct_io(is_set: bool) -> Option<DirectIo> {
+    is_set.then_some(DirectIo { asked: true, used: true, reason: None })
 }
 
 /// Names, SQL and advice of a storage engine, which are the same on every server.
 pub struct StorageTexts {
     /// Its name, as the server has it in lower case.
     pub name: &'static str,
+    /// The setting that sizes its cache.
+    pub cache_setting: &'static str,
     /// The server's setting of the bytes of its blocks, and what it takes to change it.
     pub block_setting: (&'static str, &'static str),
     /// The statements that make a schema's empty tables.
@@ -136,11 +121,11 @@ pub trait StorageEngine: Sync {
     fn row_group(&self, block_bytes: u32) -> Result<RowGroup>;
 
     /// How the rows of the main table under this name lie in blocks.
-    fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement>;
+    fn placement(&self, client: &mut Client, name: &str) -> Result<Placement>;
 
     /// Bytes of the main table and its index by which moved rows are noticed; None where sizes
     /// change by themselves.
-    fn main_bytes(&self, _: &mut Client, _server: &str, _name: &str) -> Result<Option<u64>> {
+    fn main_bytes(&self, _: &mut Client, _name: &str) -> Result<Option<u64>> {
         Ok(None)
     }
 
@@ -163,7 +148,7 @@ pub trait StorageEngine: Sync {
         Vec::new()
     }
 
-    fn facts(&self, settings: &ServerSettings) -> StorageFacts;
+    fn facts(&self, settings: &ServerSettings) -> TargetDetails;
 
     /// True where the server times its reads, and petal may see it.
     fn is_timed(&self, client: &mut Client) -> bool;

@@ -1,7 +1,6 @@
 //! The storage engines that petal knows, by name and by the tables that are there.
 
 use super::client::Client;
-use super::errors::AtServer as _;
 use super::innodb::Innodb;
 use super::rocksdb::Rocksdb;
 use super::storage::Storage;
@@ -19,11 +18,10 @@ pub fn names() -> String {
 }
 
 /// The one that holds the complete schemas of a database; the first where none is loaded.
-pub fn of_data(client: &mut Client, server: &str) -> Result<Storage> {
+pub fn of_data(client: &mut Client) -> Result<Storage> {
     let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() \
                AND table_name REGEXP '^petal[1-9][0-9]*_cf1$' LIMIT 1";
-    let found: Vec<Option<String>> =
-        client.query(sql).at(server, "asking for the storage engine")?;
+    let found: Vec<Option<String>> = client.ask("asking for the storage engine", sql)?;
     let name = found.into_iter().flatten().next();
     Ok(name.and_then(|name| by_name(&name)).unwrap_or(&Innodb))
 }

@@ -3,12 +3,11 @@
 //! whoever wrote it.
 
 use super::client::Client;
-use super::errors::AtServer as _;
 use super::schema::{ROUTINE_COMMENT, TABLES};
 use petal_engine::{EngineError, Result};
 
 /// Refuses a schema whose tables are none, or have others' code on them.
-pub fn check_tables(client: &mut Client, server: &str, name: &str) -> Result<()> {
+pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {
     let tables = TABLES.map(|table| format!("'{name}_{table}'")).join(", ");
     let sql = format!(
         "SELECT CONCAT(table_name, ' is a ', LOWER(table_type)) FROM information_schema.tables \
@@ -20,19 +19,20 @@ pub fn check_tables(client: &mut Client, server: &str, name: &str) -> Result<()>
          WHERE event_object_schema = DATABASE() AND event_object_table IN ({tables})"
     );
     let found: Vec<String> =
-        client.query(&sql).at(server, &format!("asking what is on the tables of {name}"))?;
+        client.ask(&format!("asking what is on the tables of {name}"), &sql)?;
     match found.first() {
         None => Ok(()),
         Some(what) => Err(EngineError::Environment(format!(
-            "{server}: {what}: no load of petal's makes it, and code of others would run; remove \
-             it, or load the data again (petal setup --replace)"
+            "{}: {what}: no load of petal's makes it, and code of others would run; remove \
+             it, or load the data again (petal setup --replace)",
+            client.server
         ))),
     }
 }
 
 /// Whether a schema's routine is this petal's by its text, so that it needs not be made. A text
 /// that the server does not show is not.
-pub fn is_petals(client: &mut Client, server: &str, name: &str, routine: &str) -> Result<bool> {
+pub fn is_petals(client: &mut Client, name: &str, routine: &str) -> Result<bool> {
     let sql = format!(
         "SELECT COALESCE(routine_definition, ''), security_type, routine_comment \
          FROM information_schema.routines \
@@ -40,7 +40,7 @@ pub fn is_petals(client: &mut Client, server: &str, name: &str, routine: &str) -
          AND routine_name = '{name}_run'"
     );
     let found: Vec<(String, String, String)> =
-        client.query(&sql).at(server, &format!("looking for {name}_run"))?;
+        client.ask(&format!("looking for {name}_run"), &sql)?;
     let text = routine.find("\nBEGIN").map_or("", |at| routine[at..].trim());
     Ok(matches!(found.as_slice(), [(definition, security, comment)]
         if definition.trim() == text && security == "INVOKER" && comment == ROUTINE_COMMENT))

@@ -7,7 +7,7 @@ use mysql_async::Statement;
 use parking_lot::Mutex;
 
 use super::client::{Client, Error, LOCK_TIMEOUT};
-use super::errors::{COMMIT_REFUSED, engine_error, hint, hint_of, kind_of, number_of, words};
+use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, number_of, words};
 use super::schema;
 use petal_engine::server::answer::bounded;
 use petal_engine::server::batch_loop::Noted;
@@ -37,7 +37,6 @@ pub struct Shared {
 pub struct Work {
     pub shared: Arc<Shared>,
     pub client: Client,
-    pub server: String,
     pub schemas: KnownSchemas,
     pub control: Arc<SessionControl>,
     /// The server is a node of a Galera cluster, which ends statements that lose a conflict.
@@ -53,14 +52,14 @@ impl SchemaWork for Work {
     }
 
     fn read_meta(&mut self, number: u32) -> Result<SchemaMeta> {
-        schema::read_meta(&mut self.client, &self.server, number)
+        schema::read_meta(&mut self.client, number)
     }
 }
 
 impl Work {
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         let prepared = self.client.prepare(sql);
-        prepared.map_err(|error| engine_error(&self.server, "preparing statements", &error))
+        prepared.map_err(|error| self.client.error("preparing statements", &error))
     }
 
     /// The meaning of a failed statement.
@@ -75,7 +74,7 @@ impl Work {
         let number = noted.code.parse().unwrap_or_default();
         let message = format!(
             "{}: {} ({}); {}",
-            self.server,
+            self.client.server,
             bounded(noted.message),
             noted.code,
             hint_of(number)
@@ -112,7 +111,7 @@ impl Work {
             (None, Error::Interrupted) => INTERRUPTED.to_owned(),
             (None, _) => CONNECTION.to_owned(),
         };
-        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
+        let message = format!("{}: {}; {}", self.client.server, words(error), hint(error));
         SessionError { code, message }
     }
 }

@@ -111,7 +111,11 @@ impl Options {
         let is_known = |name: &str, _: &str| NAMES.contains(&name);
         OPTIONS.check_names(&url.options, &NAMES, is_known)?;
         let option = |key: &str| url.options.get(key).cloned();
-        let protocol = protocol(option("protocol").as_deref())?;
+        let protocol = OPTIONS.one_of(
+            "protocol",
+            option("protocol").as_deref(),
+            &[("tcp", "tcp"), ("tcps", "tcps")],
+        )?;
         let way = Way { server: &server, protocol };
         let endpoints = way
             .endpoints(&settings.endpoints)
@@ -145,8 +149,16 @@ impl Options {
                 tablespace: option("tablespace"),
                 buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
                 is_index_in_default_pool: option("buffer_pool").as_deref() == Some(KEEP_TABLES),
-                copies_schemas: copies_schemas(option("further_schemas").as_deref())?,
-                is_logged: is_logged(option("load").as_deref())?,
+                copies_schemas: OPTIONS.one_of(
+                    "further_schemas",
+                    option("further_schemas").as_deref(),
+                    &[("load", false), ("copy", true)],
+                )?,
+                is_logged: OPTIONS.one_of(
+                    "load",
+                    option("load").as_deref(),
+                    &[("nologging", false), ("logged", true)],
+                )?,
             },
         })
     }
@@ -174,14 +186,6 @@ fn no_local_log_on(
 const EXAMPLE: &str =
     "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
 
-fn protocol(given: Option<&str>) -> Result<&'static str> {
-    match given {
-        None | Some("tcp") => Ok("tcp"),
-        Some("tcps") => Ok("tcps"),
-        Some(other) => Err(OPTIONS.refused("protocol", other, "is not known", "use tcp or tcps")),
-    }
-}
-
 fn buffer_pool(given: &str) -> Result<String> {
     if given == KEEP_TABLES {
         return Ok("KEEP".to_owned());
@@ -195,26 +199,6 @@ fn buffer_pool(given: &str) -> Result<String> {
             "is no buffer pool",
             "use keep, keep_tables, recycle or default",
         )),
-    }
-}
-
-fn copies_schemas(given: Option<&str>) -> Result<bool> {
-    match given {
-        None | Some("load") => Ok(false),
-        Some("copy") => Ok(true),
-        Some(other) => {
-            Err(OPTIONS.refused("further_schemas", other, "is not known", "use load or copy"))
-        }
-    }
-}
-
-fn is_logged(given: Option<&str>) -> Result<bool> {
-    match given {
-        None | Some("nologging") => Ok(false),
-        Some("logged") => Ok(true),
-        Some(other) => {
-            Err(OPTIONS.refused("load", other, "is not known", "use logged or nologging"))
-        }
     }
 }
 
@@ -496,7 +480,7 @@ pub mod tests {
         insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, further_schemas, load, protocol, tablespace, wallet");
         insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, keep_tables, recycle or default");
         insta::assert_snapshot!(refusal("oracle://u@h/s?further_schemas=2"), @"DB=oracle:...?further_schemas=2: further_schemas is not known; use load or copy");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?load=fast"), @"DB=oracle:...?load=fast: load is not known; use logged or nologging");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?load=fast"), @"DB=oracle:...?load=fast: load is not known; use nologging or logged");
         insta::assert_snapshot!(refusal("oracle:///ORCL"), @"DB=oracle:///ORCL: names no host, and the driver has no local (bequeath) log-on; write oracle://user@localhost:1521/ORCL, with a service that lsnrctl services shows and a password");
         insta::assert_snapshot!(refusal("oracle://u@/"), @"DB=oracle://u@/: names no host, and the driver has no local (bequeath) log-on; write oracle://u@localhost:1521/SERVICE, with a service that lsnrctl services shows and a password");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));

@@ -190,6 +190,10 @@ fn fact(
     LoadFact { what: what.into(), value, verdict, why: why.to_owned(), advice: advice.into() }
 }
 
+fn good_or(is_good: bool, otherwise: LoadVerdict) -> LoadVerdict {
+    if is_good { LoadVerdict::Good } else { otherwise }
+}
+
 /// Adds the grant to a reason, if the reason is a missing grant.
 fn ungranted(view: &str) -> impl Fn(String) -> String {
     move |reason| match reason == NOTHING {
@@ -201,10 +205,7 @@ fn ungranted(view: &str) -> impl Fn(String) -> String {
 fn one_row_per_block(proof: Seen<Placement>, make: &str) -> LoadFact {
     let seen = proof.map(|found| {
         let Placement { rows, blocks, rows_per_block_max, source, .. } = found;
-        let verdict = match found.is_one_row_per_block() {
-            true => LoadVerdict::Good,
-            false => LoadVerdict::Bad,
-        };
+        let verdict = good_or(found.is_one_row_per_block(), LoadVerdict::Bad);
         let most = format!("up to {rows_per_block_max} in one");
         (verdict, format!("{rows} rows of a test table in {blocks} blocks, {most} ({source})"))
     });
@@ -226,10 +227,7 @@ fn shape(views: &mut Views<'_>, tablespace: &str, make: &str) -> LoadFact {
             _ => "manual segment space management",
         };
         let (status, contents) = (of(5), of(6));
-        let verdict = match status == "ONLINE" && contents == "PERMANENT" {
-            true => LoadVerdict::Good,
-            false => LoadVerdict::Bad,
-        };
+        let verdict = good_or(status == "ONLINE" && contents == "PERMANENT", LoadVerdict::Bad);
         (verdict, format!("blocks of {} bytes, {files}, {segments}, {status}, {contents}", of(0)))
     });
     let why = "Tables need a permanent tablespace that is online.";
@@ -247,10 +245,7 @@ fn data_room(views: &mut Views<'_>, plan: &LoadPlan, tablespace: &str, make: &st
     let wanted = format!("{} needed for {schemas}", bytes(needed));
     let seen = free.and_then(|free| match files {
         Ok(files) => {
-            let verdict = match free + growth(&files) >= needed {
-                true => LoadVerdict::Good,
-                false => LoadVerdict::Bad,
-            };
+            let verdict = good_or(free + growth(&files) >= needed, LoadVerdict::Bad);
             let grows = match growth(&files) {
                 0 => "its files do not extend".to_owned(),
                 growth => format!("its files extend by {}", bytes(growth)),
@@ -286,10 +281,7 @@ fn undo(views: &mut Views<'_>) -> LoadFact {
     let seen = seen.and_then(|row| {
         let name = cell(&row, 0);
         let files = views.files("file_room", name).map_err(ungranted("sys.dba_data_files"))?;
-        let verdict = match files.bytes_max >= UNDO_BYTES_MIN {
-            true => LoadVerdict::Good,
-            false => LoadVerdict::Note,
-        };
+        let verdict = good_or(files.bytes_max >= UNDO_BYTES_MIN, LoadVerdict::Note);
         Ok((verdict, format!("{name}: {}", grown(&files))))
     });
     let why =
@@ -311,10 +303,7 @@ fn temporary(views: &mut Views<'_>, plan: &LoadPlan) -> LoadFact {
     let name = name.first().map_or("", |row| cell(row, 0)).to_owned();
     let files = views.files("temporary_room", &name).map_err(ungranted("sys.dba_temp_files"));
     let seen = files.map(|files| {
-        let verdict = match files.bytes_max >= needed {
-            true => LoadVerdict::Good,
-            false => LoadVerdict::Note,
-        };
+        let verdict = good_or(files.bytes_max >= needed, LoadVerdict::Note);
         let sorts = format!("indexes sort up to {}", bytes(needed));
         (verdict, format!("{name}: {}; {sorts}", grown(&files)))
     });
@@ -353,7 +342,7 @@ fn archive_room(
     })?;
     let (size, used) = count(&area, 1).zip(count(&area, 2)).ok_or_else(no_number)?;
     let left = size.saturating_sub(used);
-    let verdict = if left >= redo { LoadVerdict::Good } else { LoadVerdict::Bad };
+    let verdict = good_or(left >= redo, LoadVerdict::Bad);
     Ok((verdict, format!("{}: {} left; {writes}", cell(&area, 0), bytes(left))))
 }
 

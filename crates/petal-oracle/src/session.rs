@@ -7,18 +7,16 @@ use std::time::{Duration, Instant};
 use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
 use super::link::{Connector, Destination, Link, LinkError};
 use super::meta::{OracleSchema, cell};
-use super::session_client::ClientLoop;
-use super::session_server::ServerLoop;
 use super::sql;
 use super::timeouts::answered;
 use super::work::{SessionConfig, Work};
 use petal_engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker};
 use petal_engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
 use petal_engine::server::liveness::{AbortHandle, SILENCE, TICK};
-use petal_engine::server::row_layout::UpdateText;
+use petal_engine::server::per_schema::KnownSchemas;
 use petal_engine::server::session::{ABORTED, Canceller, SessionControl};
+use petal_engine::server::sides::Side;
 use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
-use petal_model::settings::LoopSide;
 use petal_model::workload::seat::Seat;
 
 /// Time from a stop until a session aborts its operation before a run, when the runner does not.
@@ -36,12 +34,7 @@ pub struct OracleSession {
 
 struct Worker {
     work: Work,
-    side: Side,
-}
-
-enum Side {
-    Server(ServerLoop),
-    Client(ClientLoop),
+    side: Side<Work>,
 }
 
 impl OracleSession {
@@ -66,21 +59,18 @@ impl OracleSession {
         let control = SessionControl::new(Arc::clone(&connection), move || {
             statements.send(connector.as_ref(), || killing.store(true, Ordering::Relaxed));
         });
-        let work = Work {
+        let mut work = Work {
             link,
             place: place.to_owned(),
             config,
-            home: seat.schema,
             metas: metas.to_vec(),
             control: Arc::clone(&control),
             is_killed,
             limit: None,
-            text: UpdateText::default(),
+            schemas: KnownSchemas::new(seat.schema, config.redo_stress),
+            commit: config.commit_wait.then(|| sql::section(sql::OPERATIONS, "commit_and_wait")),
         };
-        let side = match config.loop_side {
-            LoopSide::Client => Side::Client(ClientLoop::new(&work)),
-            LoopSide::Server => Side::Server(ServerLoop::default()),
-        };
+        let side = Side::new(&mut work, config.loop_side)?;
         let (name, worker) = (format!("oracle {}", seat.session), Worker { work, side });
         // petal does not wait for connections to close: hundreds of them, one after the other, take
         // long.
@@ -165,21 +155,11 @@ fn about_session(name: &str, (sid, serial): (u64, u64), instance: &str) -> Strin
     sql::filled(sql::OPERATIONS, name, &with)
 }
 
-impl Worker {
-    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
-        match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch),
-            Side::Client(side) => side.execute(&mut self.work, batch),
-        }
-    }
-}
-
 impl Session for OracleSession {
     /// Executes a batch. The last batch of an aborted session, about a tenth of a second, is
     /// unknown.
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let Batch { operations, stop, done, .. } = batch;
-        self.control.begin_batch(stop);
         let (connection, abort_after) = (&self.connection, self.abort_after);
         let mut stopped_at: Option<Instant> = None;
         let mut on_tick = |_| {
@@ -192,7 +172,8 @@ impl Session for OracleSession {
         let (operations, their_stop, mut outcomes) =
             (operations.to_vec(), stop.clone(), std::mem::take(done));
         let executed = self.worker.run(TICK, &mut on_tick, move |worker| {
-            let result = worker.execute(Batch::new(&operations, &their_stop, &mut outcomes));
+            let batch = Batch::new(&operations, &their_stop, &mut outcomes);
+            let result = worker.side.execute(&mut worker.work, batch);
             (outcomes, result)
         });
         let (outcomes, result) = executed.map_err(|reason| self.lost(&reason))?;
@@ -213,7 +194,7 @@ mod tests {
     use petal_engine::server::meta_table::SchemaMeta;
     use petal_engine::server::scripted::operation;
     use petal_engine::{Outcomes, Stop};
-    use petal_model::settings::RedoStress;
+    use petal_model::settings::{LoopSide, RedoStress};
     use petal_model::workload::op::Kind;
     use petal_model::workload::row::Filler;
     use petal_model::workload::seat::Role;

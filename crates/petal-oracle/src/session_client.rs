@@ -1,102 +1,73 @@
 //! LOOP=client: one statement per operation, as an application would send it. Round trips are part
 //! of each latency, on petal's own clock; an UPDATE takes a second one for its COMMIT.
 
-use std::collections::BTreeMap;
-use std::time::Instant;
-
 use super::link::{BindValue, LinkError};
 use super::meta::number;
+use super::session_server::ServerLoop;
 use super::sql;
 use super::work::Work;
 use petal_engine::server::batch_loop::keys;
 use petal_engine::server::failure::Failure;
-use petal_engine::server::sides::Statements;
-use petal_engine::server::statement_loop;
-use petal_engine::{Batch, CUT, Result, SessionError};
-use petal_model::workload::op::{Kind, Operation};
+use petal_engine::server::per_schema::SchemaWork as _;
+use petal_engine::server::session::SessionControl;
+use petal_engine::server::sides::{LoopWork, Statements};
+use petal_engine::{CUT, Result};
+use petal_model::workload::op::Operation;
 
-pub struct ClientLoop {
-    statements: BTreeMap<u32, Statements<String>>,
-    /// Statement for COMMIT_WAIT=TRUE; otherwise the driver's commit, which waits by default.
-    commit: Option<String>,
-}
+impl LoopWork for Work {
+    type Statement = String;
+    type Routine = ServerLoop;
 
-impl ClientLoop {
-    pub fn new(work: &Work) -> Self {
-        let statements = work.metas.iter().map(|meta| {
-            let statements = Statements {
-                select: sql::select(&meta.tables),
-                scan: sql::scan(&meta.tables),
-                update: sql::update(&meta.tables, work.changed_columns()),
-            };
-            (meta.about.schema, statements)
-        });
-        let wait = work.config.commit_wait;
-        Self {
-            statements: statements.collect(),
-            commit: wait.then(|| sql::section(sql::OPERATIONS, "commit_and_wait")),
-        }
+    fn control(&self) -> &SessionControl {
+        &self.control
     }
 
-    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        let stop = batch.stop;
-        statement_loop::run(batch, &mut |operation| {
-            work.limit_calls(stop, Instant::now())?;
-            let statements = self.statements(work, operation.schema)?;
-            self.run(work, statements, operation).map_err(|error| failed(work, operation, &error))
+    fn prepare_operations(&mut self, schema: u32) -> Result<Statements<String>> {
+        let tables = &self.schema(schema)?.tables;
+        Ok(Statements {
+            select: sql::select(tables),
+            scan: sql::scan(tables),
+            update: sql::update(tables, self.schemas.changed_columns()),
         })
     }
 
-    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements<String>> {
-        self.statements.get(&schema).ok_or_else(|| work.not_loaded(schema))
+    fn count(&mut self, statement: &String, bounds: &[i64]) -> Result<u64, Failure> {
+        self.limit_calls()?;
+        let binds: Vec<_> = bounds.iter().copied().map(BindValue::Number).collect();
+        let rows = self.link.query(statement, &binds).map_err(|error| self.failure(&error))?;
+        Ok(rows.first().map_or(0, |row| number(row, 0)))
     }
 
-    /// Runs one operation; each UPDATE is a separate transaction.
-    fn run(
-        &self,
-        work: &mut Work,
-        statements: &Statements<String>,
-        operation: &Operation,
-    ) -> Result<u64, LinkError> {
+    fn update(&mut self, statement: &String, operation: &Operation) -> Result<u64, Failure> {
+        self.limit_calls()?;
+        let (columns, width) = (self.schemas.changed_columns(), self.width());
         let (first, last) = keys(operation);
+        let text = self.update_text(operation, columns)?.to_owned();
+        let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
         let keys = [first, last].map(BindValue::Number);
-        match operation.kind {
-            Kind::Select => count(work, &statements.select, &keys),
-            Kind::Scan => count(work, &statements.scan, &[]),
-            Kind::Update => {
-                let (columns, width) = (work.changed_columns(), work.width());
-                // Owned copy, because the link is borrowed at the same time.
-                let text = work.update_text(operation, columns).to_owned();
-                let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
-                let binds: Vec<BindValue<'_>> = texts.map(BindValue::from).chain(keys).collect();
-                let rows = work.link.execute(&statements.update, &binds)?;
-                match &self.commit {
-                    Some(commit) => work.link.execute(commit, &[]).map(|_| ())?,
-                    None => work.link.commit()?,
-                }
-                Ok(rows)
-            }
-        }
+        let binds: Vec<BindValue<'_>> = texts.map(BindValue::from).chain(keys).collect();
+        let updated = self.link.execute(statement, &binds);
+        let committed = updated.and_then(|rows| self.commit().map(|()| rows));
+        committed.map_err(|error| self.rolled_back(&error))
     }
 }
 
-/// Decides the result of a failed operation. An UPDATE is rolled back, so that the next commit does
-/// not include its changes; after a cut there is no next commit, and perhaps no connection.
-fn failed(work: &mut Work, operation: &Operation, error: &LinkError) -> Failure {
-    let failure = work.failure(error);
-    let Failure::Counted(code) = &failure else { return failure };
-    if operation.kind == Kind::Update {
-        let rollback = work.link.execute("ROLLBACK", &[]);
-        if let Err(error) = rollback
-            && **code != *CUT
-        {
-            return work.loss(&error).into();
+impl Work {
+    fn commit(&mut self) -> Result<(), LinkError> {
+        match &self.commit {
+            Some(commit) => self.link.execute(commit, &[]).map(|_| ()),
+            None => self.link.commit(),
         }
     }
-    failure
-}
 
-fn count(work: &mut Work, statement: &str, binds: &[BindValue<'_>]) -> Result<u64, LinkError> {
-    let rows = work.link.query(statement, binds)?;
-    Ok(rows.first().map_or(0, |row| number(row, 0)))
+    /// The meaning of a failed UPDATE, after it is rolled back. A session whose ROLLBACK fails is lost,
+    /// unless the operation was cut.
+    fn rolled_back(&mut self, error: &LinkError) -> Failure {
+        let failure = self.failure(error);
+        let Failure::Counted(code) = &failure else { return failure };
+        match self.link.execute("ROLLBACK", &[]) {
+            Err(error) if **code != *CUT => self.loss(&error).into(),
+            _ => failure,
+        }
+    }
 }

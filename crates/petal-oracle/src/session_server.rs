@@ -4,7 +4,6 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::time::Instant;
 
 use super::link::{BindValue, LinkError, LinkErrorKind, Row};
 use super::meta::cell;
@@ -14,8 +13,10 @@ use petal_engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use petal_engine::server::failure::Failure;
+use petal_engine::server::per_schema::SchemaWork as _;
 use petal_engine::server::row_layout::{STAMP_BYTES, split_stamp};
-use petal_engine::{Batch, Result, SessionError, Stop};
+use petal_engine::server::sides::Routine;
+use petal_engine::{Batch, Result, SessionError};
 use petal_model::workload::op::{Kind, Operation};
 
 /// Length of one operation in the block's text, in characters.
@@ -36,33 +37,33 @@ pub struct ServerLoop {
     tail: String,
 }
 
+impl Routine<Work> for ServerLoop {
+    fn new(_: &mut Work) -> Result<Self> {
+        Ok(Self::default())
+    }
+
+    fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        let split = by_schema(work.schemas.home);
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
+    }
+}
+
 impl ServerLoop {
     /// Makes the block with home schema `home`, unless it exists.
     fn make_block(&mut self, work: &Work, home: u32) -> Result<()> {
         if let Entry::Vacant(vacant) = self.blocks.entry(home) {
-            let tables = &work.meta(home)?.tables;
-            let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
-            let columns = work.changed_columns();
+            let tables = &work.schema(home)?.tables;
+            let hot = work.schema(1).map_or(tables, |meta| &meta.tables);
+            let columns = work.schemas.changed_columns();
             let wait = work.config.commit_wait;
             vacant.insert(sql::run_batch(tables, hot, &self.letters, columns, wait));
         }
         Ok(())
     }
 
-    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        let split = by_schema(work.home);
-        let stop = batch.stop;
-        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part, stop))
-    }
-
-    fn call(
-        &mut self,
-        work: &mut Work,
-        part: &BatchPart<'_>,
-        stop: &Stop,
-    ) -> Result<Vec<Executed>, Failure> {
-        work.limit_calls(stop, Instant::now())?;
-        let total = self.fill(work, part.home, part.operations);
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
+        work.limit_calls()?;
+        let total = self.fill(work, part.home, part.operations)?;
         self.make_block(work, part.home)?;
         let block = self.blocks.get(&part.home).map_or("", String::as_str);
         let budget_us = budget_us(part.budget);
@@ -84,18 +85,18 @@ impl ServerLoop {
     }
 
     /// Fills one call with as many operations as fit; returns their number.
-    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> usize {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<usize> {
         self.ops.clear();
         self.fillers.clear();
         self.tail.clear();
         // If all columns are alike and longer than the stamp, send one stamp per operation and the
         // rest once.
         let is_short = work.is_constant() && work.width() > STAMP_BYTES;
-        let columns = if is_short { 1 } else { work.changed_columns() };
+        let columns = if is_short { 1 } else { work.schemas.changed_columns() };
         let mut total = 0;
         for operation in operations.iter().take(OPERATIONS_MAX) {
             if operation.kind == Kind::Update {
-                let text = work.update_text(operation, columns);
+                let text = work.update_text(operation, columns)?;
                 let (stamp, tail) = split_stamp(text);
                 let text = if is_short { stamp } else { text };
                 if self.fillers.len() + text.len() > TEXT_MAX {
@@ -121,7 +122,7 @@ impl ServerLoop {
             let _ = write!(self.ops, "{letter}{first:012}{last:012}");
             total += 1;
         }
-        total
+        Ok(total)
     }
 }
 

@@ -9,12 +9,12 @@ use super::errors::{CANCELLED, KILLED, TRANSIENT, hint};
 use super::link::{Link, LinkError, LinkErrorKind};
 use super::meta::OracleSchema;
 use petal_engine::server::failure::{Failure, StatementError, StatementErrorKind, not_loaded};
-use petal_engine::server::row_layout::UpdateText;
+use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
-use petal_engine::{EngineError, Result, SessionError, Stop};
+use petal_engine::{Result, SessionError};
 use petal_model::settings::{LoopSide, RedoStress};
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::{Filler, changed_columns};
+use petal_model::workload::row::Filler;
 
 /// Time from a stop until the driver itself breaks off an operation of a run.
 const CALL_GRACE: Duration = Duration::from_secs(6);
@@ -38,8 +38,6 @@ pub struct Work {
     pub link: Box<dyn Link>,
     pub place: String,
     pub config: SessionConfig,
-    /// Number of the session's own schema.
-    pub home: u32,
     /// All schemas of the run: some sessions visit several, and hot ones visit schema 1.
     pub metas: Vec<OracleSchema>,
     pub control: Arc<SessionControl>,
@@ -47,22 +45,30 @@ pub struct Work {
     pub is_killed: Arc<AtomicBool>,
     /// Current call timeout, and when it was set.
     pub limit: Option<(Duration, Instant)>,
-    /// New text of an UPDATE.
-    pub text: UpdateText,
+    pub schemas: KnownSchemas,
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's commit, which waits by default.
+    pub commit: Option<String>,
+}
+
+impl SchemaWork for Work {
+    fn schemas(&mut self) -> &mut KnownSchemas {
+        &mut self.schemas
+    }
+
+    fn read_meta(&mut self, schema: u32) -> Result<SchemaMeta> {
+        self.schema(schema).map(|schema| schema.about.clone())
+    }
+
+    /// SLOB's rows have a width of their own.
+    fn column_bytes(&mut self, _: u32) -> Result<usize> {
+        Ok(self.width())
+    }
 }
 
 impl Work {
-    pub fn changed_columns(&self) -> usize {
-        changed_columns(self.config.redo_stress)
-    }
-
-    pub fn meta(&self, schema: u32) -> Result<&OracleSchema> {
+    pub fn schema(&self, schema: u32) -> Result<&OracleSchema> {
         let meta = self.metas.iter().find(|meta| meta.about.schema == schema);
-        meta.ok_or_else(|| self.not_loaded(schema))
-    }
-
-    pub fn not_loaded(&self, schema: u32) -> EngineError {
-        not_loaded(&self.place, schema)
+        meta.ok_or_else(|| not_loaded(&self.place, schema))
     }
 
     /// Returns the number of characters of each column, equal in all schemas of a target.
@@ -75,16 +81,10 @@ impl Work {
         self.metas.iter().all(|meta| meta.about.filler == Filler::Constant)
     }
 
-    /// Returns the new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
-        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.about.filler);
-        let width = self.width();
-        self.text.make(filler, operation.stamp, width, columns)
-    }
-
     /// Sets the call timeout a little after the stop: the driver then also detects a dead peer.
-    pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
-        let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
+    pub fn limit_calls(&mut self) -> Result<(), SessionError> {
+        let now = Instant::now();
+        let wanted = self.control.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
         let is_close = self.limit.is_some_and(|(set, at)| {
             set == wanted && set == CALL_MAX
                 || set >= wanted && now.duration_since(at) < LIMIT_STEP && set - wanted < LIMIT_STEP

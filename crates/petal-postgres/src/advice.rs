@@ -3,18 +3,15 @@
 use petal_model::stats::target::Advice;
 
 pub fn advice() -> Advice {
+    let some = |text: &str| Some(text.to_owned());
     Advice {
-        enlarge_log: Some(
-            "Make the log larger (max_wal_size), so that time and not size decides.".to_owned(),
-        ),
-        purge_faster: Some(
+        enlarge_log: some("Make the log larger (max_wal_size), so that time and not size decides."),
+        purge_faster: some(
             "Look for a transaction that stays open for long, in any database of the server \
-             (xact_start in pg_stat_activity), and load again what it made grow."
-                .to_owned(),
+             (xact_start in pg_stat_activity), and load again what it made grow.",
         ),
-        find_others: Some(
-            "Repeat it alone in the database; pg_stat_activity tells who else works there."
-                .to_owned(),
+        find_others: some(
+            "Repeat it alone in the database; pg_stat_activity tells who else works there.",
         ),
         ..Advice::default()
     }

@@ -12,9 +12,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use futures_util::future::{Either, select};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{
@@ -22,12 +21,11 @@ use tokio_postgres::{
 };
 
 use super::locks::LOCK_TIMEOUT;
-use super::pooler;
 use super::stream::{ConnectError, Incoming, ServerConnector};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
-use petal_engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
+use petal_engine::server::liveness::{AbortHandle, ServerState, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 /// The SQLSTATE of a statement that was cancelled.
@@ -67,6 +65,15 @@ pub enum Error {
     /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
     #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
     Blocked { error: tokio_postgres::Error, limit: Duration, by: Option<LockWait> },
+}
+
+impl From<GivenUp> for Error {
+    fn from(given_up: GivenUp) -> Self {
+        match given_up {
+            GivenUp::Interrupted => Self::Interrupted,
+            GivenUp::Silent(reason) => Self::Silent(reason),
+        }
+    }
 }
 
 impl Error {
@@ -126,35 +133,14 @@ impl Client {
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let runtime = runtime().build().map_err(Error::Runtime)?;
-        let opened = runtime.block_on(async {
-            let interrupted = async {
-                while !is_interrupted() {
-                    sleep(TICK).await;
-                }
-            };
-            match select(pin!(interrupted), pin!(timeout(limit, connector.connect(config)))).await {
-                Either::Left(_) => None,
-                Either::Right((opened, _)) => Some(opened),
-            }
-        });
-        match opened {
-            None => {
-                runtime.shutdown_background();
-                Err(Error::Interrupted)
-            }
-            Some(Ok(Ok((asker, connection)))) => {
-                let wait = FutureWait::new(runtime);
-                let wire = Wire { connection, is_over: false, ended_by: None, wait };
-                Ok(Self { server: server.to_owned(), asker, wire })
-            }
-            Some(Ok(Err(ConnectError::Failed(error)))) => Err(error.into()),
-            Some(Ok(Err(ConnectError::Socket(error)))) => Err(Error::Socket(error)),
-            Some(Err(_)) => {
-                // A name lookup may go on.
-                runtime.shutdown_background();
-                Err(Error::Silent(format!("no answer within {} s", limit.as_secs())))
-            }
-        }
+        let connecting = connector.connect(config);
+        let (connected, wait) = FutureWait::connect(runtime, limit, is_interrupted, connecting)?;
+        let (asker, connection) = connected.map_err(|error| match error {
+            ConnectError::Failed(error) => error.into(),
+            ConnectError::Socket(error) => Error::Socket(error),
+        })?;
+        let wire = Wire { connection, is_over: false, ended_by: None, wait };
+        Ok(Self { server: server.to_owned(), asker, wire })
     }
 
     /// Sets how long an answer is waited for from now on.
@@ -197,9 +183,9 @@ impl Client {
     }
 
     /// The process by which the peer greeted; `None` if it gave none.
-    pub fn greeted_process(&self) -> Option<i32> {
+    pub fn greeted_process(&self, connector: &ServerConnector) -> Option<i32> {
         let token = self.asker.cancel_token();
-        self.wire.wait.runtime.block_on(pooler::greeted_process(&token))
+        self.wire.wait.runtime.block_on(connector.greeted_process(&token))
     }
 
     pub fn query<T: ?Sized + ToStatement>(
@@ -318,7 +304,7 @@ impl Wire {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
             Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
-            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+            Err(silent) => silent.into(),
         };
         Err(match wait.monitor_in_force() {
             Some(monitor) => explained(monitor, error),

@@ -180,7 +180,7 @@ impl Endpoint {
             let (process, is_standby, is_read_only) =
                 (text(&answer, 0), text(&answer, 1) == "t", text(&answer, 2) == "on");
             let process = process.parse().unwrap_or(0);
-            let greeted = client.greeted_process();
+            let greeted = client.greeted_process(&self.connector);
             if greeted != Some(process) {
                 let greeted = greeted.map_or_else(|| "none".to_owned(), |of| of.to_string());
                 return Err(Error::Pooler { greeted, process });

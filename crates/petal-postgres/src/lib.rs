@@ -1,7 +1,7 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
 //! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean; `stream`: how long
-//!   a message may be; `pooler`: who answers
+//!   a message may be, and who answers
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
 //!   `locks`: who holds a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
@@ -34,7 +34,6 @@ mod long_work;
 mod options;
 mod placement;
 mod plan;
-mod pooler;
 mod publications;
 mod rows;
 mod schema;

@@ -452,10 +452,10 @@ mod tests {
     #[test]
     fn refusals_name_key_value_rule_and_hint() {
         let refusal = |url| options(url, &[]).unwrap_err();
-        insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use prefer, disable, require, verify-ca, verify-full");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use prefer, disable, require, verify-ca or verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
         let wrong = TargetUrl::parse("postgres://u@h/d?autovacuum=yes").unwrap();
-        insta::assert_snapshot!(autovacuum(&wrong).unwrap_err(), @"DB=postgres:...?autovacuum=yes: autovacuum is not known; use off, on");
+        insta::assert_snapshot!(autovacuum(&wrong).unwrap_err(), @"DB=postgres:...?autovacuum=yes: autovacuum is not known; use off or on");
         insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=...: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, fallback_application_name, host, hostaddr, options, passfile, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
     }

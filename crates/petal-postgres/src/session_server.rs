@@ -14,18 +14,15 @@ use super::schema::{self, ROUTINE_VERSION};
 use super::trust;
 use super::work::Work;
 use petal_engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys, latency_ns,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, RoutineEnd, budget_us, by_schema, keys,
+    routine_shape,
 };
 use petal_engine::server::failure::Failure;
 use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
 use petal_engine::server::row_layout::split_stamp;
 use petal_engine::server::sides::Routine;
 use petal_engine::{Batch, EngineError, Result, SessionError};
-use petal_model::settings::RedoStress;
 use petal_model::workload::op::{Kind, Operation};
-
-/// Kinds of operations in schema 1 are so much higher in the routine.
-const HOT: i16 = 10;
 /// A routine's comment begins with this.
 const COMMENT: &str = "loop of petal, version ";
 
@@ -40,13 +37,6 @@ impl<'a> FromSql<'a> for Micros {
 
     fn accepts(kind: &Type) -> bool {
         *kind == Type::TIMESTAMPTZ
-    }
-}
-
-impl Micros {
-    /// Nanoseconds from an earlier moment; None if the clock was set back.
-    pub fn since_ns(self, earlier: Self) -> Option<u64> {
-        latency_ns(Some(earlier.0), Some(self.0))
     }
 }
 
@@ -192,24 +182,15 @@ impl Arguments {
         self.untils.clear();
         self.firsts.clear();
         self.fillers.resize(if has_updates { operations.len() } else { 0 }, String::new());
-        let update = match work.shared.redo_stress {
-            RedoStress::Lite => 3,
-            RedoStress::Heavy => 4,
-        };
         // All columns alike: the stamp is enough, and the rest goes once.
         let (width, constant) = work.column_shape(home)?;
         self.width = width as i32;
         let columns = work.schemas.changed_columns();
         self.tail = None;
         for (at, operation) in operations.iter().enumerate() {
-            let kind = match operation.kind {
-                Kind::Select => 1,
-                Kind::Scan => 2,
-                Kind::Update => update,
-            };
-            let kind = if operation.schema == home { kind } else { kind + HOT };
-            let (first, last) = keys(operation);
-            let reach = if operation.kind == Kind::Scan { -1 } else { last - first };
+            let (kind, reach) = routine_shape(operation, home, work.shared.redo_stress);
+            let reach = if operation.kind == Kind::Scan { -1 } else { reach };
+            let (first, _) = keys(operation);
             self.add(kind, reach, first);
             if operation.kind != Kind::Update {
                 // What an earlier batch left there need not travel.
@@ -256,23 +237,13 @@ impl Answer {
     }
 
     fn executed(&self, work: &Work, operations: &[Operation]) -> Vec<Executed> {
-        let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
-        let mut begin = self.started;
-        let ended = self.ends.iter().zip(operations).enumerate().map(|(at, (&end, operation))| {
-            let rows = self.counts.get(at).copied().flatten().map(|NonNegative(rows)| rows);
-            let noted = errors.next_if(|error| error.at == at);
-            let latency_ns = end.since_ns(begin);
-            begin = end;
-            Executed {
-                latency_ns,
-                rows: rows.unwrap_or(match operation.kind {
-                    Kind::Scan => 0,
-                    Kind::Select | Kind::Update => operation.rows.into(),
-                }),
-                failure: noted.map(|noted| work.noted(&noted)),
-            }
+        let ends = self.ends.iter().enumerate().map(|(at, end)| RoutineEnd {
+            end_us: Some(end.0),
+            rows: self.counts.get(at).copied().flatten().map(|NonNegative(rows)| rows),
         });
-        ended.collect()
+        let errors = self.errors.iter().map(String::as_str);
+        let failure = |noted: &Noted<'_>| work.noted(noted);
+        batch_loop::executed(self.started.0, ends, errors, operations, 0, failure)
     }
 }
 
@@ -290,11 +261,5 @@ mod tests {
         assert_eq!(arguments.reaches, [7, 7, 7, 63]);
         assert_eq!(arguments.untils, [2, 3, 4, 5]);
         assert_eq!(arguments.firsts, [5, 90, 4, 1, 2]);
-    }
-
-    #[test]
-    fn a_clock_set_back_is_no_latency() {
-        assert_eq!(Micros(5).since_ns(Micros(3)), Some(2000));
-        assert_eq!(Micros(3).since_ns(Micros(5)), None);
     }
 }

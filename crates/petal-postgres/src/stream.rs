@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex};
 use tokio::net::UnixStream;
 use tokio_postgres::config::{SslMode as DriverSslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -37,6 +37,9 @@ const TAKES_TLS: u8 = b'S';
 /// The messages of one connection; polling them drives it.
 pub type Incoming =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
+
+/// A request to cancel: length, code, process and key, four bytes each.
+const REQUEST_BYTES: usize = 16;
 
 /// A stream that TLS may be put on.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -87,6 +90,19 @@ impl ServerConnector {
         if let Ok(stream) = UnixStream::connect(socket).await {
             let _ = token.cancel_query_raw(stream, self.named("")).await;
         }
+    }
+
+    /// Returns the process of the peer's greeting, or `None` if it gave none. A pooler, such as
+    /// PgBouncer, greets with its own process, because it changes servers between transactions. The
+    /// driver shows the process in one place: a request to cancel, which is written into memory here.
+    pub async fn greeted_process(&self, token: &CancelToken) -> Option<i32> {
+        let (peer, mut written) = duplex(2 * REQUEST_BYTES);
+        let plain = Self { mode: SslMode::Disable, ..self.clone() };
+        token.cancel_query_raw(peer, plain.named("")).await.ok()?;
+        let mut request = [0; REQUEST_BYTES];
+        written.read_exact(&mut request).await.ok()?;
+        let process = i32::from_be_bytes(*request[8..].first_chunk()?);
+        (process != 0).then_some(process)
     }
 
     fn named(&self, host: &str) -> NamedConnector {

@@ -51,31 +51,27 @@ pub fn notable_settings(settings: &BTreeMap<String, String>) -> Vec<NotableSetti
 }
 
 pub fn advice() -> Advice {
+    let some = |text: &str| Some(text.to_owned());
     Advice {
-        enlarge_log: Some(
+        enlarge_log: some(
             "Make the redo log larger (innodb_log_file_size; MySQL 8.0.30 and later: \
              innodb_redo_log_capacity), and let pages be flushed faster (innodb_io_capacity: 200, \
-             the default before MySQL 8.4, is low for any flash storage)."
-                .to_owned(),
+             the default before MySQL 8.4, is low for any flash storage).",
         ),
-        keep_cached: Some(
+        keep_cached: some(
             "Make innodb_buffer_pool_size larger than tables and indexes, and read them once \
-             before the run (WARM_UP)."
-                .to_owned(),
+             before the run (WARM_UP).",
         ),
-        write_faster: Some(
+        write_faster: some(
             "Raise innodb_io_capacity and innodb_io_capacity_max to what the device sustains (MySQL: \
-             innodb_page_cleaners, too), or give the server a larger innodb_buffer_pool_size."
-                .to_owned(),
+             innodb_page_cleaners, too), or give the server a larger innodb_buffer_pool_size.",
         ),
-        purge_faster: Some(
+        purge_faster: some(
             "Look for a transaction that stays open for long (information_schema.innodb_trx), and \
-             raise innodb_purge_threads."
-                .to_owned(),
+             raise innodb_purge_threads.",
         ),
-        find_others: Some(
-            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there."
-                .to_owned(),
+        find_others: some(
+            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there.",
         ),
         ..Advice::default()
     }

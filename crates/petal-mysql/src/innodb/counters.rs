@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{
-    FILE_COUNTS, StorageCounters, StorageSnapshot, status, without_resets,
-};
+use super::super::storage::{FILE_COUNTS, StorageCounters, status, without_resets};
 use petal_engine::server::reset_watch::ResetWatch;
-use petal_model::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
+use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::delta;
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
@@ -123,11 +121,7 @@ impl CheckpointCycles {
 }
 
 impl StorageCounters for InnodbCounters {
-    fn read(
-        &mut self,
-        client: &mut Client,
-        resets: &mut ResetWatch,
-    ) -> Result<StorageSnapshot, Error> {
+    fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error> {
         let mut raw = status(client, STATUS)?;
         let history = raw.remove(HISTORY);
         let mut files: Vec<FileEvents> = match self.is_timed {
@@ -169,7 +163,7 @@ impl StorageCounters for InnodbCounters {
         ] {
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
         }
-        Ok(StorageSnapshot { io: io_counts(&raw, self.page_bytes), waits, raw })
+        Ok(Counters { io: io_counts(&raw, self.page_bytes), waits, raw, ..Counters::default() })
     }
 }
 

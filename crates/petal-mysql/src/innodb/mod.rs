@@ -13,13 +13,14 @@ mod settle;
 use super::client::{Client, Error};
 use super::row_group::RowGroup;
 use super::settling::Settling;
-use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts, StorageTexts};
+use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageTexts, direct_io};
 use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, is_timed};
 use petal_engine::{Placement, Result};
-use petal_model::stats::target::{Durability, IoEvents};
+use petal_model::stats::target::{Durability, IoEvents, TargetDetails};
 
 static TEXTS: StorageTexts = StorageTexts {
     name: "innodb",
+    cache_setting: "innodb_buffer_pool_size",
     block_setting: ("innodb_page_size", "which is fixed when its data directory is made"),
     tables_sql: include_str!("tables.sql"),
     index_in_place: "ALGORITHM=INPLACE, LOCK=NONE",
@@ -70,12 +71,12 @@ impl StorageEngine for Innodb {
         Ok(page_layout::row_group(block_bytes))
     }
 
-    fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement> {
-        placement::count(client, server, name)
+    fn placement(&self, client: &mut Client, name: &str) -> Result<Placement> {
+        placement::count(client, name)
     }
 
-    fn main_bytes(&self, client: &mut Client, server: &str, name: &str) -> Result<Option<u64>> {
-        placement::main_bytes(client, server, name).map(Some)
+    fn main_bytes(&self, client: &mut Client, name: &str) -> Result<Option<u64>> {
+        placement::main_bytes(client, name).map(Some)
     }
 
     fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {
@@ -90,12 +91,11 @@ impl StorageEngine for Innodb {
         Ok(Box::new(InnodbCounters::new(client)?))
     }
 
-    fn facts(&self, settings: &ServerSettings) -> StorageFacts {
+    fn facts(&self, settings: &ServerSettings) -> TargetDetails {
         let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
-        StorageFacts {
-            cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
-            passes_page_cache: get("innodb_flush_method").starts_with("O_DIRECT"),
-            durability: Durability {
+        TargetDetails {
+            direct_io: direct_io(get("innodb_flush_method").starts_with("O_DIRECT")),
+            durability: Some(Durability {
                 durable: get("innodb_flush_log_at_trx_commit") == "1",
                 setting: format!(
                     "innodb_flush_log_at_trx_commit={}, innodb_doublewrite={}, log_bin={}, \
@@ -105,20 +105,21 @@ impl StorageEngine for Innodb {
                     get("log_bin"),
                     get("sync_binlog")
                 ),
-            },
+            }),
             io_events: IoEvents {
                 read: READ_EVENT.to_owned(),
                 write: String::new(),
                 log: LOG_EVENT.to_owned(),
                 timed_by: "the server (performance_schema)".to_owned(),
             },
-            checkpoint: format!(
+            checkpoint: Some(format!(
                 "by the server, in small steps; a cycle is over when all pages are written that \
                  were changed before it; innodb_io_capacity={}",
                 get("innodb_io_capacity")
-            ),
+            )),
             notable_settings: advice::notable_settings(settings),
             advice: advice::advice(),
+            ..TargetDetails::default()
         }
     }
 

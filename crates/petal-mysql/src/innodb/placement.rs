@@ -10,21 +10,22 @@ use petal_engine::{EngineError, Placement, Result};
 const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
 
 /// Analyzes the main table under this name, and counts its rows and leaf pages.
-pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
+pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
     let doing = format!("counting pages of {table}");
-    schema::analyze(client, server, &table)?;
+    schema::analyze(client, &table)?;
     let rows: u64 =
-        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(server, &doing)?;
+        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(&client.server, &doing)?;
     let sql = format!(
         "SELECT stat_value FROM mysql.innodb_index_stats WHERE database_name = DATABASE() \
          AND table_name = '{table}' AND index_name = 'PRIMARY' AND stat_name = 'n_leaf_pages'"
     );
-    let pages: Vec<u64> = client.query(&sql).at(server, &doing)?;
+    let pages: Vec<u64> = client.ask(&doing, &sql)?;
     let Some(&blocks) = pages.first() else {
         return Err(EngineError::Data(format!(
-            "{server}: mysql.innodb_index_stats knows nothing of {table}, so that its pages cannot \
-             be counted; petal needs a server with persistent statistics"
+            "{}: mysql.innodb_index_stats knows nothing of {table}, so that its pages cannot \
+             be counted; petal needs a server with persistent statistics",
+            client.server
         )));
     };
     Ok(Placement {
@@ -38,7 +39,7 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
 
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the
 /// privilege to see files, what the statistics say.
-pub fn main_bytes(client: &mut Client, server: &str, name: &str) -> Result<u64> {
+pub fn main_bytes(client: &mut Client, name: &str) -> Result<u64> {
     for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
         let sql = format!(
             "SELECT file_size FROM information_schema.{view} \
@@ -49,6 +50,6 @@ pub fn main_bytes(client: &mut Client, server: &str, name: &str) -> Result<u64> 
             return Ok(bytes);
         }
     }
-    let (data, index) = schema::table_bytes(client, server, &format!("{name}_cf1"))?;
+    let (data, index) = schema::table_bytes(client, &format!("{name}_cf1"))?;
     Ok(data + index)
 }

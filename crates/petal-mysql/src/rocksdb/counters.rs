@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::storage::{StorageCounters, StorageSnapshot, status, without_resets};
+use super::super::storage::{StorageCounters, status, without_resets};
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
@@ -54,11 +54,7 @@ pub fn perf_context_level(client: &mut Client) -> u64 {
 }
 
 impl StorageCounters for RocksdbCounters {
-    fn read(
-        &mut self,
-        client: &mut Client,
-        resets: &mut ResetWatch,
-    ) -> Result<StorageSnapshot, Error> {
+    fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error> {
         let mut raw = status(client, STATUS)?;
         let level = perf_context_level(client);
         if level >= COUNTS {
@@ -73,7 +69,8 @@ impl StorageCounters for RocksdbCounters {
             let value = raw.get(from).copied();
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
         }
-        Ok(StorageSnapshot { io: io_counts(&raw), waits: waits(&raw, level >= TIMES), raw })
+        let (io, waits) = (io_counts(&raw), waits(&raw, level >= TIMES));
+        Ok(Counters { io, waits, raw, ..Counters::default() })
     }
 }
 

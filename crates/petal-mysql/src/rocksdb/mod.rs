@@ -14,11 +14,11 @@ mod placement;
 use super::client::{Client, Error};
 use super::row_group::RowGroup;
 use super::settling::Settling;
-use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts, StorageTexts};
+use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageTexts, direct_io};
 pub use counters::{BLOCKS_MISSED, server_work};
 use counters::{READ_EVENT, RocksdbCounters, TIMES, perf_context_level};
 use petal_engine::{EngineError, Placement, Result};
-use petal_model::stats::target::{Advice, Durability, IoEvents, NotableSetting};
+use petal_model::stats::target::{Advice, Durability, IoEvents, NotableSetting, TargetDetails};
 use petal_model::workload::row::COLUMNS;
 
 /// The column family of petal's rows.
@@ -28,6 +28,7 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 4096..=32768;
 
 static TEXTS: StorageTexts = StorageTexts {
     name: "rocksdb",
+    cache_setting: "rocksdb_block_cache_size",
     block_setting: ("rocksdb_block_size", "which is fixed when it starts"),
     tables_sql: include_str!("tables.sql"),
     index_in_place: "ALGORITHM=INPLACE",
@@ -86,8 +87,8 @@ impl StorageEngine for Rocksdb {
         Ok(RowGroup { padding: block_bytes - alone.column * COLUMNS as u32, ..alone })
     }
 
-    fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement> {
-        placement::count(client, server, name)
+    fn placement(&self, client: &mut Client, name: &str) -> Result<Placement> {
+        placement::count(client, name)
     }
 
     fn table_bytes(&self, reported: u64, rows_bytes: u64) -> u64 {
@@ -141,14 +142,13 @@ impl StorageEngine for Rocksdb {
         options.into_iter().chain(files).map(named).collect()
     }
 
-    fn facts(&self, settings: &ServerSettings) -> StorageFacts {
+    fn facts(&self, settings: &ServerSettings) -> TargetDetails {
         let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
         let synced = get("rocksdb_flush_log_at_trx_commit") == "1";
         let set = |name: &str| format!("{name}={}", get(name));
-        StorageFacts {
-            cache_bytes: get("rocksdb_block_cache_size").parse().ok(),
-            passes_page_cache: get("rocksdb_use_direct_reads") == "ON",
-            durability: Durability {
+        TargetDetails {
+            direct_io: direct_io(get("rocksdb_use_direct_reads") == "ON"),
+            durability: Some(Durability {
                 durable: synced && get("rocksdb_write_disable_wal") != "ON",
                 setting: [
                     "rocksdb_flush_log_at_trx_commit",
@@ -158,19 +158,20 @@ impl StorageEngine for Rocksdb {
                 ]
                 .map(set)
                 .join(", "),
-            },
+            }),
             io_events: IoEvents {
                 read: READ_EVENT.to_owned(),
                 write: String::new(),
                 log: String::new(),
                 timed_by: "the server (rocksdb_perf_context_level)".to_owned(),
             },
-            checkpoint: format!(
+            checkpoint: Some(format!(
                 "none: memtables are flushed and files compacted in the background; {}",
                 set("rocksdb_max_background_jobs")
-            ),
+            )),
             notable_settings: notable_settings(settings),
             advice: advice(),
+            ..TargetDetails::default()
         }
     }
 
@@ -220,20 +221,18 @@ fn notable_settings(settings: &ServerSettings) -> Vec<NotableSetting> {
 }
 
 fn advice() -> Advice {
+    let some = |text: &str| Some(text.to_owned());
     Advice {
-        keep_cached: Some(
+        keep_cached: some(
             "Make rocksdb_block_cache_size larger than the data, and read them once before the run \
-             (WARM_UP)."
-                .to_owned(),
+             (WARM_UP).",
         ),
-        write_faster: Some(
+        write_faster: some(
             "Raise rocksdb_max_background_jobs, or make memtables larger (write_buffer_size in \
-             rocksdb_default_cf_options)."
-                .to_owned(),
+             rocksdb_default_cf_options).",
         ),
-        find_others: Some(
-            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there."
-                .to_owned(),
+        find_others: some(
+            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there.",
         ),
         ..Advice::default()
     }
@@ -267,7 +266,8 @@ mod tests {
             ("rocksdb_flush_log_at_trx_commit", "1"),
         ]);
         assert_eq!(notable_settings(&plain), []);
-        assert!(Rocksdb.facts(&plain).durability.durable);
+        let is_durable = |settings| Rocksdb.facts(settings).durability.unwrap().durable;
+        assert!(is_durable(&plain));
         let usual = settings(&[
             ("petal_main compression_type", "kSnappyCompression"),
             ("petal_main filter_policy", "nullptr"),
@@ -275,10 +275,9 @@ mod tests {
             ("rocksdb_flush_log_at_trx_commit", "2"),
         ]);
         assert_eq!(notable_settings(&usual).len(), 3);
-        let facts = Rocksdb.facts(&usual);
-        assert!(!facts.durability.durable && !facts.passes_page_cache);
+        assert!(!is_durable(&usual) && Rocksdb.facts(&usual).direct_io.is_none());
         let no_log =
             [("rocksdb_write_disable_wal", "ON"), ("rocksdb_flush_log_at_trx_commit", "1")];
-        assert!(!Rocksdb.facts(&settings(&no_log)).durability.durable);
+        assert!(!is_durable(&settings(&no_log)));
     }
 }

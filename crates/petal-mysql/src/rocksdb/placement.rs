@@ -42,13 +42,13 @@ impl Compaction {
 }
 
 /// Counts versions of the rows of the main table under this name, and the blocks that they lie in.
-pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
+pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
     let doing = format!("counting blocks of {table}");
-    flush(client).at(server, &doing)?;
-    schema::analyze(client, server, &table)?;
+    flush(client).at(&client.server, &doing)?;
+    schema::analyze(client, &table)?;
     let rows: u64 =
-        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(server, &doing)?;
+        client.query_one(&format!("SELECT COUNT(*) FROM {table}")).at(&client.server, &doing)?;
     let sql = format!(
         "SELECT CAST(COALESCE(SUM(map.num_rows), 0) AS UNSIGNED), \
                 CAST(COALESCE(SUM(props.entries), 0) AS UNSIGNED), \
@@ -61,7 +61,7 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
     );
     // Files that come and go between the views' own looks are counted twice or not at all.
     let mut compaction = Compaction::default();
-    let mut counted: (u64, u64, u64) = client.query_one(&sql).at(server, &doing)?;
+    let mut counted: (u64, u64, u64) = client.ask_row(&doing, &sql)?;
     for _ in 0..LOOKS_MAX {
         let placement = placement(rows, counted);
         if placement.is_one_row_per_block() && placement.rows == rows || compaction.is_over(client)
@@ -69,12 +69,13 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
             break;
         }
         std::thread::sleep(LOOK_INTERVAL);
-        counted = client.query_one(&sql).at(server, &doing)?;
+        counted = client.ask_row(&doing, &sql)?;
     }
     if counted.0 == 0 && rows > 0 {
         return Err(EngineError::Data(format!(
-            "{server}: information_schema.rocksdb_index_file_map knows no file of {table}, so that \
-             its blocks cannot be counted; see whether the user may (GRANT PROCESS, SUPER)"
+            "{}: information_schema.rocksdb_index_file_map knows no file of {table}, so that \
+             its blocks cannot be counted; see whether the user may (GRANT PROCESS, SUPER)",
+            client.server
         )));
     }
     Ok(placement(rows, counted))
