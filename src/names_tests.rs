@@ -6,13 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Folders and files, each with the reason.
-const ALLOWED: [(&str, &str); 23] = [
-    ("crates/petal-postgres/", "the engine itself"),
-    ("crates/petal-oracle/", "the engine itself"),
-    ("crates/petal-mysql/", "the engine itself"),
-    ("crates/petal-sqlite/", "the engine itself"),
-    ("crates/petal-scripted/", "the engine itself"),
+use petal_model::settings::table::support::{ENGINES, SCRIPTED};
+
+/// Folders and files, each with the reason; beside them an engine's own crate.
+const ALLOWED: [(&str, &str); 18] = [
     ("src/engines.rs", "its line"),
     ("crates/petal-model/src/settings/table/", "its column of support, and its own parameters"),
     ("crates/petal-model/src/settings/table.rs", "the group of its own parameters"),
@@ -33,17 +30,19 @@ const ALLOWED: [(&str, &str); 23] = [
     ("crates/petal-report/src/workbook.rs", "reports of one product"),
 ];
 
-/// Crates of single engines. What other rooms need of them is in `engines.rs` or in the table of support.
-const CALLS: [&str; 5] =
-    ["petal_sqlite", "petal_postgres", "petal_mysql", "petal_oracle", "petal_scripted"];
+/// The schemes of all engines, from the table of support.
+fn schemes() -> impl Iterator<Item = &'static str> {
+    ENGINES.iter().copied().chain([&SCRIPTED]).map(|engine| engine.scheme)
+}
 
-/// Names of products, and of what only one of them has.
-const NAMES: [&str; 18] = [
+/// The schemes that are no common words.
+fn own_words() -> impl Iterator<Item = &'static str> {
+    schemes().filter(|scheme| !["device", "scripted"].contains(scheme))
+}
+
+/// Names of what only one product has.
+const NAMES: [&str; 14] = [
     "scripted::",
-    "postgres",
-    "oracle",
-    "sqlite",
-    "mysql",
     "innodb",
     "pg_stat",
     "wal_size",
@@ -59,17 +58,17 @@ const NAMES: [&str; 18] = [
     "continued row",
 ];
 
-const ENGINES: [&str; 6] = [
-    "petal-device",
-    "petal-mysql",
-    "petal-oracle",
-    "petal-postgres",
-    "petal-scripted",
-    "petal-sqlite",
-];
+/// The crate of an engine.
+fn crate_of(scheme: &str) -> String {
+    format!("petal-{scheme}")
+}
+
+fn is_engine(crate_name: &str) -> bool {
+    schemes().any(|scheme| crate_of(scheme) == crate_name)
+}
 
 /// Names of types that several engines have, one each, or share: the same thing everywhere.
-const OF_EACH_ENGINE: [&str; 23] = [
+const OF_EACH_ENGINE: [&str; 22] = [
     "Address",
     "Answer",
     "Arguments",
@@ -87,7 +86,6 @@ const OF_EACH_ENGINE: [&str; 23] = [
     "ServerLoop",
     "Settling",
     "Shared",
-    "Side",
     "SslMode",
     "Statistics",
     "TablesInUse",
@@ -132,15 +130,15 @@ fn each_file(look: &mut impl FnMut(&str, &str)) {
 }
 
 /// The lines that hold one of these names, but for files with an allowed beginning.
-fn lines_with(names: &[&str], allowed: &[&str]) -> Vec<String> {
+fn lines_with(names: &[impl AsRef<str>], is_allowed: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     each_file(&mut |file, text| {
-        if allowed.iter().any(|allowed| file.starts_with(allowed)) {
+        if is_allowed(file) {
             return;
         }
         for (number, line) in product_code(text) {
             let lower = line.to_lowercase();
-            if names.iter().any(|name| lower.contains(name)) {
+            if names.iter().any(|name| lower.contains(name.as_ref())) {
                 found.push(format!("{file}:{number}: {}", line.trim()));
             }
         }
@@ -148,15 +146,30 @@ fn lines_with(names: &[&str], allowed: &[&str]) -> Vec<String> {
     found
 }
 
+/// The crate of a file, below `crates`.
+fn crate_name(file: &str) -> Option<&str> {
+    Some(file.strip_prefix("crates/")?.split_once('/')?.0)
+}
+
 #[test]
 fn no_other_file_speaks_of_an_engine() {
-    let found = lines_with(&NAMES, &ALLOWED.map(|(allowed, _)| allowed));
+    let is_listed = |file: &str| ALLOWED.iter().any(|(allowed, _)| file.starts_with(allowed));
+    let is_engines = |file: &str| crate_name(file).is_some_and(is_engine);
+    let mut found = lines_with(&NAMES, |file| is_listed(file) || is_engines(file));
+    for word in own_words() {
+        let own = crate_of(word);
+        let is_own = |file: &str| crate_name(file) == Some(&own);
+        found.extend(lines_with(&[word], |file| is_listed(file) || is_own(file)));
+    }
     assert!(found.is_empty(), "an engine supplies this itself:\n{}", found.join("\n"));
 }
 
 #[test]
 fn no_other_room_calls_one_engine() {
-    let found = lines_with(&CALLS, &["src/engines.rs", "src/lib.rs"]);
+    // Calibrations are the device engine's, whose crate they call.
+    let calls = schemes().filter(|scheme| *scheme != "device");
+    let calls: Vec<String> = calls.map(|scheme| format!("petal_{scheme}")).collect();
+    let found = lines_with(&calls, |file| ["src/engines.rs", "src/lib.rs"].contains(&file));
     assert!(found.is_empty(), "ask the registry, or the table of support:\n{}", found.join("\n"));
 }
 
@@ -194,7 +207,7 @@ fn no_two_types_have_one_name() {
         let (name, file) = file.strip_prefix("crates/")?.split_once("/src/")?;
         match name {
             "petal-engine" => Some(file.split('/').next().unwrap_or(file).to_owned()),
-            _ => ENGINES.contains(&name).then(|| name.to_owned()),
+            _ => is_engine(name).then(|| name.to_owned()),
         }
     };
     let is_of_each = |name: &str, files: &[String]| {
@@ -213,11 +226,11 @@ fn no_two_types_have_one_name() {
 fn no_column_of_an_answer_is_read_by_a_call_that_panics() {
     let names = ["row.get(", "row.get::<", "row.take(", "row.take::<", ".from_row(", "from_row::<"];
     // SQLite's and Oracle's columns are results already.
-    let found = lines_with(&names, &["src/", "crates/petal-sqlite/", "crates/petal-oracle/"]);
-    let is_engine = |line: &&String| {
-        ENGINES.iter().any(|name| line.contains(name)) || line.contains("petal-engine")
-    };
-    let found: Vec<_> = found.iter().filter(is_engine).collect();
+    let is_result = ["petal-sqlite", "petal-oracle"];
+    let found = lines_with(&names, |file| {
+        let name = crate_name(file).filter(|name| !is_result.contains(name));
+        !name.is_some_and(|name| is_engine(name) || name == "petal-engine")
+    });
     assert!(found.is_empty(), "read it by a call that returns a Result: {found:#?}");
 }
 

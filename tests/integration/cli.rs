@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
+use petal_model::settings::table::support;
 
 use crate::support::{PETAL, Workplace, count, record};
 
@@ -65,9 +66,11 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--loop", "server"]), @"petal: LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
     assert_snapshot!(run(&["--prefetch", "4"]), @"petal: PREFETCH=4 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.");
     assert_snapshot!(run(&["--external-script", "/etc/passwd"]), @"petal: EXTERNAL_SCRIPT=/etc/passwd (--external-script): is not executable: Permission denied (os error 13). Make it executable with chmod +x.");
-    assert_snapshot!(run(&["--db", "mongo:x"]), @"
+    let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
+    let unknown = run(&["--db", "mongo:x"]).replace(&examples.join(" or "), "EXAMPLES");
+    assert_snapshot!(unknown, @"
     petal: every user could read an argument that may be a password until petal hid it. Use a password file, the environment, or @FILE
-    petal: DB=*** (--db): names a kind of database that petal does not know. Write sqlite:DIR or postgres://user@host/db or mysql://user@host/db or oracle://user@host/service or device:PATH.
+    petal: DB=*** (--db): names a kind of database that petal does not know. Write EXAMPLES.
     ");
     assert_snapshot!(run(&["--db", "sqlite:petal-data?journal=delete"]), @"petal: DB=sqlite:...?journal=delete: journal is no option: petal always uses WAL, the only mode in which readers and a writer work at once; leave it out");
     assert_snapshot!(run(&["--direct-io", "maybe"]), @"petal: DIRECT_IO=maybe (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.");

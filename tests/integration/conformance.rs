@@ -1,5 +1,6 @@
-//! What every engine must do, the same cases for all of them. A new target is one line in
-//! [`targets!`] at the end.
+//! What every engine must do, the same cases for all of them. The targets of an engine are in a file
+//! of its own; here it has a line among the modules and one for each target in [`targets!`], each
+//! gated by the engine's feature.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,7 +20,17 @@ use petal_model::workload::seat::{Role, Seat};
 use crate::server_postgres;
 use crate::support::{Workplace, count};
 
-mod targets;
+#[cfg(feature = "device")]
+mod device;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "oracle")]
+mod oracle;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod scripted;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 /// One kind of target.
 struct Target {
@@ -41,6 +52,17 @@ struct Target {
     delete_half: Option<fn(&Workplace)>,
     /// A target that cannot be, and what an error must name of it.
     broken: fn(&Workplace) -> (String, String),
+}
+
+/// Each case has a target of its own.
+fn nobody_waits() -> Box<dyn Any> {
+    Box::new(())
+}
+
+/// A database for each workplace.
+fn own_database(work: &Workplace) -> String {
+    let name = work.path("").file_name().unwrap().to_str().unwrap().to_lowercase();
+    name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '_' }).collect()
 }
 
 const ROWS: u64 = 2048;
@@ -88,9 +110,28 @@ impl Target {
         work.petal([args, &["--db", &url], flags].concat())
     }
 
-    /// Keys whose row is not as `before`.
-    fn changed(&self, work: &Workplace, schema: u32, before: &BTreeMap<u64, String>) -> Vec<u64> {
-        let now = (self.look)(work, schema);
+    /// The rows of a schema, as [`Target::look`] finds them once petal has closed its data: some
+    /// databases can be open only once in a process.
+    fn look_after(
+        &self,
+        engine: Arc<dyn Engine>,
+        work: &Workplace,
+        schema: u32,
+    ) -> BTreeMap<u64, String> {
+        assert_eq!(Arc::strong_count(&engine), 1);
+        drop(engine);
+        (self.look)(work, schema)
+    }
+
+    /// Keys whose row is not as `before`, once petal has closed its data.
+    fn changed(
+        &self,
+        engine: Arc<dyn Engine>,
+        work: &Workplace,
+        schema: u32,
+        before: &BTreeMap<u64, String>,
+    ) -> Vec<u64> {
+        let now = self.look_after(engine, work, schema);
         assert_eq!(now.len() as u64, ROWS);
         now.into_iter().filter(|(key, text)| before[key] != *text).map(|(key, _)| key).collect()
     }
@@ -167,7 +208,7 @@ fn n_rows_are_n_blocks(target: &Target) {
     engine.settle(&Silent, &unlimited()).unwrap();
     assert!(engine.placement(1).unwrap().is_one_row_per_block());
     assert_eq!(engine.data_bytes().unwrap(), before, "rows moved");
-    assert_eq!((target.look)(&work, 1).len() as u64, ROWS);
+    assert_eq!(target.look_after(engine, &work, 1).len() as u64, ROWS);
 }
 
 fn an_operation_touches_its_work_unit(target: &Target) {
@@ -228,7 +269,8 @@ fn a_latency_holds_all_rows_of_its_operation(target: &Target) {
 
 fn updates_persist_and_reads_change_nothing(target: &Target) {
     let (work, engine) = target.loaded(1);
-    let before = (target.look)(&work, 1);
+    let before = target.look_after(engine, &work, 1);
+    let engine = target.engine(&work);
     let writer = seat(1, 1, Role::Writer);
     let reader = seat(2, 1, Role::Reader);
     let updates = choose(&workload(), writer, 40);
@@ -236,14 +278,14 @@ fn updates_persist_and_reads_change_nothing(target: &Target) {
     assert!(updates.iter().all(|update| update.kind == Kind::Update));
     assert!(reads.iter().all(|read| read.kind != Kind::Update));
     execute(engine.connect(reader).unwrap().as_mut(), &reads);
-    assert_eq!(target.changed(&work, 1, &before), [0u64; 0]);
+    assert_eq!(target.changed(engine, &work, 1, &before), [0u64; 0]);
+    let engine = target.engine(&work);
     execute(engine.connect(writer).unwrap().as_mut(), &updates);
-    drop(engine);
     let mut meant: Vec<u64> =
         updates.iter().flat_map(|update| update.first..=update.last()).collect();
     meant.sort_unstable();
     meant.dedup();
-    assert_eq!(target.changed(&work, 1, &before), meant);
+    assert_eq!(target.changed(engine, &work, 1, &before), meant);
     // Values differ every time, in unchanged length.
     let after = (target.look)(&work, 1);
     assert!(after.iter().all(|(key, text)| text.len() == before[key].len()));
@@ -255,30 +297,33 @@ fn updates_persist_and_reads_change_nothing(target: &Target) {
 
 fn a_hot_spot_stays_inside(target: &Target) {
     let (work, engine) = target.loaded(1);
-    let before = (target.look)(&work, 1);
+    let before = target.look_after(engine, &work, 1);
+    let engine = target.engine(&work);
     let spot = Spot { first: 300, rows: 100, frequency: 1 };
     let hot = Workload { update_pct: 100, hot_spot: Some(spot), ..workload() };
     let home = seat(1, 1, Role::Mixed);
     execute(engine.connect(home).unwrap().as_mut(), &choose(&hot, home, 300));
-    drop(engine);
-    assert_eq!(target.changed(&work, 1, &before), (300..400).collect::<Vec<u64>>());
+    let changed = target.changed(engine, &work, 1, &before);
+    assert_eq!(changed, (300..400).collect::<Vec<u64>>());
 }
 
 fn a_hot_schema_takes_the_operations_of_others(target: &Target) {
     let (work, engine) = target.loaded(2);
-    let before = [(target.look)(&work, 1), (target.look)(&work, 2)];
+    let before = [target.look_after(engine, &work, 1), (target.look)(&work, 2)];
     let home = seat(1, 2, Role::Mixed);
     let hot = Workload { update_pct: 100, hot_schema_frequency: 1, ..workload() };
-    let mut session = engine.connect(home).unwrap();
-    execute(session.as_mut(), &choose(&hot, home, 50));
-    assert!(!target.changed(&work, 1, &before[0]).is_empty());
-    assert!(target.changed(&work, 2, &before[1]).is_empty());
+    let run = |batch: &[Operation], schema: u32| {
+        let engine = target.engine(&work);
+        execute(engine.connect(home).unwrap().as_mut(), batch);
+        target.changed(engine, &work, schema, &before[schema as usize - 1])
+    };
+    assert!(!run(&choose(&hot, home, 50), 1).is_empty());
+    assert!(run(&[], 2).is_empty());
     // Every third: the rest stays at home.
     let hot = Workload { hot_schema_frequency: 3, ..hot };
     let batch = choose(&hot, home, 90);
     assert_eq!(batch.iter().filter(|operation| operation.schema == 1).count(), 30);
-    execute(session.as_mut(), &batch);
-    assert!(!target.changed(&work, 2, &before[1]).is_empty());
+    assert!(!run(&batch, 2).is_empty());
 }
 
 fn known(io: &IoCounts) -> BTreeMap<String, u64> {
@@ -458,32 +503,48 @@ macro_rules! targets {
 }
 
 targets! {
-    sqlite_direct: super::targets::SQLITE;
-    sqlite_buffered: super::targets::SQLITE_BUFFERED;
-    scripted: super::targets::SCRIPTED;
-    postgres_server: super::targets::POSTGRES;
-    postgres_client: super::targets::POSTGRES_CLIENT;
-    mysql_server: super::targets::MYSQL;
-    mysql_client: super::targets::MYSQL_CLIENT;
-    mysql_rocksdb: super::targets::MYSQL_ROCKSDB;
+    #[cfg(feature = "sqlite")]
+    sqlite_direct: super::sqlite::SQLITE;
+    #[cfg(feature = "sqlite")]
+    sqlite_buffered: super::sqlite::SQLITE_BUFFERED;
+    scripted_files: super::scripted::SCRIPTED;
+    #[cfg(feature = "postgres")]
+    postgres_server: super::postgres::POSTGRES;
+    #[cfg(feature = "postgres")]
+    postgres_client: super::postgres::POSTGRES_CLIENT;
+    #[cfg(feature = "mysql")]
+    mysql_server: super::mysql::MYSQL;
+    #[cfg(feature = "mysql")]
+    mysql_client: super::mysql::MYSQL_CLIENT;
+    #[cfg(feature = "mysql")]
+    mysql_rocksdb: super::mysql::MYSQL_ROCKSDB;
     #[ignore = "each node is tested alone; of a cluster what reads and writes: mysql_cluster_work"]
-    mysql_cluster: super::targets::MYSQL_CLUSTER;
+    #[cfg(feature = "mysql")]
+    mysql_cluster: super::mysql::MYSQL_CLUSTER;
     #[ignore = "needs MySQL with Group Replication: see CONTRIBUTING.md"]
-    mysql_group: super::targets::MYSQL_GROUP;
-    device_direct: super::targets::DEVICE;
-    device_pread: super::targets::DEVICE_PREAD;
-    stand_in_of_oracle_server: super::targets::ORACLE_WIRE;
-    stand_in_of_oracle_client: super::targets::ORACLE_WIRE_CLIENT;
+    #[cfg(feature = "mysql")]
+    mysql_group: super::mysql::MYSQL_GROUP;
+    #[cfg(feature = "device")]
+    device_direct: super::device::DEVICE;
+    #[cfg(feature = "device")]
+    device_pread: super::device::DEVICE_PREAD;
+    #[cfg(feature = "oracle")]
+    stand_in_of_oracle_server: super::oracle::ORACLE_WIRE;
+    #[cfg(feature = "oracle")]
+    stand_in_of_oracle_client: super::oracle::ORACLE_WIRE_CLIENT;
     #[ignore = "needs a live Oracle Database: make test-oracle"]
-    oracle_server: super::targets::ORACLE;
+    #[cfg(feature = "oracle")]
+    oracle_server: super::oracle::ORACLE;
     #[ignore = "needs a live Oracle Database: make test-oracle"]
-    oracle_client: super::targets::ORACLE_CLIENT;
+    #[cfg(feature = "oracle")]
+    oracle_client: super::oracle::ORACLE_CLIENT;
 }
 
 /// Three nodes are slow, and one turn each: the cases that read and write on all of them.
+#[cfg(feature = "mysql")]
 mod mysql_cluster_work {
     cases! {
-        super::targets::MYSQL_CLUSTER, {};
+        super::mysql::MYSQL_CLUSTER, {};
         an_operation_touches_its_work_unit,
         updates_persist_and_reads_change_nothing,
         the_mix_and_fixed_work_are_exact,

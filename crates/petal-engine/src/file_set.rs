@@ -29,7 +29,7 @@ use petal_model::stats::units;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileOwner {
     Petal,
-    /// Nobody: a load that was cut off leaves such a file.
+    /// No owner: a load that was cut off leaves such a file.
     Empty,
     Foreign,
 }
@@ -66,7 +66,8 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Before a complete file is replaced: refuses if somebody uses it, removes what is next to it.
+    /// Called before a complete file is replaced: refuses if somebody uses it, and removes the files
+    /// next to it.
     fn give_up(&self, path: &Path) -> Result<()> {
         self.remove_sides(path)
     }
@@ -132,7 +133,7 @@ impl<F: FileFormat> FileSet<F> {
         self.path.join(format!("petal{schema}{}{LOADING}", F::ENDING))
     }
 
-    /// Complete files by schema, whoever made them.
+    /// Returns complete files by schema, of any owner.
     pub fn complete(&self) -> Result<Vec<DataFile>> {
         Ok(self.named()?.into_iter().filter(|file| !file.is_loading).collect())
     }
@@ -155,7 +156,7 @@ impl<F: FileFormat> FileSet<F> {
         Ok(named)
     }
 
-    /// Opens what is there and finds out its owner. A folder, pipe or device is not even opened.
+    /// Opens a file and finds out its owner. A folder, pipe or device is not even opened.
     fn find(&self, path: &Path) -> Result<Option<FoundFile>> {
         let about = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -212,7 +213,7 @@ impl<F: FileFormat> FileSet<F> {
         )))
     }
 
-    /// Refuses a link: petal makes none, and what it leads to is not in this folder.
+    /// Refuses a link: petal makes none, and its file is not in this folder.
     fn refuse_link(&self, path: &Path) -> Result<()> {
         let Ok(leads_to) = fs::read_link(path) else { return Ok(()) };
         Err(EngineError::Data(format!(
@@ -230,7 +231,8 @@ impl<F: FileFormat> FileSet<F> {
         without_mark(path.display(), "a file", &instead)
     }
 
-    /// Removes a file and what the database put next to it. One that has taken its place stays.
+    /// Removes a file and the files that the database put next to it. A file that has taken its place
+    /// stays.
     fn remove(&self, path: &Path, file: FileId) -> Result<()> {
         if let Some(reason) = file.vanished(path) {
             return Err(unusable(path, &io::Error::other(reason)));
@@ -254,7 +256,7 @@ impl<F: FileFormat> FileSet<F> {
     }
 
     /// Refuses names that are somebody else's, or petal's if nothing is to be replaced. Returns the
-    /// locks on what is to be replaced: no run uses it, nor begins to.
+    /// locks on files to be replaced: no run uses them, nor begins to.
     fn check_names(&self, plan: &LoadPlan) -> Result<Vec<FileLock>> {
         let foreign = self.remove_leftovers()?;
         let mut locks = Vec::new();
@@ -329,7 +331,7 @@ impl<F: FileFormat> FileSet<F> {
         File::open(&self.path).and_then(|folder| folder.sync_all()).on(&self.path)
     }
 
-    /// Removes petal's files, and the folder if nothing else is in it. Returns what was removed.
+    /// Removes petal's files, and the folder if nothing else is in it. Returns their paths.
     pub fn drop_data(&self) -> Result<Vec<String>> {
         let files = self.named()?;
         if files.is_empty() {
@@ -379,7 +381,7 @@ pub struct LoadingFile<'a, F> {
     pub set: &'a FileSet<F>,
     pub schema: u32,
     pub path: PathBuf,
-    /// It is open for reading and writing.
+    /// Open for reading and writing.
     pub file: File,
     id: FileId,
 }
@@ -403,7 +405,7 @@ impl<'a, F: FileFormat> LoadingFile<'a, F> {
 fn check_same(path: &Path, made: FileId) -> Result<()> {
     made.vanished(path).map_or(Ok(()), |reason| {
         Err(EngineError::Environment(format!(
-            "{reason}: it is not the one that petal loaded, so petal leaves it; find out what \
+            "{reason}: it is not the file that petal loaded, so petal leaves it; find out who \
              renames files there, then load again"
         )))
     })

@@ -126,8 +126,8 @@ pub struct RoutineEnd {
     pub rows: Option<u64>,
 }
 
-/// The answer of a routine that began at `begin_us`: what ended, in order, and the errors that it
-/// noted. A scan without a count of its own has `scan_rows`.
+/// Reads the answer of a routine that began at `begin_us`: its ended operations in order, with the
+/// errors that it noted. A scan without a count has `scan_rows`.
 pub fn executed<'a>(
     begin_us: i64,
     ends: impl Iterator<Item = RoutineEnd>,

@@ -57,7 +57,8 @@ pub enum Support {
     NoEffect {
         reason: &'static str,
     },
-    /// Whatever the value.
+    /// Whatever the value. A parameter that has a value for "off" is [`Support::Only`] that value:
+    /// findings may advise it.
     Refused {
         rule: &'static str,
         hint: &'static str,

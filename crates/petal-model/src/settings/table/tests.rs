@@ -302,9 +302,12 @@ fn a_value_is_shown_as_it_is_to_be_written() {
 #[test]
 fn help_of_a_parameter_says_what_engines_make_of_it() {
     let text = help_text(72);
-    let begin = text.find("  LOOP").unwrap();
-    let end = text.find("  DIRECT_IO").unwrap();
-    assert_snapshot!(&text[begin..end], @r"
+    // The engines that come first: a new one changes nothing here.
+    let part = |from: &str, to: &str| {
+        let text = &text[text.find(from).unwrap()..];
+        text[..text.find(to).unwrap()].trim_end().to_owned()
+    };
+    assert_snapshot!(part("  LOOP", "Device:"), @r"
     LOOP  --loop
         Where the loop runs: server, inside the database; client, one call
         for each operation. petal compare names the difference.
@@ -312,8 +315,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
         petal's own process: there is no server to loop in.
-        Device: must be client with the bare device: there is no server to
-        loop in.
+    ");
+    assert_snapshot!(part("  PREFETCH", "Oracle Database:"), @r"
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
@@ -321,9 +324,5 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         cannot read ahead.
         MySQL: must be 0 with MySQL and MariaDB: InnoDB reads a session's
         pages one at a time.
-        Oracle Database: must be 0 with Oracle Database, which decides
-        itself what it reads ahead.
-        Device: must be 0 with the bare device, which has IO_DEPTH
-        instead.
     ");
 }

@@ -127,10 +127,13 @@ fn refusals_say_what_to_write() {
         let error = TargetUrl::parse(text).expect_err(text);
         let _ = writeln!(all, "{}: {}. {}", redact_refused(text), error.rule, error.hint);
     }
+    // An example of every engine.
+    let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
+    let all = all.replace(&examples.join(" or "), "EXAMPLES");
     assert_snapshot!(all, @r"
     ***: names no kind of database. For a folder of SQLite files write sqlite:DIR.
     sqlite:***: names no path. Write sqlite:PATH.
-    ***: names a kind of database that petal does not know. Write sqlite:DIR or postgres://user@host/db or mysql://user@host/db or oracle://user@host/service or device:PATH.
+    ***: names a kind of database that petal does not know. Write EXAMPLES.
     postgres:***: names no server. Write postgres://user@host:port/name; further hosts after commas.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.

@@ -1,0 +1,44 @@
+//! PostgreSQL, with the loop in the server and in petal.
+
+use std::collections::BTreeMap;
+
+use petal_model::settings::{LoopSide, RedoStress, Settings};
+
+use super::{Target, nobody_waits, own_database};
+use crate::server_postgres;
+use crate::support::Workplace;
+
+fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    let mut client = server_postgres::shared().client(&own_database(work));
+    let rows = client.query(&format!("SELECT custid, c2 FROM petal{schema}.cf1"), &[]).unwrap();
+    rows.iter().map(|row| (row.get::<_, i64>(0) as u64, row.get(1))).collect()
+}
+
+pub const POSTGRES: Target = Target {
+    turn: nobody_waits,
+    is_there: server_postgres::is_there,
+    url: |work| server_postgres::shared().url(&own_database(work)),
+    flags: &[],
+    settings: Settings::default,
+    block_size: 8192,
+    commits: ("pg_stat_database.xact_commit", true),
+    look: postgres_look,
+    delete_half: Some(|work| {
+        let mut client = server_postgres::shared().client(&own_database(work));
+        client.execute("DELETE FROM petal1.cf1 WHERE custid % 2 = 0", &[]).unwrap();
+    }),
+    broken: |_| {
+        // A port that nobody listens at.
+        ("postgres://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
+    },
+};
+
+pub const POSTGRES_CLIENT: Target = Target {
+    flags: &["--loop", "client", "--redo-stress", "HEAVY"],
+    settings: || Settings {
+        loop_side: Some(LoopSide::Client),
+        redo_stress: RedoStress::Heavy,
+        ..Settings::default()
+    },
+    ..POSTGRES
+};

@@ -1,0 +1,44 @@
+//! SQLite, past the page cache and through it.
+
+use std::collections::BTreeMap;
+
+use petal_model::settings::Settings;
+
+use super::{Target, nobody_waits};
+use crate::support::Workplace;
+
+fn sqlite_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    // No operation is under way: closing a connection drops the locks of this process.
+    let path = work.path(format!("petal-data/petal{schema}.db"));
+    let reader = rusqlite::Connection::open(path).unwrap();
+    let mut rows = reader.prepare("SELECT custid, c2 FROM cf1").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+pub const SQLITE: Target = Target {
+    turn: nobody_waits,
+    is_there: || true,
+    url: |work| format!("sqlite:{}", work.path("petal-data").display()),
+    flags: &["--direct-io", "TRUE"],
+    settings: || Settings { direct_io: Some(true), ..Settings::default() },
+    block_size: 8192,
+    commits: ("commits", false),
+    look: sqlite_look,
+    delete_half: Some(|work| {
+        let path = work.path("petal-data/petal1.db");
+        let writer = rusqlite::Connection::open(path).unwrap();
+        writer.execute("DELETE FROM cf1 WHERE custid % 2 = 0", []).unwrap();
+    }),
+    broken: |work| {
+        let path = work.write("in-the-way", "a file").display().to_string();
+        (format!("sqlite:{path}"), path)
+    },
+};
+
+pub const SQLITE_BUFFERED: Target = Target {
+    flags: &["--direct-io", "FALSE"],
+    settings: || Settings { direct_io: Some(false), ..Settings::default() },
+    block_size: 4096,
+    ..SQLITE
+};
