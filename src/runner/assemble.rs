@@ -25,28 +25,28 @@ use petal_model::workload::seat::Seat;
 use super::job::{Job, Prepared};
 use super::steady_window::{SteadyStretch, Stretch};
 
-/// The raw results of a run.
+/// Raw results of a run.
 pub struct RunMeasurements {
     pub elapsed_s: f64,
-    /// The closing snapshot was taken when all hosts of the run had ended.
+    /// Set if the closing snapshot was taken when all hosts of the run had ended.
     pub all_ended: bool,
     pub totals: Tally,
     pub steady: SteadyStretch,
-    /// Deltas per endpoint, to the end or until `counted_until`; None when there are none.
+    /// Deltas per endpoint, to the end or until `counted_until`; `None` if unknown.
     pub counters: Option<Vec<Counters>>,
-    /// The end of the last good second, where the closing snapshot failed.
+    /// End of the last good second, if the closing snapshot failed.
     pub counted_until: Option<CountedUntil>,
     pub os: Option<OsInterval>,
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
     pub lost: Vec<SessionLost>,
-    /// The database's own report of the run.
+    /// Database's own report of the run.
     pub server_reports: Vec<SeenReport>,
-    /// All that is known of the run without these counts.
+    /// Everything known about the run except these counts.
     pub details: Details,
 }
 
-/// The record as it stands before the trigger: the journal's first line.
+/// Makes the record before the trigger, the journal's first line.
 pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Run {
     let summary = Summary {
         format: FORMAT.to_owned(),
@@ -69,7 +69,7 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
     Run { summary, details: details_known(job, prepared) }
 }
 
-/// None of a run that this host drives alone.
+/// Describes this host's share; `None` if this host drives the run alone.
 fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
     let is_alone = job.share.is_whole() && prepared.start.is_none();
     (!is_alone).then(|| HostShare {
@@ -83,7 +83,7 @@ fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
     })
 }
 
-/// The whole record, not yet judged.
+/// Makes the whole record, not yet judged.
 pub fn run(
     job: &Job<'_>,
     prepared: &Prepared,
@@ -118,7 +118,7 @@ pub fn run(
     };
     let bars = tally.service_by_kind().chain(tally.hot_by_name());
     let seen = |seen: HostSeen| HostSeen {
-        // The whole from the samples around the run; the seconds add only how gauges moved.
+        // Totals come from the samples around the run; the seconds add only the ranges of gauges.
         whole: Whole {
             sum: measured.os.unwrap_or_default(),
             ranges: measured.os_ranges,
@@ -146,7 +146,7 @@ pub fn run(
     run
 }
 
-/// All that is known before the trigger, but for what is counted.
+/// Returns the facts known before the trigger, without counts.
 pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
     let devices = prepared.devices.as_ref().map(|devices| devices.names()).unwrap_or_default();
     Details {
@@ -177,12 +177,12 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
     }
 }
 
-/// The first line of what is kept of the operating system; None where it is not watched.
+/// Returns the first line of the operating system's records, or `None` if it is not watched.
 pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
     Some(opening.details.os.as_ref()?.header(opening, opening.details.host.clone()?))
 }
 
-/// Every parameter as it was in force: what the target decided stands for what was left open.
+/// Returns every parameter as it was in effect: the target's decision replaces an unset one.
 fn settings_in_force(
     job: &Job<'_>,
     prepared: &Prepared,
@@ -258,7 +258,7 @@ fn endpoints(
     read_event: &str,
     counters: &[Counters],
 ) -> Vec<EndpointShare> {
-    // A single entry is that of all sessions.
+    // A single entry covers all sessions.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
     counters

@@ -1,5 +1,5 @@
-//! A calibration: every curve at every depth, in rounds, so that a drift falls on all points alike.
-//! A stop keeps the measurements until then.
+//! Calibration: every curve at every depth, in rounds, so that a drift affects all points equally.
+//! After a stop it keeps the measurements up to then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,33 +24,33 @@ use petal_model::stats::devices::{self, DataDevices};
 use petal_model::stats::histogram::{Latencies, LatencySummary};
 use petal_model::stats::os::{DeviceCounts, Probe};
 
-/// A point is measured so many times, if each time lasts at least so long.
+/// Number of measurements of a point, if each lasts at least `LENGTH_MIN`.
 const ROUNDS: u32 = 3;
 const LENGTH_MIN: Duration = Duration::from_millis(500);
-/// A single round may be shorter; a measurement under this says nothing.
+/// Minimum length of a single round; a shorter measurement has no value.
 const LENGTH_LEAST: Duration = Duration::from_millis(50);
-/// Requests in flight that one thread keeps before another helps.
+/// Requests in flight of one thread before another one helps.
 const DEPTH_PER_THREAD: u32 = 64;
-/// A thread that is busier than this limits the measurement.
+/// CPU share of a thread above which it limits the measurement.
 const THREAD_BUSY_SHARE: f64 = 0.95;
 
-/// The measurements to take.
+/// Measurements to take.
 #[derive(Debug, Clone)]
 pub struct CalibrationPlan {
     pub block_bytes: u32,
-    /// Ascending.
+    /// Depths in ascending order.
     pub depths: Vec<u32>,
     pub mix_read_pct: u8,
     /// Time for all measurements together.
     pub length: Duration,
-    /// None: chosen by depth and processors.
+    /// Number of threads; `None` means chosen by depth and processors.
     pub threads: Option<u32>,
     pub storage_cache: Option<u64>,
     pub bounds: Vec<LatencyBound>,
     pub seed: u64,
 }
 
-/// A measurement of a round.
+/// Measurement of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Measurement {
     Curve(&'static str, u32),
@@ -58,7 +58,7 @@ enum Measurement {
     Log,
 }
 
-/// The totals of a measurement over its rounds.
+/// Totals of a measurement over its rounds.
 #[derive(Default)]
 struct Sum {
     rounds: u32,
@@ -170,8 +170,8 @@ impl Sum {
             read_latency_us: summary(&self.reads),
             write_latency_us: summary(&self.writes),
             latency_us: self.all().summary(),
-            // More than petal had in flight: somebody else's were counted too, or some that took
-            // so long that they ended outside of the counted time.
+            // More than petal had in flight: requests of others were counted too, or slow ones that
+            // ended outside the measured time.
             device_depth: self
                 .device
                 .and_then(|device| device_depth(&device, iops))
@@ -181,28 +181,28 @@ impl Sum {
     }
 }
 
-/// Rate x await. The rate is of the counted time; the kernel's counts include its ramp, which
-/// the await does not mind.
+/// Computes rate x await. The rate covers the measured time; the kernel's counts include the ramp,
+/// which does not affect the await.
 fn device_depth(device: &DeviceCounts, iops: f64) -> Option<f64> {
     let requests = device.read_requests + device.write_requests.saturating_sub(device.flushes);
     let ms = (device.read_ms + device.write_ms) as f64;
     (requests > 0 && ms > 0.0).then(|| iops * ms / 1000.0 / requests as f64)
 }
 
-/// The measurements, and the error that ended them before their time.
+/// Measurements, and the error that ended them early.
 pub struct Calibrated {
     pub calibration: Calibration,
     pub failure: Option<EngineError>,
 }
 
-/// A calibration and the files that were written of it.
+/// Calibration and the files written for it.
 pub struct WrittenCalibration {
     pub calibrated: Calibrated,
-    /// The file of the calibration itself.
+    /// File of the calibration itself.
     pub saved: Result<PathBuf, RecordError>,
-    /// The files of the reports. Once the calibration is saved, `petal report` draws them again.
+    /// Files of the reports. Once the calibration is saved, `petal report` draws them again.
     pub drawn: Result<Vec<PathBuf>, RecordError>,
-    /// The copy that later runs on this device are compared with; None if there is no such folder.
+    /// Copy with which later runs on this device are compared; `None` if there is no such folder.
     pub kept: Result<Option<PathBuf>, RecordError>,
 }
 
@@ -216,7 +216,7 @@ pub fn run_once(
 ) -> Result<WrittenCalibration, RunError> {
     let device = Device::open(settings)?;
     let folder = RecordFolder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    // The target is gone again afterwards, unless it is to be kept.
+    // The target is removed afterwards, unless it is to be kept.
     let calibrated = device
         .calibration_target(wanted, progress, stop)
         .and_then(|target| calibrate(&target, plan, progress, stop))
@@ -231,7 +231,7 @@ pub fn run_once(
     Ok(WrittenCalibration { calibrated, saved, drawn, kept })
 }
 
-/// Measures, round after round. An error means that nothing was measured; a later one keeps the
+/// Measures, round after round. An error means that nothing was measured; a later error keeps the
 /// earlier measurements.
 fn calibrate(
     target: &CalibrationTarget,
@@ -285,7 +285,7 @@ fn calibrate(
     Ok(Calibrated { calibration, failure })
 }
 
-/// The input of every measurement.
+/// Input of every measurement.
 struct Measuring<'a> {
     target: &'a CalibrationTarget,
     plan: &'a CalibrationPlan,
@@ -304,7 +304,7 @@ impl Measuring<'_> {
     ) -> Result<(), EngineError> {
         for round in 0..self.timing.0 {
             for at in 0..measurements.len() {
-                // There and back again: what warms up or wears off does not favour one end.
+                // There and back again: a drift does not favour one end.
                 let measurement = if round % 2 == 0 {
                     measurements[at]
                 } else {
@@ -368,7 +368,7 @@ fn about(target: &CalibrationTarget, plan: &CalibrationPlan, devices: &DataDevic
     }
 }
 
-/// Steps come in the order of their depths.
+/// Inserts a step in the order of the depths.
 fn put(calibration: &mut Calibration, plan: &CalibrationPlan, measurement: Measurement, sum: &Sum) {
     match (measurement, plan.work(measurement)) {
         (Measurement::Curve(name, _), Some(work)) => {

@@ -1,5 +1,5 @@
-//! Chooses the calibration for a run: of those that are kept, the newest of the same drives
-//! that has a curve for the run's size and mix.
+//! Chooses the calibration for a run: the newest kept one of the same drives that has a curve for
+//! the run's size and mix.
 
 use std::path::Path;
 
@@ -7,11 +7,12 @@ use petal_judge::calibration;
 use petal_model::record::Run;
 use petal_model::record::calibration::{CalibratedShare, Calibration, of_drives};
 
-/// The newest calibration that fits. None where none of these drives is kept there, or the run's
-/// device was not counted.
+/// Returns the newest calibration that fits, or `None` if no calibration of these drives is kept,
+/// or the run's device was not counted.
 pub fn beside(kept_in: Option<&Path>, drives: &[String], run: &Run) -> Option<CalibratedShare> {
     let mut kept = of_drives(kept_in?, drives);
-    // A loop device has a cache of its own, a volume a path: the very same one comes first.
+    // A loop device has its own cache, a volume its own path: prefer a calibration of exactly this
+    // device.
     let is_same = |calibration: &Calibration| {
         let name = calibration.device.as_ref().map(|device| &device.name);
         name.is_some_and(|name| run.details.devices.contains(name))

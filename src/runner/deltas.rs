@@ -1,4 +1,4 @@
-//! Deltas of the database's counters since the opening snapshot, for as long as the counters can be
+//! Deltas of the database's counters since the opening snapshot, as long as the counters can be
 //! trusted.
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use petal_model::stats::counters::{Counters, IoCounts};
 /// Deltas since the opening snapshot.
 pub struct Deltas {
     opening: Vec<Counters>,
-    /// The newest counters of each endpoint.
+    /// Newest counters of each endpoint.
     latest: Vec<IoCounts>,
-    /// The reason why all counters of a server began again: from then on none of them belongs to
-    /// this run alone.
+    /// Reason why all counters of a server were reset: after that, none of them belongs to this run
+    /// alone.
     restarted: Option<String>,
-    /// Counters that began again in the run, each with the reason, and when this was seen.
+    /// Counters that were reset during the run, each with the reason, and when this was seen.
     resets: BTreeMap<String, f64>,
 }
 
@@ -24,8 +24,8 @@ impl Deltas {
         Self { opening: opening.to_vec(), latest, restarted: None, resets: BTreeMap::new() }
     }
 
-    /// What happened since the opening snapshot, `at_s` seconds after the trigger, or why that is not
-    /// known.
+    /// Returns the deltas since the opening snapshot at `at_s` seconds after the trigger, or the
+    /// reason why they are unknown.
     pub fn take(
         &mut self,
         sampled: Result<Vec<Counters>>,
@@ -37,7 +37,7 @@ impl Deltas {
             .opening
             .iter()
             .map(|old| {
-                // An endpoint that is missing ends the sums: they would lack what it did until then.
+                // A missing endpoint ends the sums: they would lack its counts up to then.
                 let gone = || format!("no counters of {} any more", old.endpoint);
                 of(old).map(|new| new.io).ok_or_else(gone)
             })
@@ -51,7 +51,7 @@ impl Deltas {
         if let Some(why) = &self.restarted {
             return Err(format!("its counters fell: {why}"));
         }
-        // A counter that is missing this time is compared with its value of the time before.
+        // A counter that is missing this time is compared with its previous value.
         self.latest = self.latest.iter().zip(&ios).map(|(then, now)| now.or(then)).collect();
         for why in now.iter().flat_map(|new| &new.resets) {
             self.resets.entry(why.clone()).or_insert(at_s);
@@ -59,15 +59,15 @@ impl Deltas {
         Ok(Counters::each_since(&now, &self.opening))
     }
 
-    /// Counters that began again in the run, a sentence each.
+    /// Describes each counter that was reset during the run, in a sentence.
     pub fn resets(&self) -> Vec<String> {
         let resets = self.resets.iter();
         resets.map(|(why, at_s)| format!("{why} (seen at second {at_s:.0})")).collect()
     }
 }
 
-/// True if a count fell: those of a server only rise. A position in the log may go back a little
-/// after a crash.
+/// True if a count decreased: a server's counts only increase. A position in the log may go back a
+/// little after a crash.
 fn fell(then: &IoCounts, now: &IoCounts) -> bool {
     let [then, now] = [then, now].map(|io| IoCounts { redo_bytes: None, ..*io }.each());
     then.into_iter().zip(now).any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
@@ -93,7 +93,7 @@ pub mod tests {
         assert_eq!(Counters::sum(&all).unwrap().io.logical_reads, Some(520));
         let why = since.take(Ok(vec![instance("a", 1600)]), 2.0).unwrap_err();
         assert_eq!(why, "no counters of b any more");
-        // Not because others stand elsewhere in the list now: one more joined before them.
+        // A different position in the list is not a reset: one more endpoint joined before them.
         let more = vec![instance("0", 5), instance("a", 1700), instance("b", 80)];
         assert_eq!(
             Counters::sum(&since.take(Ok(more), 3.0).unwrap()).unwrap().io.logical_reads,
@@ -107,7 +107,7 @@ pub mod tests {
         let take = |since: &mut Deltas, reads| since.take(Ok(sampled(reads)), 1.0);
         assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
-        // However far they rise again.
+        // However far they increase again.
         assert!(take(&mut since, 9000).is_err());
     }
 }

@@ -1,9 +1,8 @@
-//! The process group of a run's scripts: what they start ends with petal, however petal ends.
+//! Process group of a run's scripts: all their processes end with petal, however petal ends.
 //!
-//! The group's leader is a small watcher, a shell that reads from a pipe whose other end petal
-//! alone holds. When petal has ended, by `kill -9` too, the kernel closes that end, and the watcher
-//! ends the group. A parent-death signal would reach the script alone and not what the script
-//! started.
+//! The group's leader is a small watcher, a shell that reads from a pipe whose other end only petal
+//! holds. When petal has ended, even by `kill -9`, the kernel closes that end, and the watcher ends
+//! the group. A parent-death signal would reach only the script and not its child processes.
 
 use std::fs;
 use std::io;
@@ -16,19 +15,20 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const POLL: Duration = Duration::from_millis(20);
-/// Between asking the group to end and killing it.
+/// Time between the request that the group end and its kill.
 const GRACE: Duration = Duration::from_secs(2);
-/// Waits for petal's end, then does what [`end`] does. It must outlive its own SIGTERM.
+/// Shell command that waits for petal's end, then does the same as [`end`]. It must outlive its own
+/// SIGTERM.
 const WATCH: &str = "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep 2; kill -KILL 0";
 
-/// The process group that a run's scripts are started in. It is made when the first one needs it.
+/// Process group of a run's scripts. It is created for the first script.
 #[derive(Default)]
 pub struct HookGroup {
     watcher: Mutex<Option<Child>>,
 }
 
 impl HookGroup {
-    /// The group's number, for a command to be started in.
+    /// Returns the group's number, in which a command is to be started.
     pub fn id(&self) -> io::Result<i32> {
         let mut watcher = self.watcher.lock();
         if watcher.is_none() {
@@ -37,7 +37,7 @@ impl HookGroup {
         Ok(watcher.as_ref().map_or(0, |watcher| watcher.id().cast_signed()))
     }
 
-    /// Ends all that is in the group: asked to, then killed.
+    /// Ends all processes of the group: first by a request, then by a kill.
     pub fn end(&self) {
         if let Some(mut watcher) = self.watcher.lock().take() {
             end(&mut watcher);
@@ -59,7 +59,7 @@ fn start_watcher() -> io::Result<Child> {
 
 fn end(watcher: &mut Child) {
     let id = watcher.id();
-    // They may have ended meanwhile.
+    // They may have ended in the meantime.
     let signal = |signal| {
         Pid::from_raw(id.cast_signed()).map(|group| kill_process_group(group, signal).is_ok())
     };
@@ -70,19 +70,19 @@ fn end(watcher: &mut Child) {
             thread::sleep(POLL);
         }
     }
-    // The watcher was not waited for yet, so that nobody else can have its number.
+    // The watcher was not reaped yet, so that no other process can have its number.
     signal(Signal::KILL);
     let _ = watcher.wait();
 }
 
-/// True while another process of the group lives with the leader.
+/// True if another process of the group is alive, apart from the leader.
 fn has_others(group: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter(|id: &u32| *id != group).any(|id| is_alive_in(group, id))
 }
 
-/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>: state, parent, group.
+/// Reads state and group from <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
 fn is_alive_in(group: u32, process: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
     let mut fields = stat.rsplit(") ").next().unwrap_or("").split_whitespace();
@@ -126,7 +126,7 @@ mod tests {
         let mut script = start(&group, "sleep 600");
         drop(group.watcher.lock().as_mut().unwrap().stdin.take());
         assert!(!script.wait().unwrap().success());
-        // The watcher goes last.
+        // The watcher ends last.
         assert!(!group.watcher.lock().as_mut().unwrap().wait().unwrap().success());
         assert!(!has_others(id));
     }

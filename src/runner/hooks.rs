@@ -1,9 +1,10 @@
 //! EXTERNAL_SCRIPT: called with `pre` before the trigger, with `post` right after the last session
-//! ended, with `end` when all files are written; waited for, within a limit; must exit 0.
+//! ended, with `end` when all files are written. petal waits for it, within a limit; it must exit
+//! 0.
 //!
-//! Its output is kept in the run's folder; lines `name=value unit` enter the record. It runs in
-//! the run's [`HookGroup`], so that a time limit ends all that it started. What a script that exits
-//! 0 leaves running (a monitor, to be ended at `post`) runs on until the run's end.
+//! Its output is kept in the run's folder; lines `name=value unit` enter the record. It runs in the
+//! run's [`HookGroup`], so that a timeout also ends its child processes. Processes of a script that
+//! exits 0 (such as a monitor, to be ended at `post`) continue until the run's end.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -20,15 +21,15 @@ use petal_model::record::{HookCall, HookValue};
 use petal_model::settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
-/// A script that was just written may still be open somewhere.
+/// Maximum wait for a script that was just written and may still be open somewhere.
 const BUSY_LIMIT: Duration = Duration::from_secs(1);
-/// More than this of a script's output is not searched for values, nor are more kept.
+/// Maximum bytes of a script's output that are searched for values, and kept.
 const VALUES_BYTES_MAX: u64 = 64 << 20;
 const VALUES_MAX: usize = 1000;
-/// A longer line is no value.
+/// Maximum length of a line with a value.
 const LINE_BYTES_MAX: usize = 1000;
 
-/// Why a script did not do its part, in one sentence.
+/// Reason why a script failed, in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
     #[error("{0}")]
@@ -42,11 +43,11 @@ pub enum HookError {
 /// Rules for waiting for a script.
 pub struct Waiting<'a> {
     pub limit: Duration,
-    /// A script that has not ended after so long is named, once.
+    /// Time after which a running script is named, once.
     pub named_after: Duration,
-    /// True when a signal asked petal to stop.
+    /// Function that returns true after a signal to stop.
     pub give_up: &'a dyn Fn() -> bool,
-    /// Gets a note about a script that takes long.
+    /// Function that shows a note about a slow script.
     pub note: &'a dyn Fn(&str),
 }
 
@@ -152,8 +153,7 @@ fn start(
     }
 }
 
-/// The status, or None at the limit or when it is given up. Of a script that takes long, `long` is
-/// said.
+/// Returns the status, or `None` at the limit or on a signal. For a slow script, it shows `long`.
 fn wait(
     child: &mut Child,
     began: Instant,
@@ -184,7 +184,7 @@ fn words(status: ExitStatus) -> String {
     }
 }
 
-/// The lines `name=value unit` of a file; the unit may be missing. Others are not for petal.
+/// Reads the lines `name=value unit` of a file; the unit may be missing. Other lines are ignored.
 fn values(output: &Path) -> Vec<HookValue> {
     let Ok(file) = File::open(output) else { return Vec::new() };
     let lines = BufReader::new(file.take(VALUES_BYTES_MAX)).split(b'\n').map_while(Result::ok);
@@ -242,7 +242,7 @@ mod tests {
             [("pre", "start a monitor in the background"), ("post", "goes on")]
         {
             let folder = tempfile::tempdir().unwrap();
-            // It goes on when petal has named it, and gives petal time to do so again.
+            // It continues after petal has named it, and gives petal time to do so again.
             let script =
                 script(folder.path(), "while [ ! -e $PETAL_RUN_DIR/named ]; do :; done; sleep 1");
             let named = Cell::new(0);

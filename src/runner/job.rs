@@ -1,4 +1,4 @@
-//! The input of one run, and the facts known before its trigger. Plain values.
+//! Input of one run, and the facts known before its trigger. These are plain values.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::page_cache::LockedMemory;
 use super::peers::Together;
 use super::{RunError, Watch};
 
-/// The input of one run.
+/// Input of one run.
 pub struct Job<'a> {
     pub engine: &'a dyn Engine,
     pub settings: &'a Settings,
@@ -39,15 +39,15 @@ pub struct Job<'a> {
     pub share: Share,
     pub start: Start<'a>,
     pub loaded: Vec<LoadedSchema>,
-    /// The folder of the record; without one only the returned value is left.
+    /// Folder of the record; without it, the run only returns its values.
     pub folder: Option<&'a RecordFolder>,
-    /// The file that `petal os` records on the database's host, where that is another host.
+    /// File of `petal os` on the database's host, if that is another host.
     pub os_data: Option<&'a Path>,
-    /// Ledger of acknowledged commits; None without a ledger.
+    /// Ledger of acknowledged commits; `None` without a ledger.
     pub ledger: Option<&'a LedgerFile>,
     /// Number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
-    /// The processes that EXTERNAL_SCRIPT starts; dropping this ends them.
+    /// Processes of EXTERNAL_SCRIPT; dropping this ends them.
     pub hooks: HookGroup,
     pub watch: &'a dyn Watch,
 }
@@ -57,7 +57,8 @@ impl Job<'_> {
         self.signals.load(Ordering::Relaxed) > 0
     }
 
-    /// Rows of each schema's scan table, from schema 1; None of one that is not known to hold any.
+    /// Returns the rows of each schema's scan table, from schema 1; `None` if a schema is not known
+    /// to hold any.
     pub(super) fn scan_rows(&self) -> Vec<Option<u64>> {
         let rows = |schema: &LoadedSchema| Some(schema.scan_rows).filter(|&rows| rows > 0);
         self.loaded.iter().map(rows).collect()
@@ -69,7 +70,7 @@ impl Job<'_> {
         self.share.is_first() || self.engine.support().is_in_process()
     }
 
-    /// The database's counters; none where another host counts them.
+    /// Returns the database's counters; empty if another host counts them.
     pub(super) fn snapshot(&self) -> Result<Vec<Counters>> {
         if self.counts_database() { self.engine.read_counters(true) } else { Ok(Vec::new()) }
     }
@@ -80,7 +81,7 @@ impl Job<'_> {
     }
 }
 
-/// When the sessions begin.
+/// Start of the sessions.
 #[derive(Clone, Copy, Default)]
 pub enum Start<'a> {
     /// Starts as soon as all are connected.
@@ -88,13 +89,13 @@ pub enum Start<'a> {
     AtOnce,
     /// Starts at this moment: `--start-at`.
     At(OffsetDateTime),
-    /// When all hosts are ready.
+    /// Starts when all hosts are ready.
     Together(&'a Together),
 }
 
 /// Facts known before the trigger.
 pub struct Prepared {
-    /// Keeps setup and drop away from the data, for as long as this lives.
+    /// Excludes setup and drop from the data, as long as this lives.
     pub data_use: Box<dyn DataUse>,
     /// Other petal runs on the same data, before the trigger.
     pub other_runs: Vec<String>,
@@ -105,17 +106,17 @@ pub struct Prepared {
     pub host: Option<HostFacts>,
     pub devices: Option<DataDevices>,
     pub probe: Option<Probe>,
-    /// The last look at the host before the run.
+    /// Last look at the host before the run.
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.
     pub clock_ahead_s: Option<f64>,
     pub clock: Option<ClockState>,
-    /// Common start with other hosts; None if the run begins at once.
+    /// Common start with other hosts; `None` if the run begins at once.
     pub start: Option<CommonStart>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
-    /// Questions that could not be asked, with the reason.
+    /// Questions that failed, with the reason.
     pub gaps: Vec<String>,
-    /// PAGE_CACHE_LIMIT's memory, for as long as this lives.
+    /// Memory of PAGE_CACHE_LIMIT, as long as this lives.
     pub locked: Option<LockedMemory>,
 }

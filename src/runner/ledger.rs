@@ -1,4 +1,4 @@
-//! The ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
+//! Ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use petal_model::workload::version::{RunStamps, Version};
 
 use super::RunError;
 
-/// Begins the ledger of this share of a run, which has so many sessions on all hosts. Opens every
-/// schema for reading, so that what could not be verified is refused now.
+/// Begins the ledger of this share of a run, which has this many sessions on all hosts. Opens every
+/// schema for reading, so that a schema that could not be verified is refused now.
 pub fn begin(
     path: &Path,
     engine: &dyn Engine,
@@ -50,8 +50,8 @@ pub fn begin(
     Ok(LedgerFile::create(path, &header, signals)?)
 }
 
-/// Ends the ledger of a run, which its record names. An error is that of the first write that
-/// failed: commits after it are not in the ledger.
+/// Ends the ledger of a run, which its record names. Returns the error of the first failed write:
+/// commits after it are not in the ledger.
 pub fn end(ledger: &LedgerFile, run: &mut Run) -> Result<(), RunError> {
     let ended = ledger.end((run.summary.elapsed_s * 1e9) as u64);
     let path = ledger.path().display().to_string();
@@ -68,16 +68,16 @@ pub fn end(ledger: &LedgerFile, run: &mut Run) -> Result<(), RunError> {
     })
 }
 
-/// The run measured nothing: its ledger would only be in the way of the next one's.
+/// Removes the ledger of a run that measured nothing; it would only block the next run's.
 pub fn discard(ledger: &LedgerFile) {
     let is_file = std::fs::metadata(ledger.path()).is_ok_and(|about| about.is_file());
     if is_file && ledger.commits() == 0 {
-        // One that cannot be removed is refused by the next run, which names it.
+        // If it cannot be removed, the next run refuses it by name.
         let _ = std::fs::remove_file(ledger.path());
     }
 }
 
-/// A session's part of it.
+/// Part of the ledger for one session.
 pub struct SessionLedger<'a> {
     file: &'a LedgerFile,
     stamps: RunStamps,
@@ -91,11 +91,11 @@ impl<'a> SessionLedger<'a> {
         Self { file, stamps: RunStamps::of(workload), session, frame }
     }
 
-    /// Writes down which UPDATEs of a batch were acknowledged.
+    /// Records which UPDATEs of a batch were acknowledged.
     ///
-    /// Engines that time operations inside a server tell ends that are late at most by the way
-    /// back, and how long each operation took, but not when it began: it began no earlier than the
-    /// call, and after those before it.
+    /// Engines that time operations inside a server report ends that are late by at most the
+    /// network delay of the answer. They report the length of each operation, but not its start: it
+    /// began no earlier than the call, and after the operations before it.
     pub fn acknowledge(
         &mut self,
         batch: &[Operation],
@@ -106,7 +106,7 @@ impl<'a> SessionLedger<'a> {
         let (called_ns, now_ns) =
             (stop.since_trigger_ns(called), stop.since_trigger_ns(Instant::now()));
         let all_ns: u64 = ended.iter().map(|outcome| outcome.busy_ns).sum();
-        // Operations that overlap, or a server's clock that was set: only the call's own bounds hold.
+        // If operations overlap, or a server's clock was set, only the call's own bounds hold.
         let is_loose = all_ns > now_ns.saturating_sub(called_ns)
             || ended.iter().any(|outcome| outcome.latency_ns.is_none());
         let mut before_ns = called_ns;

@@ -1,5 +1,5 @@
-//! Compares what a run or a load needs of petal's process with what the system allows: open files,
-//! threads and memory. Too little of one is reported before anything is connected.
+//! Compares the needs of a run or a load with the system's limits for petal's process: open files,
+//! threads and memory. A shortage is reported before anything is connected.
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
@@ -12,39 +12,39 @@ use petal_model::stats::devices::Roots;
 use petal_model::stats::os;
 use petal_model::stats::units::bytes;
 
-/// Files that every run opens: its record, the host's counters, those of libraries.
+/// Files that every run opens: its record, the host's counters, and files of libraries.
 const FILES_OF_A_RUN: u64 = 64;
-/// Stack and bookkeeping of a session, at least.
+/// Minimum bytes of a session, for stack and bookkeeping.
 const BYTES_PER_SESSION: u64 = 64 << 10;
-/// Rows under way of a loader, at least.
+/// Minimum bytes of a loader, for rows in progress.
 const BYTES_PER_LOADER: u64 = 4 << 20;
 /// Address space of a thread's stack.
 const STACK_BYTES: u64 = 2 << 20;
 
-/// Threads of the process beside its sessions' or loaders'.
+/// Threads of the process in addition to those of sessions or loaders.
 const THREADS_OF_A_RUN: u64 = 8;
 
-/// The work that needs it.
+/// Workers that need the resources.
 struct Workers {
     count: u64,
     name: &'static str,
-    /// The setting to lower instead.
+    /// Setting to lower instead.
     fewer: &'static str,
 }
 
 /// Limits of the system for this process.
 struct Allowed {
-    /// None: no limit.
+    /// Limit of open files; `None` means no limit.
     files: Option<u64>,
-    /// The least of the limits, and its name; None: no limit.
+    /// Lowest limit of threads, and its name; `None` means no limit.
     threads: Option<(u64, String)>,
-    /// None: unknown.
+    /// Available memory; `None` means unknown.
     memory_bytes: Option<u64>,
-    /// Address space that is left; None: no limit, or unknown.
+    /// Remaining address space; `None` means no limit, or unknown.
     address_bytes: Option<u64>,
 }
 
-/// Asks the server how many sessions it admits, before any is opened.
+/// Checks how many sessions the server admits, before any is opened.
 pub fn check_admission(
     engine: &dyn Engine,
     settings: &Settings,
@@ -59,7 +59,7 @@ pub fn check_admission(
     }
 }
 
-/// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more
+/// Raises the limit of open files as far as possible, and refuses a run that needs more files,
 /// threads or memory than are available.
 pub fn check(job: &Job<'_>) -> Result<(), RunError> {
     let sessions = job.seats.len() as u64;
@@ -77,7 +77,7 @@ pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<()> {
     refuse(&who, needs)
 }
 
-/// Refuses what they are sure not to get.
+/// Refuses needs that certainly exceed the limits.
 fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
     needs.files += FILES_OF_A_RUN;
     needs.threads += who.count + THREADS_OF_A_RUN;
@@ -127,7 +127,7 @@ fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
     ))
 }
 
-/// The system's own limits of threads, each with its name.
+/// Returns the system's own limits of threads, each with its name.
 fn thread_limits() -> impl Iterator<Item = (u64, String)> {
     // The superuser has no limit of processes. A thread's stack and its guard are two areas.
     let user = getrlimit(Resource::Nproc).current.filter(|_| !geteuid().is_root());
@@ -141,7 +141,7 @@ fn thread_limits() -> impl Iterator<Item = (u64, String)> {
     user.into_iter().chain(kernel)
 }
 
-/// How much more address space the process may take; a map that fails ends it.
+/// Returns the remaining address space of the process; a map that fails ends it.
 fn address_room() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -149,7 +149,7 @@ fn address_room() -> Option<u64> {
     Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }
 
-/// The limit that a shell sets is often 1024, the allowed one higher.
+/// Raises the file limit to the allowed maximum; a shell often sets 1024.
 fn raise_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -1,4 +1,4 @@
-//! Setup: which schemas to load, how large, and with what.
+//! Setup: decides which schemas to load, their size, and their content.
 
 use petal_engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
 use petal_model::settings::Settings;
@@ -10,16 +10,16 @@ use petal_model::workload::row::Filler;
 use super::series::draw_seed;
 use super::{RunError, limits};
 
-/// The plan of a setup.
+/// Plan of a setup.
 #[derive(Debug)]
 pub struct Setup {
     pub plan: LoadPlan,
-    /// Schemas that are there as asked, and stay.
+    /// Schemas that already exist as requested, and stay.
     pub kept: Vec<LoadedSchema>,
 }
 
-/// Plans a setup of `schemas` schemas. Those that are there as asked stay as they are; one that is
-/// otherwise is refused unless `replace`.
+/// Plans a setup of `schemas` schemas. Existing ones that match the request stay; a different one
+/// is refused unless `replace`.
 pub fn plan(
     engine: &dyn Engine,
     settings: &Settings,
@@ -50,7 +50,7 @@ pub fn plan(
     let otherwise = kept.iter().find_map(|there| Some((there.number, difference(there, &plan)?)));
     if let Some((number, difference)) = otherwise {
         return Err(RunError::Setting(format!(
-            "schema {number} is there with {difference}: ask for what is there, drop it with `petal \
+            "schema {number} is there with {difference}: request the same, drop it with `petal \
              drop`, or load it again with --replace"
         )));
     }
@@ -58,8 +58,8 @@ pub fn plan(
     Ok(Setup { plan, kept })
 }
 
-/// Differences of a loaded schema from the requested one, in words. None if there is no difference,
-/// as far as it is known: SQLite's loads keep no UNIQUE_INDEX, and SLOB's keep no filler either.
+/// Describes the differences of a loaded schema from the requested one, or returns `None` if no
+/// difference is known: SQLite's loads keep no UNIQUE_INDEX, and SLOB's keep no filler either.
 fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
     let is_of_size = there.rows == plan.rows
         && there.scan_rows == plan.scan_rows
@@ -77,7 +77,7 @@ fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
     }
     let (filler, unique) = (plan.filler.name(), plan.unique_index);
     let is_alike = |other: &String| match (Filler::parse(other), plan.filler) {
-        // How many bytes come to a ratio is worked out anew.
+        // The number of bytes for a ratio is computed again.
         (Some(there), asked) => there.ratio() == asked.ratio(),
         (None, _) => false,
     };
@@ -105,7 +105,7 @@ pub fn load(
     }
 }
 
-/// The filler that the settings ask for, or else the engine's default.
+/// Returns the requested filler, or else the engine's default.
 fn filler(engine: &dyn Engine, settings: &Settings, block_size: u32) -> Filler {
     let incompressible = engine.support().incompressible;
     match (settings.compress_ratio, settings.obfuscate_columns) {

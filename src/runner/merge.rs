@@ -1,4 +1,5 @@
-//! `petal merge`: the shares of several driver hosts as one record, judged, and written as a run's.
+//! `petal merge`: the shares of several driver hosts as one record, judged, and written like a
+//! run's.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +8,16 @@ use time::OffsetDateTime;
 
 use super::RunError;
 
-/// A run that was measured, and its folder.
+/// A measured run, and its folder.
 pub struct RunWithFolder {
     pub run: Run,
     pub folder: RecordFolder,
-    /// An error after the figures were measured: a hook, a report that could not be written.
+    /// Error after the figures were measured: a hook, or a report that could not be written.
     pub failure: Option<RunError>,
 }
 
 impl RunWithFolder {
-    /// False where its record could not be written: then its journal alone is in the folder.
+    /// False if the record could not be written: only the journal is then in the folder.
     pub fn is_written(&self) -> bool {
         self.folder.path().join("run.json").is_file()
     }
@@ -26,12 +27,12 @@ impl RunWithFolder {
 pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolder, RunError> {
     let folder = RecordFolder::create(out, name, OffsetDateTime::now_utc())?;
     merge_into(folders, folder.clone()).inspect_err(|_| {
-        // It was made just now, and holds nothing but what this merge began.
+        // It was created just now, and holds only files of this merge.
         let _ = std::fs::remove_dir_all(folder.path());
     })
 }
 
-/// Merges into a folder that is there.
+/// Merges into an existing folder.
 pub fn merge_into(folders: &[PathBuf], folder: RecordFolder) -> Result<RunWithFolder, RunError> {
     let mut run = record::merge::merge(folders, &folder)?;
     petal_judge::conclude(&mut run);

@@ -52,21 +52,22 @@ use petal_model::stats::timeline::Tally;
 /// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements the
 /// calls that it uses; the rest does nothing.
 pub trait Watch: Progress {
-    /// Work on `subject` begins: all further calls are about it.
+    /// Called when work on `subject` begins: all further calls are about it.
     fn begins(&self, _subject: &Subject) {}
-    /// The sessions were triggered; the run is to last `seconds`.
+    /// Called when the sessions were triggered; the run is to last `seconds`.
     fn triggered(&self, _sessions: u32, _seconds: f64) {}
-    /// A second is over; the totals since the trigger, and the time until the planned end.
+    /// Called after each second, with the totals since the trigger and the time until the planned
+    /// end.
     fn second(&self, _second: &Second, _so_far: &Tally, _left_s: f64) {}
-    /// The last session ended: the seconds that were not reported yet, and the totals.
+    /// Called when the last session ends, with the seconds not yet reported and the totals.
     fn ended(&self, _last: &[Second], _total: &Tally) {}
-    /// The run was judged.
+    /// Called when the run was judged.
     fn judged(&self, _findings: &[Finding]) {}
-    /// An error of one part of the work, which goes on.
+    /// Called on an error of one part of the work, which continues.
     fn error(&self, _message: &str) {}
-    /// Sets the text before every line of progress; empty: none.
+    /// Sets the text before every line of progress; an empty text means none.
     fn heading(&self, _heading: &str) {}
-    /// Ends petal now, with this error: threads hang that nothing else can leave.
+    /// Ends petal now, with this error: some threads hang and cannot be ended otherwise.
     #[allow(clippy::exit, reason = "a return would wait for the threads")]
     fn leave(&self, message: &str) -> ! {
         self.error(message);
@@ -74,28 +75,28 @@ pub trait Watch: Progress {
     }
 }
 
-/// The work that is watched.
+/// Work that is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The engine by the scheme of its URLs.
+    /// Engine, by the scheme of its URLs.
     pub engine: &'static str,
-    /// The name of the run's folder; empty where it is no run.
+    /// Name of the run's folder; empty if it is not a run.
     pub run: String,
-    /// Number of the sweep's cell, from 1; 0: no sweep.
+    /// Number of the sweep's cell, from 1; 0 means no sweep.
     pub cell: u32,
 }
 
-/// The signals and the display of the command that asked for a piece of work.
+/// Signals and display of the command that requested a piece of work.
 pub struct WorkContext<'a> {
-    /// The signals that end it, and the place in which an engine notes its present wait.
+    /// Signals that end it, and the place in which an engine notes its current wait.
     pub caller: Caller,
     pub watch: &'a dyn Watch,
-    /// The hosts that do the work together, where there are several.
+    /// Hosts that do the work together, if there are several.
     pub hosts: Option<&'a peers::Together>,
 }
 
 impl WorkContext<'_> {
-    /// Opens the engine that the settings name. It obeys the signals where it waits for others.
+    /// Opens the engine that the settings name. It obeys the signals while it waits for others.
     pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>> {
         let engine = crate::engines::open(settings)?;
         if let Some(server) = engine.server() {
@@ -111,10 +112,10 @@ impl WorkContext<'_> {
 pub enum RunError {
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A rule that only the target, or a folder, could decide: exit code 2.
+    /// Invalid value that only the target, or a folder, could decide: exit code 2.
     #[error("{0}")]
     Setting(String),
-    /// Something that is needed is missing, or belongs to somebody else: exit code 3.
+    /// Missing requirement, or one that belongs to somebody else: exit code 3.
     #[error("{0}")]
     Environment(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
@@ -128,7 +129,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// True when a signal, and no error, ended the work.
+    /// True if a signal, and not an error, ended the work.
     pub fn is_interrupted(&self) -> bool {
         matches!(
             self,

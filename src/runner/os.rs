@@ -1,5 +1,5 @@
-//! Records what the operating system sees, second by second, beside no run of its own: for a
-//! database's host that petal does not drive from.
+//! Records the operating system's counters every second, without a run: for a database's host on
+//! which petal does not drive a run.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
@@ -10,11 +10,11 @@ use petal_model::record::os_log::OsLog;
 use petal_model::stats::os::Probe;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// A signal is seen so soon.
+/// Interval of checks for a signal.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Until a signal, or for `length`. Returns how many intervals were written; what was written
-/// before an error stays.
+/// Records until a signal, or for `length`. Returns the number of written intervals; after an
+/// error, earlier intervals are kept.
 pub fn record(
     probe: &Probe,
     mut log: OsLog,
@@ -25,7 +25,7 @@ pub fn record(
     let mut earlier = probe.sample();
     let mut written = 0;
     loop {
-        // From the begin on, so that delays do not add up.
+        // From the beginning, so that delays do not add up.
         let ticks = began.elapsed().as_secs() + 1;
         let due = (EVERY * u32::try_from(ticks).unwrap_or(u32::MAX)).min(length);
         let is_asked = wait(began + due, signals);
@@ -39,7 +39,7 @@ pub fn record(
     }
 }
 
-/// True when a signal came.
+/// Returns true after a signal.
 fn wait(until: Instant, signals: &AtomicU8) -> bool {
     loop {
         if signals.load(Ordering::Relaxed) > 0 {

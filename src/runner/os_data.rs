@@ -1,14 +1,14 @@
-//! `--os-data FILE`: merges what `petal os` recorded on the database's host into a run's record.
+//! `--os-data FILE`: merges the recording of `petal os` on the database's host into a run's record.
 
 use petal_model::record::{RecordError, RecordFolder, Run, os_merge};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A recorder beside the run may be a second behind its end.
+/// Maximum delay of a recorder on the database's host after the end of a run.
 const LAG_MAX: Duration = Duration::from_secs(3);
 
-/// Waits a moment until the file has come to the end of a run that has just ended.
+/// Waits a moment until the file reaches the end of a run that has just ended.
 pub fn wait_for(run: &Run, file: &Path) {
     let began = Instant::now();
     while began.elapsed() < LAG_MAX && !os_merge::reaches_end(run, file) {
@@ -16,8 +16,8 @@ pub fn wait_for(run: &Run, file: &Path) {
     }
 }
 
-/// Merges, and judges what is known now. The seconds are written beside the record, which the
-/// caller writes; the inner result is how that went.
+/// Merges the recording, and judges the run again. The seconds are written next to the record,
+/// which the caller writes; the inner result is the outcome of that write.
 pub fn merge(
     run: &mut Run,
     file: &Path,

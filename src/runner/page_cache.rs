@@ -1,9 +1,9 @@
-//! PAGE_CACHE_LIMIT: petal locks memory until about so much is left for the page cache,
-//! so that the reads of a server on this host, which go through the page cache, become physical.
+//! PAGE_CACHE_LIMIT: petal locks memory until about this much is left for the page cache, so that
+//! the reads of a server on this host, which use the page cache, become physical.
 //!
-//! The rest is the kernel's MemAvailable: free memory and what it can take back from its
-//! caches. Memory that others claim later, such as a server's cache that it has not touched yet,
-//! comes out of it too. The kernel frees the lock when petal ends, however it ends.
+//! The rest is the kernel's MemAvailable: free memory and reclaimable caches. Memory that others
+//! claim later, such as a server's cache that it has not touched yet, comes out of it too. The
+//! kernel frees the lock when petal ends, however it ends.
 
 use memmap2::MmapMut;
 
@@ -11,14 +11,14 @@ use super::RunError;
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
 use petal_model::stats::units::bytes as size;
 
-/// Less than this is never left: the kernel and the server need room to work.
+/// Memory that is always left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;
-/// Petal's own work needs that much beside, where a control group limits it.
+/// Additional memory for petal itself, if a control group limits it.
 const PETAL_BYTES: u64 = 256 << 20;
-/// Locked at a time, so that progress shows and a signal is heard.
+/// Bytes locked at a time, so that progress is visible and a signal is handled.
 const CHUNK_BYTES: u64 = 128 << 20;
 
-/// Locked memory; dropped, it is free again.
+/// Locked memory, freed on drop.
 #[derive(Debug, Default)]
 pub struct LockedMemory {
     chunks: Vec<MmapMut>,
@@ -30,9 +30,9 @@ impl LockedMemory {
     }
 }
 
-/// Locks until about `limit_bytes` are available of `available_bytes`. Locks nothing where less is
-/// available anyway. `group_bytes` is what petal's control group still allows it, where one limits
-/// it.
+/// Locks memory until about `limit_bytes` of `available_bytes` are available. Locks nothing if less
+/// is available already. `group_bytes` is the remaining limit of petal's control group, if it has
+/// one.
 pub fn limit(
     limit_bytes: u64,
     available_bytes: Option<u64>,
@@ -66,7 +66,7 @@ pub fn limit(
     Ok(locked)
 }
 
-/// Bytes to lock so that `limit_bytes` of `available_bytes` are left.
+/// Returns the bytes to lock so that `limit_bytes` of `available_bytes` are left.
 fn to_lock(
     limit_bytes: u64,
     available_bytes: Option<u64>,
@@ -122,7 +122,7 @@ mod tests {
         assert!(text(to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
         assert!(text(to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
         let small_group = text(to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
-        // Not where petal itself would then be killed for want of memory.
+        // Only if petal itself is not killed for lack of memory.
         assert!(to_lock(1 << 30, Some(2 << 30), Some((1 << 30) + PETAL_BYTES)).is_ok());
         assert!(to_lock(1 << 30, Some(2 << 30), Some(1 << 30)).is_err());
         assert!(to_lock(2 << 30, Some(1 << 30), Some(0)).is_ok(), "nothing is locked");

@@ -1,5 +1,5 @@
-//! Before a run connects its sessions: what the target is, what of the host is watched, the memory
-//! that PAGE_CACHE_LIMIT locks, and the debts of the run before.
+//! Steps before a run connects its sessions: describes the target, chooses the counters of the
+//! host, locks the memory for PAGE_CACHE_LIMIT, and waits for the writes of earlier runs.
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
 /// Names the script that will run with petal's rights, and refuses one that others can change.
 fn check_script(job: &Job<'_>) -> Result<(), RunError> {
     let script = job.settings.external_script.as_deref().filter(|_| job.share.is_first());
-    // One that is not there is reported when it is called.
+    // A missing script is reported when it is called.
     let Some(script) = script.filter(|script| script.exists() && job.folder.is_some()) else {
         return Ok(());
     };
@@ -111,7 +111,7 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Watches this host: if the database is on another one, that is petal itself and the network.
+/// Watches this host: if the database is on another one, this covers petal itself and the network.
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => DatabaseLocation::InPetal,
@@ -125,7 +125,7 @@ fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) 
     Probe::watching(devices.unwrap_or(&none), database, !details.local)
 }
 
-/// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.
+/// Locks memory for PAGE_CACHE_LIMIT, if it is set, until the record is put together.
 fn limit_page_cache(
     job: &Job<'_>,
     details: &TargetDetails,
@@ -145,14 +145,14 @@ fn limit_page_cache(
     Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
 }
 
-/// Other petal runs on the same data. Of those that the database names as many are expected as
-/// there are other shares of this run.
+/// Returns other petal runs on the same data, without the expected number of other shares of this
+/// run.
 pub(super) fn others(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
     if runs.len() < job.share.of as usize { Vec::new() } else { runs }
 }
 
-/// Pays the debts of the run before: the database's own, then the operating system's; on the first
-/// host alone, of several. Returns the host's activity at the end of that.
+/// Completes writes of earlier runs: the database's own, then the operating system's. With several
+/// hosts, only the first one does this. Returns the host's activity at the end.
 fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInterval>), RunError> {
     if !job.share.is_first() {
         return Ok((Settled::default(), None));
@@ -176,7 +176,7 @@ fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInt
     Ok((settled, before))
 }
 
-/// Blocks of cache that one session fills for WARM_UP=cache; 0 where nothing is to be filled.
+/// Returns the number of cache blocks that one session fills for WARM_UP=cache; 0 if none.
 fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, RunError> {
     if job.settings.warm_up != WarmUp::Cache {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Looks at a server that others work on, at the ends of intervals, for a profile.
+//! Reads the counters of a server that others use, at the ends of intervals, for a profile.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use petal_model::stats::server_work::ServerWork;
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// Looks every `every` for as long as `length`, or until a signal. An error means that the server
-/// could not be looked at even once.
+/// Reads every `every` for as long as `length`, or until a signal. Returns an error if the server
+/// could not be read even once.
 pub fn watch(
     engine: &dyn Engine,
     every: Duration,
@@ -52,7 +52,7 @@ pub fn watch(
 }
 
 fn look(begun: Instant, work: Result<Vec<ServerWork>, String>) -> WorkSnapshot {
-    // The moment at which the answer is there: counters are read just before.
+    // The moment of the answer: counters are read just before.
     let now = OffsetDateTime::now_utc();
     WorkSnapshot {
         at: PrimitiveDateTime::new(now.date(), now.time()),

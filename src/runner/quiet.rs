@@ -1,5 +1,5 @@
-//! Before a run: waits until the operating system has written what it owes and the data's devices
-//! are idle, so that nobody else's debts are measured.
+//! Wait before a run: until the operating system has written its dirty pages and the data's devices
+//! are idle, so that earlier work of others is not measured.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,34 +8,34 @@ use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit, Stop};
 use petal_model::stats::os::{OsInterval, OsSample, Probe};
 
-/// Dirty pages below this are no load worth waiting for.
+/// Bytes of dirty pages below which waiting is not worthwhile.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
-/// Fewer device requests a second than this is idle.
+/// Device requests per second below which a device is idle.
 const IDLE_REQUESTS: f64 = 100.0;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A host on which somebody else is at work does not get quieter: waiting longer would not help.
+/// Maximum wait for a host on which others work: it does not get quieter.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 
-/// The result of the wait for a quiet host.
+/// Result of the wait for a quiet host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quiet {
     pub dirty_bytes_after: Option<u64>,
-    /// A note about a wait of petal's, or about one that petal gave up.
+    /// Note about a wait of petal's, or about one that petal gave up.
     pub note: Option<String>,
-    /// The last look at the host, while petal itself was idle.
+    /// Last look at the host, while petal itself was idle.
     pub last: OsInterval,
 }
 
-/// Waits at most `limit`. Asks the kernel once to write out dirty pages: without that, pages that
-/// others left would be written in the middle of the run.
+/// Waits at most `limit`. Asks the kernel once to write out dirty pages: otherwise, pages of others
+/// would be written in the middle of the run.
 pub fn wait_until_quiet(
     probe: &Probe,
     limit: Duration,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Quiet {
-    // Bounded by the wait, not by how long the kernel takes. Without a thread to be had, the
-    // kernel writes at its own pace.
+    // The wait limits it, not the kernel's time. If no thread can be started, the kernel writes at
+    // its own pace.
     let write_out = || drop(Thread::named("write out").start(rustix::fs::sync));
     wait(probe, limit, progress, stop, write_out)
 }
@@ -91,7 +91,7 @@ fn waited_for_idle(waited: Duration) -> String {
     format!("waited {:.0} s for the host to go idle", waited.as_secs_f64())
 }
 
-/// Names the activity that goes on; None when the host is quiet or cannot be seen.
+/// Names the continuing activity, or returns `None` if the host is quiet or cannot be seen.
 fn unrest(now: &OsSample, earlier: &OsSample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));

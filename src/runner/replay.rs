@@ -1,5 +1,5 @@
-//! The plan of a replay, fitted to its target by short trials: how many blocks the target reads and
-//! writes for a row, and how much it logs, is known when it was tried.
+//! Plan of a replay, fitted to its target by short trials: the trials show how many blocks the
+//! target reads and writes for a row, and how much it logs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use petal_model::record::sweep::{self, Sweep};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::{Settings, WarmUp};
 
-/// The second trial confirms the first one's correction.
+/// Number of trials: the second one confirms the first one's correction.
 const TRIALS_MAX: usize = 2;
-/// The part of a trial in which caches fill.
+/// Part of a trial in which caches fill.
 const WARM_UP_PART: u32 = 3;
-/// Rates that move by less need no further trial.
+/// Relative change of rates below which no further trial is needed.
 const MOVED_MAX: f64 = 0.03;
 
-/// A replay before its plan.
+/// Replay before its plan.
 pub struct ReplayRequest<'a> {
     pub profile: &'a Profile,
     pub played: Played,
     pub asked: ReplayOptions,
-    /// The length of a trial; zero: none.
+    /// Length of a trial; zero means no trial.
     pub trial: Duration,
     /// Settings without a plan: target and length of a run.
     pub settings: &'a Settings,
-    /// Settings with this plan.
+    /// Function that returns settings with this plan.
     pub with_plan: &'a dyn Fn(&ReplayPlan) -> Result<Settings, RunError>,
 }
 
-/// A replay's knowledge of its target.
+/// Returns the facts that a replay needs about its target.
 pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground, u32), RunError> {
     let engine = context.open(settings)?;
     let data = UsedData::check(settings, engine.loaded()?)?;
@@ -54,7 +54,7 @@ pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground,
     Ok((ground, data.schemas))
 }
 
-/// The plan, after the trials that it takes.
+/// Returns the plan, after the necessary trials.
 pub fn fit(
     request: &ReplayRequest<'_>,
     ground: &Ground,
@@ -78,13 +78,14 @@ pub fn fit(
     planned(request.settings.run_time, found.as_ref())
 }
 
-/// The plan before any trial.
+/// Returns the plan before any trial.
 pub fn untried(request: &ReplayRequest<'_>, ground: &Ground) -> Result<ReplayPlan, RunError> {
     planned(request, ground, request.settings.run_time, None)
 }
 
-/// The plan with which the sweep in `dir` was begun, so that its trials need not be made again;
-/// None where none was begun there. Refuses the folder of another load, and of another objective.
+/// Returns the plan with which the sweep in `dir` was begun, so that its trials need not be
+/// repeated, or `None` if no sweep was begun there. Refuses the folder of another load or
+/// objective.
 pub fn kept(
     asked: &ReplayPlan,
     dir: &Path,
@@ -167,7 +168,7 @@ fn trial(
     }
 }
 
-/// Two plans that are alike for a run.
+/// True if two plans are equivalent for a run.
 fn is_close(one: &ReplayPlan, other: &ReplayPlan) -> bool {
     let second = Duration::from_secs(1_000_000);
     let rows =

@@ -1,5 +1,5 @@
-//! Checks that the rows that were loaded are still there: a session asks for them as a run would,
-//! key through the index, so that it is the same question for every engine.
+//! Checks that the loaded rows still exist: a session requests them like a run, by key through the
+//! index, so that the check is the same for every engine.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use petal_model::workload::seat::{Role, Seat};
 const RANGE_ROWS: u64 = 64;
 /// Operations between two looks at the clock.
 const BATCH: usize = 16;
-/// Any will do: the same ranges are looked at each time.
+/// Fixed seed: the same ranges are checked each time.
 const SEED: u64 = 1;
 
-/// Looks for a schema's rows: the first keys, the last, then ranges all over the rest, in scattered
-/// order, until all were looked for or `limit` is over.
+/// Looks for a schema's rows: the first keys, the last, then ranges over the rest, in scattered
+/// order, until all were checked or `limit` is over.
 pub fn look(engine: &dyn Engine, schema: &LoadedSchema, limit: Duration) -> Result<RowsFound> {
     let seat = Seat { session: 1, schema: schema.number, endpoint: 0, role: Role::Reader };
     let mut session = engine.connect_reader(seat)?;
@@ -50,7 +50,7 @@ fn unreadable(error: SessionError) -> EngineError {
     }
 }
 
-/// SELECTs that visit each key once.
+/// Returns SELECTs that visit each key once.
 fn ranges(schema: &LoadedSchema) -> impl Iterator<Item = Operation> + use<> {
     let (rows, number) = (schema.rows, schema.number);
     let all = rows.div_ceil(RANGE_ROWS);

@@ -38,28 +38,27 @@ use super::trigger::Trigger;
 use super::watching::Watching;
 use super::{RunError, hooks, server_report};
 
-/// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
+/// Time from the stop until an operation still in flight is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
-/// After a signal it may for so long: all is to be over, and recorded, within five seconds.
+/// Shorter grace after a signal: everything must be over, and recorded, within five seconds.
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
-/// A session that has not ended so long after it was first cancelled is given up as lost.
+/// Time after its first cancel when a session that has not ended is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
-/// A session whose connection was given up ends at once; one that waits for storage after so long
-/// hangs.
+/// Time after which a session with a closed connection is hung, if it waits for storage.
 const HANGS: Duration = Duration::from_secs(2);
-/// Limit for a session that is not seen to wait for storage: its host may only be slow.
+/// Longer time for a session that is not seen to wait for storage: its host may only be slow.
 const HANGS_UNSEEN: Duration = Duration::from_secs(6);
-/// After a signal the storage of the target may take so long to answer questions at a run's end.
+/// Maximum wait after a signal for the target's storage to answer at a run's end.
 const END_LIMIT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
 const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 
-/// Runs to the end and hands the record, not yet judged, to `keep`. What could not be kept is said
-/// in its gaps; an error means that nothing was measured.
+/// Runs to the end and hands the record, not yet judged, to `keep`. Its gaps name the parts that
+/// could not be kept; an error means that nothing was measured.
 ///
-/// Where storage hangs, threads do that nobody can end. `keep` then gets a text about them, and
-/// must not return: petal leaves them behind.
+/// If storage hangs, some threads cannot be ended. `keep` then gets a text about them, and must not
+/// return: petal leaves them behind.
 pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Result<T, RunError> {
     let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
@@ -116,12 +115,12 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     })
 }
 
-/// The opening snapshots of the database, the call of the hook, and the gaps of the database's own
+/// Opening snapshots of the database, the call of the hook, and the gaps of the database's own
 /// report.
 type RunOpening = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
-/// The last things before the trigger: the hook, then the opening snapshots, the database's own
-/// report first, whose cost is in no figure of petal's.
+/// Performs the last steps before the trigger: the hook, then the database's own report and the
+/// opening snapshots, so that the report's cost is in no figure.
 fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<RunOpening, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
@@ -133,7 +132,7 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<RunOpening, RunError> {
 }
 
 /// Waits for the common trigger. The operating system is sampled shortly before it, after the files
-/// are begun, which takes its time on a busy host.
+/// are begun, which may take long on a busy host.
 fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<OsSample>, RunError> {
     job.start.wait_for_sample(job, prepared)?;
     let sample = prepared.probe.as_ref().map(Probe::sample);
@@ -141,12 +140,12 @@ fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<OsSampl
     Ok(sample)
 }
 
-/// Calls EXTERNAL_SCRIPT, on the first host alone, of several: with `pre` before the trigger, with
-/// `post` right after [`run`], with `end` when all files are written. The failure of a later one
-/// costs no figure.
+/// Calls EXTERNAL_SCRIPT, on the first host only: with `pre` before the trigger, with `post` right
+/// after [`run`], with `end` when all files are written. The failure of a later call affects no
+/// figure.
 ///
-/// Before the trigger one signal calls everything off; afterwards the figures are there, and it
-/// takes a second one to leave the script.
+/// Before the trigger one signal calls everything off. Afterwards the figures exist, and a second
+/// signal is needed to abandon the script.
 pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> {
     let script = job.settings.external_script.as_deref().filter(|_| job.share.is_first());
     let Some((script, folder)) = script.zip(job.folder) else { return Ok(None) };
@@ -162,7 +161,7 @@ pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>,
     }
 }
 
-/// The files that are written while the run lasts. One that cannot be begun is a gap, no failure.
+/// Files that are written during the run. If one cannot be begun, it is a gap and not a failure.
 #[derive(Default)]
 struct Keepers {
     journal: Option<Journal>,
@@ -178,7 +177,7 @@ impl Keepers {
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
         if let Some(header) = assemble::os_header(&opening.run) {
             let log = OsLog::begin(&folder.path().join(OWN_NAME), &header);
-            keepers.os_log = keepers.keep(log, "what the operating system saw is not kept");
+            keepers.os_log = keepers.keep(log, "records of the operating system are not kept");
         }
         let journal = Journal::begin(folder, &opening);
         keepers.journal = keepers.keep(journal, "no journal is kept");
@@ -187,27 +186,27 @@ impl Keepers {
         keepers
     }
 
-    /// Keeps a file that was begun; one that was not is a gap, which says what is lost and why.
+    /// Keeps an opened file; a failure is a gap with the lost content and the reason.
     fn keep<T>(&mut self, file: Result<T, RecordError>, lost: &str) -> Option<T> {
         file.inspect_err(|error| self.gaps.push(format!("{lost}: {error}"))).ok()
     }
 
-    /// The run was called off before its trigger: there is nothing to keep.
+    /// Removes the files of a run that was called off before its trigger.
     fn discard(&mut self, job: &Job<'_>) {
         *self = Self::default();
         for name in [journal::NAME, latency_log::NAME, OWN_NAME] {
-            // One that cannot be removed holds no second.
+            // A file that cannot be removed holds no second.
             let _ = job.folder.map(|folder| std::fs::remove_file(folder.path().join(name)));
         }
     }
 }
 
-/// The bounds of a run under way.
+/// Bounds of a run in progress.
 struct Bounds {
     trigger: Instant,
     deadline: Instant,
     cutting: Arc<AtomicBool>,
-    /// Set when the run is proven to be steady, where that ends it.
+    /// Set when the run is proven steady, if that ends it.
     enough: Arc<AtomicBool>,
 }
 
@@ -250,7 +249,7 @@ fn follow<'scope>(
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let (standing, known) = (standing(job, &pool), sampler.timeline.len());
-            // A database that does not answer may hold this up: signals are heard meanwhile.
+            // A database that does not answer may delay this: signals are handled meanwhile.
             attended(|| sampler.tick(&standing), || stop_control.apply(job, &mut pool, bounds));
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, &sampler.totals, left_s));
@@ -274,11 +273,11 @@ fn follow<'scope>(
     (pool, Followed { until_steady, suspended })
 }
 
-/// The time at which the sessions are to stop, and since when operations are cancelled.
+/// Time at which the sessions are to stop, and time since when operations are cancelled.
 struct StopControl {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
-    /// The threads that wait for storage since then.
+    /// Threads that have waited for storage since then.
     blocked: BlockedThreads,
 }
 
@@ -311,7 +310,7 @@ impl StopControl {
     }
 }
 
-/// Why a session was abandoned: its thread, and since when it waits.
+/// Describes why a session was abandoned: its thread, and since when it waits.
 fn stuck(
     tid: u32,
     blocked: &[(BlockedThread, Duration)],
@@ -327,15 +326,15 @@ fn stuck(
     format!("{target} does not answer: {what} has not ended for at least {since} s")
 }
 
-/// Works on a separate thread; `meanwhile` is called as long as that takes. Without a thread to
-/// be had it works all the same: the second is kept, and signals are heard after it.
+/// Works on a separate thread, and calls `meanwhile` as long as that takes. If no thread can be
+/// started, it still works: the second is kept, and signals are handled after it.
 fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
-    let (tell_end, ended) = mpsc::channel::<()>();
+    let (end_sender, ended) = mpsc::channel::<()>();
     let on_its_own = &mut work;
     let started = thread::scope(|scope| {
         // Its end is reported by the channel's.
         let started = Thread::named("sampling").start_in(scope, move || {
-            let _tells = tell_end;
+            let _dropped_at_end = end_sender;
             on_its_own();
         });
         while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
@@ -348,7 +347,7 @@ fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     }
 }
 
-/// The terms on which a run may end before its time; None where it may not.
+/// Returns the terms on which a run may end early, or `None` if it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
     let writes = job.workload.writes(&job.plan);
@@ -379,7 +378,7 @@ fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
     }
 }
 
-/// Works; a panic costs this work alone. Rust has then said what failed.
+/// Calls `work`; a panic affects only this work. Rust has then reported the failure.
 fn survived<T>(work: impl FnOnce() -> T) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         let why = "this failed inside petal: please report it, with the output on stderr";
@@ -387,11 +386,11 @@ fn survived<T>(work: impl FnOnce() -> T) -> Result<T, EngineError> {
     })
 }
 
-/// The questions at a run's end to a target whose storage may not answer any more.
+/// Questions at a run's end to a target whose storage may not answer any more.
 struct Closing<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     job: &'env Job<'env>,
-    /// Something hangs: nothing more is asked.
+    /// Set if something hangs: no more questions are asked.
     hangs: bool,
     gaps: Vec<String>,
 }
@@ -401,8 +400,8 @@ impl<'scope, 'env> Closing<'scope, 'env> {
         Self { scope, job, hangs, gaps: Vec::new() }
     }
 
-    /// Does `work` on a thread that is left behind if it does not end after a signal. A server's
-    /// answers are waited for by its engine.
+    /// Does `work` on a thread that is abandoned if it does not end after a signal. A server's
+    /// engine waits for its answers itself.
     fn ask<T: Send + 'scope>(
         &mut self,
         what: &str,
@@ -457,7 +456,7 @@ impl<'scope, 'env> Closing<'scope, 'env> {
         }
     }
 
-    /// Describes the hanging sessions; None if nothing hangs.
+    /// Describes the hanging sessions, or returns `None` if nothing hangs.
     fn hangs(&self) -> Option<String> {
         let threads = BlockedThreads::of(std::process::id()).look(Instant::now());
         let threads: Vec<_> = threads.iter().map(|(thread, _)| format!("\n{thread}")).collect();
@@ -472,7 +471,7 @@ impl<'scope, 'env> Closing<'scope, 'env> {
     }
 }
 
-/// Takes the closing snapshot and lets the sessions go.
+/// Takes the closing snapshot and releases the sessions.
 fn close<'scope, 'env>(
     closing: &mut Closing<'scope, 'env>,
     prepared: &Arc<Prepared>,
@@ -495,7 +494,7 @@ fn close<'scope, 'env>(
     job.watch.ended(sampler.timeline.get(known..).unwrap_or(&[]), &sampler.totals);
     let mut gaps = std::mem::take(&mut sampler.gaps);
     let mut bad_blocks = Vec::new();
-    match closing.ask("what background work came to", || job.engine.quiesce()) {
+    match closing.ask("the outcome of background work", || job.engine.quiesce()) {
         None | Some(Ok(())) => {}
         Some(Err(EngineError::Data(what))) => bad_blocks.push(what),
         Some(Err(EngineError::Environment(what))) => gaps.push(what),
@@ -529,7 +528,7 @@ fn close<'scope, 'env>(
         None => None,
         Some(Ok(plan)) => plan,
         Some(Err(error)) => {
-            // The plan of tables that are gone is no further fact.
+            // If the tables are gone, their plan is not a gap.
             if data_vanished.is_none() {
                 gaps.push(format!("the plans at the end of the run are not known: {error}"));
             }
@@ -573,8 +572,8 @@ fn close<'scope, 'env>(
     }
 }
 
-/// Other runs on the same data, at the begin and now; why the data are gone, if they are; and what
-/// of that is unknown.
+/// Returns other runs on the same data, at the begin and now; the reason if the data are gone; and
+/// any unknown parts of that.
 fn still_in_use(job: &Job<'_>, prepared: &Prepared) -> (Vec<String>, Option<String>, Vec<String>) {
     let mut gaps = Vec::new();
     let mut runs = prepared.other_runs.clone();

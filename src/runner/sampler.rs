@@ -22,9 +22,9 @@ use super::deltas::Deltas;
 use super::steady_window::{Mark, SteadyWindow};
 use super::watching::Watching;
 
-/// How long after a second's end it is harvested: sessions fold about every 0.1 s.
+/// Delay after a second's end until it is harvested: sessions fold about every 0.1 s.
 const HARVEST_DELAY: Duration = Duration::from_millis(150);
-/// Samples that are kept to find the bounds of the seconds that are harvested next.
+/// Number of samples kept to find the bounds of the seconds that are harvested next.
 const MARKS_MAX: usize = 16;
 
 /// The step that the sampler does next within a second.
@@ -36,19 +36,19 @@ enum SamplerStep {
 
 pub struct Sampler<'a> {
     parts: Parts<'a>,
-    /// Sessions that the journal has as lost.
+    /// Sessions that the journal lists as lost.
     lost_reported: BTreeSet<u32>,
     phase: SamplerStep,
-    /// The second that is under way.
+    /// Number of the current second.
     second: u64,
-    /// At the trigger.
+    /// Counters at the trigger.
     first: Mark,
-    /// The newest, in the order of time.
+    /// Newest samples, in the order of time.
     marks: VecDeque<Mark>,
-    /// The sum over endpoints at the newest mark; None where it is not known.
+    /// Sum over endpoints at the newest mark, or `None` if unknown.
     latest: Option<Arc<Counters>>,
     deltas: Deltas,
-    /// The database's totals at the last second's end at which they were sampled.
+    /// Database's totals at the latest sampled end of a second.
     counted: Option<SampledTotals>,
     pub totals: Tally,
     pub steady: SteadyWindow,
@@ -57,18 +57,18 @@ pub struct Sampler<'a> {
     pub gaps: Vec<String>,
 }
 
-/// What a sampler works on and writes to.
+/// Inputs and outputs of a sampler.
 pub struct Parts<'a> {
     pub engine: &'a dyn Engine,
     pub watching: Option<Watching<'a>>,
-    /// False where another host samples the database.
+    /// False if another host samples the database.
     pub counts_database: bool,
-    /// The database's devices and processors are this host's.
+    /// Set if the database's devices and processors belong to this host.
     pub local: bool,
     pub shards: &'a Shards,
     pub trigger: Instant,
     pub warm_up_s: f64,
-    /// RUN_TIME.
+    /// Planned time in seconds: RUN_TIME.
     pub planned_s: f64,
     pub opening: Vec<Counters>,
     pub opening_os: Option<OsSample>,
@@ -76,7 +76,7 @@ pub struct Parts<'a> {
     pub latency_log: Option<LatencyLog>,
 }
 
-/// How the sessions stand when a second is harvested.
+/// State of the sessions when a second is harvested.
 #[derive(Debug, Clone)]
 pub struct Standing {
     pub running: u32,
@@ -105,7 +105,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The time of the next step.
+    /// Returns the time of the next step.
     pub fn due(&self) -> Instant {
         let end = self.parts.trigger + Duration::from_secs(self.second + 1);
         match self.phase {
@@ -114,7 +114,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Does what is due.
+    /// Performs the steps that are due.
     pub fn tick(&mut self, standing: &Standing) {
         match self.phase {
             SamplerStep::Sample => {
@@ -126,7 +126,7 @@ impl<'a> Sampler<'a> {
             }
             SamplerStep::Harvest => {
                 let before = self.second + 1;
-                // A starved petal skips ahead rather than sampling the past.
+                // A delayed petal skips ahead, and does not sample the past.
                 self.second = self.parts.trigger.elapsed().as_secs().max(before);
                 self.phase = SamplerStep::Sample;
                 self.survive(|sampler| sampler.harvest(before, None, standing));
@@ -134,30 +134,32 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Harvests everything that is left; the last second ends at `end_s`.
+    /// Harvests the remaining seconds; the last one ends at `end_s`.
     pub fn finish(&mut self, end_s: f64, standing: &Standing) {
         self.survive(|sampler| sampler.sample(true));
         let end = self.parts.shards.end();
         self.survive(|sampler| sampler.harvest(end, Some(end_s), standing));
-        // A session that was lost after all that was counted belongs into the journal as well.
+        // A session that was lost after the last counted second is also written to the journal.
         if standing.lost.iter().any(|lost| !self.lost_reported.contains(&lost.session)) {
             self.survive(|sampler| sampler.harvest(end_s.ceil() as u64, Some(end_s), standing));
         }
     }
 
-    /// Works; a panic costs this second, not the run. Rust has then said what failed.
+    /// Calls `work`; a panic affects only this second, not the run. Rust has then reported the
+    /// failure.
     fn survive(&mut self, work: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| work(&mut *self))).is_err() {
             self.latest = None;
             self.gap(
                 "at least one second was sampled or written only in part: petal failed inside; \
-                 please report it, with what stands on stderr"
+                 please report it, with the output on stderr"
                     .to_owned(),
             );
         }
     }
 
-    /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
+    /// Samples all layers. `is_bound` is set at a bound of the steady window, so that histograms
+    /// are sampled as well.
     fn sample(&mut self, is_bound: bool) {
         let counts = self.parts.counts_database;
         let sampled = if counts { self.parts.engine.read_counters(false) } else { Ok(Vec::new()) };
@@ -175,7 +177,7 @@ impl<'a> Sampler<'a> {
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {
             if let Err(error) = written {
-                self.gap(format!("what the operating system saw is kept only so far: {error}"));
+                self.gap(format!("records of the operating system end here: {error}"));
             }
             sample
         });
@@ -199,8 +201,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The closing snapshot's deltas; or, where it failed, those of the last good second, and where
-    /// that ended.
+    /// Returns the closing snapshot's deltas. If it failed, returns the deltas of the last good
+    /// second, and its end.
     pub fn close_counters(
         &mut self,
         closing: Result<Vec<Counters>>,
@@ -252,8 +254,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// From the samples at the second's bounds; a starved petal may have missed one, and a last,
-    /// short stretch has none of its own: then they stay unknown.
+    /// Fills a second's counters from the samples at its bounds. If petal was delayed and missed
+    /// one, or if the last second is too short for a sample, they stay unknown.
     fn fill_counters(&self, row: &mut Second) {
         let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
@@ -287,7 +289,7 @@ impl<'a> Sampler<'a> {
         if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran {
             return;
         }
-        // Those at which the database was sampled.
+        // Marks at which the database was sampled.
         let [begin, end] = [from_s, from_s + 1.0]
             .map(|at_s| self.mark_near(at_s).filter(|mark| mark.counters.is_some()).cloned());
         self.steady.add(from_s, tally, (begin, end));
@@ -325,18 +327,18 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// petal's own CPU seconds since the trigger.
+    /// Returns petal's own CPU seconds since the trigger.
     fn petal_cpu_s(&self) -> Option<f64> {
         let last = self.marks.back()?.os.as_ref()?;
         last.since(self.first.os.as_ref()?).petal_cpu_s()
     }
 
-    /// Counters that began again in the run, a sentence each.
+    /// Describes each counter that was reset during the run, in a sentence.
     pub fn counter_resets(&self) -> Vec<String> {
         self.deltas.resets()
     }
 
-    /// Hands over what was kept of the operating system.
+    /// Returns the records of the operating system.
     pub fn take_watching(&mut self) -> Option<Watching<'a>> {
         self.parts.watching.take()
     }
@@ -348,7 +350,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// The histograms of a snapshot, beside the totals of a sample taken at the same time.
+/// Adds the histograms of a snapshot to the totals of a sample taken at the same time.
 fn add_histograms(sampled: &mut [Counters], full: &Counters) {
     let same = sampled.iter_mut().filter(|counters| counters.endpoint == full.endpoint);
     for wait in same.flat_map(|counters| &mut counters.waits) {
@@ -371,11 +373,11 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
     }
 }
 
-/// The database's totals since the trigger.
+/// Database's totals since the trigger.
 struct SampledTotals {
     second: f64,
     counters: Arc<Vec<Counters>>,
-    /// The sessions' time in operations and in think time until then, when that second is counted.
+    /// Sessions' time in operations and in think time up to then, once that second is counted.
     times: Option<(u64, u64)>,
 }
 
@@ -439,7 +441,7 @@ mod tests {
         let failed = || Err(EngineError::Environment("it is gone".to_owned()));
         let mut sampler = sampler(&engine, &shards, None);
         sampler.keep_counted(&Mark::new(2.03, Some(sampled(500)), None));
-        // Not at a second's end, so that no seconds of petal's go with it.
+        // Not at a second's end, so that none of petal's seconds matches it.
         sampler.keep_counted(&Mark::new(2.63, Some(sampled(700)), None));
         sampler.counted.as_mut().unwrap().times = Some((3_000_000_000, 0));
         let (counters, until) = sampler.close_counters(failed());
@@ -461,7 +463,7 @@ mod tests {
         let mut sampler = sampler(&engine, &shards, None);
         let standing = Standing { running: 1, first_done_ns: None, lost: Vec::new() };
         for second in 0..100 {
-            // As they would be a second later.
+            // The counters one second later.
             let io = IoCounts { commits: Some(1000 * (second + 1)), ..IoCounts::default() };
             sampler.sample(false);
             let mark = sampler.marks.back_mut().unwrap();

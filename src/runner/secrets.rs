@@ -1,19 +1,19 @@
-//! Secrets in petal's environment, which no process gets that petal starts: scripts, ssh.
+//! Secrets in petal's environment, which petal hides from all processes it starts: scripts, ssh.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
 use petal_model::settings::read::secret_variables;
 
-/// Parts of names, between other letters too.
+/// Parts of names, also inside longer words.
 const PARTS: [&str; 8] =
     ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "SECRET", "TOKEN", "CREDENTIAL", "APIKEY"];
 /// Whole words of names, between underscores.
 const WORDS: [&str; 9] = ["PASS", "PWD", "PW", "KEY", "DSN", "AUTH", "PGPASSFILE", "COOKIE", "JWT"];
-/// Names that hold such a word, and a folder or a socket.
+/// Names that contain such a word, but hold a folder or a socket.
 const PLAIN: [&str; 4] = ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
-/// Takes from a command's environment all that may hold a secret.
+/// Removes from a command's environment all variables that may hold a secret.
 pub fn keep_from(command: &mut Command) {
     for (name, _) in std::env::vars_os().filter(|(name, value)| is_secret(name, value)) {
         command.env_remove(name);

@@ -26,21 +26,21 @@ pub struct RunSeries<'a> {
     pub settings: Settings,
     data: UsedData,
     seed: u64,
-    /// The same on all hosts that drive a run, and another for each command.
+    /// Random number equal on all hosts that drive a run, and new for each command.
     attempt: u64,
     context: &'a WorkContext<'a>,
-    /// What `petal os` records on the database's host; read when a run is over.
+    /// Recording of `petal os` on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
-    /// The file in which acknowledged commits are written down.
+    /// File of acknowledged commits.
     pub ledger: Option<PathBuf>,
-    /// The sessions of this host, where several drive the run, and when they begin.
+    /// Share of this host if several drive the run, and its start time.
     pub share: Share,
     pub start: Start<'a>,
-    /// The load that the runs imitate.
+    /// Load that the runs imitate.
     pub replay: Option<ReplayOf>,
 }
 
-/// The part of the loaded data that a run uses.
+/// Part of the loaded data that a run uses.
 #[derive(Debug, Clone)]
 pub struct UsedData {
     pub loaded: Vec<LoadedSchema>,
@@ -50,7 +50,7 @@ pub struct UsedData {
 }
 
 impl UsedData {
-    /// Checks the settings against what is loaded, before anything is touched.
+    /// Checks the settings against the loaded data, before anything is changed.
     pub fn check(settings: &Settings, mut loaded: Vec<LoadedSchema>) -> Result<Self, RunError> {
         let schemas = settings.schemas.unwrap_or(loaded.len() as u32);
         let missing = (1..=schemas.max(1)).find(|n| loaded.iter().all(|there| there.number != *n));
@@ -95,7 +95,7 @@ pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), RunError>
     )))
 }
 
-/// The command that loads what these settings need.
+/// Returns the command that loads the data for these settings.
 pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     match settings.db.redacted().as_str() {
         "sqlite:petal-data" => format!("petal setup -s {schemas}"),
@@ -126,20 +126,20 @@ impl<'a> RunSeries<'a> {
         })
     }
 
-    /// Drives a share from a moment on that all hosts were given.
+    /// Drives a share from a start time that all hosts were given.
     pub fn share_from(&mut self, share: Share, at: OffsetDateTime) {
         (self.share, self.start, self.attempt) = (share, Start::At(at), start::seed(at));
     }
 
-    /// One run into a folder of its own below OUT. An error means that nothing was measured.
+    /// Runs once into a separate folder below OUT. An error means that nothing was measured.
     pub fn run_once(&self, repeat: u32, name: Option<&str>) -> Result<RunWithFolder, RunError> {
         let name = name.map_or_else(|| self.name(), str::to_owned);
         let folder = RecordFolder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
         self.run_in(folder, 0, repeat)
     }
 
-    /// Joins the other hosts of the run: the ranks are the shares, and the first one's seed is all
-    /// hosts'. A host with other settings, data or another petal calls the run off.
+    /// Joins the other hosts of the run: the ranks are the shares, and the first host's seed is
+    /// used by all. A host with different settings, data or petal version calls the run off.
     pub fn join(&mut self, hosts: &'a Together) -> Result<(), RunError> {
         (self.share, self.start) = (hosts.share(), Start::Together(hosts));
         hosts.agree(Ok(()))?;
@@ -156,8 +156,8 @@ impl<'a> RunSeries<'a> {
         Ok(())
     }
 
-    /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
-    /// with each other the first one merges what all of them did.
+    /// Runs once into this folder, as a cell (from 1; 0: none) of a sweep. If several hosts
+    /// communicate, the first one merges their records.
     pub fn run_in(
         &self,
         folder: RecordFolder,
@@ -195,8 +195,8 @@ impl<'a> RunSeries<'a> {
         Ok(RunWithFolder { failure: failure.or(merged.failure), ..merged })
     }
 
-    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep. `shown` is the
-    /// folder of the run on all hosts.
+    /// Runs this host's sessions into this folder, as a cell (from 1; 0: none) of a sweep. `shown`
+    /// is the folder of the run on all hosts.
     fn run_here(
         &self,
         folder: RecordFolder,
@@ -255,12 +255,12 @@ impl<'a> RunSeries<'a> {
         Ok(RunWithFolder { run, folder, failure })
     }
 
-    /// Judges a run and writes its record, with what the scripts say of it. Returns what went wrong
-    /// with that.
+    /// Judges a run and writes its record, with the scripts' output. Returns an error in those
+    /// steps.
     fn keep(&self, job: &Job<'_>, folder: &RecordFolder, mut run: Run) -> (Run, Option<RunError>) {
         run.details.replay = self.replay.clone();
         let mut failure = job.ledger.and_then(|ledger| ledger::end(ledger, &mut run).err());
-        // What keeps it from being written is reported when it is written whole.
+        // A failure is reported later, when the whole record is written.
         let _ = save_before_post(job, folder, &run);
         match call_hook(job, "post") {
             Ok(call) => run.details.hooks.extend(call),
@@ -285,7 +285,7 @@ impl<'a> RunSeries<'a> {
         (run, failure)
     }
 
-    /// `--os-data`. What cannot be merged is a gap; the run itself stays.
+    /// Merges the file of `--os-data`. A failure is a gap; the run itself stays.
     fn merge_os_data(&self, run: &mut Run, folder: &RecordFolder) -> Result<(), RunError> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
@@ -322,15 +322,15 @@ impl<'a> RunSeries<'a> {
     }
 }
 
-/// Keeps the figures whatever becomes of the script, or of petal while it waits for it. What the
-/// script tells enters the record when it has ended.
+/// Saves the figures before the script runs, in case the script or petal fails. The script's values
+/// enter the record when it has ended.
 fn save_before_post(job: &Job<'_>, folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     if job.settings.external_script.is_none() {
         return Ok(());
     }
     let mut run = run.clone();
     run.details.gaps.push(
-        "petal ended before EXTERNAL_SCRIPT had ended at `post`: what it printed is not in here"
+        "petal ended before EXTERNAL_SCRIPT had ended at `post`: its output is missing here"
             .to_owned(),
     );
     petal_judge::conclude(&mut run);
@@ -344,7 +344,7 @@ fn write(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// A fresh seed. 53 bits, so that every JSON reader keeps it exactly.
+/// Draws a new seed of 53 bits, so that every JSON reader keeps it exactly.
 pub fn draw_seed() -> Result<u64, RunError> {
     rand::rngs::SysRng.try_next_u64().map(|drawn| drawn >> 11).map_err(|error| {
         RunError::Environment(format!(

@@ -1,6 +1,6 @@
-//! The report that a database makes of a run by itself, such as AWR: begun before the opening
-//! snapshot, fetched after the closing one into the run's folder, and read into the record. A
-//! failure is a gap in the record and costs no figure.
+//! The database's own report of a run, such as AWR: begun before the opening snapshot, fetched
+//! after the closing one into the run's folder, and read into the record. A failure is a gap in the
+//! record and affects no figure.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use petal_judge::awr::{statspack, to_record};
 use petal_model::record::server_report::SeenReport;
 use petal_model::record::server_report::{ReportContent, ServerReport};
 
-/// Begins the database's own report, and says why it could not.
+/// Begins the database's own report; returns the reason if it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
     let Some(own) = job.engine.own_report().filter(|_| job.counts_database()) else {
         return Vec::new();
@@ -25,7 +25,7 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
     }
 }
 
-/// Fetches, writes and reads that report; gaps say what of it failed.
+/// Fetches, writes and reads that report; gaps name the parts that failed.
 pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
     let Some(own) = job.engine.own_report().filter(|_| job.counts_database()) else {
         return (Vec::new(), Vec::new());
@@ -47,7 +47,7 @@ pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
     (seen, gaps)
 }
 
-/// The file for people.
+/// Returns the report for people.
 fn text(report: &ServerReport) -> Cow<'_, str> {
     match &report.content {
         ReportContent::Text(text) => text.into(),

@@ -1,4 +1,4 @@
-//! THE loop: one session doing operations until it has to stop.
+//! The main loop: one session does operations until it has to stop.
 //!
 //! Stop rule, pacing, think time and mix are values that it consumes. Per operation nothing is
 //! allocated, locked, formatted or printed; outcomes are folded once per batch.
@@ -15,29 +15,29 @@ use petal_model::workload::seat::Seat;
 
 use super::ledger::SessionLedger;
 
-/// A batch lasts about so long, so that stop and display stay prompt.
+/// Target length of a batch, so that stop and display stay prompt.
 const BATCH_TARGET: Duration = Duration::from_millis(100);
 /// Shorter batches with a ledger: at most one unlogged batch is lost in a power cut.
 const BATCH_TARGET_LEDGER: Duration = Duration::from_millis(10);
 const BATCH_OPERATIONS_MAX: usize = 4096;
-/// Interval at which a session flushes its statistics: shorter than the sampling interval, or a
-/// second would show the work of the one before.
+/// Interval at which a session flushes its statistics. It is shorter than the sampling interval;
+/// otherwise a second would show the work of the previous one.
 const FLUSH_EVERY_NS: u64 = BATCH_TARGET.as_nanos() as u64 / 2;
 
-/// The results of a session when its loop ends.
+/// Results of a session when its loop ends.
 #[derive(Debug, Default)]
 pub struct SessionEnd {
-    /// The end of its last operation, since the trigger; 0 when it did none.
+    /// End of its last operation, since the trigger; 0 if it did none.
     pub last_end_ns: u64,
-    /// The end of its loop: later than the last operation if it slept.
+    /// End of its loop: later than the last operation if it slept.
     pub ended_ns: u64,
     /// Operations that were due and not begun, with RATE.
     pub backlog: u64,
-    /// Why it ended before its time, and when.
+    /// Time and reason of an early end.
     pub lost: Option<(u64, SessionError)>,
 }
 
-/// A session at work.
+/// Session in progress.
 pub struct SessionLoop<'a> {
     pub seat: Seat,
     pub session: &'a mut dyn Session,
@@ -47,13 +47,13 @@ pub struct SessionLoop<'a> {
     pub left: u64,
     pub stop: Stop,
     pub shards: &'a Shards,
-    /// Rows of each schema's scan table, from schema 1; None where nobody counted them.
+    /// Rows of each schema's scan table, from schema 1; `None` if they were not counted.
     pub scan_rows: &'a [Option<u64>],
-    /// Ledger of its acknowledged commits; None without a ledger.
+    /// Ledger of its acknowledged commits; `None` without a ledger.
     pub ledger: Option<SessionLedger<'a>>,
 }
 
-/// The next step of the loop.
+/// Next step of the loop.
 enum NextStep {
     Execute,
     /// Nothing to execute before this time, since the trigger.
@@ -119,14 +119,14 @@ impl SessionLoop<'_> {
             }
             if let Err(error) = result {
                 let lost_ns = self.stop.since_trigger_ns(Instant::now());
-                // What it waited for is in the waits. Of several under way it is the first's time.
+                // Its waits are recorded. If several are in flight, this is the first one's time.
                 let began_ns = self.stop.since_trigger_ns(now).max(end.last_end_ns);
                 let busy_ns = lost_ns.saturating_sub(began_ns);
                 self.shards.count(self.seat.session, lost_ns, |tally| tally.busy_ns += busy_ns);
                 end.lost = Some((lost_ns, error));
                 break;
             }
-            // Of what came due, which may be less than was asked for.
+            // Relative to the due operations, which may be fewer than requested.
             let filled = batch_size.min(batch.len());
             batch.drain(..outcomes.ended.len());
             if batch.len() > self.session.in_flight() {
@@ -147,8 +147,8 @@ impl SessionLoop<'_> {
         end
     }
 
-    /// Adds the next operations to a batch: it ends before a think,
-    /// before an operation that is not due, and at WORK_LOOP.
+    /// Adds the next operations to a batch: it ends before a think, before an operation that is not
+    /// due, and at WORK_LOOP.
     fn fill(
         &mut self,
         batch: &mut Vec<Operation>,
@@ -207,7 +207,8 @@ impl SessionLoop<'_> {
         self.shards.fold(self.seat.session, ended);
     }
 
-    /// Rows that an operation must visit; None for a scan table whose size is not known.
+    /// Returns the number of rows that an operation must visit; `None` for a scan table of unknown
+    /// size.
     fn rows_asked(&self, operation: &Operation) -> Option<u64> {
         match operation.kind {
             Kind::Select | Kind::Update => Some(operation.rows.into()),
@@ -215,7 +216,7 @@ impl SessionLoop<'_> {
         }
     }
 
-    /// A session that is lost already has said why.
+    /// Flushes the statistics; a session that is lost already has reported the reason.
     fn flush(&mut self, end: &mut SessionEnd) {
         if let Err(error) = self.session.flush_statistics()
             && end.lost.is_none()
@@ -274,12 +275,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    /// Leaves up to so many operations under way, and checks what it is handed.
+    /// Session that leaves up to this many operations in flight, and checks its batches.
     struct Lagging {
         leaves: usize,
         in_flight: Vec<Operation>,
         level: Arc<AtomicU8>,
-        /// Asks for a stop when so many have begun.
+        /// Number of begun operations after which it requests a stop.
         stops_after: u64,
         begun: u64,
     }
@@ -332,7 +333,8 @@ mod tests {
         }
     }
 
-    /// Operations that were begun and that were counted, of a session that leaves some under way.
+    /// Returns the numbers of begun and of counted operations for a session that leaves some in
+    /// flight.
     fn lagging(leaves: usize, left: u64, stops_after: u64) -> (u64, u64) {
         let settings = Settings::default();
         let workload = Workload::new(&settings, 100_000, 8192, 1, 1, 1);
@@ -360,7 +362,7 @@ mod tests {
         (session.begun, counted)
     }
 
-    /// Cannot make its counters current.
+    /// Session that cannot flush its counters.
     struct Unflushed {
         batches: u64,
     }
@@ -414,7 +416,7 @@ mod tests {
         assert_eq!(session.batches, 1);
     }
 
-    /// Stalls once; how long each batch was.
+    /// Session that stalls once, and records the length of each batch.
     struct Stalling {
         batches: Vec<usize>,
     }

@@ -1,4 +1,4 @@
-//! The sessions of a run, a thread each: connected in parallel, triggered together, their ends
+//! Sessions of a run, a thread each: connected in parallel, triggered together, their ends
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,16 +26,17 @@ use super::ledger::SessionLedger;
 use super::session::{SessionEnd, SessionLoop};
 use super::trigger::Trigger;
 
-/// Drivers and SQLite need little stack; a thousand sessions should not need much memory.
+/// Stack size of a session's thread: drivers and SQLite need little, and a thousand sessions should
+/// not need much memory.
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
-/// The message of a session that a panic of its thread ended; Rust prints the panic on stderr.
+/// Message of a session whose thread panicked; Rust prints the panic on stderr.
 const PANICKED: &str = "this failed inside petal: please report it, with the output on stderr";
 
-/// The code of a session that does not end because storage does not answer.
+/// Code of a session that does not end because storage does not answer.
 pub const STUCK: &str = "stuck";
 
-/// A message from a session to the runner.
+/// Message from a session to the runner.
 enum SessionReport {
     Ready(Box<dyn Cancel>),
     Refused(EngineError),
@@ -45,14 +46,14 @@ enum SessionReport {
 /// All sessions of a run.
 pub struct SessionPool<'scope> {
     members: Vec<Member<'scope>>,
-    /// Some sessions hang, and are waited for no more.
+    /// Set if some sessions hang, and are no longer waited for.
     is_abandoned: bool,
-    /// Each with the index of its seat.
+    /// Reports, each with the index of its seat.
     reports: Receiver<(usize, SessionReport)>,
 }
 
 struct Member<'scope> {
-    /// The thread as the system knows it; 0 until it has begun.
+    /// Number of the thread in the system; 0 until it has begun.
     tid: Arc<AtomicU32>,
     thread: ScopedJoinHandle<'scope, Option<Box<dyn Session>>>,
     cancel: Option<Box<dyn Cancel>>,
@@ -60,7 +61,7 @@ struct Member<'scope> {
 }
 
 impl<'scope> SessionPool<'scope> {
-    /// Starts and connects every session. One that cannot connect calls the run off.
+    /// Starts and connects every session. If one cannot connect, the run is called off.
     pub fn connect_all<'env>(
         scope: &'scope Scope<'scope, 'env>,
         job: &'env Job<'env>,
@@ -73,7 +74,7 @@ impl<'scope> SessionPool<'scope> {
             Self { members: Vec::with_capacity(job.seats.len()), is_abandoned: false, reports };
         for (index, &seat) in job.seats.iter().enumerate() {
             let sender = sender.clone();
-            // The runner may have given the run up and gone.
+            // The runner may have given the run up and left.
             let report = move |report| drop(sender.send((index, report)));
             let thread = Thread::named(format!("session {}", seat.session));
             let tid = Arc::<AtomicU32>::default();
@@ -117,7 +118,7 @@ impl<'scope> SessionPool<'scope> {
         Ok(())
     }
 
-    /// Waits for ends until `until`; true when every session has ended.
+    /// Waits for ends until `until`; returns true if every session has ended.
     pub fn wait(&mut self, until: Instant) -> bool {
         while self.running() > 0 {
             let left = until.saturating_duration_since(Instant::now());
@@ -136,13 +137,13 @@ impl<'scope> SessionPool<'scope> {
         self.members.iter().filter(|member| member.end.is_none()).count()
     }
 
-    /// The first end of a session that was not lost, since the trigger.
+    /// Returns the first end of a session that was not lost, since the trigger.
     pub fn first_done_ns(&self) -> Option<u64> {
         let survivors = self.ends().filter(|(_, end)| end.lost.is_none());
         survivors.map(|(_, end)| end.ended_ns).min()
     }
 
-    /// Ends so far, by index of the seat.
+    /// Returns ends so far, by index of the seat.
     pub fn ends(&self) -> impl Iterator<Item = (usize, &SessionEnd)> {
         self.members.iter().enumerate().filter_map(|(i, member)| Some((i, member.end.as_ref()?)))
     }
@@ -152,18 +153,18 @@ impl<'scope> SessionPool<'scope> {
         self.members.iter().for_each(|member| member.thread.thread().unpark());
     }
 
-    /// Cancels the operation in flight of every session that still runs.
+    /// Cancels the operation in flight of every running session.
     pub fn cancel(&self) {
         self.cancels().for_each(|cancel| cancel.cancel());
     }
 
-    /// Gives up the connection of every session that still runs.
+    /// Gives up the connection of every running session.
     pub fn abort(&self) {
         self.cancels().for_each(|cancel| cancel.abort());
     }
 
-    /// Loses every session that still runs, and waits for none of them any more: `why` says what
-    /// this thread of the system does.
+    /// Gives up every running session as lost, and waits for none of them any more. `why` describes
+    /// the state of a system thread.
     pub fn abandon(&mut self, lost_ns: u64, why: &dyn Fn(u32) -> String) {
         for member in self.members.iter_mut().filter(|member| member.end.is_none()) {
             let message = why(member.tid.load(Ordering::Relaxed));
@@ -184,7 +185,7 @@ impl<'scope> SessionPool<'scope> {
         running.filter_map(|member| member.cancel.as_deref())
     }
 
-    /// Disconnects all sessions; where some hang none, because the others' storage may be the same.
+    /// Disconnects all sessions; none if some hang, because their storage may be the same.
     pub fn dismiss(self) {
         if self.is_abandoned {
             return std::mem::forget(self);
@@ -195,7 +196,7 @@ impl<'scope> SessionPool<'scope> {
     }
 }
 
-/// A session's thread from connect to end. It hands the session back, to be closed after the
+/// Runs a session's thread from connect to end. It returns the session, which is closed after the
 /// closing snapshot.
 fn attend(
     job: &Job<'_>,
@@ -212,7 +213,7 @@ fn attend(
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
     };
-    // A panic costs its session, which must be heard of: the run waits for every one.
+    // A panic affects only its session, which must still report: the run waits for every session.
     let connected = catch_unwind(AssertUnwindSafe(connect))
         .unwrap_or_else(|_| Err(EngineError::Database(PANICKED.to_owned())));
     let (mut session, schemas) =
@@ -246,9 +247,8 @@ fn attend(
     is_whole.then_some(session)
 }
 
-/// A session of several schemas does one SELECT in each, so that no operation of the run pays for
-/// what an engine prepares when it first meets a schema. Not counted: the opening snapshot comes
-/// later.
+/// Runs one SELECT in each schema of a session with several, so that no operation of the run pays
+/// for an engine's first use of a schema. It is not counted: the opening snapshot comes later.
 fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<()> {
     if schemas.len() < 2 {
         return Ok(());
@@ -260,8 +260,8 @@ fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<()
     session.flush_statistics().map_err(before_the_trigger)
 }
 
-/// WARM_UP=cache: reads its schemas in key order until the cache has been filled twice over, or
-/// the data is read. Not counted either.
+/// Reads its schemas in key order for WARM_UP=cache, until the cache has been filled twice over, or
+/// the data is read. It is not counted either.
 fn warm(
     job: &Job<'_>,
     schemas: &[u32],

@@ -1,6 +1,5 @@
-//! The common trigger of several driver hosts: a moment on one clock, or a barrier. The database's
-//! clock is taken where it can be asked, so that hosts whose own clocks differ begin together all
-//! the same.
+//! Common trigger of several driver hosts: a moment on one clock, or a barrier. The database's
+//! clock is used if it can be read, so that hosts begin together even if their own clocks differ.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,18 +15,18 @@ use petal_model::workload::scatter::mix;
 use super::RunError;
 use super::job::{Job, Prepared, Start};
 
-/// The opening snapshot is taken so long before the moment.
+/// Time before the start at which the opening snapshot is taken.
 const SNAPSHOT_BEFORE: Duration = Duration::from_secs(2);
-/// The operating system's counters are read so long before it.
+/// Time before the start at which the operating system's counters are read.
 const SAMPLE_BEFORE: Duration = Duration::from_millis(20);
-/// The share that counts waits so long for what other hosts still have in flight at the end.
+/// Time that the counting share waits at the end for operations in flight on other hosts.
 const OTHERS_END: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(100);
-/// A difference of clocks that a person should see.
+/// Clock difference from which petal warns.
 const AHEAD_NOTED_S: f64 = 0.1;
 
 impl Start<'_> {
-    /// Decides by which clock the start is taken; None of a run that begins at once.
+    /// Decides which clock determines the start; `None` for a run that begins at once.
     pub fn common(
         self,
         details: &TargetDetails,
@@ -69,7 +68,7 @@ impl Start<'_> {
         Some(common)
     }
 
-    /// Waits until the opening snapshot is due. Refuses a moment that has passed.
+    /// Waits until the opening snapshot is due. Fails if the moment has passed.
     pub fn wait_for_snapshot(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
         let at = match self {
             Self::AtOnce => return Ok(()),
@@ -108,8 +107,8 @@ impl Start<'_> {
         }
     }
 
-    /// Before the closing snapshot: waits for what other hosts have in flight, which are to end at
-    /// `deadline`. True when all of them have said that they ended.
+    /// Waits, before the closing snapshot, for operations in flight on other hosts, which must end
+    /// at `deadline`. Returns true if all hosts reported their end.
     pub fn wait_for_others(self, job: &Job<'_>, deadline: Instant) -> bool {
         match self {
             Self::AtOnce => false,
@@ -123,7 +122,7 @@ impl Start<'_> {
         }
     }
 
-    /// The trigger by this host's clock, as far as it is known before it.
+    /// Returns the expected trigger by this host's clock.
     pub fn expected(self, prepared: &Prepared) -> OffsetDateTime {
         match self {
             Self::AtOnce | Self::Together(_) => OffsetDateTime::now_utc(),
@@ -131,7 +130,7 @@ impl Start<'_> {
         }
     }
 
-    /// What is recorded of the start, once the sessions were triggered.
+    /// Returns the record of the start, once the sessions were triggered.
     pub fn recorded(self, prepared: &Prepared, triggered: OffsetDateTime) -> Option<CommonStart> {
         let late_s = match self {
             Self::At(at) => Some((triggered + ahead(prepared) - at).as_seconds_f64()),
@@ -141,13 +140,13 @@ impl Start<'_> {
     }
 }
 
-/// The seed of a run whose hosts have only the moment of their start in common. 53 bits, so that every
-/// JSON reader keeps it exactly.
+/// Derives the seed of a run whose hosts share only the moment of their start. It has 53 bits, so
+/// that every JSON reader keeps it exactly.
 pub fn seed(at: OffsetDateTime) -> u64 {
     mix(at.unix_timestamp_nanos() as u64) >> 11
 }
 
-/// The common clock.
+/// Returns the time on the common clock.
 fn now(prepared: &Prepared) -> OffsetDateTime {
     OffsetDateTime::now_utc() + ahead(prepared)
 }

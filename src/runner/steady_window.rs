@@ -1,5 +1,5 @@
-//! The steady window of a run that goes on: the whole seconds after the warm-up in which every
-//! surviving session ran, and what the database counted between the samples at its bounds.
+//! Steady window of a run in progress: the whole seconds after the warm-up in which every surviving
+//! session ran, and the database's counters between the samples at its bounds.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::os::{OsInterval, OsSample};
 use petal_model::stats::timeline::Tally;
 
-/// The window may be so much shorter than petal's own for the sake of samples at its bounds.
+/// Minimum share of petal's own window that must remain between sampled bounds.
 const COUNTED_SHARE_MIN: f64 = 0.5;
 
-/// A sample so near a second's end is that second's.
+/// Maximum distance of a sample from a second's end to count for it.
 const NEAR_S: f64 = 0.1;
 
-/// The samples that were taken together, at a second's end.
+/// Samples that were taken together, at a second's end.
 #[derive(Clone)]
 pub struct Mark {
-    /// The time of the sample, in seconds after the trigger.
+    /// Time of the sample, in seconds after the trigger.
     pub at_s: f64,
-    /// Since the trigger, per endpoint and in sum; None where the database was not sampled.
+    /// Deltas since the trigger, per endpoint and in sum; `None` if the database was not sampled.
     pub counters: Option<Arc<Vec<Counters>>>,
     pub sum: Option<Arc<Counters>>,
     pub os: Option<OsSample>,
@@ -35,7 +35,7 @@ impl Mark {
     }
 }
 
-/// Whole seconds, and what petal counted in them.
+/// Whole seconds, and petal's counts in them.
 #[derive(Default)]
 pub struct Stretch {
     pub tally: Tally,
@@ -43,24 +43,24 @@ pub struct Stretch {
     pub to_s: f64,
 }
 
-/// The window so far.
+/// Window so far.
 #[derive(Default)]
 pub struct SteadyWindow {
     /// All seconds that belong to it.
     all: Stretch,
-    /// The seconds from the first sample at a second's bound to the last one.
+    /// Seconds from the first sample at a second's bound to the last one.
     counted: Stretch,
-    /// Counted by petal since the last sample.
+    /// Counts of petal since the last sample.
     since_sample: Tally,
     from: Option<Mark>,
     to: Option<Mark>,
 }
 
-/// The window when the run is over.
+/// Window after the end of the run.
 #[derive(Default)]
 pub struct SteadyStretch {
     pub seconds: Stretch,
-    /// The samples at its bounds; None where the database was not sampled there.
+    /// Samples at its bounds; `None` if the database was not sampled there.
     pub bounds: Option<(Mark, Mark)>,
 }
 
@@ -88,8 +88,8 @@ impl SteadyWindow {
         }
     }
 
-    /// The window between two samples. Where those would leave out most of it, all of its seconds,
-    /// without the database's counters.
+    /// Returns the window between two samples. If that would leave out most of it, returns all of
+    /// its seconds, without the database's counters.
     pub fn close(self) -> SteadyStretch {
         let length = |stretch: &Stretch| stretch.to_s - stretch.from_s;
         let is_counted = length(&self.counted) >= length(&self.all) * COUNTED_SHARE_MIN;
@@ -101,8 +101,8 @@ impl SteadyWindow {
 }
 
 impl SteadyStretch {
-    /// Seconds between the samples, and what the database, per endpoint, and the operating system
-    /// counted in them.
+    /// Returns the seconds between the samples, and the counts of the database, per endpoint, and
+    /// of the operating system.
     pub fn between_samples(&self) -> Option<(f64, Vec<Counters>, Option<OsInterval>)> {
         let (from, to) = self.bounds.as_ref()?;
         let os = to.os.as_ref().zip(from.os.as_ref()).map(|(to, from)| to.since(from));
@@ -121,7 +121,8 @@ mod tests {
         Some(Mark::new(at_s, Some(vec![Counters { io, ..Counters::default() }]), None))
     }
 
-    /// Ten seconds from second 5 on, of an operation each; those in `missed` end without a sample.
+    /// Returns ten seconds from second 5 on, of an operation each; those in `missed` end without a
+    /// sample.
     fn window(missed: impl Fn(u64) -> bool) -> SteadyStretch {
         let mut window = SteadyWindow::default();
         let sampled = |second: u64| if missed(second) { None } else { bound(second as f64 + 0.02) };
@@ -144,7 +145,7 @@ mod tests {
         let whole = window(|_| false);
         assert_eq!(values(&whole), (5.0, 15.0, 10, Some(1000)));
         assert_eq!(whole.between_samples().map(|(seconds, ..)| seconds.round()), Some(10.0));
-        // A sample within it may be missed; one at a bound moves the bound.
+        // A sample inside may be missing; a missing one at a bound moves the bound.
         assert_eq!(values(&window(|second| second == 9)), (5.0, 15.0, 10, Some(1000)));
         assert_eq!(values(&window(|second| second == 5)), (6.0, 15.0, 9, Some(900)));
         assert_eq!(values(&window(|second| second == 15)), (5.0, 14.0, 9, Some(900)));

@@ -1,4 +1,4 @@
-//! Notices when petal did not run although it should have: it was stopped by a signal, suspended
+//! Detects that petal did not run although it should have: it was stopped by a signal, suspended
 //! with its machine, or got no processor.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,12 +11,12 @@ use petal_engine::threads::Thread;
 use petal_model::record::Suspended;
 use petal_model::stats::os::nanoseconds;
 
-/// Intended time of a wait.
+/// Intended length of a wait.
 const EVERY: Duration = Duration::from_millis(100);
-/// A time between two looks that is longer than was meant by so much is reported.
+/// Excess time between two looks from which it is reported.
 const LOST_MIN: Duration = Duration::from_millis(500);
 
-/// The kernel's two clocks: only the second one goes on while the machine is suspended.
+/// Times of the kernel's two clocks: only the second one advances while the machine is suspended.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     monotonic: Duration,
@@ -30,8 +30,8 @@ impl Reading {
     }
 }
 
-/// Watches from a separate thread, which only waits: whatever else takes its time, a
-/// slow database or a blocked terminal, does not hold it up.
+/// Watches from a separate thread, which only waits: a slow database or a blocked terminal does not
+/// delay it.
 pub struct SuspensionWatch {
     /// Dropped when the run is over.
     end: Sender<()>,
@@ -39,7 +39,7 @@ pub struct SuspensionWatch {
 }
 
 impl SuspensionWatch {
-    /// Watches from the trigger on, which is now. None where no thread can be started.
+    /// Watches from the trigger on, which is now. Returns `None` if no thread can be started.
     pub fn begin() -> Option<Self> {
         let (end, ended) = channel();
         let mut looks = Looks::beginning_at(Reading::now());
@@ -53,14 +53,14 @@ impl SuspensionWatch {
         Some(Self { end, thread: thread.ok()? })
     }
 
-    /// Each time that petal did not run; None where nobody knows.
+    /// Returns each time that petal did not run, or `None` if unknown.
     pub fn end(self) -> Option<Vec<Suspended>> {
         drop(self.end);
         self.thread.join().ok()
     }
 }
 
-/// Compares how long each wait took with how long it was to take.
+/// Compares the length of each wait with its intended length.
 struct Looks {
     trigger: Reading,
     latest: Reading,
@@ -72,13 +72,14 @@ impl Looks {
         Self { trigger, latest: trigger, suspended: Vec::new() }
     }
 
-    /// After a wait of at most [`EVERY`].
+    /// Looks at the clocks after a wait of at most [`EVERY`].
     fn look_at(&mut self, now: Reading) {
         let monotonic = now.monotonic.saturating_sub(self.latest.monotonic);
         let boot = now.boot.saturating_sub(self.latest.boot);
         let lost = monotonic.max(boot).saturating_sub(EVERY);
         if lost >= LOST_MIN {
-            // The two clocks are read one after the other, which is no suspension.
+            // The two clocks are read one after the other, so a small difference is not a
+            // suspension.
             let machine = boot.saturating_sub(monotonic);
             let machine = if machine >= LOST_MIN { machine } else { Duration::ZERO };
             let at = self.latest.monotonic.saturating_sub(self.trigger.monotonic);
@@ -106,10 +107,10 @@ mod tests {
     #[test]
     fn a_stopped_process_and_a_suspended_machine_are_told_apart() {
         let mut watch = Looks::beginning_at(at(5_000, 9_000));
-        // As often as was promised, and a little late.
+        // Looks at the intended intervals, or a little late.
         watch.look_at(at(5_100, 9_100));
         watch.look_at(at(5_650, 9_650));
-        // Six seconds of nothing; then the machine slept for an hour.
+        // Six seconds without a look; then the machine slept for an hour.
         watch.look_at(at(11_750, 15_751));
         watch.look_at(at(11_850, 3_615_851));
         let seen = watch.suspended;

@@ -1,4 +1,5 @@
-//! The runner on the scripted engine: its operations take the script's time, not the test's.
+//! Tests of the runner on the scripted engine: its operations take the script's time, not the
+//! test's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -235,14 +236,14 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
         Settings { update_pct: 0, rate: Some(RateOverTime::constant(1000.0)), ..settings(4, 2) };
     let run = drive(script, &settings).unwrap();
     let ops = run.summary.ops.total;
-    // Every operation that was due is done, but for those of the last instant.
+    // Every operation that was due is done, except those of the last instant.
     let due = ops + run.details.backlog.unwrap();
     assert!((1999..=2001).contains(&due) && ops > 1000, "{ops} of {due}");
     assert_eq!(run.summary.latency_us["select_response"].count, ops);
 }
 
-/// Two sessions of 4 ms an operation at 500 a second: the script's clock goes with the real one, so
-/// that samples fall on seconds.
+/// Two sessions with 4 ms per operation at 500 per second: the script's clock follows the real one,
+/// so that samples fall on seconds.
 #[test]
 fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
     use petal_model::record::Window;
@@ -257,7 +258,7 @@ fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
     let run = drive(script, &settings).unwrap();
     let steady = run.summary.steady.clone().unwrap();
     let headline = run.headline();
-    // A busy machine may miss a sample at a bound, which then lies a second further in.
+    // A busy machine may miss a sample at a bound, which is then a second later.
     assert_eq!(headline.window, Window::Steady { from_s: steady.from_s, to_s: steady.to_s });
     assert!(steady.from_s >= 2.0 && steady.to_s <= 6.0, "{steady:?}");
     let totals = run.details.steady.as_ref().unwrap();
@@ -360,7 +361,7 @@ fn status_kib(key: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// What each session of fixed work did, and the records of the shares.
+/// Returns the operations of each session of fixed work, and the records of the shares.
 fn traced(settings: &Settings, shares: u32) -> (OperationTrace, Vec<Run>) {
     let trace = OperationTrace::default();
     let runs = (1..=shares).map(|number| {
@@ -388,7 +389,7 @@ fn four_hosts_do_what_one_would_session_by_session() {
         let (alone, _) = traced(&workload, 1);
         let (shared, runs) = traced(&workload, 3);
         let (alone, shared) = (alone.lock(), shared.lock());
-        // One that visits several schemas looks at each of them first.
+        // A session of several schemas reads from each of them first.
         assert!(alone.values().all(|operations| operations.len() >= 200));
         assert!(*alone == *shared, "another stream");
         let sessions: u32 = runs.iter().map(|run| run.summary.sessions).sum();

@@ -1,10 +1,10 @@
-//! The trigger: sessions wait connected until all are there, then begin together.
+//! Trigger: sessions wait connected until all are there, then begin together.
 
 use std::sync::OnceLock;
 
 use petal_engine::Stop;
 
-/// Opens once: with a [`Stop`] to run under, or with nothing when the run is called off.
+/// Trigger that opens once: with a [`Stop`] to run under, or with nothing if the run is called off.
 #[derive(Default)]
 pub struct Trigger(OnceLock<Option<Stop>>);
 
@@ -17,12 +17,13 @@ impl Trigger {
         self.0.get_or_init(|| None);
     }
 
-    /// Calls the run off when the answer is dropped, on an error or a panic, unless it was pulled.
+    /// Calls the run off when the result is dropped, on an error or a panic, unless it was
+    /// triggered.
     pub fn call_off_at_end(&self) -> CallOff<'_> {
         CallOff(self)
     }
 
-    /// Waits for the trigger; None when the run was called off.
+    /// Waits for the trigger; returns `None` if the run was called off.
     pub fn wait(&self) -> Option<Stop> {
         self.0.wait().clone()
     }

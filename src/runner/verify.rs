@@ -1,4 +1,4 @@
-//! Reads the rows of a run back, and sets them beside its ledger.
+//! Reads the rows of a run back, and compares them with its ledger.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use petal_model::workload::version::RunStamps;
 
 use super::{RunError, WorkContext};
 
-/// Rows that are asked for at once.
+/// Number of rows requested at once.
 const RANGE_ROWS: u64 = 64;
 
 /// Verifies a ledger against the target of these settings.
@@ -60,8 +60,8 @@ pub fn verify(
     })
 }
 
-/// Looks for the ledger's last commit at a server in recovery, before any other row is read: one
-/// that is replayed meanwhile is not taken for replayed before.
+/// Looks for the ledger's last commit at a server in recovery, before reading any other row: a
+/// commit that is replayed in the meantime does not count.
 fn beside_ledger(
     recovery: Recovery,
     engine: &dyn Engine,
@@ -78,13 +78,13 @@ fn beside_ledger(
     Ok(Recovery { has_last_commit, ledger_until: survival.last_acknowledged(), ..recovery })
 }
 
-/// Rows that somebody changes meanwhile prove nothing.
+/// Fails if others use the data: rows that somebody changes in the meantime prove nothing.
 fn refuse_other_runs(
     engine: &dyn Engine,
     schemas: u32,
     url: &str,
 ) -> std::result::Result<(), RunError> {
-    // A server that only reads, such as a standby, may not let petal look.
+    // A read-only server, such as a standby, may not let petal check.
     let Ok(data_use) = engine.begin_use(schemas) else { return Ok(()) };
     let others = data_use.other_runs().unwrap_or_default();
     match others.first() {
@@ -106,7 +106,7 @@ fn updates<'a>(
     commits.map(update).collect()
 }
 
-/// The rows of one schema.
+/// Rows of one schema.
 struct SchemaRows {
     schema: u32,
     rows: u64,
@@ -133,7 +133,7 @@ impl SchemaRows {
         Ok(())
     }
 
-    /// Where a range cannot be read, each of its rows is asked for alone.
+    /// Reads a range of rows. If the range cannot be read, reads each of its rows separately.
     fn read_range(
         &self,
         reader: &mut dyn RowReader,

@@ -1,4 +1,4 @@
-//! Samples the operating system once a second of a run, and keeps the samples.
+//! Samples the operating system once a second during a run, and keeps the samples.
 
 use petal_model::record::RecordError;
 use petal_model::record::os::SecondSeen;
@@ -27,8 +27,8 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Samples the operating system, `at_s` seconds after the trigger. Returns the sample, without
-    /// its processors one by one, and what kept the second from being written.
+    /// Samples the operating system, `at_s` seconds after the trigger. Returns the sample without
+    /// single processors, and any error of writing the second.
     pub fn look(&mut self, at_s: f64) -> (OsSample, Result<(), RecordError>) {
         let sample = self.probe.sample();
         let mut interval = sample.since(&self.latest);

@@ -1,5 +1,5 @@
-//! Messages between the hosts of a run: the plan, whether all are ready, seconds as they pass,
-//! that one was signalled, and at the end the records.
+//! Messages between the hosts of a run: the plan, readiness, the seconds, a signal, and finally the
+//! records.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::{MessageTag, PeerError, PeerWait, Peers};
 /// Time limits between hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct ExchangeLimits {
-    /// Connecting, warming up and settling may take so long on one host while others wait.
+    /// Maximum time for connecting, warming up and settling on one host while others wait.
     pub ready: Duration,
-    /// All hosts are ready: from one of them nothing is heard any more.
+    /// Maximum silence of one host when all are ready.
     pub trigger: Duration,
-    /// A host's last session may end so long after RUN_TIME.
+    /// Maximum time after RUN_TIME until a host's last session ends.
     pub end: Duration,
-    /// A host that has ended writes its record, and sends it, within this.
+    /// Maximum time in which a host that has ended writes and sends its record.
     pub record: Duration,
-    /// The others have nothing left to do when the first one has ended.
+    /// Maximum wait for the others after the first host has ended; they have nothing left to do.
     pub part: Duration,
 }
 
@@ -45,19 +45,19 @@ impl Default for ExchangeLimits {
     }
 }
 
-/// Progress that cannot be sent at once is left out.
+/// Time after which unsent progress is dropped.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(1);
-/// A few words to a host that may not hear them, or from one that may not speak.
+/// Timeout for short control messages.
 const WORD_LIMIT: Duration = Duration::from_secs(5);
-/// A host that others wait for is named after this.
+/// Time after which a host that others wait for is named.
 const NAMED_AFTER: Duration = Duration::from_secs(10);
-/// The reason that a host gives the others when a signal stopped it.
+/// Reason that a host reports if a signal stopped it.
 const SIGNAL: &str = "a signal";
-/// The files of a record that the merge reads.
+/// Files of a record that the merge reads.
 const FILES: [&str; 5] =
     [journal::NAME, latency_log::NAME, os::OWN_NAME, os::SERVER_NAME, "run.json"];
 
-/// The plan of a run as its first host has it; the others must have the same.
+/// Plan of a run on its first host; the others must have the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SharedPlan {
@@ -69,17 +69,18 @@ pub struct SharedPlan {
     pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The hosts of a run that can speak with each other.
+/// Hosts of a run that can exchange messages.
 pub struct Together {
     peers: Arc<dyn Peers>,
-    /// The signals that end a wait, and where a host is named that others wait for.
+    /// Signals that end a wait, and the function that reports a late host.
     caller: Caller,
     limits: ExchangeLimits,
-    /// Others wait for this host's word.
+    /// Set while others wait for this host's readiness.
     is_awaited: AtomicBool,
-    /// The run that messages are of, counted from 0. Late messages of an earlier run are left out.
+    /// Number of the run that messages belong to, from 0. Late messages of an earlier run are
+    /// ignored.
     round: AtomicU32,
-    /// A host did not answer in time, or could not be reached.
+    /// Set if a host did not answer in time, or could not be reached.
     is_lost: AtomicBool,
     /// Hosts that have not reported their end.
     silent: Mutex<Vec<u32>>,
@@ -106,7 +107,7 @@ impl Together {
         self.peers.share()
     }
 
-    /// True when a host did not answer: the others cannot part from it in order.
+    /// True if a host did not answer: the others cannot finish with it in order.
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }
@@ -158,7 +159,7 @@ impl Together {
         done
     }
 
-    /// Waits at most so long, and until so many signals.
+    /// Waits at most this long, and until this many signals.
     fn wait<T>(
         &self,
         limit: Duration,
@@ -169,18 +170,18 @@ impl Together {
         work(&PeerWait::at_most(limit, &is_enough))
     }
 
-    /// A run begins, in which other hosts wait for this one's word.
+    /// Begins a run, in which other hosts wait for this one's readiness.
     pub fn begin(&self) {
         self.is_awaited.store(true, Ordering::Relaxed);
     }
 
-    /// Set when no host waits for this one any more.
+    /// Marks that no host waits for this one any more.
     pub fn is_over(&self) {
         self.is_awaited.store(false, Ordering::Relaxed);
     }
 
-    /// Sends the next step to the other hosts, on the first one. Late messages of the run before
-    /// are left out from now on.
+    /// Sends the next step to the other hosts, on the first one. From now on, late messages of the
+    /// previous run are ignored.
     pub fn send_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
         let text = serde_json::to_vec(next).unwrap_or_default();
         for rank in self.others() {
@@ -192,11 +193,12 @@ impl Together {
 
     /// Receives the first host's next step on another host, within this time.
     pub fn receive_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
-        // After a signal the first host is told when it asks.
+        // After a signal, the first host gets the answer when it asks.
         let text = self.wait(limit, 2, |wait| self.receive(0, MessageTag::Next, wait))?;
         self.next_round();
-        serde_json::from_slice(&text)
-            .map_err(|error| PeerError::Failed(format!("what the first host said: {error}")))
+        serde_json::from_slice(&text).map_err(|error| {
+            PeerError::Failed(format!("unreadable message from the first host: {error}"))
+        })
     }
 
     fn next_round(&self) {
@@ -204,17 +206,17 @@ impl Together {
         self.begin();
     }
 
-    /// Returns when every host is ready. If one is not, an error on every host says why.
+    /// Returns when every host is ready. If one is not, every host gets an error with the reason.
     pub fn agree(&self, own: Result<(), String>) -> Result<(), PeerError> {
         self.begin();
         let agreed = if self.is_first() { self.decide(own) } else { self.obey(own) };
         agreed.inspect_err(|_| self.is_over())
     }
 
-    /// This host cannot run: tells the others, where they wait for it.
+    /// Reports that this host cannot run, if the others wait for it.
     pub fn call_off(&self, why: &str) {
         if self.is_awaited.swap(false, Ordering::Relaxed) {
-            // They learn it, or wait in vain for as long as they wait.
+            // If they do not receive it, they wait until their timeout.
             let _ = self.agree(Err(why.to_owned()));
         }
     }
@@ -256,7 +258,8 @@ impl Together {
         }
     }
 
-    /// Readiness of this host: empty, or why it is not ready. It is named where it takes its time.
+    /// Returns the reason why a host is not ready, or an empty text. Names the host if it takes
+    /// long.
     fn ready(&self, rank: u32) -> Result<Vec<u8>, PeerError> {
         let (began, named) = (Instant::now(), AtomicBool::new(false));
         let is_over = || {
@@ -274,12 +277,12 @@ impl Together {
         self.send(0, MessageTag::Ready, word.as_bytes(), &PeerWait::uninterrupted(WORD_LIMIT))?;
         match word.as_str() {
             "" => {}
-            // Nobody needs to hear it who has said why.
+            // Already reported by the sender.
             SIGNAL => return Err(PeerError::Interrupted),
             _ => return Err(PeerError::CalledOff(word)),
         }
-        // After a signal the first host learns of it when it asks the next time.
-        // The first one may wait for all others as long as it may wait for this one.
+        // After a signal, the first host gets the answer when it asks the next time.
+        // The first host may wait for all others as long as for this one.
         let limit = self.limits.ready * 2;
         let verdict = self.wait(limit, 2, |wait| self.receive(0, MessageTag::Verdict, wait))?;
         match verdict.is_empty() {
@@ -292,8 +295,8 @@ impl Together {
         format!("share {} of {}: {why}", rank + 1, self.peers.size())
     }
 
-    /// Takes over the first host's plan. A host with another petal, database or settings calls the
-    /// run off.
+    /// Takes over the first host's plan. A host with a different petal, database or settings calls
+    /// the run off.
     pub fn same_plan(&self, own: &SharedPlan) -> Result<SharedPlan, RunError> {
         let text = self.plan_of_first(serde_json::to_vec(own).unwrap_or_default())?;
         let first: SharedPlan = serde_json::from_slice(&text).unwrap_or_default();
@@ -302,7 +305,7 @@ impl Together {
         Ok(first)
     }
 
-    /// The plan of the first host, on all of them.
+    /// Returns the first host's plan, on all hosts.
     fn plan_of_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if !self.is_first() {
             return self.wait(self.limits.ready, 2, |wait| self.receive(0, MessageTag::Plan, wait));
@@ -315,7 +318,7 @@ impl Together {
         Ok(own)
     }
 
-    /// The trigger: returns at the same moment on all hosts.
+    /// Returns at the same moment on all hosts: the trigger.
     pub fn barrier(&self) -> Result<(), PeerError> {
         self.is_over();
         // One signal stops the run as soon as it has begun, on all hosts.
@@ -323,23 +326,23 @@ impl Together {
         self.note_lost(met)
     }
 
-    /// Ends the exchange: true once every host is here, so that no host waits for one that is
-    /// gone.
+    /// Ends the exchange: returns true once every host is here, so that no host waits for one that
+    /// has left.
     pub fn part(&self) -> bool {
-        // The first host has merged and written by now, for which the others wait.
+        // The first host has merged and written by now; the others wait for that.
         let limit = match self.is_first() {
             true if self.signals() > 0 => WORD_LIMIT,
             true => self.limits.part,
             false => self.limits.ready,
         };
         let met = !self.is_lost() && self.wait(limit, 2, |wait| self.peers.barrier(wait)).is_ok();
-        // No message is left on its way.
+        // No message is left in transit.
         self.look_for_stop();
         met
     }
 
-    /// Reports to the first host that this one's sessions have ended. On the first host: waits for
-    /// the others, which are to end at `deadline`; true when all of them have ended.
+    /// Reports to the first host that this one's sessions have ended. On the first host, waits for
+    /// the others, which must end at `deadline`, and returns true if all of them have ended.
     pub fn ended(&self, deadline: Instant) -> bool {
         self.send_stop();
         if !self.is_first() {
@@ -360,7 +363,8 @@ impl Together {
         all_ended
     }
 
-    /// A signal stopped this host's sessions: tells the first host, and from there all others.
+    /// Reports to the first host, and from there to all others, that a signal stopped this host's
+    /// sessions.
     fn send_stop(&self) {
         if self.signals() == 0 {
             return;
@@ -368,7 +372,7 @@ impl Together {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let to = if self.is_first() { 1..self.peers.size() } else { 0..1 };
         for rank in to {
-            // Who cannot hear it runs to its end, and is waited for.
+            // A host that cannot receive it runs to its end, and the others wait for it.
             let _ = self.peers.send(
                 rank,
                 MessageTag::Stop,
@@ -378,7 +382,7 @@ impl Together {
         }
     }
 
-    /// Stops this host's sessions, as its own signal would, where another host was signalled.
+    /// Stops this host's sessions, as its own signal would, if another host was signalled.
     fn look_for_stop(&self) {
         while let Ok(Some(rank)) = self.peers.arrived(MessageTag::Stop) {
             let wait = PeerWait::uninterrupted(PROGRESS_LIMIT);
@@ -389,18 +393,18 @@ impl Together {
         }
     }
 
-    /// Sends a second that has passed to the first host.
+    /// Sends a finished second to the first host.
     pub fn send_second(&self, second: &Second) {
         self.look_for_stop();
         let text = serde_json::to_vec(second).unwrap_or_default();
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
         let text = [&round[..], &text].concat();
-        // It is for a person's eyes alone.
+        // It is only displayed.
         let _ =
             self.peers.send(0, MessageTag::Second, &text, &PeerWait::uninterrupted(PROGRESS_LIMIT));
     }
 
-    /// Seconds of other hosts that have come since the last call.
+    /// Returns the seconds of other hosts that arrived since the last call.
     pub fn seconds(&self) -> Vec<(Share, Second)> {
         self.look_for_stop();
         let mut come = Vec::new();
@@ -429,7 +433,8 @@ impl Together {
         self.send(0, MessageTag::Record, &[], &wait)
     }
 
-    /// The records of all other hosts, in folders below this one; and why one of them is missing.
+    /// Writes the records of all other hosts into folders below this one; returns the reason for
+    /// each missing record.
     pub fn gather(&self, below: &RecordFolder) -> (Vec<PathBuf>, Vec<String>) {
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
         for rank in self.others() {
@@ -440,13 +445,13 @@ impl Together {
             match kept {
                 Ok(()) => folders.push(folder),
                 Err(why) => {
-                    // A half record is no share to be merged: the host has its own.
+                    // A partial record must not be merged: the host has its own.
                     let _ = std::fs::remove_dir_all(&folder);
                     missing.push(self.named(rank, &why));
                 }
             }
         }
-        // What is still on its way of their progress nobody shows any more.
+        // Progress messages still in transit are dropped.
         self.seconds();
         (folders, missing)
     }
@@ -469,7 +474,7 @@ impl Together {
                 return Ok(());
             }
             let content = receive()?;
-            // Nothing is written under a name that is no record's.
+            // Only file names of a record are accepted.
             if let Some(known) = FILES.iter().find(|known| known.as_bytes() == name) {
                 folder.write_atomically(known, &content).map_err(|error| text(&error))?;
             }
@@ -478,7 +483,7 @@ impl Together {
 }
 
 impl SharedPlan {
-    /// Differences of this host's plan from the first host's.
+    /// Describes the differences of this host's plan from the first host's.
     fn differs_from(&self, first: &Self) -> Option<String> {
         let said = |what: &str, own: &str, first: &str| {
             (own != first)

@@ -36,13 +36,13 @@ pub trait Peers: Send + Sync {
         wait: &PeerWait<'_>,
     ) -> Result<Vec<u8>, PeerError>;
 
-    /// Returns the sender of a message of this kind, if one has come.
+    /// Returns the sender of a message of this kind, if one has arrived.
     fn arrived(&self, tag: MessageTag) -> Result<Option<u32>, PeerError>;
 
     /// Returns when every rank has called it.
     fn barrier(&self, wait: &PeerWait<'_>) -> Result<(), PeerError>;
 
-    /// Ranks are the shares.
+    /// Returns this rank's share; ranks are the shares.
     fn share(&self) -> Share {
         Share { number: self.rank() + 1, of: self.size() }
     }
@@ -52,19 +52,19 @@ pub trait Peers: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum MessageTag {
-    /// The next step of all ranks, as the first one decides it.
+    /// Next step of all ranks, as the first one decides it.
     Next = 1,
-    /// The plan of a run, from the first rank.
+    /// Plan of a run, from the first rank.
     Plan,
-    /// Whether a rank is ready.
+    /// Readiness of a rank.
     Ready,
-    /// Decision of the first rank on that.
+    /// Decision of the first rank on readiness.
     Verdict,
-    /// A second of progress.
+    /// Progress of one second.
     Second,
-    /// A rank was signalled in the run: all of them stop.
+    /// Signal at a rank during the run: all of them stop.
     Stop,
-    /// A rank's sessions have ended.
+    /// End of a rank's sessions.
     Ended,
     /// Files of a rank's record.
     Record,
@@ -91,17 +91,17 @@ pub struct PeerWait<'a> {
 }
 
 impl<'a> PeerWait<'a> {
-    /// Until that time is over, or the caller gives up.
+    /// Waits until that time is over, or the caller gives up.
     pub fn at_most(limit: Duration, give_up: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { until: Instant::now() + limit, limit, give_up }
     }
 
-    /// Until that time is over, whatever signal comes: for a few words at the end.
+    /// Waits until that time is over, despite any signal: for a short message at the end.
     pub fn uninterrupted(limit: Duration) -> Self {
         Self::at_most(limit, &|| false)
     }
 
-    /// An error when it is time to stop waiting.
+    /// Returns an error when it is time to stop waiting.
     pub fn check(&self) -> Result<(), PeerError> {
         if (self.give_up)() {
             return Err(PeerError::Interrupted);
@@ -113,7 +113,7 @@ impl<'a> PeerWait<'a> {
     }
 }
 
-/// Why a message did not come or go.
+/// Reason why a message was not sent or received.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
     #[error("a signal ended the wait for other hosts")]
@@ -122,7 +122,7 @@ pub enum PeerError {
     Silent(Duration),
     #[error("{0}")]
     Failed(String),
-    /// Another host cannot run.
+    /// Refusal by another host, which cannot run.
     #[error("{0}")]
     CalledOff(String),
 }

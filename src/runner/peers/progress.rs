@@ -12,17 +12,17 @@ use petal_model::stats::timeline::Tally;
 use super::super::{Subject, Watch};
 use super::Together;
 
-/// Watches on a host that is not the first: errors are shown there, seconds on the first one.
+/// Watch on a host that is not the first: it shows errors, and the first host shows the seconds.
 pub struct ProgressShare<'a> {
     pub hosts: &'a Together,
     pub shown: &'a dyn Watch,
 }
 
-/// Watches on the first host: shows all hosts' seconds as one.
+/// Watch on the first host, which shows all hosts' seconds as one.
 pub struct Summed<'a> {
     hosts: &'a Together,
     shown: &'a dyn Watch,
-    /// The newest second of each other host, by its share.
+    /// Newest second of each other host, by its share.
     newest: Mutex<BTreeMap<u32, Second>>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Summed<'a> {
         Self { hosts, shown, newest: Mutex::default() }
     }
 
-    /// This host's second with the newest one of each other.
+    /// Adds the newest second of each other host to this host's second.
     fn with_others(&self, own: &Second) -> Second {
         let mut newest = self.newest.lock();
         newest.extend(self.hosts.seconds().into_iter().map(|(share, s)| (share.number, s)));
@@ -42,7 +42,8 @@ impl<'a> Summed<'a> {
             sum.sessions += other.sessions;
             for (kind, latency) in &other.latency_us {
                 let all = sum.latency_us.entry(kind.clone()).or_default();
-                // The slowest host's stands for all: what is shown is a warning, not a figure.
+                // The slowest host's percentile represents all: it is shown as a warning, not a
+                // figure.
                 let p99 = [all.p99, latency.p99].into_iter().flatten().reduce(f64::max);
                 *all = all.plus_without_percentiles(latency);
                 all.p99 = p99;

@@ -1,4 +1,4 @@
-//! Hosts that are threads here: what they tell each other, and runs that they drive together.
+//! Tests of hosts that are threads here: their messages, and runs that they drive together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -19,7 +19,7 @@ use petal_scripted::{Script, Scripted};
 
 type Mail = BTreeMap<(u32, u32, MessageTag), VecDeque<Vec<u8>>>;
 
-/// The ranks of one process.
+/// Ranks of one process.
 struct Threads {
     rank: u32,
     size: u32,
@@ -110,7 +110,7 @@ fn caller(signals: Arc<AtomicU8>) -> Caller {
 
 type Ended = Result<Run, RunError>;
 
-/// Each rank's run, by settings and a script of its own.
+/// Runs each rank with its settings and script.
 fn ran(size: u32, of: impl Fn(u32) -> (Settings, Script) + Sync) -> Vec<Ended> {
     ran_by(Threads::ranks(size), of)
 }
@@ -135,7 +135,7 @@ fn ran_by<P: Peers + 'static>(
     })
 }
 
-/// Whoever is silent for so long is given up here; a thread that is alive answers sooner.
+/// Timeouts of these tests: a live thread answers sooner.
 const LIMITS: ExchangeLimits = {
     let seconds = Duration::from_secs(10);
     ExchangeLimits {
@@ -147,8 +147,8 @@ const LIMITS: ExchangeLimits = {
     }
 };
 
-/// A rank that dies when it would send its n-th message of a kind: from then on nothing of it arrives,
-/// and nothing arrives at it.
+/// A rank that dies when it would send its n-th message of a kind: from then on it neither sends
+/// nor receives.
 struct Mortal {
     rank: Arc<Threads>,
     dies: Option<(MessageTag, u32)>,
@@ -157,7 +157,7 @@ struct Mortal {
 }
 
 impl Mortal {
-    /// Of three ranks the last one dies then.
+    /// Returns three ranks, the last of which dies at that message.
     fn ranks(dies: (MessageTag, u32)) -> Vec<Arc<Self>> {
         let mortal = |rank: Arc<Threads>| Self {
             dies: (rank.rank == 2).then_some(dies),
@@ -284,7 +284,7 @@ fn a_silent_host_is_given_up_in_time() {
     let wait = PeerWait::at_most(Duration::from_millis(50), &interrupted);
     let error = ranks[0].receive(1, MessageTag::Ready, &wait).unwrap_err();
     assert_eq!(error, PeerError::Silent(Duration::from_millis(50)));
-    // And a signal ends any wait for others.
+    // A signal ends any wait for others.
     let signals = Arc::new(AtomicU8::new(1));
     let hosts = Together::new(ranks[1].clone(), caller(signals.clone()));
     assert_eq!(hosts.agree(Ok(())).unwrap_err(), PeerError::Interrupted);
@@ -330,7 +330,7 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
     assert_eq!(stopped(), [0, 0, 1]);
     hosts[0].seconds();
     assert_eq!(stopped(), [1, 0, 1]);
-    // The first one tells the others when its own sessions have ended, and waits for them.
+    // The first host reports the end of its own sessions, and waits for the others.
     thread::scope(|scope| {
         scope.spawn(|| assert!(hosts[0].ended(Instant::now())));
         while stopped() != [1, 1, 1] {
@@ -343,7 +343,7 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
 #[test]
 fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    // It had joined, and was to say that it is connected.
+    // It had joined, and was about to report that it is connected.
     let runs = ran_by(Mortal::ranks((MessageTag::Ready, 3)), |_| (settings(dir.path()), script()));
     for run in &runs[..2] {
         let error = run.as_ref().unwrap_err().to_string();
@@ -352,7 +352,8 @@ fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was measured");
 }
 
-/// The record of all, of which the third host's share is missing, and its own folder, which has all.
+/// Checks the merged record, in which the third host's share is missing, and that host's folder,
+/// which is complete.
 fn incomplete(dies: (MessageTag, u32)) {
     let dir = tempfile::tempdir().unwrap();
     let runs = ran_by(Mortal::ranks(dies), |rank| {
@@ -362,7 +363,7 @@ fn incomplete(dies: (MessageTag, u32)) {
     assert_eq!((run.summary.status, run.summary.hosts.len()), (Status::Incomplete, 3));
     assert_eq!(run.summary.hosts[2].status, None);
     assert!(run.summary.finding("incomplete-hosts").is_some());
-    // With what is left on that host the merge has all of it.
+    // With the folder on that host, the merge is complete.
     let only = |rank: &str| {
         let mut entries = std::fs::read_dir(dir.path().join(rank)).unwrap();
         entries.next().unwrap().unwrap().path()
@@ -390,7 +391,7 @@ fn what_comes_late_of_an_earlier_run_is_left_out() {
         .iter()
         .map(|rank| Together::new(rank.clone(), caller(Arc::default())).with_limits(LIMITS))
         .collect();
-    // The second host was slow: what it says of the first run comes when the next one has begun.
+    // The second host was slow: its answer for the first run comes after the next run has begun.
     let refused = hosts[1].agree(Err("no room".into())).unwrap_err();
     assert_eq!(refused, PeerError::CalledOff("no room".into()));
     hosts[0].send_next(&"the second run").unwrap();

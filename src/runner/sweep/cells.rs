@@ -1,4 +1,4 @@
-//! The cells, one after the other: each a run in its own folder, kept as it ends.
+//! Cells of a sweep, one after the other: each is a run in its own folder, kept as it ends.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use petal_model::record::{RecordError, RecordFolder, Run, Status};
 use petal_model::settings::Settings;
 use petal_report::numbers::{micros, or_dash, rate, span};
 
-/// Runs the remaining cells, until a signal. Returns failures that cost no figure: hooks, reports.
-/// An error means that the sweep cannot go on now; the same command takes it up again.
+/// Runs the remaining cells, until a signal. Returns failures that affect no figure: hooks,
+/// reports. An error means that the sweep cannot continue now; the same command resumes it.
 pub fn run(
     planned: &Planned,
     held: &mut SweepFolder,
@@ -73,8 +73,8 @@ pub fn run(
     Ok(beside)
 }
 
-/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; the failures
-/// that cost no figure come with the run. An error means that it measured nothing.
+/// Runs one cell, keeps it and enters it in the index. Returns `None` if a signal cut it; failures
+/// that affect no figure come with the run. An error means that it measured nothing.
 fn one(
     planned: &Planned,
     held: &mut SweepFolder,
@@ -112,8 +112,8 @@ fn one(
     Ok(Some((done.run, done.failure)))
 }
 
-/// Runs this host's sessions of a cell into the folder that is then made; of several hosts the
-/// first one merges what all of them did.
+/// Runs this host's sessions of a cell into a new folder; if there are several hosts, the first one
+/// merges their records.
 pub(super) fn drive(
     planned: &Planned,
     settings: Settings,
@@ -131,7 +131,7 @@ pub(super) fn drive(
     series.run_in(begin()?, number, repeat)
 }
 
-/// After a step that was not held, the higher ones of its round are not run.
+/// Skips the higher steps of a round after a step that was not held.
 fn skip_higher_steps(
     planned: &Planned,
     held: &mut SweepFolder,
@@ -160,7 +160,7 @@ fn skip_higher_steps(
     Ok(())
 }
 
-/// Reports and notes a cell that measured nothing; the next one may go better.
+/// Reports and notes a cell that measured nothing; the next one may succeed.
 fn nothing_measured(
     held: &mut SweepFolder,
     CellRun { number, repeat }: CellRun,
@@ -175,7 +175,7 @@ fn nothing_measured(
     Ok(())
 }
 
-/// Checks that going on makes sense: the target of this cell answers, and the data are there.
+/// Checks that it makes sense to continue: the target of this cell answers, and the data exist.
 fn check_reachable(
     planned: &Planned,
     cell_run: CellRun,
@@ -186,7 +186,7 @@ fn check_reachable(
     let used = loaded.map_err(RunError::from).and_then(|loaded| UsedData::check(settings, loaded));
     match used {
         Ok(_) => Ok(()),
-        // The sweep ends by it.
+        // The signal ends the sweep.
         Err(error) if error.is_interrupted() => Ok(()),
         Err(error) => Err(RunError::Environment(format!(
             "{error}; the sweep stops here, and the same command goes on with it"
@@ -194,7 +194,7 @@ fn check_reachable(
     }
 }
 
-/// Describes a cell that has ended, in one line.
+/// Describes an ended cell in one line.
 fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
     let seen = Observation::of_run("", Vec::new(), run);

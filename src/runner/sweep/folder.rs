@@ -1,5 +1,5 @@
-//! The folder of a sweep: found again by the same command, held by one petal at a time, and never
-//! shared by two plans.
+//! Folder of a sweep: the same command finds it again, only one petal holds it at a time, and two
+//! plans never share it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,19 @@ use petal_model::record::{RecordError, RecordFolder, Status, moment};
 
 const LOCK: &str = "sweep.lock";
 
-/// A sweep's folder, for as long as this petal works in it.
+/// Folder of a sweep, while this petal works in it.
 pub struct SweepFolder {
     pub folder: RecordFolder,
     pub sweep: Sweep,
-    /// Half cells that were removed.
+    /// Names of incomplete cells that were removed.
     pub removed: Vec<String>,
     /// Folders of cells whose records were damaged or lost.
     pub damaged: Vec<PathBuf>,
     _lock: FileLock,
 }
 
-/// Reads the sweep that this plan's folder holds; None where it holds none. Refuses another plan's.
+/// Reads the sweep in this plan's folder, or returns `None` without one. Refuses a folder of
+/// another plan.
 pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let dir = &planned.dir;
     if !kept::is_one(dir) {
@@ -45,7 +46,7 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
 /// Takes the folder, with its finished cells.
 pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder, RunError> {
     let dir = &planned.dir;
-    // Before anything is written into it; and again when nobody else can.
+    // Checked before anything is written into it, and again under the lock.
     if !(request.fresh && kept::is_one(dir)) {
         done_before(planned)?;
     }
@@ -87,7 +88,7 @@ fn begun(planned: &Planned) -> Sweep {
     }
 }
 
-/// Lock that one petal holds at a time.
+/// Takes the lock that one petal holds at a time.
 fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
     let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
@@ -98,7 +99,7 @@ fn hold(dir: &Path) -> Result<FileLock, RunError> {
     })
 }
 
-/// A folder with other things in it is nobody's to write into.
+/// Refuses a non-empty folder that is not a sweep's.
 fn refuse_foreign(dir: &Path) -> Result<(), RunError> {
     let Ok(entries) = fs::read_dir(dir) else { return Ok(()) };
     let draft = format!(".{}.", kept::NAME);
@@ -147,7 +148,7 @@ fn set_aside(dir: &Path) -> Result<(), RunError> {
     Ok(fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?)
 }
 
-/// Some host of it did not do its work, or no session did.
+/// True if some host did not do its work, or no session did.
 fn is_failed(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Incomplete)
 }

@@ -1,5 +1,5 @@
-//! A host of a sweep that is not the first one: does its share of the cells that the first one
-//! names, in its own folder.
+//! Host of a sweep that is not the first one: does its share of the cells that the first one names,
+//! in its own folder.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use petal_model::record::sweep_order::CellRun;
 use petal_model::settings::Settings;
 use petal_model::workload::share::Share;
 
-/// Before the first cell, or after the last one before it: so long the first host may load, or
-/// merge and write.
+/// Maximum wait before the first cell, or after the last one: the first host may load, or merge and
+/// write.
 const PLAN_LIMIT: Duration = Duration::from_secs(1800);
 const LOAD_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -49,7 +49,7 @@ pub fn follow(
     Ok(())
 }
 
-/// This host's plan, which must be the first one's.
+/// Checks that this host's plan is the first one's.
 fn same_plan(
     request: &SweepRequest<'_>,
     context: &WorkContext<'_>,
@@ -57,7 +57,7 @@ fn same_plan(
     first: &SweepPlan,
 ) -> Result<Planned, RunError> {
     let planned = plan(request, context)?;
-    // Each host may have its own.
+    // These settings may differ between hosts.
     let comparable = |plan: &SweepPlan| {
         let mut plan = SweepPlan { seed: first.seed, ..plan.clone() };
         plan.settings.remove("calibrations");
@@ -76,13 +76,13 @@ fn same_plan(
     }
 }
 
-/// Folder next to the sweep's own, which the first host keeps.
+/// Returns a folder next to the sweep's own, which the first host keeps.
 fn own_dir(dir: &Path, share: Share) -> PathBuf {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     dir.with_file_name(format!("{name}-share{}of{}", share.number, share.of))
 }
 
-/// This host's sessions of a cell. Returns failures that cost no figure.
+/// Runs this host's sessions of a cell. Returns failures that affect no figure.
 fn share_of(
     cell: CellRun,
     planned: &Planned,

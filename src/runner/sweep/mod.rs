@@ -1,7 +1,7 @@
-//! A sweep: every combination of the values asked for, several times over, into one folder that the
-//! same command finds again. It is planned ([`plan`]), ordered ([`order`]), and its cells are run
-//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]), by
-//! several hosts together where there are several ([`together`], [`mod@follow`]).
+//! Sweep: every combination of the requested values, several times, in one folder that the same
+//! command finds again. It is planned ([`plan`]) and ordered ([`order`]). Its cells run one after
+//! the other ([`cells`]) in a folder that only one petal holds at a time ([`folder`]), on several
+//! hosts together if requested ([`together`], [`mod@follow`]).
 
 mod cells;
 mod folder;
@@ -24,18 +24,18 @@ pub use follow::follow;
 pub use petal_model::record::sweep_order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
-/// A request for a sweep, in addition to its settings.
+/// Request for a sweep, in addition to its settings.
 pub struct SweepRequest<'a> {
     pub asked: SweepArguments,
     pub sources: Sources<'a>,
-    /// The sweep's own folder; else one named after the plan.
+    /// Folder of the sweep; else one named after the plan.
     pub dir: Option<PathBuf>,
     pub load: bool,
     pub fresh: bool,
     pub again_failed: bool,
     /// Recording of `petal os` on the database's host.
     pub os_data: Option<PathBuf>,
-    /// `--max-latency`: the report marks the highest load that meets it.
+    /// Objective of `--max-latency`: the report marks the highest load that meets it.
     pub objective: Option<Objective>,
     /// Notes on the settings are shown: false if nobody chose them.
     pub is_noted: bool,
@@ -43,17 +43,17 @@ pub struct SweepRequest<'a> {
     pub replay: Option<Replayed<'a>>,
 }
 
-/// A load as it was fitted to the target, and the profile that it is of.
+/// Load that was fitted to the target, and its profile.
 pub struct Replayed<'a> {
     pub of: ReplayOf,
     pub profile: &'a Profile,
 }
 
-/// A sweep as it ended, whole or not.
+/// Ended sweep, complete or not.
 pub struct Done {
     pub swept: Swept,
     pub folder: PathBuf,
-    /// Failures that cost no figure: hooks, reports.
+    /// Failures that affect no figure: hooks, reports.
     pub beside: Vec<RunError>,
 }
 
@@ -64,7 +64,7 @@ impl Done {
 }
 
 /// Plans, runs the remaining cells, and reports. An error means that the sweep could not begin or
-/// had to stop; what was done is kept and reported in its folder.
+/// had to stop; finished cells are kept and reported in its folder.
 pub fn run(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let done = run_here(request, context);
     together::end(context);
@@ -84,8 +84,8 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     }
     for folder in &held.damaged {
         watch.note(&format!(
-            "the record of a cell is damaged or lost; the cell is done again, and what was there \
-             is kept in {}",
+            "the record of a cell is damaged or lost; the cell is done again, and its old files \
+             are kept in {}",
             folder.display()
         ));
     }
@@ -106,7 +106,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     }
     let done = Done { swept, folder: held.folder.path().to_owned(), beside: ran? };
     if context.caller.is_interrupted() {
-        watch.note("interrupted: the same command goes on with what is left");
+        watch.note("interrupted: the same command goes on with the remaining cells");
     }
     Ok(done)
 }

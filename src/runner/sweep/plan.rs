@@ -1,5 +1,5 @@
-//! Plans a sweep: every cell's settings, the targets, and the data loaded there. Whatever can be
-//! refused is refused here, before anything is touched.
+//! Plans a sweep: every cell's settings, the targets, and the data loaded there. All refusals
+//! happen here, before anything is changed.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -27,14 +27,14 @@ use petal_report::numbers::bytes;
 
 /// A sweep that may begin.
 pub struct Planned {
-    /// A plan without an order; its seed is the given one, or one drawn for a new sweep.
+    /// Plan without an order; its seed is the given one, or a random one for a new sweep.
     pub plan: SweepPlan,
     pub seed_is_given: bool,
-    /// Settings of cell n at n - 1; their seed is not set yet.
+    /// Settings of cell n at n - 1, without their seed.
     pub cells: Vec<Settings>,
     pub engine: String,
     pub dir: PathBuf,
-    /// See [`SweepRequest::os_data`].
+    /// Recording of [`SweepRequest::os_data`].
     pub os_data: Option<PathBuf>,
     pub replay: Option<ReplayOf>,
     pub objective: Option<Objective>,
@@ -43,16 +43,16 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The settings of a cell, by its number from 1.
+    /// Returns the settings of a cell, by its number from 1.
     pub fn settings(&self, number: u32) -> Option<&Settings> {
         self.cells.get(number.checked_sub(1)? as usize)
     }
 }
 
-/// A target of the sweep.
+/// Target of the sweep.
 pub struct SweepTarget {
     pub url: String,
-    /// The settings of its first cell.
+    /// Settings of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
     loaded: Vec<LoadedSchema>,
@@ -124,14 +124,15 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
     })
 }
 
-/// The folder that the same command finds again: its name differs from all other plans' names.
+/// Returns the folder that the same command finds again: its name differs from all other plans'
+/// names.
 fn dir_named_after(plan: &SweepPlan, kind: &str, settings: &Settings) -> PathBuf {
     let name = format!("{kind}-{}-{:08x}", settings.db.scheme, plan.fingerprint() >> 32);
     settings.out.join(name)
 }
 
-/// The folder of a replay step by step. It is known before the trials that make the plan: its name
-/// is made of the settings, the load and its multiples.
+/// Returns the folder of a stepwise replay. It is known before the trials that make the plan: its
+/// name depends on the settings, the load and its multiples.
 pub fn steps_dir(settings: &Settings, load: &ReplayOf, scales: &[f64]) -> PathBuf {
     let values = scales.iter().map(f64::to_string).collect();
     let axes = vec![Axis { key: break_point::AXIS.to_owned(), values }];
@@ -142,7 +143,7 @@ pub fn steps_dir(settings: &Settings, load: &ReplayOf, scales: &[f64]) -> PathBu
     dir_named_after(&plan, "replay", settings)
 }
 
-/// Refuses a cell of which some host would have no session.
+/// Refuses a cell if some host would have no session.
 fn check_shares(sessions: u32, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(of) = context.hosts.map(|hosts| hosts.share().of).filter(|&of| sessions < of) else {
         return Ok(());
@@ -153,7 +154,7 @@ fn check_shares(sessions: u32, context: &WorkContext<'_>) -> Result<(), RunError
     )))
 }
 
-/// Each note once, whichever cells it is of.
+/// Shows each note once, whichever cells it belongs to.
 fn show_notes(cells: &[Settings], context: &WorkContext<'_>) {
     let mut shown: Vec<String> = Vec::new();
     for cell in cells {
@@ -167,7 +168,7 @@ fn show_notes(cells: &[Settings], context: &WorkContext<'_>) {
     }
 }
 
-/// Names a data set for each block size, `<db>-<size>`, where the block size is chosen at the load.
+/// Names a data set for each block size, `<db>-<size>`, if the block size is chosen at the load.
 fn data_set_per_block_size(
     axes: &[(String, Vec<String>)],
     cells: &mut [Settings],
@@ -213,7 +214,7 @@ fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [Stri
     Some(values)
 }
 
-/// Every target once.
+/// Opens every target once.
 fn open(cells: &[Settings], context: &WorkContext<'_>) -> Result<Vec<SweepTarget>, RunError> {
     let mut targets: Vec<SweepTarget> = Vec::new();
     for cell in cells {
@@ -270,7 +271,7 @@ fn load_unless_there(
     Ok(())
 }
 
-/// All targets must hold the same number of schemas, or -s says how many to use.
+/// Checks that all targets hold the same number of schemas, unless -s gives the number to use.
 fn one_number(schemas: &[u32]) -> Result<u32, RunError> {
     let first = schemas.first().copied().unwrap_or(1);
     match schemas.iter().find(|other| **other != first) {
@@ -282,7 +283,7 @@ fn one_number(schemas: &[u32]) -> Result<u32, RunError> {
     }
 }
 
-/// Numbers of sessions; one if there is no `--sessions` (or READERS and WRITERS).
+/// Adds numbers of sessions; one if there is no `--sessions` (or READERS and WRITERS).
 fn add_sessions(axes: &mut Vec<(String, Vec<String>)>, cells: &mut [Settings], schemas: u32) {
     let said = ["sessions", "readers", "writers"];
     if axes.iter().any(|(key, _)| said.contains(&key.as_str())) {
@@ -297,7 +298,7 @@ pub fn main_bytes(data: &UsedData) -> u64 {
     data.rows * data.block_size * u64::from(data.schemas)
 }
 
-/// Bytes of data stay constant over block sizes, not blocks.
+/// Keeps the bytes of data constant over block sizes, not the blocks.
 fn same_bytes_per_block_size(
     axes: &[(String, Vec<String>)],
     targets: &[SweepTarget],
@@ -318,7 +319,7 @@ fn same_bytes_per_block_size(
     }
 }
 
-/// The settings that all cells share, and the loaded data: together they identify a sweep.
+/// Returns the settings that all cells share, and the loaded data: together they identify a sweep.
 fn settings_of(
     axes: &[(String, Vec<String>)],
     cells: &[Settings],
@@ -350,7 +351,7 @@ fn settings_of(
     settings
 }
 
-/// Session counts that do not go into the schemas evenly.
+/// Warns of session counts that do not divide evenly among the schemas.
 fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
     let mut notes = Vec::new();
     for sessions in cells.iter().filter_map(|cell| cell.sessions) {
@@ -373,7 +374,8 @@ fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
     notes
 }
 
-/// A session that visits several schemas is on one endpoint, whichever theirs would be.
+/// Warns if sessions visit several schemas, and their number is not a multiple of the endpoints.
+/// Each session stays on one endpoint, so that endpoints touch the same blocks.
 fn nodes_share(cells: &[Settings], schemas: u32, endpoints: u32) -> Option<String> {
     let shares = |sessions: u32| sessions < schemas && !sessions.is_multiple_of(endpoints);
     cells.iter().filter_map(|cell| cell.sessions).find(|sessions| shares(*sessions)).map(|sessions| {
@@ -405,7 +407,7 @@ fn active_bytes_vary(cells: &[Settings], targets: &[SweepTarget]) -> Option<Stri
     })
 }
 
-/// A default cache that is sized by the index shrinks as blocks grow.
+/// Warns that a default cache sized by the index shrinks as blocks grow.
 fn cache_per_block_size(plan: &SweepPlan, first: &Settings) -> Option<String> {
     let varies = plan.axes.iter().any(|axis| axis.key == "block_sz" && axis.values.len() > 1);
     let option = support::of(&first.db.scheme)?.index_cache_option?;
@@ -417,7 +419,7 @@ fn cache_per_block_size(plan: &SweepPlan, first: &Settings) -> Option<String> {
     })
 }
 
-/// The length of one run; RUN_TIME is the same in every cell.
+/// Returns the length of one run; RUN_TIME is the same in every cell.
 pub fn run_time(planned: &Planned) -> Duration {
     planned.cells.first().map_or(Duration::ZERO, |cell| cell.run_time)
 }

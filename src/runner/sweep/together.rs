@@ -8,7 +8,7 @@ use super::super::{RunError, WorkContext};
 use petal_model::record::sweep::{Sweep, SweepPlan};
 use petal_model::record::sweep_order::{CellRun, left};
 
-/// A message of the first host to the others.
+/// Message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum SweepMessage {
     Plan { petal_version: String, plan: Box<SweepPlan> },
@@ -16,7 +16,7 @@ pub(super) enum SweepMessage {
     End,
 }
 
-/// Sends the sweep's plan to the other hosts. One that would do another one calls it off.
+/// Sends the sweep's plan to the other hosts. A host with a different plan calls the sweep off.
 pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), RunError> {
     let Some(hosts) = context.hosts.filter(|_| !left(sweep).is_empty()) else { return Ok(()) };
     let (petal_version, plan) = (sweep.petal_version.clone(), Box::new(sweep.plan.clone()));
@@ -32,13 +32,13 @@ pub(super) fn send_cell(cell: CellRun, context: &WorkContext<'_>) -> Result<(), 
 /// Sends the end of the cells to the other hosts.
 pub(super) fn end(context: &WorkContext<'_>) {
     if let Some(hosts) = context.hosts {
-        // One that does not hear it waits in vain, and says so.
+        // A host that does not receive it times out, and reports that.
         let _ = hosts.send_next(&SweepMessage::End);
         hosts.is_over();
     }
 }
 
-/// Sends the reason to the others if a host cannot go on and they wait for it.
+/// Sends the reason to the others if a host cannot continue and they wait for it.
 pub(super) fn or_call_off<T>(
     context: &WorkContext<'_>,
     done: Result<T, RunError>,
@@ -49,8 +49,8 @@ pub(super) fn or_call_off<T>(
     done
 }
 
-/// An error when a host has not answered: what it does next is not known, and it is not waited for
-/// in every further cell.
+/// Fails if a host has not answered: its next step is unknown, and petal does not wait for it in
+/// every further cell.
 pub(super) fn check_hosts(context: &WorkContext<'_>) -> Result<(), RunError> {
     match context.hosts.is_some_and(Together::is_lost) {
         false => Ok(()),
