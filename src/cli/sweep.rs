@@ -160,8 +160,8 @@ pub fn sweep_into(
 ) -> Result<(Swept, Exit, PathBuf), CommandError> {
     let done = sweep::run(request, context)?;
     let runs = done.swept.runs.iter().map(Exit::of_run);
-    let beside = done.beside.iter().map(Exit::of_error);
-    let mut exit = runs.chain(beside).fold(Exit::Done, Exit::max);
+    let failures = done.failures.iter().map(Exit::of_error);
+    let mut exit = runs.chain(failures).fold(Exit::Done, Exit::max);
     if !done.is_complete() {
         exit = exit.max(Exit::Failed);
     }

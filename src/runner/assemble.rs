@@ -287,7 +287,7 @@ mod tests {
     use petal_model::workload::seat::Role;
 
     #[test]
-    fn sessions_stand_with_the_endpoint_that_tells_of_them() {
+    fn sessions_are_listed_with_their_endpoint() {
         let seat = |endpoint| Seat { session: 1, schema: 1, endpoint, role: Role::Mixed };
         let seats = [seat(0), seat(1), seat(1)];
         let of = |names: &[&str]| -> Vec<(u32, bool)> {

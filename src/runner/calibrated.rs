@@ -9,7 +9,7 @@ use petal_model::record::calibration::{CalibratedShare, Calibration, of_drives};
 
 /// Returns the newest calibration that fits, or `None` if no calibration of these drives is kept,
 /// or the run's device was not counted.
-pub fn beside(kept_in: Option<&Path>, drives: &[String], run: &Run) -> Option<CalibratedShare> {
+pub fn find(kept_in: Option<&Path>, drives: &[String], run: &Run) -> Option<CalibratedShare> {
     let mut kept = of_drives(kept_in?, drives);
     // A loop device has its own cache, a volume its own path: prefer a calibration of exactly this
     // device.

@@ -102,7 +102,7 @@ pub mod tests {
     }
 
     #[test]
-    fn counters_that_began_anew_are_no_totals() {
+    fn counters_that_were_reset_are_not_totals() {
         let mut since = Deltas::new(&sampled(1000));
         let take = |since: &mut Deltas, reads| since.take(Ok(sampled(reads)), 1.0);
         assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_made_anew_after_its_end() {
+    fn a_group_is_created_again_after_its_end() {
         let group = HookGroup::default();
         let first = group.id().unwrap();
         assert_eq!(group.id().unwrap(), first);

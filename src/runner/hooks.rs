@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_left_when_petal_is_told_to_stop() {
+    fn a_script_is_abandoned_after_a_signal_to_stop() {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), "sleep 600");
         let began = Instant::now();

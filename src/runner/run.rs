@@ -106,7 +106,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             None => drop(prepared), // The data are in use no more.
         }
         let kept_in = job.settings.calibrations.as_deref();
-        run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
+        run.details.calibrated = calibrated::find(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_and_a_suspended_machine_are_told_apart() {
+    fn a_stopped_process_and_a_suspended_machine_are_distinguished() {
         let mut watch = Looks::beginning_at(at(5_000, 9_000));
         // Looks at the intended intervals, or a little late.
         watch.look_at(at(5_100, 9_100));

@@ -27,7 +27,7 @@ pub fn verify(
     let header = &ledger.header;
     refuse_other_runs(engine.as_ref(), header.schemas.len() as u32, &url)?;
     let recovery = match engine.server().map(Server::recovery).transpose()?.flatten() {
-        Some(recovery) => Some(beside_ledger(recovery, engine.as_ref(), ledger)?),
+        Some(recovery) => Some(compared_with_ledger(recovery, engine.as_ref(), ledger)?),
         None => None,
     };
     let mut survival = Survival::new(ledger);
@@ -62,7 +62,7 @@ pub fn verify(
 
 /// Looks for the ledger's last commit at a server in recovery, before reading any other row: a
 /// commit that is replayed in the meantime does not count.
-fn beside_ledger(
+fn compared_with_ledger(
     recovery: Recovery,
     engine: &dyn Engine,
     ledger: &Ledger,

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_bear_their_unit() {
+    fn averages_have_their_unit() {
         let us = |text, unit| duration_us(text, unit).map(|printed| printed.number());
         assert_eq!(us("420.51us", None), Some(420.51));
         assert_eq!(us("2.45ms", None), Some(2450.0));

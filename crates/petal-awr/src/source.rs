@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_apart() {
+    fn encodings_are_detected() {
         let utf16le: Vec<u8> = TEXT.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let utf16be: Vec<u8> = TEXT.encode_utf16().flat_map(u16::to_be_bytes).collect();
         let latin: Vec<u8> = TEXT.chars().map(|c| c as u32 as u8).collect();

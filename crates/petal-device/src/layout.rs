@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_from_what_is_not_petals() {
+    fn damage_is_distinguished_from_foreign_data() {
         let mut bytes = TargetHeader::new(4096, 1 << 20).encode().unwrap();
         bytes[40] ^= 1;
         assert_eq!(TargetHeader::find(&bytes), TargetContent::Damaged);

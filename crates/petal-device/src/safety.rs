@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signature_is_found_where_it_stands() {
+    fn every_signature_is_found_at_its_offset() {
         let size = 4u64 << 20;
         assert_eq!(signature_of(&file_with(0, b""), size), None);
         for &(what, offset, bytes) in SIGNATURES {

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_stand_in_the_order_of_endpoints() {
+    fn instances_are_in_the_order_of_endpoints() {
         let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
         let on = |endpoints: &[&[u64]]| -> Vec<Counters> {
             let instances = endpoints.iter().map(|on| on.iter().copied().map(Some).collect());
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_that_cannot_be_told_apart_by_endpoint_are_one() {
+    fn instances_without_separate_endpoints_are_summed() {
         let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
         let all: [&[Option<u64>]; 4] = [
             // Two endpoints on one instance, one endpoint on two, an unknown instance, and one that
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn one_instance_is_itself_whoever_came_to_it() {
+    fn one_instance_stays_separate_for_any_endpoints() {
         let served = [(0, [None].into()), (1, [Some(1)].into())].into();
         assert_eq!(names(&by_endpoint(vec![(1, named("a"))], &served)), ["a"]);
     }

@@ -24,7 +24,7 @@ pub fn run(
     context: &WorkContext<'_>,
 ) -> Result<Vec<RunError>, RunError> {
     let watch = context.watch;
-    let mut beside = Vec::new();
+    let mut failures = Vec::new();
     let todo = left(&held.sweep);
     let all: usize = held.sweep.plan.order.iter().map(Vec::len).sum();
     let mut pace = Pace::default();
@@ -44,7 +44,7 @@ pub fn run(
         match ended {
             Ok(None) => break,
             Ok(Some((run, failure))) => {
-                beside.extend(failure);
+                failures.extend(failure);
                 let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
                 let ran = Duration::try_from_secs_f64(ran_s).unwrap_or_default();
                 pace.add(began.elapsed(), ran);
@@ -70,7 +70,7 @@ pub fn run(
         held.sweep.status = Status::Complete;
         kept::save(&held.folder, &held.sweep)?;
     }
-    Ok(beside)
+    Ok(failures)
 }
 
 /// Runs one cell, keeps it and enters it in the index. Returns `None` if a signal cut it; failures

@@ -54,7 +54,7 @@ pub struct Done {
     pub swept: Swept,
     pub folder: PathBuf,
     /// Failures that affect no figure: hooks, reports.
-    pub beside: Vec<RunError>,
+    pub failures: Vec<RunError>,
 }
 
 impl Done {
@@ -104,7 +104,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     if let Some(path) = written.first() {
         watch.note(&format!("the report is {}", path.display()));
     }
-    let done = Done { swept, folder: held.folder.path().to_owned(), beside: ran? };
+    let done = Done { swept, folder: held.folder.path().to_owned(), failures: ran? };
     if context.caller.is_interrupted() {
         watch.note("interrupted: the same command goes on with the remaining cells");
     }

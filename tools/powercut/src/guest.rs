@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_is_whole_and_stands_behind_what_a_ledger_wrote() {
+    fn an_outcome_is_complete_and_follows_the_ledger() {
         let refused = "PETALLDG\u{fffd}\nPETAL-SAID\npetal: DB: twice\nPETAL-OVER 2\n";
         assert_eq!(outcome_of(refused), Some(("petal: DB: twice\n".to_owned(), 2)));
         assert_eq!(outcome_of("PETAL-SAID\n{}PETAL-OVER 0\n"), Some(("{}".to_owned(), 0)));

@@ -87,7 +87,7 @@ fn each_instance_of_a_cluster_is_a_row_of_its_own() {
 }
 
 #[test]
-fn top_events_of_instances_without_the_clusters_own_are_told_apart() {
+fn top_events_of_instances_without_the_clusters_own_stay_separate() {
     let text = sample_text("awrg_11g.txt");
     let text = text.replace("   * User I/O        db file", "   1 User I/O        db file");
     let text = text.replace(

@@ -123,7 +123,7 @@ fn release_of(name: &str, text: &str) -> Result<u32, String> {
 }
 
 #[test]
-fn no_statement_names_what_stands_in_no_list() {
+fn every_name_in_a_statement_is_in_a_list() {
     let mut newer = BTreeMap::new();
     for (name, text) in all() {
         let release = release_of(&name, &text).unwrap_or_else(|unknown| panic!("{unknown}"));

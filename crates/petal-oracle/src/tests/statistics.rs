@@ -157,7 +157,7 @@ fn an_endpoint_is_the_instance_that_its_sessions_came_to() {
 }
 
 #[test]
-fn settling_tells_what_the_user_may_not() {
+fn settling_reports_missing_privileges() {
     let settle = |scripted: &ScriptedOracle| {
         engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
     };
@@ -365,7 +365,7 @@ fn a_pluggable_databases_background_writes_are_unknown_and_its_part_is_marked() 
 }
 
 #[test]
-fn describing_tells_commits_files_and_redo() {
+fn the_description_names_commits_files_and_redo() {
     let scripted = loaded()
         .answers("v_$parameter", &[&["filesystemio_options", "SETALL"]])
         .answers("FROM sys.gv_$buffer_pool", &[&["DEFAULT", "8192", "1073741824"]])
