@@ -9,7 +9,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::mime;
-use super::source::{self, LIMIT, Source};
+use super::source::{self, GZIP_MAGIC, LIMIT, Source};
 
 /// The folder that macOS adds to an archive for its own attributes of each file.
 const FORKS: &str = "__MACOSX/";
@@ -17,7 +17,6 @@ const FORKS: &str = "__MACOSX/";
 const DEPTH_MAX: usize = 4;
 /// Limit for one unpacked file, in bytes: enough for thousands of reports.
 const UNPACKED_MAX: u64 = 32 * LIMIT;
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// First bytes of a zip archive; an empty archive has the second form.
 const ZIP_MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 /// Offset of the mark in a tar archive, and the mark itself.

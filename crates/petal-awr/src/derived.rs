@@ -87,7 +87,7 @@ pub fn read_processes(report: &Report) -> Option<Figure> {
     let section = &single_block(report)?.waits.as_ref()?.section;
     let is_foreground = section.to_lowercase().contains("foreground");
     let whose = if is_foreground { "foreground" } else { "all" };
-    Some(Figure { as_printed: None, ..Figure::text(whose, section)? })
+    Figure::made(whose, section)
 }
 
 pub fn waits(report: &Report, name: &str) -> Option<Figure> {
@@ -207,5 +207,5 @@ fn iso(
     let times: Option<Vec<PrimitiveDateTime>> =
         printed.shown().split('+').map(times::parse).collect();
     let shown = times::iso(pick(&times?)?);
-    Some(Figure { as_printed: None, ..Figure::text(&shown, &printed.section)? })
+    Figure::made(&shown, &printed.section)
 }

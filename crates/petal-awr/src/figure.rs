@@ -32,6 +32,11 @@ impl Figure {
         })
     }
 
+    /// Makes a text that the report does not print as it is.
+    pub fn made(text: &str, section: &Arc<str>) -> Option<Self> {
+        Some(Self { as_printed: None, ..Self::text(text, section)? })
+    }
+
     /// Reads a cell with `parse`; returns `None` for a blank or unreadable cell.
     pub fn read(
         cell: &str,

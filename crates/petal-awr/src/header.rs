@@ -49,16 +49,8 @@ fn database(table: &PageTable, header: &mut ReportHeader) {
         let alone = below.cells().filter(|cell| !cell.is_empty()).count() == 1;
         let rest = cell(below, Some(column));
         if alone && !rest.is_empty() {
-            lengthen(&mut header.host, rest);
+            super::host::lengthen(&mut header.host, rest);
         }
-    }
-}
-
-fn lengthen(figure: &mut Option<Figure>, rest: &str) {
-    if let Some(figure) = figure
-        && let number::Scalar::Text(text) = &mut figure.value
-    {
-        text.push_str(rest);
     }
 }
 

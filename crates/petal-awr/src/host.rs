@@ -238,7 +238,8 @@ pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
     all
 }
 
-fn lengthen(figure: &mut Option<Figure>, rest: &str) {
+/// Appends the next line of a long value.
+pub fn lengthen(figure: &mut Option<Figure>, rest: &str) {
     let Some(figure) = figure else { return };
     if let number::Scalar::Text(text) = &mut figure.value
         && text.len() + rest.len() < VALUE_MAX

@@ -23,73 +23,62 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Returns the parts of a mail with their names if it has attachments, or `None` if the bytes are
 /// not such a mail.
 pub fn attachments(bytes: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
-    let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
-    let (head, _) = split_head(head)?;
-    header(&head, "mime-version")?;
-    let mut parts = Vec::new();
-    collect(bytes, DEPTH_MAX, &mut parts);
-    parts.iter().any(|part| part.is_attached).then(|| {
-        let named = parts.into_iter().enumerate();
-        named
-            .map(|(at, part)| (part.name.unwrap_or(format!("part {}", at + 1)), part.bytes))
-            .collect()
-    })
-}
-
-/// A part of a mail, decoded.
-struct MailPart {
-    name: Option<String>,
-    is_attached: bool,
-    bytes: Vec<u8>,
-}
-
-fn collect(bytes: &[u8], depth: usize, parts: &mut Vec<MailPart>) {
-    let Some((head, body)) = split_head(bytes) else { return };
-    let kind = header(&head, "content-type").unwrap_or_default();
-    if kind.to_ascii_lowercase().starts_with("multipart/") {
-        let Some((mark, depth)) = parameter(&kind, "boundary").zip(depth.checked_sub(1)) else {
-            return;
-        };
-        let mark = format!("--{mark}");
-        between(body, mark.as_bytes()).for_each(|inner| collect(inner, depth, parts));
-        return;
-    }
-    let place = header(&head, "content-disposition").unwrap_or_default();
-    let name = parameter(&place, "filename").or_else(|| parameter(&kind, "name"));
-    let is_attached = name.is_some() || place.to_ascii_lowercase().starts_with("attachment");
-    if parts.len() < PARTS_MAX
-        && let Some(bytes) = decoded(&head, body)
-    {
-        parts.push(MailPart { name, is_attached, bytes });
-    }
+    let mut has_attachments = false;
+    let named = |(at, (part, bytes)): (usize, (MailPart<'_>, Vec<u8>))| {
+        let place = header(&part.head, "content-disposition").unwrap_or_default();
+        let name = parameter(&place, "filename").or_else(|| parameter(&part.kind, "name"));
+        has_attachments |= name.is_some() || place.to_ascii_lowercase().starts_with("attachment");
+        (name.unwrap_or(format!("part {}", at + 1)), bytes)
+    };
+    let decoded = parts(bytes)?.into_iter().filter_map(|part| {
+        let bytes = decoded(&part)?;
+        Some((part, bytes))
+    });
+    let all: Vec<(String, Vec<u8>)> = decoded.take(PARTS_MAX).enumerate().map(named).collect();
+    has_attachments.then_some(all)
 }
 
 /// Returns the first HTML or plain text of a MIME file, or `None` if the bytes are not such a file.
 pub fn text_part(bytes: &[u8]) -> Option<Vec<u8>> {
-    let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
-    let (head, _) = split_head(head)?;
+    let is_text = |part: &MailPart<'_>| {
+        let kind = part.kind.to_ascii_lowercase();
+        kind.starts_with("text/html") || kind.starts_with("text/plain")
+    };
+    parts(bytes)?.iter().filter(|part| is_text(part)).find_map(decoded)
+}
+
+/// A part of a mail that has no parts itself.
+struct MailPart<'b> {
+    head: Vec<String>,
+    /// Its content type.
+    kind: String,
+    body: &'b [u8],
+}
+
+/// Returns the parts of a MIME file, or `None` if the bytes are not such a file.
+fn parts(bytes: &[u8]) -> Option<Vec<MailPart<'_>>> {
+    let (head, _) = split_head(bytes.get(..HEAD_MAX).unwrap_or(bytes))?;
     header(&head, "mime-version")?;
-    part(bytes, DEPTH_MAX)
+    let mut parts = Vec::new();
+    collect(bytes, DEPTH_MAX, &mut parts);
+    Some(parts)
 }
 
-fn part(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
-    let (head, body) = split_head(bytes)?;
+fn collect<'b>(bytes: &'b [u8], depth: usize, parts: &mut Vec<MailPart<'b>>) {
+    let Some((head, body)) = split_head(bytes) else { return };
     let kind = header(&head, "content-type").unwrap_or_default();
-    let lower = kind.to_ascii_lowercase();
-    if lower.starts_with("multipart/") {
-        let mark = format!("--{}", parameter(&kind, "boundary")?);
-        let parts = between(body, mark.as_bytes());
-        return parts.filter_map(|inner| part(inner, depth.checked_sub(1)?)).next();
+    if !kind.to_ascii_lowercase().starts_with("multipart/") {
+        parts.push(MailPart { head, kind, body });
+    } else if let Some((mark, depth)) = parameter(&kind, "boundary").zip(depth.checked_sub(1)) {
+        let mark = format!("--{mark}");
+        between(body, mark.as_bytes()).for_each(|inner| collect(inner, depth, parts));
     }
-    if !lower.starts_with("text/html") && !lower.starts_with("text/plain") {
-        return None;
-    }
-    decoded(&head, body)
 }
 
-/// Decodes a body's transfer encoding.
-fn decoded(head: &[String], body: &[u8]) -> Option<Vec<u8>> {
-    let encoding = header(head, "content-transfer-encoding").unwrap_or_default();
+/// Decodes a part's transfer encoding.
+fn decoded(part: &MailPart<'_>) -> Option<Vec<u8>> {
+    let body = part.body;
+    let encoding = header(&part.head, "content-transfer-encoding").unwrap_or_default();
     Some(match encoding.to_ascii_lowercase().as_str() {
         "quoted-printable" => quoted_printable(body),
         "base64" => {
@@ -148,7 +137,7 @@ fn parameter(value: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the texts between the lines that begin with `mark`.
-fn between<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+fn between<'b>(body: &'b [u8], mark: &[u8]) -> impl Iterator<Item = &'b [u8]> {
     let is_line = |at: &usize| *at == 0 || body.get(at - 1) == Some(&b'\n');
     let starts: Vec<usize> = memmem::find_iter(body, mark).filter(is_line).collect();
     let ends: Vec<usize> = starts.iter().skip(1).copied().chain([body.len()]).collect();

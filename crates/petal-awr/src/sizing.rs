@@ -4,9 +4,7 @@
 use super::derived::{background, rate, single_block, total};
 use super::figure::{self, Figure, more_precise, number};
 use super::load::per_second;
-use super::report::{
-    Histogram, InterconnectPing, IoProfileLine, Report, ReportWaitClass, SegmentReads, SqlReads,
-};
+use super::report::{Histogram, InterconnectPing, Report, ReportWaitClass, SegmentReads, SqlReads};
 
 /// Bytes in the megabytes of reports.
 const MIB: f64 = 1_048_576.0;
@@ -19,7 +17,7 @@ fn rate_or(report: &Report, name: &str, line: &Option<Figure>) -> Option<Figure>
     more_precise(rate(report, name), line.clone())
 }
 
-fn mib(line: &Option<Figure>) -> Option<Figure> {
+pub(super) fn mib(line: &Option<Figure>) -> Option<Figure> {
     line.clone()?.scaled(MIB)
 }
 
@@ -54,15 +52,6 @@ pub(super) fn total_bytes(report: &Report) -> Option<Figure> {
 
 pub(super) fn redo_writes(report: &Report) -> Option<Figure> {
     rate_or(report, "redo writes", &report.io_profile.redo_requests.write)
-}
-
-/// Adds reads and writes of a line of IO Profile.
-pub(super) fn both(line: &IoProfileLine) -> Option<Figure> {
-    line.both.clone()
-}
-
-pub(super) fn both_bytes(line: &IoProfileLine) -> Option<Figure> {
-    mib(&line.both)
 }
 
 pub(super) fn log_switches(report: &Report) -> Option<Figure> {
@@ -106,9 +95,7 @@ fn ranges(report: &Report, event: &str) -> Option<Figure> {
         let range: String = bucket.range.split_whitespace().collect();
         Some(format!("{range}:{}", number(&bucket.share)?))
     });
-    let section = histogram.section.as_str().into();
-    let ranges = Figure::text(&shown.collect::<Vec<_>>().join(" "), &section)?;
-    Some(Figure { as_printed: None, ..ranges })
+    Figure::made(&shown.collect::<Vec<_>>().join(" "), &histogram.section.as_str().into())
 }
 
 pub(super) fn read_percentile(report: &Report, share_pct: f64) -> Option<Figure> {
@@ -196,7 +183,7 @@ pub(super) fn top_segment_name(report: &Report) -> Option<Figure> {
     let part = if segment.part.is_empty() { String::new() } else { format!(".{}", segment.part) };
     let name = format!("{}.{}{part}", segment.owner, segment.object);
     let section = segment.physical_reads.as_ref().or(segment.pct_total.as_ref())?.section.clone();
-    Some(Figure { as_printed: None, ..Figure::text(&name, &section)? })
+    Figure::made(&name, &section)
 }
 
 /// Reports that the storage is Exadata, if its own wait events are present; without them nothing is
@@ -205,7 +192,7 @@ pub(super) fn exadata(report: &Report) -> Option<Figure> {
     let lists = [&report.foreground_events, &report.top_events, &report.background_events];
     let found = lists.into_iter().flatten().find(|event| event.name.starts_with("cell s"))?;
     let section = &found.waits.as_ref().or(found.time_s.as_ref())?.section;
-    Some(Figure { as_printed: None, ..Figure::text("YES", section)? })
+    Figure::made("YES", section)
 }
 
 #[cfg(test)]

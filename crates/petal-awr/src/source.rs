@@ -14,7 +14,7 @@ use super::mime;
 /// not read, and a note says so.
 pub const LIMIT: u64 = 128 << 20;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// First bytes of files that petal does not unpack, with the file type.
 const FOREIGN: [(&[u8], &str); 8] = [
     (b"BZh", "packed with bzip2 (unpack it: bunzip2)"),

@@ -199,9 +199,7 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
         (&["containerdbid", "containername"], Topic::Container),
         (&["i", "logbuffer"], Topic::ClusterCaches),
     ];
-    let keys: Vec<&str> = keys.into_iter().collect();
-    let is_head = |(head, _): &&(&[&str], Topic)| head.iter().all(|key| keys.contains(key));
-    HEADS.iter().find(is_head).map(|(_, topic)| *topic)
+    with_columns(&HEADS, keys)
 }
 
 /// Finds a topic by the [`key`]s of columns without a title over them, as in an excerpt.
@@ -212,9 +210,17 @@ pub fn of_body<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
         (&["tablespace", "reads", "writes"], Topic::TablespaceIo),
         (&["statistic", "total", "persecond"], Topic::Statistics),
     ];
+    with_columns(&BODIES, keys)
+}
+
+/// Finds the first topic whose columns are all among the keys.
+fn with_columns<'k>(
+    topics: &[(&[&str], Topic)],
+    keys: impl IntoIterator<Item = &'k str>,
+) -> Option<Topic> {
     let keys: Vec<&str> = keys.into_iter().collect();
-    let is_body = |(body, _): &&(&[&str], Topic)| body.iter().all(|key| keys.contains(key));
-    BODIES.iter().find(is_body).map(|(_, topic)| *topic)
+    let has_all = |(columns, _): &&(&[&str], Topic)| columns.iter().all(|key| keys.contains(key));
+    topics.iter().find(has_all).map(|(_, topic)| *topic)
 }
 
 #[cfg(test)]
