@@ -128,7 +128,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
         }
         (false, _) => "",
     };
-    let on = run.database_host().map_or(String::new(), |host| seen_on(host));
+    let on = run.database_host().map_or(String::new(), seen_on);
     let found = match full(run).ok_or(Clear)? {
         Full::All { busy } if is_logical_test(run) && others_prevail(run).is_none() => info(
             format!(
