@@ -117,7 +117,10 @@ struct CsvRow<'a> {
     judged: Option<Judged>,
 }
 
-const CSV: [(&str, fn(&CsvRow<'_>) -> String); 12] = [
+/// A column of the CSV: its name, and its cell in a row.
+type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> String);
+
+const CSV: [CsvColumn; 12] = [
     ("database", |row| row.of.name.clone()),
     ("begin", |row| row.moment.begin.map(time_text).unwrap_or_default()),
     ("file", |row| row.moment.source.clone()),

@@ -11,8 +11,11 @@ use super::table::{SweepRow, SweepRows};
 use petal_model::record::sweep::Swept;
 use petal_model::record::{Run, Status};
 
+/// A column: its name, and its cell in a row.
+type RunColumn = (&'static str, fn(&SweepRow) -> String);
+
 /// The columns before the metrics, after the factors.
-const KNOWN_OF_A_RUN: [(&str, fn(&SweepRow) -> String); 11] = [
+const KNOWN_OF_A_RUN: [RunColumn; 11] = [
     ("repeat", |row| exact(row.seen.repeat)),
     ("cell", |row| row.number.to_string()),
     ("status", |row| exact(row.seen.status.map(Status::name))),
