@@ -20,7 +20,7 @@ pub(super) fn text<T: Serialize>(
 }
 
 impl RecordFolder {
-    /// Writes a value as a file of its own, whole or not at all; `what` names it in messages.
+    /// Writes a value as a file, whole or not at all; `what` names it in messages.
     pub(super) fn write_json<T: Serialize>(
         &self,
         name: &str,
@@ -31,7 +31,7 @@ impl RecordFolder {
     }
 }
 
-/// A file as what `wanted` says in words.
+/// Reads a file of this format; `wanted` names it in messages.
 pub(super) fn read<T: DeserializeOwned>(
     path: &Path,
     format: &'static str,

@@ -36,19 +36,19 @@ pub struct IntervalTotals {
     pub think_time_s: f64,
     /// All operations together.
     pub op_latency_us: Option<LatencySummary>,
-    /// With RATE the same from when they were due.
+    /// Latency from when they were due; only with RATE.
     pub op_response_us: Option<LatencySummary>,
     pub waits: Vec<WaitRow>,
-    /// By the event's name; in the record of a share alone, for the merge of all.
+    /// Histograms by the event's name; in the record of a share alone, for the merge of all.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     pub counters: BTreeMap<String, u64>,
     pub files: Vec<FileCounts>,
-    /// By the endpoint's name.
+    /// Counts by the endpoint's name.
     pub endpoints: BTreeMap<String, IoCounts>,
 }
 
-/// Where the database's totals end, as its closing snapshot failed: a second's end.
+/// The second's end at which the database's totals end, because its closing snapshot failed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CountedUntil {
     /// Seconds after the trigger.
@@ -95,7 +95,7 @@ impl IntervalTotals {
         }
     }
 
-    /// What petal counted.
+    /// Petal's own counts.
     pub fn of_tally(tally: &Tally) -> Self {
         Self {
             ops: tally.into(),
@@ -109,8 +109,8 @@ impl IntervalTotals {
         }
     }
 
-    /// Adds what the database counted at each endpoint. Without `is_whole` histograms keep what a
-    /// merge of several hosts needs.
+    /// Adds the database's counts of each endpoint. Without `is_whole` histograms keep their buckets,
+    /// for a merge of several hosts.
     pub fn with_database(self, counters: &[Counters], is_whole: bool) -> Self {
         let total = Counters::sum(counters).unwrap_or_default();
         Self {
@@ -124,7 +124,7 @@ impl IntervalTotals {
         }
     }
 
-    /// Adds what petal's host counted; its processors are the database's where that `is_local`.
+    /// Adds the counts of petal's host; its processors are the database's if that `is_local`.
     pub fn with_host(self, os: Option<&OsInterval>, is_local: bool) -> Self {
         Self {
             device: os.and_then(OsInterval::device),
@@ -134,7 +134,7 @@ impl IntervalTotals {
         }
     }
 
-    /// Takes what petal and the database's host counted from the sums of a timeline.
+    /// Takes the counts of petal and of the database's host from the sums of a timeline.
     pub(super) fn with_timeline(self, seconds: &Self) -> Self {
         let Self { ops, rows, rows_asked, device, cpu, .. } = *seconds;
         Self { ops, rows, rows_asked, device, cpu, ..self }
@@ -168,7 +168,7 @@ impl IntervalTotals {
         self.rates(LayerSeconds::all(self.counted_s))
     }
 
-    /// Rates over the seconds of each layer. What is unknown stays unknown, and over no time all is
+    /// Rates over the seconds of each layer. An unknown count has no rate, and over no time all are
     /// unknown.
     pub fn rates(&self, over: LayerSeconds) -> PerSecond {
         let (io, device) = (&self.io, self.device);
@@ -200,7 +200,7 @@ impl IntervalTotals {
 }
 
 impl PerSecond {
-    /// These rates with those of a device over a time of its own.
+    /// These rates with those of a device that was counted over other seconds.
     pub(super) fn with_device(self, device: Option<DeviceCounts>, counted_s: f64) -> Self {
         let of = IntervalTotals { counted_s, device, ..IntervalTotals::default() }.per_second();
         Self {
@@ -220,7 +220,7 @@ pub enum Window {
     Steady { from_s: f64, to_s: f64 },
     /// The whole run, and why it is not the steady window.
     Whole { elapsed_s: f64, why: &'static str },
-    /// From the trigger to where the database's counters end: `until second 7 of 10`.
+    /// The time from the trigger to the end of the database's counters: `until second 7 of 10`.
     Until(String),
 }
 
@@ -365,8 +365,8 @@ impl Run {
     }
 }
 
-/// A host's sums over the seconds from `from_s` to `to_s`. Without these seconds what was counted
-/// there is unknown.
+/// A host's sums over the seconds from `from_s` to `to_s`. Without these seconds the counts
+/// are unknown.
 fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
     let mut window = seen.within(from_s, to_s);
     let missing_s = (to_s - from_s) - window.sum.seconds;

@@ -56,7 +56,7 @@ pub struct SecondSeen {
 }
 
 impl HostSeen {
-    /// What a file's first line tells.
+    /// Takes the facts of a file's first line.
     pub fn from_header(header: &OsLogHeader) -> Self {
         Self {
             host: header.host.name.clone(),
@@ -88,7 +88,7 @@ impl HostSeen {
         agrees.then_some(&second.interval)
     }
 
-    /// What happened in the seconds that lie within `from_s..to_s`.
+    /// Sums of the seconds that lie within `from_s..to_s`.
     pub(super) fn within(&self, from_s: f64, to_s: f64) -> Whole {
         let mut whole = Whole::default();
         for SecondSeen { from_s: at_s, interval } in &self.seconds {

@@ -37,16 +37,16 @@ pub struct Parameter {
     pub group: Group,
     pub taken_by: TakenBy,
     access: SettingAccess,
-    /// Its value in force, where that is not the field as it is.
+    /// Returns the value in force; None: the field as it is.
     shown: Option<fn(&Settings) -> serde_json::Value>,
 }
 
 /// The place of a parameter in the settings.
 #[derive(Debug)]
 enum SettingAccess {
-    /// A field of its own.
+    /// A field that holds the value as a record has it.
     Field(fn(&mut Settings) -> &mut dyn SettingField),
-    /// What it sets, where that is not a field of its own, or no plain one.
+    /// A setter of anything else.
     Own(fn(&mut Settings, &Value)),
 }
 
@@ -188,7 +188,7 @@ impl Parameter {
         }
     }
 
-    /// Its value in force in validated settings, for the record; secrets never.
+    /// Returns the value in force in validated settings, for the record; secrets never.
     pub fn in_force(&self, settings: &mut Settings) -> serde_json::Value {
         match (self.shown, &self.access) {
             (Some(shown), _) => shown(settings),

@@ -321,7 +321,7 @@ impl Wait {
         Self { name, class, source, waits, time_ns, latencies: None, buckets: BTreeMap::new() }
     }
 
-    /// Its count and its time, without what is known of single waits.
+    /// Copies the count and the time, without the histograms.
     pub fn total(&self) -> Self {
         let Self { class, source, waits, time_ns, .. } = *self;
         Self { source, ..Self::counted(&self.name, class, waits, time_ns) }

@@ -57,7 +57,7 @@ const ALIASES: [(&str, &str); 13] = [
 const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
 const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 
-/// Columns that are known by their whole name. The first name of a column is what messages call it.
+/// Columns that are known by their whole name. Messages use the first name of a column.
 const NAMED: [(&str, CsvColumn); 15] = [
     ("repeat", CsvColumn::Repeat),
     ("round", CsvColumn::Repeat),

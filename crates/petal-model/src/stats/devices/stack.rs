@@ -76,7 +76,7 @@ impl Node {
         Self::linked_in(&self.folder.join("slaves"))
     }
 
-    /// Its members, and for a partition its disk.
+    /// The members of a volume, or the disk of a partition.
     fn parts(&self) -> Vec<Self> {
         self.members().into_iter().chain(self.disk()).collect()
     }
