@@ -55,7 +55,7 @@ pub fn limit_words(limit: &IoLimit) -> String {
     }
 }
 
-/// What a command calls the device whose queue it changes.
+/// Returns the name by which commands know the device whose queue they change.
 fn disk(device: &HostDevice) -> &str {
     device.disk.as_deref().unwrap_or(&device.name)
 }
@@ -115,7 +115,7 @@ pub(super) const DEVICE: [FactCheck<HostDevice>; 3] = [
     },
 ];
 
-/// Of a device with a file system: members of a volume have none of their own.
+/// Checks of devices with a file system: members of a volume have no file system.
 pub(super) const FILE_SYSTEM: [FactCheck<HostDevice>; 2] = [
     FactCheck {
         name: "free space",

@@ -32,7 +32,7 @@ pub struct Check {
     pub name: String,
     pub value: String,
     pub verdict: CheckResult,
-    /// One sentence: what it does to a test.
+    /// Its effect on a test, in one sentence.
     pub why: String,
     /// A shell's line that changes it, or shows more; empty where there is nothing to do.
     pub advice: String,
@@ -52,7 +52,7 @@ pub fn check(host: &HostFacts) -> Vec<Check> {
     checks
 }
 
-/// A check of a fact: what was seen, what it comes to, and the advice.
+/// Makes the check of a fact from the value, its judgement and the advice.
 pub(super) fn judged(
     name: impl Into<String>,
     why: &str,
@@ -68,7 +68,7 @@ type JudgedValue = (String, CheckResult, String);
 /// A check of a fact of a host or of one of its devices.
 struct FactCheck<F> {
     name: &'static str,
-    /// One sentence: what it does to a test.
+    /// Its effect on a test, in one sentence.
     why: &'static str,
     /// None where the fact is not known.
     judge: fn(&F) -> Option<JudgedValue>,

@@ -224,7 +224,7 @@ impl Plot {
         self.group(&format!("class=\"series\" data-series=\"{number}\""), draw);
     }
 
-    /// What is drawn by `draw` with this dash; an empty one is a whole line.
+    /// Draws lines with this dash; without a dash they are whole.
     pub fn dashed(&mut self, attributes: &str, dash: &str, draw: impl FnOnce(&mut Self)) {
         let dash = if dash.is_empty() { "none" } else { dash };
         self.group(&format!("{attributes}stroke-dasharray=\"{dash}\""), draw);
