@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
 use super::super::storage::{FILE_COUNTS, StorageCounters, status, without_resets};
+use super::page_layout::PAGE_BYTES;
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::delta;
@@ -47,7 +48,8 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// State of counting on one server.
 pub struct InnodbCounters {
-    page_bytes: u64,
+    /// None if the server does not name a size that InnoDB has.
+    page_bytes: Option<u64>,
     is_timed: bool,
     /// None where it is not known.
     log_bytes: Option<u64>,
@@ -57,7 +59,9 @@ pub struct InnodbCounters {
 impl InnodbCounters {
     pub fn new(client: &mut Client) -> Result<Self, Error> {
         Ok(Self {
-            page_bytes: client.query_one("SELECT @@innodb_page_size")?,
+            page_bytes: Some(client.query_one::<u32>("SELECT @@innodb_page_size")?)
+                .filter(|bytes| PAGE_BYTES.contains(bytes))
+                .map(u64::from),
             is_timed: is_timed(client),
             log_bytes: log_bytes(client),
             cycles: CheckpointCycles::default(),
@@ -154,7 +158,7 @@ impl StorageCounters for InnodbCounters {
         }
         let doublewrite = raw
             .get("Innodb_dblwr_pages_written")
-            .and_then(|pages| pages.checked_mul(self.page_bytes));
+            .and_then(|pages| pages.checked_mul(self.page_bytes?));
         let history = history.or_else(|| history_length(client));
         for (counter, value) in [
             (CommonCounter::UnpurgedTransactions, history),
@@ -186,10 +190,12 @@ fn log_position(raw: &BTreeMap<String, u64>) -> Option<u64> {
 
 /// InnoDB reads and writes each page of a data file by a request of its own. The doublewrite is not
 /// in here: it has counters of its own.
-fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
+fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: Option<u64>) -> IoCounts {
     let get = |name: &str| raw.get(name).copied();
     let (read, written) = (get("Innodb_pages_read"), get("Innodb_pages_written"));
-    let bytes = |pages: Option<u64>| pages.and_then(|pages| pages.checked_mul(page_bytes));
+    let bytes = |pages: Option<u64>| {
+        pages.zip(page_bytes).and_then(|(pages, bytes)| pages.checked_mul(bytes))
+    };
     IoCounts {
         logical_reads: get("Innodb_buffer_pool_read_requests"),
         physical_read_blocks: read,
@@ -259,7 +265,7 @@ mod tests {
             ("Innodb_pages_read".to_owned(), 10),
             ("Innodb_os_log_written".to_owned(), 700),
         ]);
-        let io = io_counts(&raw, 16384);
+        let io = io_counts(&raw, Some(16384));
         assert_eq!((io.physical_read_requests, io.physical_read_bytes), (Some(10), Some(163840)));
         assert_eq!((io.physical_write_bytes, io.commits), (None, None));
         assert_eq!(io.redo_bytes, Some(700));
@@ -267,7 +273,8 @@ mod tests {
             ("Innodb_lsn_current".to_owned(), 900),
             ("Innodb_os_log_written".to_owned(), 700),
         ]);
-        assert_eq!(io_counts(&raw, 16384).redo_bytes, Some(900));
+        assert_eq!(io_counts(&raw, Some(16384)).redo_bytes, Some(900));
+        assert_eq!(io_counts(&raw, None).physical_read_bytes, None);
     }
 
     #[test]

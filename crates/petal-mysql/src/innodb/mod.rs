@@ -15,7 +15,7 @@ use super::row_group::RowGroup;
 use super::settling::Settling;
 use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageTexts, direct_io};
 use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, is_timed};
-use petal_engine::{Placement, Result};
+use petal_engine::{EngineError, Placement, Result};
 use petal_model::stats::target::{Durability, IoEvents, TargetDetails};
 
 static TEXTS: StorageTexts = StorageTexts {
@@ -68,6 +68,10 @@ impl StorageEngine for Innodb {
     }
 
     fn row_group(&self, block_bytes: u32) -> Result<RowGroup> {
+        if !page_layout::PAGE_BYTES.contains(&block_bytes) {
+            let why = format!("innodb_page_size is {block_bytes}, which InnoDB does not have");
+            return Err(EngineError::Data(why));
+        }
         Ok(page_layout::row_group(block_bytes))
     }
 

@@ -5,9 +5,13 @@
 //! MERGE_THRESHOLD=1 keeps the server from merging what is left; rows keep their length, so updates
 //! stay in their pages.
 
+use std::ops::RangeInclusive;
+
 use super::super::row_group::RowGroup;
 use petal_model::workload::row::COLUMNS;
 
+/// The smallest and the largest page.
+pub const PAGE_BYTES: RangeInclusive<u32> = 4096..=65536;
 /// Header, trailer, the two records of every page and the first slots of its directory.
 const PAGE_OVERHEAD_BYTES: u32 = 132;
 /// InnoDB leaves so much of a page free while rows come in order.
@@ -45,6 +49,7 @@ mod tests {
             assert!(filled <= most && filled + row > most, "{page_bytes}: {filled} of {most}");
             assert!(filler * 2 <= usable && filler <= RECORD_BYTES_MAX, "{page_bytes}");
         }
+        assert!([0, 1, 512, 2048, u32::MAX].iter().all(|other| !PAGE_BYTES.contains(other)));
         assert_eq!(row_group(16384).fillers, 2);
         assert_eq!(row_group(8192).fillers, 1);
     }
