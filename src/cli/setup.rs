@@ -212,6 +212,6 @@ mod tests {
         insta::assert_snapshot!(compresses(47.96, None), @"blocks compress 48.0 times (sampled, LZ4)");
         insta::assert_snapshot!(compresses(2.04, Some(2.0)), @"blocks compress 2.0 times (sampled, LZ4)");
         insta::assert_snapshot!(compresses(3.27, Some(2.0)), @"blocks compress 3.3 times (sampled, LZ4), not 2 as COMPRESS_RATIO asked: the free space of each block is zeros, which compress away, and its row is incompressible already");
-        insta::assert_snapshot!(compresses(20.0, Some(99.5)), @"blocks compress 20.0 times (sampled, LZ4), not 99.5 as COMPRESS_RATIO asked: each row holds a text that no other has, so that no UPDATE writes what was there");
+        insta::assert_snapshot!(compresses(20.0, Some(99.5)), @"blocks compress 20.0 times (sampled, LZ4), not 99.5 as COMPRESS_RATIO asked: each row holds a text that no other has, so that every UPDATE changes the text");
     }
 }

@@ -160,7 +160,7 @@ fn a_record_that_cannot_be_written_is_said_to_be_missing() {
     let work = Workplace::loaded(1, "8M");
     let script = work.script("hook.sh", "[ $1 != pre ] || mkdir -p $PETAL_RUN_DIR/run.json/taken");
     let args = ["run", "--work-loop", "20", "--external-script", script.to_str().unwrap()];
-    let run = work.petal(args).exits(3).telling(&["run.json", "what was measured is in"]);
+    let run = work.petal(args).exits(3).telling(&["run.json", "the measurements are in"]);
     assert!(!run.stderr.contains("the record is in"), "{}", run.stderr);
     let folder = work.run_folder();
     fs::remove_dir_all(folder.join("run.json")).unwrap();

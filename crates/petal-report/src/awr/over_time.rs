@@ -118,9 +118,9 @@ struct CsvRow<'a> {
 }
 
 /// A column of the CSV: its name, and its cell in a row.
-type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> String);
+type OverTimeColumn = (&'static str, fn(&CsvRow<'_>) -> String);
 
-const CSV: [CsvColumn; 12] = [
+const CSV: [OverTimeColumn; 12] = [
     ("database", |row| row.of.name.clone()),
     ("begin", |row| row.moment.begin.map(time_text).unwrap_or_default()),
     ("file", |row| row.moment.source.clone()),
