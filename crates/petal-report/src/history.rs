@@ -22,7 +22,7 @@ pub fn render(history: &History, held: &[LimitResult]) -> String {
     out
 }
 
-/// One figure of one cell: its groups, its trend and its changes.
+/// A figure of a cell: its groups, its trend and its changes.
 pub(super) fn one(series: &FigureHistory, by: &str) -> String {
     let cell = series.factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
     let title: Vec<String> = std::iter::once(series.metric.clone()).chain(cell).collect();
@@ -76,7 +76,7 @@ fn trend(series: &FigureHistory) -> String {
     }
 }
 
-/// When it changed, and what else did.
+/// The group of a change, with other changes at the same time.
 fn changed(step: &HistoryGroup) -> String {
     let fact = |fact: &ContextDifference| {
         let [before, after] =
@@ -90,7 +90,7 @@ fn changed(step: &HistoryGroup) -> String {
     }
     let facts = match facts.is_empty() {
         true => "nothing else that was recorded is different".to_owned(),
-        false => format!("what else is different: {}", facts.join("; ")),
+        false => format!("also different: {}", facts.join("; ")),
     };
     let [share, ..] = shifted(step.shift);
     format!("{}: {share} %; {facts}", step.group)

@@ -5,7 +5,7 @@ use super::{Estimate, PetalLine, Point};
 
 /// The longest run of a line over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
-/// From one point to the next: no longer the same kind of run.
+/// Ratio of one point to the next that is no longer the same kind of run.
 const JUMP_RATIO_MIN: f64 = 5.0;
 
 pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
@@ -38,7 +38,7 @@ pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
     notes
 }
 
-/// A cell or a figure that differs, and by which share.
+/// A cell or a figure that differs, and the share of its difference.
 #[derive(Clone)]
 struct Extreme {
     words: String,
@@ -62,7 +62,7 @@ fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
     let jump = jump.map_or(String::new(), |((from, before_s), (to, after_s), _)| {
         format!(
             ", with a jump between {} and {} sessions (from {before_s:.0} to {after_s:.0} s): the \
-             method changed there, and what lies on either side is not one curve",
+             method changed there, and its sides are not one curve",
             from.sessions, to.sessions
         )
     });

@@ -93,7 +93,7 @@ fn findings(swept: &Swept, petals: &Petals) -> Vec<String> {
         .collect()
 }
 
-/// A paragraph of at most [`FINDING_LINES`] lines; dots stand for the rest.
+/// A paragraph of at most [`FINDING_LINES`] lines; dots replace the rest.
 fn clipped(first: &str, rest: &str, text: &str) -> String {
     let whole = paragraph(first, rest, text);
     let mut lines: Vec<&str> = whole.lines().collect();
