@@ -71,7 +71,7 @@ fn a_published_line_has_its_knee_peak_and_limit() {
 #[test]
 fn a_change_of_method_is_pointed_at() {
     let petals = published(include_str!("../../../../tests/samples/flash-infiniband.csv"));
-    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 5 to 799 s, with a jump between 32 and 64 sessions (from 9 to 187 s): the method changed there, and what lies on either side is not one curve; short runs have not settled");
+    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 5 to 799 s, with a jump between 32 and 64 sessions (from 9 to 187 s): the method changed there, and its sides are not one curve; short runs have not settled");
 }
 
 #[test]
