@@ -249,7 +249,7 @@ fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     // From the mean of the four versions before it, 100.25.
     assert_eq!((cells[2], cells[4], cells[7]), ("80.0", "-20.2", "changed"), "{text}");
-    assert_eq!(text.matches("changed").count(), 2, "the row, and how to read it: {text}");
+    assert_eq!(text.matches("changed").count(), 3, "the answer, the row, how to read it: {text}");
     let limited = |limit: &'static str| [&history[..], &["--fail-if", limit]].concat();
     let failed = work.petal(limited("piops < -10%")).exits(1).stdout;
     assert!(failed.contains("FAILED") && failed.contains("1.4 -20.2 %"), "{failed}");

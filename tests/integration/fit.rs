@@ -321,5 +321,5 @@ fn profiles_are_made_of_reports_and_runs_and_added() {
     work.petal(["profile"]).exits(2).telling(&["--db URL --for SECONDS"]);
     let sqlite = format!("sqlite:{}", work.path("petal-data").display());
     let live = ["profile", "--db", &sqlite, "--for", "20"];
-    work.petal(live).exits(2).telling(&["keeps no counters of what others do"]);
+    work.petal(live).exits(2).telling(&["keeps no counters of others' work"]);
 }

@@ -91,7 +91,7 @@ fn a_password_on_the_command_line_is_not_in_the_list_of_processes() {
     assert!(listed.contains("--run-time 100"));
     assert_not_in(listed.as_bytes(), "ps");
     run.signal(rustix::process::Signal::INT);
-    let ended = run.ends().exited(130).telling(&["it is not any more"]);
+    let ended = run.ends().exited(130).telling(&["until petal hid it"]);
     assert_not_in(ended.stderr.as_bytes(), "stderr");
     assert_not_in(ended.stdout.as_bytes(), "stdout");
     for (path, text) in contents(&work.run_folder()) {
