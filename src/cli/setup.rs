@@ -131,10 +131,11 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
         "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9} {:>9}",
         "schema", "rows", "blocks", "bytes", "index bytes", "scan bytes", "seconds", "MB/s"
     );
-    let mut bytes = 0;
+    let mut bytes = 0u64;
     for one in &loaded.schemas {
-        let all = one.schema.bytes + one.schema.index_bytes + one.scan_bytes;
-        bytes += all;
+        let schema = one.schema.bytes.saturating_add(one.schema.index_bytes);
+        let all = schema.saturating_add(one.scan_bytes);
+        bytes = bytes.saturating_add(all);
         let _ = writeln!(
             text,
             "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9.2} {:>9.1}",
