@@ -119,7 +119,7 @@ impl Group {
         (Self::Length, "Length and repeats"),
         (Self::Pattern, "Hot spots and think time"),
         (Self::Io, "How I/O is done"),
-        (Self::Evidence, "What is recorded beside"),
+        (Self::Evidence, "Recorded with a run"),
         (Self::Oracle, "Connections, Oracle style"),
     ];
 

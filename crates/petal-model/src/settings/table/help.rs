@@ -22,10 +22,10 @@ pub fn help_text(width: usize) -> String {
 }
 
 const INTRODUCTION: &str = "Every parameter is a line KEY=VALUE of slob.conf, an environment \
-    variable KEY or PETAL_KEY, and a flag. A flag is stronger than the environment, that is \
-    stronger than the file, and that than the default. An empty value is as good as none; an empty \
-    flag takes the default. Sizes take K, M, G and T, powers of 1024. petal replay takes what run \
-    takes, except what its profile says, with SCALE as --data-scale; petal calibrate takes BLOCK_SZ \
+    variable KEY or PETAL_KEY, and a flag. Precedence: flag, then environment, then file, then \
+    default. An empty value counts as unset; an empty \
+    flag takes the default. Sizes take K, M, G and T, powers of 1024. petal replay takes the \
+    parameters of a run except the profile's, with SCALE as --data-scale; petal calibrate takes BLOCK_SZ \
     (--block-size), STORAGE_CACHE, DIRECT_IO, OUT and CALIBRATIONS.";
 
 fn entry(text: &mut String, parameter: &Parameter, width: usize) {
@@ -113,8 +113,8 @@ fn markdown_row(page: &mut String, parameter: &Parameter) {
 
 fn markdown_engines(page: &mut String) {
     page.push_str(
-        "\n## What each engine supports\n\nWhat is asked of an engine that cannot do it is \
-         refused, not ignored. An engine supports in full whatever is not named here.\n",
+        "\n## Support by engine\n\npetal refuses a parameter that an engine cannot follow, and \
+         never ignores one. An engine supports in full all others.\n",
     );
     for engine in support::ENGINES {
         let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);

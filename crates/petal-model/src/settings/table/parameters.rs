@@ -70,7 +70,7 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     of("SCALE", Data, SetupAndRun, Extent, "")
         .field(|s| &mut s.scale)
-        .by_default_words("setup: 80M; run: what is loaded")
+        .by_default_words("setup: 80M; run: the loaded size")
         .also("at least 1024 blocks")
         .means(
             "size of each schema: rows, one to a block. A run may use less than is loaded, never \
@@ -208,10 +208,10 @@ pub static PARAMETERS: &[Parameter] = &[
     of("HOTSPOT_FREQUENCY", Pattern, Run, Count { min: 1, max: U32_MAX }, "3")
         .set_by(|s, v| set_hotspot(s, |spot| spot.frequency = v.get().unwrap_or_default()))
         .shown_as(|s| hotspot(s, |spot| json!(spot.frequency)))
-        .means("every so many-th operation lies in the hot spot"),
+        .means("sends every Nth operation to the hot spot"),
     of("HOT_SCHEMA_FREQUENCY", Pattern, Run, Count { min: 0, max: U32_MAX }, "0")
         .field(|s| &mut s.hot_schema_frequency)
-        .means("every so many-th operation goes to schema 1; 0: none does"),
+        .means("sends every Nth operation to schema 1; 0: none does"),
     of("THINK_TM_FREQUENCY", Pattern, Run, Count { min: 0, max: U32_MAX }, "0")
         .set_by(|s, v| {
             let frequency = v.get().filter(|frequency| *frequency > 0);
@@ -249,7 +249,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("requests that the device engine keeps in flight in each session"),
     of("VERIFY", Io, Run, OneOf(&["none", "header", "checksum"]), "header")
         .field(|s| &mut s.verify)
-        .means("what the device engine checks of each block that it reads"),
+        .means("the check that the device engine makes of each block that it reads"),
     of("PAGE_CACHE_LIMIT", Io, Run, Bytes, "").field(|s| &mut s.page_cache_limit).means(
         "petal locks memory so that about so much is left for the page cache of a local server",
     ),
@@ -260,13 +260,13 @@ pub static PARAMETERS: &[Parameter] = &[
     of("PRICE_PER_MONTH", Evidence, Run, Decimal { min: 0.0, above: true }, "")
         .field(|s| &mut s.price_per_month)
         .means(
-            "what the platform under test costs a month, in any currency: gallery and compare tell \
-             what 1,000 delivered I/O requests per second cost",
+            "monthly price of the platform under test, in any currency: gallery and compare show \
+             the price of 1,000 delivered I/O requests per second",
         ),
     of("CALIBRATIONS", Evidence, Run, Path, "")
         .field(|s| &mut s.calibrations)
         .by_default_words("petal/calibrations in XDG_DATA_HOME")
-        .means("folder where petal calibrate keeps what runs on the same device are compared with"),
+        .means("folder with the calibrations of petal calibrate, which runs on the same device are compared with"),
     // Without a slash it would be looked for in PATH.
     of("EXTERNAL_SCRIPT", Evidence, Run, Path, "")
         .set_by(|s, v| s.external_script = v.get().map(absolute))

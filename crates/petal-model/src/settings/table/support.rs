@@ -317,7 +317,7 @@ const ORACLE_EXCEPTIONS: Exceptions = &[
     only(
         "PREFETCH",
         &["0"],
-        "must be 0 with Oracle Database, which decides itself what it reads ahead",
+        "must be 0 with Oracle Database, which reads ahead by its own rules",
         "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
     ),
     refused(
