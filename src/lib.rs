@@ -2,7 +2,7 @@
 //! what limits it. This crate is the runner and the command line; below it are, bottom to top:
 //!
 //! 1. [`petal_model`]: settings, workload, statistics, the record
-//! 2. [`petal_engine`]: what a database is to petal, and a crate for each database
+//! 2. [`petal_engine`]: the contract of an engine, and a crate for each database
 //! 3. [`petal_awr`]: reports of Oracle's, as figures
 //! 4. [`petal_judge`]: judges a record
 //! 5. [`petal_report`]: pure functions of a record

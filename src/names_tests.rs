@@ -8,11 +8,11 @@ use std::path::Path;
 
 use petal_model::settings::table::support::{ENGINES, SCRIPTED};
 
-/// Folders and files, each with the reason; beside them an engine's own crate.
+/// Folders and files, each with the reason; next to an engine's own crate.
 const ALLOWED: [(&str, &str); 18] = [
     ("src/engines.rs", "its line"),
     ("crates/petal-model/src/settings/table/", "its column of support, and its own parameters"),
-    ("crates/petal-model/src/settings/table.rs", "the group of its own parameters"),
+    ("crates/petal-model/src/settings/table.rs", "the group of an engine's parameters"),
     ("crates/petal-model/src/settings/mod.rs", "its own parameters"),
     ("crates/petal-model/src/settings/read.rs", "its own parameters"),
     ("crates/petal-model/src/settings/url.rs", "examples in messages"),
@@ -23,9 +23,9 @@ const ALLOWED: [(&str, &str); 18] = [
     ("src/cli/", "examples of commands"),
     ("src/runner/series.rs", "a hint leaves the default target out"),
     ("src/runner/server_report.rs", "which reports the database made"),
-    ("crates/petal-report/src/run/server_report.rs", "what kind of report the database made"),
+    ("crates/petal-report/src/run/server_report.rs", "the kind of report that the database made"),
     ("src/runner/hooks.rs", "names of variables that hold passwords"),
-    ("crates/petal-device/src/safety.rs", "signatures of what others keep on a device"),
+    ("crates/petal-device/src/safety.rs", "signatures of others' data on a device"),
     ("src/lib.rs", "the list of rooms"),
     ("crates/petal-report/src/workbook.rs", "reports of one product"),
 ];
@@ -40,7 +40,7 @@ fn own_words() -> impl Iterator<Item = &'static str> {
     schemes().filter(|scheme| !["device", "scripted"].contains(scheme))
 }
 
-/// Names of what only one product has.
+/// Names that only one product has.
 const NAMES: [&str; 14] = [
     "scripted::",
     "innodb",

@@ -108,7 +108,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         let exit = if exit == Exit::Done { Exit::Failed } else { exit };
         return Err(CommandError::new(
             exit,
-            "no report was read; `petal awr --help` lists what it reads",
+            "no report was read; `petal awr --help` lists the files that it reads",
         ));
     }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
@@ -175,8 +175,8 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Comman
             ));
         }
         console.warn(&format!(
-            "{} of {} reports are drawn as points, without lines: how many sessions ran stands in \
-             no file's name; --pattern says where",
+            "{} of {} reports are drawn as points, without lines: no file's name holds the \
+             number of sessions; --pattern says where",
             spots.len(),
             reports.len()
         ));

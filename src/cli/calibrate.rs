@@ -54,7 +54,7 @@ pub fn command() -> Command {
             "size",
             "SIZE",
             "Bytes to measure on [default: 8G, four times STORAGE_CACHE if that is more, at most \
-             half of what is free]",
+             half of the free space]",
         ))
         .arg(
             value("seconds", "N", "Time for all measurements together; filling comes before")

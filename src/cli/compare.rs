@@ -193,7 +193,7 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<ComparedSide>, C
     for group in groups {
         let [first, rest @ ..] = group else {
             return Err(CommandError::usage(format!(
-                "`{VERSUS}` stands between sides, not beside one"
+                "`{VERSUS}` is between sides, not next to one"
             )));
         };
         let name = format!("{first}{}", and_more(" ", rest.len()));

@@ -226,7 +226,7 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
     reported(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
     reported(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
     reported(&[table, "--fail-if", "reads_s < -5%"], 2, &["nothing to compare it with", "--by"]);
-    reported(&["vs", table], 2, &["stands between sides"]);
+    reported(&["vs", table], 2, &["is between sides"]);
     reported(&[table, "flash-pcie.csv"], 2, &["no cell is on both sides"]);
     reported(&[table, "--max-latency", "p99=2ms"], 2, &["op.p99=2ms"]);
     reported(&[], 2, &["SIDE"]);

@@ -1,4 +1,4 @@
-//! `--metrics ADDRESS`: what goes on, for Prometheus, as OpenMetrics. Every figure is one that petal
+//! `--metrics ADDRESS`: the progress of the work, for Prometheus, as OpenMetrics. Every figure is one that petal
 //! takes anyway: the newest totals of the run, when it is asked for.
 
 mod exposition;

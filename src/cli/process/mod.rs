@@ -23,7 +23,7 @@ const SUPERVISOR: &str = "PETAL_SUPERVISOR";
 const SUPERVISED: [&str; 9] =
     ["setup", "run", "sweep", "calibrate", "verify", "check", "demo", "drop", "replay"];
 
-/// The arguments of this call of petal, and what was done about the secrets among them.
+/// The arguments of this call of petal, and the handling of the secrets among them.
 pub struct CallArguments {
     pub all: Vec<OsString>,
     pub secrets: Secrets,

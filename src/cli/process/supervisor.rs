@@ -157,7 +157,7 @@ fn hangs(since_signal: Duration, threads: &[(BlockedThread, Duration)]) -> Strin
     format!(
         "petal: its work has not ended {} s after the signal, because storage does not answer; petal \
          leaves it behind. Its record is complete up to the data in its folder (petal report \
-         FOLDER); data may be half loaded or half dropped. What hangs:{}",
+         FOLDER); data may be half loaded or half dropped. Hanging threads:{}",
         since_signal.as_secs(),
         threads.concat()
     )

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints every fault of these files; true if there is none.
+/// Prints every fault of these files; true without any.
 fn files(named: &[PathBuf]) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let mut is_clean = true;

@@ -36,8 +36,8 @@ const FRAGMENTS: [&str; 30] = [
     "That", "It", "They", "Than", "Whatever", "Nobody",
 ];
 
-/// Followers of "what" that make no clause in place of a noun.
-const AFTER_WHAT: [&str; 2] = ["to", "?"];
+/// Words that may follow "what": they make no clause in place of a noun, or are petal's question.
+const AFTER_WHAT: [&str; 3] = ["to", "latency", "limits"];
 
 /// A place that breaks a rule.
 pub struct Fault {
