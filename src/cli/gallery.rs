@@ -23,8 +23,8 @@ Examples:
   petal gallery petal-results --out gallery --max-latency op.p99=2ms
 
 Writes FOLDER/index.html: one page that fetches nothing. A sweep is a record; runs that differ in
-sessions and mix alone are one record, too. PRICE_PER_MONTH of the settings gives what 1,000
-delivered I/O requests per second cost.";
+sessions and mix alone are one record, too. PRICE_PER_MONTH of the settings gives the
+price of 1,000 delivered I/O requests per second.";
 
 const INDEX: &str = "index.html";
 /// Folders within folders.
