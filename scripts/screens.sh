@@ -23,6 +23,9 @@ screen() {
 petal setup -q -s 2 --scale 64M >/dev/null
 set -- --update-pct 0,20 --sessions 1,2,4 --repeats 3 --run-time "$seconds"
 petal sweep -q "$@" --out before >/dev/null
+for seed in 1 2 3 4 5; do
+    petal run -q -s 2 -t 2 --repeats 3 --run-time "$seconds" --seed "$seed" --out nights >/dev/null
+done
 petal sweep -q "$@" --redo-stress HEAVY --out after >/dev/null
 {
     cat <<END
@@ -40,5 +43,5 @@ END
     printf '\n## A comparison\n'
     screen "petal compare before after"
     printf '\n## A history\n'
-    screen "petal history --by repeat before"
+    screen "petal history --by seed nights"
 } >"$root/docs/screens.md"
