@@ -34,8 +34,8 @@ pub fn without_secrets(text: &str, args: &[OsString]) -> String {
     shown
 }
 
-/// For each argument what may stand there instead where it holds a secret in clear (a URL with a
-/// password, or a secret's flag with a value other than `@FILE`); None where it may stay.
+/// Replacements by argument, for those that hold a secret in clear: a URL with a password, or a
+/// secret's flag with a value other than `@FILE`. `None` if the argument may stay.
 fn replacements(args: &[OsString]) -> Vec<Option<String>> {
     let mut follows = None;
     args.iter()
@@ -60,14 +60,14 @@ fn replacements(args: &[OsString]) -> Vec<Option<String>> {
                     follows = Some(parameter.kind);
                     None
                 }
-                // A URL may also stand alone, or after a flag of a command's own.
+                // A URL may also be alone, or follow a flag that only one command has.
                 (None, _) => redacted_value(ValueKind::Url, &text, false),
             }
         })
         .collect()
 }
 
-/// `is_meant`: the text stands where such a value does; else it may be anything.
+/// `is_meant`: the text is in the place of such a value; else it may be anything.
 fn redacted_value(kind: ValueKind, text: &str, is_meant: bool) -> Option<String> {
     if kind == ValueKind::Secret {
         let is_file = text.starts_with('@') && !text.starts_with("@@");

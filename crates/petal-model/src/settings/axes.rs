@@ -33,12 +33,12 @@ pub struct Axes {
 
 /// An axis with the values that were asked for.
 struct List {
-    /// In lower case.
+    /// Parameter's key, in lower case.
     key: String,
     values: Vec<String>,
 }
 
-/// Spans the cells. `sources` tells of the rest: its flags are replaced.
+/// Spans the cells. The other parameters are from `sources`, whose flags are replaced.
 pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingErrors> {
     let mut errors = Vec::new();
     let mut lists = Vec::new();
@@ -79,7 +79,7 @@ pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingEr
     }
 }
 
-/// How many cells the lists span; a product past what can be counted stays there.
+/// Number of cells that the lists span; a product that overflows is `usize::MAX`.
 fn cells(lists: &[List]) -> usize {
     lists.iter().map(|list| list.values.len()).fold(1, usize::saturating_mul)
 }
@@ -145,7 +145,7 @@ fn read_all(
     }
 }
 
-/// Of the lists, the values of the n-th combination (from 0), the last list fastest.
+/// Values of the n-th combination (from 0) of the lists; the last list varies fastest.
 fn combination(lists: &[List], position: usize) -> Vec<(&str, &str)> {
     let mut rest = position;
     let mut values: Vec<(&str, &str)> = lists
@@ -161,7 +161,7 @@ fn combination(lists: &[List], position: usize) -> Vec<(&str, &str)> {
     values
 }
 
-/// READERS=0 beside WRITERS=0: the corner of their table that is no cell.
+/// True of READERS=0 with WRITERS=0, the corner of their table that is no cell.
 fn no_session(values: &[(&str, &str)]) -> bool {
     let zero = |key: &str| values.iter().any(|(k, value)| *k == key && value.trim() == "0");
     zero("readers") && zero("writers")
@@ -220,8 +220,8 @@ fn canonical(list: &List) -> Vec<String> {
     list.values.iter().map(words).collect()
 }
 
-/// A flag that holds a list, where its parameter may be varied. One value is no axis but for
-/// UPDATE_PCT, READERS and WRITERS, that every sweep has.
+/// A flag that holds a list, if its parameter may be varied. One value is no axis, except for
+/// UPDATE_PCT, READERS and WRITERS, which every sweep has.
 fn axis_of(parameter: &Parameter, asked: &SweepArguments) -> Result<Option<List>, SettingError> {
     let Some(text) = asked.flags.get(parameter.key).filter(|_| parameter.key != "DB") else {
         return Ok(None);
@@ -251,7 +251,7 @@ fn axis_of(parameter: &Parameter, asked: &SweepArguments) -> Result<Option<List>
     Ok(Some(List { key: parameter.key.to_ascii_lowercase(), values }))
 }
 
-/// A text, a path or a secret may hold commas of its own.
+/// True of a text, a path or a secret, whose value may hold commas.
 fn may_hold_commas_only_as_list(parameter: &Parameter) -> bool {
     use super::table::ValueKind;
     !matches!(

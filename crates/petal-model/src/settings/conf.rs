@@ -1,5 +1,6 @@
 //! slob.conf's grammar: assignments as a shell reads them, and nothing that would have to be
-//! executed. From text to keys and values with their lines; what a key means is not known here.
+//! executed. It turns text into keys and values with their lines; the meaning of a key is not known
+//! here.
 //!
 //! Errors never quote a value: it may be a password.
 
@@ -8,13 +9,13 @@ use std::fmt;
 
 use super::error::Refusal;
 
-/// One assignment. Later ones of the same key win.
+/// An assignment. If a key is assigned twice, the later value wins.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Assignment {
     pub key: String,
     /// Unquoted and expanded; empty means unset.
     pub value: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
@@ -71,7 +72,7 @@ fn fault<T>(rule: impl Into<String>, hint: &str) -> Result<T, Refusal> {
 }
 
 struct ConfReader<'a> {
-    /// What is not read yet.
+    /// Text not read yet.
     rest: &'a str,
     line: u32,
     conf: Conf,
@@ -80,7 +81,7 @@ struct ConfReader<'a> {
 }
 
 impl<'a> ConfReader<'a> {
-    /// One assignment, `export` list, comment or blank, with the separator after it.
+    /// Reads an assignment, `export` list, comment or blank, with the separator after it.
     fn statement(&mut self) -> Result<(), Refusal> {
         self.blanks();
         match self.peek() {
@@ -109,7 +110,8 @@ impl<'a> ConfReader<'a> {
         self.assignment(name, false)
     }
 
-    /// `set -a` exports what follows; all else would change how a shell reads.
+    /// Reads `set -a`, which exports all later assignments; other options would change how a shell
+    /// reads.
     fn set(&mut self) -> Result<(), Refusal> {
         match self.until(&['\n', ';', '#']).trim() {
             "-a" | "+a" | "-o allexport" | "+o allexport" => Ok(()),
@@ -117,8 +119,8 @@ impl<'a> ConfReader<'a> {
         }
     }
 
-    /// After `export` or `declare`: names, which petal needs no telling, and assignments. Options may
-    /// only export (`-x`) or protect (`-r`): others change what a value means.
+    /// Reads the rest after `export` or `declare`: assignments, and names, which petal ignores.
+    /// Options may only export (`-x`) or protect (`-r`): others change the meaning of a value.
     fn export(&mut self) -> Result<(), Refusal> {
         loop {
             self.blanks();
@@ -150,8 +152,8 @@ impl<'a> ConfReader<'a> {
         }
     }
 
-    /// From the `=` to the end of the value, and on to what may follow it: after `export` also
-    /// bare names.
+    /// Reads from the `=` to the end of the value, and checks the next character. After `export`,
+    /// bare names may follow.
     fn assignment(&mut self, key: &str, exports: bool) -> Result<(), Refusal> {
         let line = self.line;
         self.next();
@@ -246,7 +248,8 @@ impl<'a> ConfReader<'a> {
         }
     }
 
-    /// At a `$` or a backtick. A quote in `quotes` would make the `$` a shell's own.
+    /// Reads an expansion at a `$` or a backtick. Before a quote in `quotes`, `$` begins a shell's
+    /// own kind of quoted text.
     fn expansion(&mut self, key: &str, value: &mut String, quotes: &str) -> Result<(), Refusal> {
         const COMMAND: &str = "asks a shell to run a command, which petal does not";
         const ARITHMETIC: &str = "has $((...)), and arithmetic is not evaluated";
@@ -277,8 +280,8 @@ impl<'a> ConfReader<'a> {
         }
     }
 
-    /// What stands between the name and the brace: nothing, or `:-` or `:=` and a text for when the
-    /// variable is unset. `:=` also sets it.
+    /// Reads the text between the name and the brace: nothing, or `:-` or `:=` and a default for
+    /// an unset variable. `:=` also sets it.
     fn otherwise(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
         let inside = self.until(&['}', '\n', '$', '`', '\'', '"', '\\', '{']);
         let set = inside.strip_prefix(":=");
@@ -331,7 +334,7 @@ impl<'a> ConfReader<'a> {
         found.filter(|text| !text.is_empty())
     }
 
-    /// True where `NAME=` comes next.
+    /// True if `NAME=` comes next.
     fn at_assignment(&self) -> bool {
         let length = name_length(self.rest);
         length > 0 && self.rest[length..].starts_with('=')
@@ -365,7 +368,7 @@ impl<'a> ConfReader<'a> {
         self.rest.len() < before
     }
 
-    /// To the end of the line, not past it.
+    /// Skips to the end of the line, not past it.
     fn comment(&mut self) {
         self.until(&['\n']);
     }

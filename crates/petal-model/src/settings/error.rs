@@ -1,5 +1,5 @@
-//! Errors of settings, so that a person can act on them: key, value, where it came from, rule,
-//! hint. A secret's value never gets in here.
+//! Errors of settings, so that a person can act on them: key, value, origin, rule, hint. A secret's
+//! value never gets in here.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ impl Refusal {
     }
 }
 
-/// One violation. Its text is one sentence of what and why, and one of what to do.
+/// A violation. Its text is one sentence with the fault and the reason, and one with the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingError {
-    /// Empty where the fault is not in one parameter, such as a line that is no setting.
+    /// Empty if the fault is not in one parameter, such as a line that is no setting.
     pub key: String,
-    /// `KEY=VALUE (where it came from)`, or a file and line.
+    /// `KEY=VALUE (ORIGIN)`, or a file and line.
     pub subject: String,
     pub rule: String,
     pub hint: String,

@@ -12,7 +12,7 @@ use super::table::{CommandKind, Group, PARAMETERS, Parameter};
 /// Parameters that most calls set, in the order of help, which begins with them.
 const MOST_USED: [&str; 5] = ["THREADS_PER_SCHEMA", "UPDATE_PCT", "RUN_TIME", "SCALE", "DB"];
 
-/// One long flag for each parameter that the command takes, under the table's headings.
+/// Returns a long flag for each parameter that the command takes, under the table's headings.
 pub fn args(command: CommandKind) -> Vec<Arg> {
     Group::ALL
         .into_iter()

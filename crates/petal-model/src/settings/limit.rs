@@ -14,7 +14,7 @@ pub struct ChangeLimit {
     pub share: f64,
 }
 
-/// On which side of the limit the forbidden changes lie.
+/// Side of the limit on which changes are forbidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Past {
     Below,

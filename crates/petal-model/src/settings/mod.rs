@@ -49,14 +49,14 @@ impl UntilSteady {
 /// The most schemas that can be asked for.
 pub const SCHEMAS_MAX: u32 = 10_000;
 
-/// A struct whose fields all have a value that stands for "not set".
+/// A struct whose fields all have a value for "not set".
 macro_rules! unset_by_default {
     ($(#[$outer:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $type:ty,)* }) => {
         $(#[$outer])*
         pub struct $name { $($(#[$doc])* pub $field: $type,)* }
 
         impl $name {
-            /// Nothing set yet: where the setters of the table begin.
+            /// Nothing set yet: the start for the setters of the table.
             fn unset() -> Self {
                 Self { $($field: Default::default(),)* }
             }
@@ -65,8 +65,8 @@ macro_rules! unset_by_default {
 }
 
 unset_by_default! {
-    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded)
-    /// is checked again when the target is known.
+    /// Every parameter, validated once. Rules that need the target (SCALE against the loaded rows)
+    /// are checked again when the target is known.
     #[derive(Debug, Clone)]
     pub struct Settings {
         pub update_pct: u8,
@@ -74,11 +74,11 @@ unset_by_default! {
         pub run_time: Duration,
         /// Operations per session; 0 = the run is timed.
         pub work_loop: u64,
-        /// None: setup takes its default, a run what is loaded.
+        /// `None`: setup takes its default, a run takes the loaded scale.
         pub scale: Option<Extent>,
         pub scan_table_sz: Extent,
         pub work_unit: u32,
-        /// WORK_UNIT where not given.
+        /// WORK_UNIT if not given.
         pub update_work_unit: u32,
         pub redo_stress: RedoStress,
         pub load_parallel_degree: u32,
@@ -108,17 +108,17 @@ unset_by_default! {
         /// None: the engine's default.
         pub loop_side: Option<LoopSide>,
         pub prefetch: u32,
-        /// None: where it works.
+        /// `None`: direct I/O if it works.
         pub direct_io: Option<bool>,
         pub io_depth: u32,
         pub verify: Verify,
         pub page_cache_limit: Option<u64>,
         pub storage_cache: Option<u64>,
-        /// Of the platform under test, in any currency; None: not reported.
+        /// Price of the platform under test, in any currency; `None`: not reported.
         pub price_per_month: Option<f64>,
         /// Operations per second over all sessions; None: closed loop.
         pub rate: Option<RateOverTime>,
-        /// Those of each kind instead; None beside others that are set: none of this kind.
+        /// Rates by kind instead. `None` with others that are set: no operations of this kind.
         pub select_rate: Option<RateOverTime>,
         pub update_rate: Option<RateOverTime>,
         pub scan_rate: Option<RateOverTime>,
@@ -129,13 +129,14 @@ unset_by_default! {
         /// None: drawn for each run.
         pub seed: Option<u64>,
         pub out: PathBuf,
-        /// The folder of calibrations that runs are compared with; None where none is known.
+        /// The folder of calibrations that runs are compared with; `None` if none is known.
         pub calibrations: Option<PathBuf>,
-        /// How many times its own size a setup of the bare device writes.
+        /// Number of times that a setup of the bare device writes the device's size.
         pub precondition: u32,
         /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
         pub destroy_data: Option<PathBuf>,
-        /// Other petals drive the same run beside this one: `--share`, or the ranks of MPI.
+        /// True if other petals drive the same run together with this one: `--share`, or the ranks
+        /// of MPI.
         pub is_shared: bool,
         /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
         pub until_steady: Option<UntilSteady>,
@@ -145,18 +146,18 @@ unset_by_default! {
         pub sessions: Option<u32>,
         /// The settings file, if one was read.
         pub conf_file: Option<PathBuf>,
-        /// Each parameter as it was set, and by whom, for the record; no secrets.
+        /// Each parameter as it was set, with its origin, for the record; no secrets.
         pub origins: Vec<Given>,
         /// Notes for a person: unknown keys, unusual values.
         pub notes: Vec<String>,
     }
 }
 
-/// One parameter as the record keeps it.
+/// A parameter as the record keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Given {
     pub key: String,
-    /// The value as it was set, or the default; a secret is `***`; null where unset.
+    /// The value as it was set, or the default; a secret is `***`; null if unset.
     pub value: serde_json::Value,
     pub origin: Origin,
 }
@@ -192,7 +193,8 @@ impl Settings {
         }
     }
 
-    /// Each kind of operation has a rate of its own, instead of shares by UPDATE_PCT and SCAN_PCT.
+    /// True if each kind of operation has its own rate, instead of shares by UPDATE_PCT and
+    /// SCAN_PCT.
     pub fn has_kind_rates(&self) -> bool {
         self.select_rate.is_some() || self.update_rate.is_some() || self.scan_rate.is_some()
     }
@@ -228,7 +230,7 @@ pub struct HotSpot {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThinkTime {
-    /// One operation in so many, at random.
+    /// Number of operations per pause, on average; each one pauses at random.
     pub frequency: u32,
     pub min: Duration,
     pub max: Duration,
@@ -250,13 +252,14 @@ pub struct Endpoints {
     pub service_max: Option<u32>,
     pub dba_user: Option<String>,
     pub dba_password: Option<url::Secret>,
-    /// The settings file has keys of SLOB before 2.4, where SYSDBA_PASSWD is the password of SYS.
+    /// True if the settings file has keys of SLOB before 2.4, in which SYSDBA_PASSWD is the
+    /// password of SYS.
     pub is_before_slob_2_4: bool,
 }
 
 impl Endpoints {
-    /// The services of the sessions, in order: the base alone, or with 1 to SQLNET_SERVICE_MAX put
-    /// to it. Empty where there is none, so that the URL names the servers.
+    /// The services of the sessions, in order: the base alone, or with 1 to SQLNET_SERVICE_MAX
+    /// appended. Empty if no base is set; the URL then names the servers.
     pub fn services(&self) -> Vec<String> {
         match (&self.service_base, self.service_max) {
             (None, _) => Vec::new(),
@@ -290,7 +293,7 @@ impl Default for WarmUp {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// The first so many seconds of a run are outside the steady window.
+    /// A fixed time at the start of a run, which is outside the steady window.
     Time(Duration),
     /// Before the trigger every session reads its data until the cache is full.
     Cache,

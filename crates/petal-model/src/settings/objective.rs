@@ -15,18 +15,18 @@ const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
 /// A latency that is not to be exceeded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
-    /// As it was written.
+    /// Text as it was written.
     text: String,
     /// The figure's name among those of an observation, such as `op_p99_us`.
     metric: String,
-    /// Which operation, and which figure of it, such as `op` and `p99`.
+    /// Operation and its figure, such as `op` and `p99`.
     operation: Option<(String, String)>,
     pub limit_us: f64,
 }
 
 impl Objective {
-    /// The figure that it limits, among those of an observation. Of operations in an open loop it is
-    /// the time since they were due: who waits for one waits in the queue before it, too.
+    /// The figure that it limits, among those of an observation. Of operations in an open loop it
+    /// is the time since they were due: who waits for one waits in the queue before it, too.
     pub fn figure(&self, figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         let Some((what, of)) = &self.operation else { return figure(&self.metric) };
         let mut kinds = OPERATIONS.iter().map(|kind| figure(&format!("{kind}_response_mean_us")));

@@ -15,8 +15,8 @@ pub fn printable_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unprintable)
 }
 
-/// Text for a cell of a CSV, which a spreadsheet must not take for a formula: an apostrophe stands
-/// before a `=`, `+`, `-` or `@`. Numbers stay numbers.
+/// Text for a cell of a CSV, which a spreadsheet must not take for a formula: it puts an
+/// apostrophe before a `=`, `+`, `-` or `@`. Numbers stay numbers.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     let shown = printable_line(text);
     let is_formula = shown.starts_with(['=', '+', '-', '@']) && shown.parse::<f64>().is_err();

@@ -1,5 +1,5 @@
-//! Rates of an open loop, constant or over time: `500`, or `0:500 600:1200` for another one from the
-//! 600th second on.
+//! Rates of an open loop, constant or over time: `500`, or `0:500 600:1200` for another one from
+//! the 600th second on.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "serde_json::Value")]
 pub struct RateOverTime {
-    /// In the order of time; the first begins at 0, the last one has no end.
+    /// Steps in order of time; the first begins at 0, the last one has no end.
     steps: Vec<RateStep>,
 }
 
@@ -22,7 +22,7 @@ struct RateStep {
     due_before: f64,
 }
 
-/// As many as a day has minutes, several times over.
+/// Limit of steps: about one a minute for a week.
 const STEPS_MAX: usize = 10_000;
 const RATE_MAX: f64 = 3.2e9;
 
@@ -59,7 +59,7 @@ impl RateOverTime {
         (!steps.is_empty() && steps.len() <= STEPS_MAX).then(|| Self::of_steps(&steps))
     }
 
-    /// The same times with rates that are `factor` times as high.
+    /// Returns the same times with rates that are `factor` times as high.
     pub fn scaled(&self, factor: f64) -> Self {
         let steps: Vec<(Duration, f64)> =
             self.steps.iter().map(|step| (step.from, step.per_second * factor)).collect();

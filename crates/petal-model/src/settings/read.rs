@@ -19,7 +19,7 @@ pub struct Sources<'a> {
     pub command: CommandKind,
     /// Flags that were given, by key. An empty value takes the default, whatever else says.
     pub flags: BTreeMap<&'static str, String>,
-    /// One variable of the environment, by name.
+    /// Looks up an environment variable by name.
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
     /// `--conf`: must be there.
     pub conf: Option<PathBuf>,
@@ -209,8 +209,8 @@ impl File {
     }
 }
 
-/// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value. A file
-/// that only lies in the working folder, and was not named, must be the user's own or root's.
+/// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value. A
+/// file that only lies in the working folder, and was not named, must be the user's own or root's.
 fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let about = file.metadata().map_err(|error| error.to_string())?;
@@ -271,7 +271,7 @@ impl Settings {
     }
 
     /// Every parameter by its key in lower case, with its value in force, for a run's record.
-    /// Null where there is none, as with the hot spot's place when there is no hot spot.
+    /// Null if a parameter has none, such as the hot spot's place without a hot spot.
     pub fn record_map(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut settings = self.clone();
         let in_force = |parameter: &Parameter| {
@@ -280,13 +280,13 @@ impl Settings {
         PARAMETERS.iter().map(in_force).collect()
     }
 
-    /// `KEY=VALUE (where it came from)`.
+    /// `KEY=VALUE (ORIGIN)`.
     pub(super) fn with_origin(&self, key: &str) -> String {
         let value = self.shown(key);
         format!("{key}={value} ({})", where_from(key, &self.origin(key)))
     }
 
-    /// The value in force; where none is, the value as it was set.
+    /// The value in force; if no value is in force, the value as it was set.
     pub(super) fn shown(&self, key: &str) -> String {
         let Some(parameter) = table::find(key) else { return String::new() };
         match parameter.in_force(&mut self.clone()) {
@@ -295,7 +295,7 @@ impl Settings {
         }
     }
 
-    /// The value as it was set, also where it is not in force.
+    /// The value as it was set, also if it is not in force.
     pub(super) fn set_value(&self, key: &str) -> serde_json::Value {
         self.given(key).map_or(serde_json::Value::Null, |given| given.value.clone())
     }

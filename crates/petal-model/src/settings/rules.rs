@@ -1,5 +1,5 @@
-//! Rules between parameters, and against the target: what contradicts is refused before anything
-//! is touched, with key, value, rule and hint. Rules of one value alone are its kind's.
+//! Rules between parameters, and against the target: contradictions are refused before anything is
+//! touched, with key, value, rule and hint. Rules of one value alone are its kind's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) struct RuleResults {
     pub notes: Vec<String>,
 }
 
-/// Judges what can be judged without the target. Rules about a parameter in `failed`, which is
+/// Checks the rules that do not need the target. Rules about a parameter in `failed`, which is
 /// refused already, or about one that `command` does not take are silent.
 pub(super) fn judge(
     settings: &Settings,
@@ -89,7 +89,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses what the target's engine cannot do.
+    /// Refuses settings that the target's engine does not support.
     fn engine(&mut self) {
         let Some(engine) = support::of(&self.settings.db.scheme) else { return };
         let mut without_effect: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -125,8 +125,8 @@ impl Judge<'_> {
         self.verdict.notes.extend(notes);
     }
 
-    /// READERS and WRITERS stand in place of UPDATE_PCT and THREADS_PER_SCHEMA; a weaker source
-    /// than theirs, such as the file under flags, does not contradict them.
+    /// READERS and WRITERS replace UPDATE_PCT and THREADS_PER_SCHEMA. Those are no contradiction
+    /// if they come from a weaker source, such as the file under flags.
     fn mix(&mut self) {
         let settings = self.settings;
         if settings.readers.is_none() && settings.writers.is_none() {
@@ -269,8 +269,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses what does not fit at any block size that the target may have. The rest waits for
-    /// [`Settings::check_against`].
+    /// Refuses sizes that fit at no block size that the target may have.
+    /// [`Settings::check_against`] checks the rest later.
     fn sizes(&mut self) {
         let settings = self.settings;
         let Some(scale) = settings.scale else { return };
@@ -297,8 +297,8 @@ impl Judge<'_> {
 }
 
 impl Settings {
-    /// The rules that need the target: its block size, and for a run the rows of the loaded schema
-    /// that has fewest, with its number. Says what is in force.
+    /// Checks the rules that need the target: its block size, and for a run the rows of the loaded
+    /// schema that has fewest, with its number. Returns the settings in force.
     pub fn check_against(
         &self,
         block_size: u32,

@@ -72,7 +72,7 @@ impl Serialize for Extent {
 }
 
 impl fmt::Display for Extent {
-    /// As it is read back: blocks as a plain number, bytes with a unit.
+    /// Prints it as it is read back: blocks as a plain number, bytes with a unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Blocks(blocks) => write!(f, "{blocks}"),
@@ -97,7 +97,7 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
-/// The digits, and the unit as a shift: None where there was no unit at all.
+/// The digits, and the unit as a shift: `None` if there was no unit at all.
 fn split(text: &str) -> Result<(u64, Option<u32>), SizeError> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

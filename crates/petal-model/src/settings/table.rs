@@ -1,6 +1,6 @@
-//! The one table of parameters: what each is called, what it takes, what it means, and which
-//! engine supports it how. Parsing, validation, `--help`, `petal help parameters` and
-//! docs/parameters.md all come from it; no parameter is named in a list anywhere else.
+//! The one table of parameters: name, values and meaning of each, and how each engine supports it.
+//! Parsing, validation, `--help`, `petal help parameters` and docs/parameters.md all come from it;
+//! no parameter is named in a list anywhere else.
 //!
 //! Rules between parameters are in [`super::rules`].
 
@@ -21,15 +21,15 @@ pub use value::{SettingField, Value};
 
 use super::Settings;
 
-/// One parameter.
+/// A parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name in slob.conf and the environment. The flag's name follows from it.
+    /// Name in slob.conf and the environment. The flag's name follows from it.
     pub key: &'static str,
     pub kind: ValueKind,
     /// The default, as a person would write it; empty: unset.
     pub default: &'static str,
-    /// Words for the default in help, where its text does not say it.
+    /// Words for the default in help, if its text does not say it.
     pub default_words: Option<&'static str>,
     /// Further rules than the kind's own, in words; those are checked in [`super::rules`].
     pub also: &'static str,
@@ -83,10 +83,10 @@ pub enum ValueKind {
     Extent,
     /// Bytes, with or without a unit.
     Bytes,
-    /// One of the block sizes that petal knows.
+    /// A block size that petal knows.
     BlockSize,
     Boolean,
-    /// One of these words, in any case.
+    /// A word of these, in any case.
     OneOf(&'static [&'static str]),
     Text,
     /// A user's name without a password in it.
@@ -140,13 +140,13 @@ pub enum CommandKind {
     Target,
 }
 
-/// Which commands take a parameter as a flag. The file and the environment may hold it for all.
+/// Commands that take a parameter as a flag. The file and the environment may hold it for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenBy {
     Setup,
     Run,
     SetupAndRun,
-    /// Whatever opens a target.
+    /// Every command that opens a target.
     All,
 }
 
@@ -180,7 +180,7 @@ static FLAGS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
 });
 
 impl Parameter {
-    /// Sets its field, by a value of its kind; unset where nobody gave one and there is no default.
+    /// Sets its field, by a value of its kind; unset if none is given and there is no default.
     pub fn set(&self, settings: &mut Settings, value: &Value) {
         match self.access {
             SettingAccess::Field(field) => field(settings).set(value),
@@ -251,7 +251,7 @@ pub fn find(key: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.key == key)
 }
 
-/// The known key that a misspelt one is closest to; none where nothing is close.
+/// Returns the known key closest to a misspelt one; `None` if no key is close.
 pub fn nearest(key: &str) -> Option<&'static str> {
     let upper = key.to_ascii_uppercase();
     let distance_max = (upper.len() / 3).max(2);

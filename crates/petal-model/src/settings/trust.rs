@@ -1,4 +1,4 @@
-//! Files that steer petal, which often runs as root: whoever may change them has petal's rights.
+//! Files that steer petal, which often runs as root: a user who may change them has petal's rights.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Refuses a file that somebody besides its owner may write. A group with the owner's number is the
+/// Refuses a file that other users than its owner may write. A group with the owner's number is the
 /// owner's alone.
 pub fn check_writers(about: &Metadata) -> Result<(), String> {
     let mode = about.mode();
@@ -31,13 +31,13 @@ pub fn check_owner(about: &Metadata) -> Result<(), String> {
     Err(format!("it belongs to user {owner}, and petal runs as user {user}"))
 }
 
-/// The script itself, behind all links, if nobody but root and the user who runs petal can change it
-/// or put another one in its place.
+/// Returns the script itself, behind all links, if only root and the user who runs petal can
+/// change or replace it.
 pub fn script(path: &Path) -> Result<PathBuf, String> {
     let path = fs::canonicalize(path).map_err(|why| why.to_string())?;
     for place in path.ancestors() {
         let about = fs::metadata(place).map_err(|why| format!("{}: {why}", place.display()))?;
-        // In such a folder nobody replaces what is another's.
+        // In such a folder no user can replace another user's file.
         let is_guarded = about.is_dir() && about.mode() & STICKY != 0;
         let trusted = check_owner(&about);
         let trusted = trusted.and_then(|()| match is_guarded {

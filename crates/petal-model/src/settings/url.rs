@@ -1,5 +1,5 @@
-//! Target URLs, and the one type that holds a secret. What an engine makes of a URL is its own
-//! affair; here it is only taken apart, and its password taken out.
+//! Target URLs, and the one type that holds a secret. Each engine decides on the meaning of its
+//! URL; here it is only split, and its password removed.
 
 mod other_forms;
 
@@ -27,8 +27,8 @@ impl Secret {
         self.0.expose_secret()
     }
 
-    /// As a person gives one: the text, `@FILE` for a file's first line, or `@@text` for a text
-    /// that begins with an `@`. The error names the file, never what is in it.
+    /// Reads a secret as a person gives one: the text, `@FILE` for a file's first line, or
+    /// `@@text` for a text that begins with an `@`. The error names the file, never its content.
     pub fn given(text: &str) -> Result<Self, Refusal> {
         match text.strip_prefix('@') {
             None => Ok(Self::new(text.to_owned())),
@@ -77,8 +77,8 @@ fn first_line(path: &str) -> Result<String, Refusal> {
 pub struct TargetUrl {
     /// `sqlite`, `postgres`, `mysql`, `oracle`, `device`.
     pub scheme: String,
-    /// What follows the scheme, without the password and the options: a path, or
-    /// `//user@host:port/name` still percent-encoded.
+    /// Text after the scheme, without password and options: a path, or `//user@host:port/name`
+    /// still percent-encoded.
     pub rest: String,
     pub password: Option<Secret>,
     /// `?key=value&...`, decoded, for the engine to judge.
@@ -89,15 +89,15 @@ pub struct TargetUrl {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UrlServer {
     pub user: Option<String>,
-    /// In order; more than one is scale-out. Empty: the driver's default.
+    /// Hosts in order; more than one is scale-out. Empty: the driver's default.
     pub hosts: Vec<UrlHost>,
-    /// Database or service; empty where none is named.
+    /// Database or service; empty if none is named.
     pub name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlHost {
-    /// Without brackets if an IPv6 address.
+    /// Host name or address; an IPv6 address is without brackets.
     pub host: String,
     pub port: Option<u16>,
 }
@@ -222,8 +222,8 @@ impl TargetUrl {
     }
 }
 
-/// A password of a URL, still encoded. `%40` is an `@` of the password itself, as for psql; only
-/// one that stands there as it is names a file.
+/// A password of a URL, still encoded. `%40` is an `@` of the password itself, as for psql; only a
+/// leading `@` that is not encoded names a file.
 fn secret_of(encoded: &str) -> Result<Secret, Refusal> {
     let text = decode(encoded)?;
     match encoded.starts_with('@') {
@@ -232,7 +232,7 @@ fn secret_of(encoded: &str) -> Result<Secret, Refusal> {
     }
 }
 
-/// The option that names a file of secrets, and is none itself.
+/// The option that names a file of secrets; its own value is not secret.
 const SECRETS_FILE: &str = "passfile";
 
 /// Words in the names of options that hold a secret.
@@ -252,8 +252,7 @@ fn holds_connection_text(text: &str) -> bool {
     SECRET_WORDS.iter().any(is_assigned)
 }
 
-/// The part of a refused URL that may be shown: its scheme. Nobody knows
-/// where in the rest a secret stands.
+/// The part of a refused URL that may be shown: its scheme. A secret may be anywhere in the rest.
 pub fn redact_refused(text: &str) -> String {
     let scheme = text.split(':').next().unwrap_or_default();
     support::of(scheme).map_or_else(|| "***".to_owned(), |_| format!("{scheme}:***"))
@@ -287,7 +286,8 @@ fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     })
 }
 
-/// `//` before a path is what people write by analogy: `sqlite:///var/data` is `/var/data`.
+/// Returns the path. People also write `//` before one, by analogy: `sqlite:///var/data` is
+/// `/var/data`.
 fn path_of(scheme: &str, body: &str) -> Result<String, Refusal> {
     let path = body.strip_prefix("//").unwrap_or(body);
     match path.is_empty() {
@@ -370,7 +370,7 @@ fn decode(text: &str) -> Result<String, Refusal> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-/// Percent-encodes what would be taken for a URL's own signs.
+/// Percent-encodes characters that have a meaning in a URL.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Threads that wait in the kernel for storage: which, in what call, of which file, since when.
+//! Threads that wait in the kernel for storage, each with its call, file and start of the wait.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,13 +11,13 @@ pub struct BlockedThread {
     pub pid: u32,
     pub tid: u32,
     pub name: String,
-    /// As ps(1) shows it; D cannot be interrupted.
+    /// State as ps(1) shows it; D cannot be interrupted.
     pub state: char,
     /// The system call, if the kernel names it and storage is its matter.
     pub call: Option<&'static str>,
     /// The file of that call, if it has one open.
     pub file: Option<String>,
-    /// How often the thread has been on a processor: the same number is the same wait.
+    /// Number of times that the thread has been on a processor: the same number is the same wait.
     switches: u64,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for BlockedThread {
     }
 }
 
-/// Tells whether a descriptor's target is a file of storage: no pipe, socket or terminal.
+/// True if a descriptor's target is a file of storage: no pipe, socket or terminal.
 fn is_stored(file: &str) -> bool {
     file.starts_with('/') && !["/dev/pts/", "/dev/tty"].iter().any(|other| file.starts_with(other))
 }

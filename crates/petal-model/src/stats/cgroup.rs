@@ -1,4 +1,4 @@
-//! Control groups, of both hierarchies: which a process is in, what they grant, and how often they
+//! Control groups, of both hierarchies: the groups of a process, their limits, and how often they
 //! made their processes wait. Sources in the kernel's Documentation: admin-guide/cgroup-v2.rst,
 //! admin-guide/cgroup-v1/cpuacct.rst, scheduler/sched-bwc.rst.
 
@@ -29,11 +29,11 @@ struct ControlGroup {
     folder: PathBuf,
     /// The folder's name for an administrator.
     shown: String,
-    /// Its path in its hierarchy.
+    /// Path in its hierarchy.
     inside: PathBuf,
 }
 
-/// Where a control group counts the processor time of its processes.
+/// The files in which a control group counts the processor time of its processes.
 #[derive(Debug, Default)]
 pub struct GroupClock {
     stat: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub struct GroupClock {
     usage: Option<PathBuf>,
 }
 
-/// Cumulative; all unknown where nothing is granted or counted.
+/// Cumulative; all unknown if no limit is set or nothing is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupTime {
     pub used_us: Option<u64>,
@@ -68,12 +68,12 @@ impl Groups {
         // The first hierarchy's name; the second one has no name of a controller.
         let (_, io) = hierarchy(roots, &lines, "blkio").unwrap_or_default();
         let readable = !cpu.is_empty() && !memory.is_empty();
-        // Where the two differ, the one that is not the top says more.
+        // If the two differ, the one that is not the top says more.
         let path = if path == "/" { cpu_path } else { path };
         Self { name: readable.then_some(path), cpu, accounting, memory, pids, io }
     }
 
-    /// None where its limits cannot be read.
+    /// `None` if its limits cannot be read.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -98,7 +98,7 @@ impl Groups {
         quotas.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The clock of the group that grants least processor time; an empty one where none limits it.
+    /// The clock of the group that grants least processor time; an empty one if no group limits it.
     pub fn clock(&self) -> GroupClock {
         let Some((group, ..)) = self.least_cpu() else { return GroupClock::default() };
         let accounting = self.accounting.iter().find(|other| other.inside == group.inside);
@@ -113,16 +113,16 @@ impl Groups {
         limits.map(|(group, limit, file)| (limit, format!("{}/{file}", group.shown))).min()
     }
 
-    /// Bytes that the groups still allow their processes: the limit without what is in use and
-    /// cannot be taken back. None where nothing limits them.
+    /// Bytes that the groups still allow their processes: the limit less the bytes in use that
+    /// cannot be reclaimed. `None` if nothing limits them.
     pub fn memory_room(&self) -> Option<u64> {
         let room =
             |(group, limit, _): (&ControlGroup, u64, _)| limit.saturating_sub(group.memory_used());
         self.memory_limits().map(room).min()
     }
 
-    /// Threads that the groups still allow, and the file that allows so few. None where nothing
-    /// limits them.
+    /// Threads that the groups still allow, and the file with that limit. `None` if nothing limits
+    /// them.
     pub fn thread_room(&self) -> Option<(u64, String)> {
         let room = |group: &ControlGroup| {
             let limit = number(&group.folder.join("pids.max"))?;
@@ -186,14 +186,14 @@ fn hierarchy(
     Some(((*path).to_owned(), groups.max_by_key(Vec::len)?))
 }
 
-/// A group and those around it, as far as they can be seen: inside a container the path that the
-/// kernel tells may not be there, and the top of the tree is the container's own group.
+/// A group and its enclosing groups, as far as they can be seen. Inside a container the path that
+/// the kernel reports may be missing, and the top of the tree is the container's own group.
 fn enclosing(roots: &Roots, mount: &str, path: &str) -> Vec<ControlGroup> {
     let top = roots.sys.join("fs/cgroup").join(mount);
     let relative = Path::new(path.trim_start_matches('/'));
     let usable = !path.split('/').any(|part| part == "..");
     let inside = relative.ancestors().filter(|part| usable || part.as_os_str().is_empty());
-    // A path outside of what is mounted here has no group of its own but the top.
+    // A path outside of the mounted tree has no other group than the top.
     let inside = inside.chain((!usable).then_some(Path::new("")));
     let is_group =
         |folder: &Path| folder.join("cgroup.procs").exists() || folder.join("tasks").exists();
@@ -294,7 +294,7 @@ mod tests {
   file 500000
   shmem 100000
 ";
-        // Of the 500000 in files 400000 can be taken back.
+        // 400000 of the 500000 bytes in files can be reclaimed.
         let room = |text: &str| Groups::of(&Recorded::of(text).roots(), "self").memory_room();
         assert_eq!(room(second), Some(700_000));
         assert_eq!(room(&second.replace("1000000", "max")), None);

@@ -1,8 +1,8 @@
 //! The state of this host's clock: whether it is synchronised, and how far off it may be.
 //!
-//! Asked of whoever keeps it: chrony by `chronyc -c tracking` (its estimates, in seconds), else
-//! systemd by `timedatectl`, which passes on only the kernel's yes or no. A host that runs neither
-//! tells nothing, which is not the same as a clock that is wrong.
+//! petal asks the clock's keeper: chrony by `chronyc -c tracking` (its estimates, in seconds),
+//! else systemd by `timedatectl`, which passes on only the kernel's yes or no. If a host runs
+//! neither, the state is unknown, which does not mean that the clock is wrong.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// One that does not answer so soon is not waited for.
+/// Timeout for an answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -19,16 +19,15 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockState {
-    /// Who was asked.
+    /// The program that was asked.
     pub told_by: String,
     pub synchronised: bool,
-    /// No further from UTC than this, by its keeper's own estimate, in seconds; null where it does
-    /// not say.
+    /// Largest distance from UTC by the keeper's own estimate, in seconds; null if it has none.
     pub error_s: Option<f64>,
 }
 
 impl ClockState {
-    /// Asks chrony, else systemd, for the state of the clock. None where neither answers.
+    /// Asks chrony, else systemd, for the state of the clock. `None` if neither answers.
     pub fn ask() -> Option<Self> {
         let chrony = || chrony(&output_of("chronyc", &["-c", "tracking"])?);
         let systemd = || systemd(&output_of("timedatectl", &["show", "-p", "NTPSynchronized"])?);
@@ -66,7 +65,7 @@ fn systemd(text: &str) -> Option<ClockState> {
     Some(ClockState { told_by: "timedatectl".to_owned(), synchronised, error_s: None })
 }
 
-/// What a program printed; None where it is not there, fails, or takes too long.
+/// Returns a program's output; `None` if it is missing, fails, or takes too long.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(arguments)

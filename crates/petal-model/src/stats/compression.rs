@@ -16,8 +16,8 @@ pub fn ratio(blocks: &[Vec<u8>]) -> Option<f64> {
     (bytes > 0).then(|| bytes as f64 / stored as f64)
 }
 
-/// The filler with which a block of such columns, the rest of it zeros, compresses most nearly so
-/// many times.
+/// The filler that brings the compression ratio of a block of such columns, zero elsewhere,
+/// closest to `ratio`.
 pub fn filler(ratio: f64, block_bytes: usize, column_bytes: usize) -> Filler {
     let part = |random_bytes| Filler::Part { ratio, random_bytes };
     let comes_to = |random_bytes| {
@@ -48,7 +48,7 @@ pub fn block(filler: Filler, block_bytes: usize, column_bytes: usize, stamp: u64
     block
 }
 
-/// Blocks of rows that are spread evenly over a schema of so many, as its load made them.
+/// Blocks of rows that are spread evenly over a schema of `rows` rows, as its load made them.
 pub fn sampled(
     (schema, rows): (u32, u64),
     filler: Filler,

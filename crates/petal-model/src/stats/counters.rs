@@ -15,7 +15,7 @@ pub struct Counters {
     pub endpoint: String,
     pub io: IoCounts,
     pub waits: Vec<Wait>,
-    /// I/O by kind of file, where the engine sees files.
+    /// I/O by kind of file, if the engine sees files.
     pub files: Vec<FileCounts>,
     /// The database's own names, kept as they are.
     pub raw: BTreeMap<String, u64>,
@@ -24,14 +24,14 @@ pub struct Counters {
     pub resets: Vec<String>,
     /// The reason why all of its counters began again, such as a restart.
     pub restarted: Option<String>,
-    /// True of a server that only replays what another one changes. Its writes are of that, and
-    /// are no writes of `io`.
+    /// True of a server that only replays the changes of another one. The replay causes its
+    /// writes, so `io` does not include them.
     pub is_standby: bool,
 }
 
 impl Counters {
-    /// What happened between `earlier` and this snapshot of the same endpoint. A wait that is new
-    /// here counts from nothing; a figure that fell is unknown.
+    /// Returns the counts between `earlier` and this snapshot of the same endpoint. A wait that is
+    /// new here counts from 0; a figure that fell is unknown.
     pub fn since(&self, earlier: &Self) -> Self {
         let wait = |wait: &Wait| {
             let old = earlier.waits.iter().find(|old| old.name == wait.name);
@@ -53,7 +53,8 @@ impl Counters {
         }
     }
 
-    /// What happened at each endpoint since its earlier snapshot; all that a new one counted.
+    /// Returns the counts of each endpoint since its earlier snapshot; a new endpoint's counts in
+    /// full.
     pub fn each_since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
         let since = |now: &Self| {
             let then = earlier.iter().find(|then| then.endpoint == now.endpoint);
@@ -62,7 +63,7 @@ impl Counters {
         now.iter().map(since).collect()
     }
 
-    /// The sum over endpoints; None where there is none.
+    /// The sum over endpoints; `None` without endpoints.
     pub fn sum(endpoints: &[Self]) -> Option<Self> {
         let (first, rest) = endpoints.split_first()?;
         let mut total = first.clone();
@@ -94,7 +95,7 @@ impl Counters {
         self.waits.iter().find(|wait| wait.name == name)
     }
 
-    /// The count and time of a wait, where both are known.
+    /// The count and time of a wait, if both are known.
     pub fn count_and_time(&self, name: &str) -> Option<(u64, u64)> {
         let wait = self.wait(name)?;
         Some((wait.waits?, wait.time_ns))
@@ -127,7 +128,7 @@ pub fn raw_since(
 
 macro_rules! io_counts {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// The figures that every engine answers for, where it can: cumulative, per endpoint.
+        /// The figures that every engine reports if it can: cumulative, per endpoint.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct IoCounts { $($(#[$doc])* pub $field: Option<u64>),+ }
 
@@ -167,7 +168,7 @@ io_counts! {
     physical_read_requests,
     /// Bytes of those calls.
     physical_read_bytes,
-    /// Data blocks written by whoever writes them (sessions, checkpoint); the log is not in here.
+    /// Data blocks written by any process (sessions, checkpoint), without the log.
     physical_write_blocks,
     physical_write_requests,
     physical_write_bytes,
@@ -184,7 +185,7 @@ io_counts! {
 
 macro_rules! common_counters {
     ($($(#[$doc:meta])* $counter:ident => $name:literal),+ $(,)?) => {
-        /// A counter that means one thing in every database that keeps it. It stands under this
+        /// A counter that means the same in every database that keeps it. It is stored under this
         /// name among the counters by the database's own names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum CommonCounter { $($(#[$doc])* $counter),+ }
@@ -196,7 +197,7 @@ macro_rules! common_counters {
                 match self { $(Self::$counter => $name),+ }
             }
 
-            /// True if it says how things stand, and may fall without a reset.
+            /// True if it is a gauge, which may fall without a reset.
             pub const fn is_level(self) -> bool {
                 matches!(self, Self::LogBytesMax | Self::UnpurgedTransactions)
             }
@@ -212,11 +213,11 @@ common_counters! {
     CheckpointErrors => "checkpoint_errors",
     /// Calls on the database's files that failed.
     IoErrors => "io_errors",
-    /// How often readers kept the log's file from being begun anew, and its largest size.
+    /// Number of times that readers kept the log's file from being restarted, and its largest size.
     LogResetFailures => "wal_reset_failures",
     LogBytesMax => "wal_bytes_max",
     Vacuums => "vacuums",
-    /// How often the log went on to another of its files.
+    /// Number of switches of the log to another of its files.
     LogSwitches => "log_switches",
     /// Waits of sessions for a block of the cache that is free to take another.
     FreeBlockWaits => "free_block_waits",
@@ -242,17 +243,17 @@ common_counters! {
     OtherLogicalReads => "other_logical_reads",
     OtherReadBlocks => "other_read_blocks",
     OtherRowsChanged => "other_rows_changed",
-    /// Blocks read into the cache, and those of them that nobody had asked for yet.
+    /// Blocks read into the cache, and the prefetched ones among them.
     BlocksCached => "blocks_read_into_cache",
     BlocksPrefetched => "blocks_prefetched",
     /// Bytes that statements had the database write: all that was written over them is the write
     /// amplification.
     StatementBytesWritten => "statement_bytes_written",
-    /// Bytes of blocks that were written to a place of their own first, so that none is torn.
+    /// Bytes of blocks that were written to a separate place first, so that none is torn.
     DoublewriteBytes => "doublewrite_bytes",
     /// Files that a filter ruled out, so that no block of them was read.
     FilesRuledOut => "files_ruled_out_by_filter",
-    /// Blocks that were not what was written there.
+    /// Blocks that differ from the data written there.
     BadBlocks => "bad_blocks",
     /// Blocks whose checksum was computed, and the time that all verifying took.
     BlocksVerified => "blocks_verified",
@@ -295,21 +296,21 @@ super::field_by_field! {
     FileCounts: read_requests, read_bytes, read_ns, write_requests, write_bytes, write_ns, syncs, sync_ns
 }
 
-/// One wait event: how often, how long in all.
+/// A wait event: its count and its total time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The engine's own name for it.
     pub name: String,
     pub class: WaitClass,
     pub source: WaitSource,
-    /// Null where it was only sampled.
+    /// Null if it was only sampled.
     pub waits: Option<u64>,
     pub time_ns: u64,
-    /// Every single wait, where they were seen.
+    /// Every single wait, if they were seen.
     #[serde(skip)]
     pub latencies: Option<Latencies>,
-    /// Waits of more than half so many microseconds, and of at most so many: powers of two, where
-    /// the database counts them. Empty if they are not known.
+    /// Waits by the upper bound of their bucket in microseconds, a power of two; the lower bound
+    /// is half of it. Empty if the database does not count them.
     #[serde(skip)]
     pub buckets: BTreeMap<u64, u64>,
 }
@@ -354,7 +355,7 @@ impl Wait {
             }
             (mine, None) if other.is_nothing() => mine,
             (None, theirs) if self.is_nothing() => theirs.clone(),
-            // Those of one endpoint are not those of both.
+            // Waits of one endpoint are not the waits of both.
             _ => None,
         };
         self.add_buckets(other);
@@ -387,7 +388,7 @@ impl Wait {
         }
     }
 
-    /// Nobody waited, so that there is no latency to miss.
+    /// True if no session waited, so that no latency can be missing.
     fn is_nothing(&self) -> bool {
         self.waits == Some(0)
     }
@@ -432,7 +433,7 @@ impl WaitClass {
     }
 }
 
-/// How the figures of a wait came about.
+/// Source of a wait's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitSource {

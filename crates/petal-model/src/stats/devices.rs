@@ -1,9 +1,9 @@
-//! Which block devices hold given files, as /proc/diskstats and /sys name them.
+//! Block devices that hold given files, as /proc/diskstats and /sys name them.
 //!
 //! A file system on a partition, a logical volume or a RAID is counted at the device it is mounted
-//! from; what lies below (a partition's disk, a volume's members) is reported for the facts about the
-//! hardware, and not added up, because a request would then count twice. What has no device, or
-//! one that the kernel does not count, is reported with its reason.
+//! from. The devices below (a partition's disk, a volume's members) are reported for the facts
+//! about the hardware, and not added up, because a request would then count twice. A file without
+//! a device, or on one that the kernel does not count, is reported with its reason.
 
 mod layers;
 mod mounts;
@@ -24,7 +24,7 @@ use mounts::{Mount, Mounts};
 pub(super) use stack::Node;
 use stack::Stack;
 
-/// Where the kernel shows itself. Tests point it at recorded trees.
+/// Roots of the kernel's trees. Tests point it at recorded trees.
 #[derive(Debug, Clone)]
 pub struct Roots {
     pub proc: PathBuf,
@@ -41,7 +41,7 @@ impl Default for Roots {
 #[derive(Debug, Clone, Default)]
 pub struct DataDevices {
     pub roots: Roots,
-    /// Where the files' file systems lie; these are counted. None lies on another of them.
+    /// Devices of the files' file systems; these are counted. None lies on another of them.
     pub counted: Vec<BlockDevice>,
     /// The disks that those lie on, at the bottom: watched too, and not added up.
     pub below: Vec<BlockDevice>,
@@ -53,7 +53,7 @@ pub struct DataDevices {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// As /proc/diskstats prints it.
+    /// Name as /proc/diskstats prints it.
     pub name: String,
     pub major: u32,
     pub minor: u32,
@@ -75,8 +75,8 @@ impl DataDevices {
         self.counted.iter().map(|device| device.name.clone()).collect()
     }
 
-    /// What the drives under the one counted device say of themselves, sorted: the same for each
-    /// partition, volume and file there. None where several devices are counted, or none.
+    /// Identities of the drives under the one counted device, sorted: the same for each partition,
+    /// volume and file there. `None` if several devices are counted, or no device.
     pub fn drives(&self) -> Option<Vec<String>> {
         self.drives_by(device_number)
     }
@@ -98,8 +98,7 @@ pub fn find(files: &[PathBuf]) -> DataDevices {
     find_under(Roots::default(), files, device_number)
 }
 
-/// What a target says of its durability, which is in vain where its file lies in memory: nothing
-/// there outlasts the host, whatever is synced.
+/// Durability of a target; never durable on tmpfs or another in-memory file system.
 pub fn durability_on(file: &Path, said: Durability) -> Durability {
     match memory_file_system(file) {
         None => said,
@@ -110,7 +109,7 @@ pub fn durability_on(file: &Path, said: Durability) -> Durability {
     }
 }
 
-/// The kind of file system that a file lies in, where that is memory.
+/// The kind of file system that a file lies in, if that is in memory.
 fn memory_file_system(file: &Path) -> Option<String> {
     let path = fs::canonicalize(file).ok()?;
     let number = split(device_number(&path)?);
@@ -198,7 +197,7 @@ fn not_counted(node: &Node) -> String {
     )
 }
 
-/// Where a block device is mounted, by its major and minor number or as the source of a mount.
+/// Mount points of a block device, found by its major and minor number or as the source of a mount.
 pub fn mounted_at(roots: &Roots, number: (u32, u32)) -> io::Result<Vec<PathBuf>> {
     let is_source = |path: &Path| {
         fs::metadata(path)
@@ -212,7 +211,7 @@ fn split(number: u64) -> (u32, u32) {
     (rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// The devices of one file system; several where it spans them. Or why none can be counted.
+/// The devices of one file system; several if it spans them. An error says why none can be counted.
 fn nodes(
     stack: &Stack<'_>,
     number: (u32, u32),

@@ -1,5 +1,6 @@
-//! Timed events and plain counts of an engine that does its own I/O: one recorder per writer, and the statistics that
-//! all of them are folded into. Which events there are, and what they mean, is the engine's.
+//! Timed events and plain counts of an engine that does its own I/O: one recorder per writer, and
+//! the statistics that all of them are folded into. The engine defines the events and their
+//! meaning.
 //!
 //! An event costs its recorder two stores into its own ring: no lock, no histogram. The ring is
 //! folded when it is full, when its writer asks, when a snapshot is taken and when it is dropped.
@@ -23,7 +24,7 @@ pub struct EventName {
 /// Databases read and write files a page at a time. Smaller calls (headers) carry no page.
 const PAGE_BYTES_MIN: u64 = 512;
 
-/// What was counted of one event.
+/// Counts of one event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventTotals {
     pub calls: u64,
@@ -48,7 +49,7 @@ impl EventTotals {
     }
 }
 
-/// One kind of file, by what its reads, writes and syncs came to.
+/// Counts of one kind of file, from its reads, writes and syncs.
 pub fn file_counts(
     kind: &'static str,
     read: EventTotals,
@@ -81,9 +82,9 @@ const SHARDS: usize = 4;
 pub struct EventStats {
     events: &'static [EventName],
     shards: [Mutex<EventShard>; SHARDS],
-    /// For the next recorder's shard.
+    /// Number of recorders made, which gives the next one's shard.
     recorders_made: AtomicU64,
-    /// Those whose rings a snapshot must fold first.
+    /// Recorders whose rings a snapshot must fold first.
     recorders: Mutex<Vec<Weak<EventRecorder>>>,
     count_names: &'static [&'static str],
     counts: Vec<AtomicU64>,
@@ -160,7 +161,7 @@ impl EventStats {
         (totals, latencies)
     }
 
-    /// What [`EventStats::collect`] found, as waits: those that happened.
+    /// Returns the totals of [`EventStats::collect`] as waits, without events that did not happen.
     pub fn waits(&self, totals: &[EventTotals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
         let events = self.events.iter().zip(totals).zip(latencies);
         events
@@ -182,7 +183,7 @@ impl EventStats {
 const RING: usize = 256;
 const BYTES_BITS: u32 = 56;
 
-/// One writer's events: a latency and, packed, the event and its bytes.
+/// Events of one writer: a latency and, packed, the event and its bytes.
 struct EventRing {
     slots: Box<[[AtomicU64; 2]]>,
     /// Events ever written.
@@ -201,7 +202,7 @@ impl Default for EventRing {
     }
 }
 
-/// What one writer did. Only one thread at a time may record; anybody may fold.
+/// A recorder of one writer's events. Only one thread at a time may record; any thread may fold.
 pub struct EventRecorder {
     shard: usize,
     stats: Arc<EventStats>,
@@ -210,7 +211,7 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// One event, by its place in the statistics's list.
+    /// Records an event, by its place in the list of the statistics.
     pub fn record(&self, event: usize, latency_ns: u64, bytes: u64) {
         let head = self.ring.head.load(Ordering::Relaxed);
         if head - self.ring.tail.load(Ordering::Acquire) >= RING as u64 {
@@ -222,7 +223,7 @@ impl EventRecorder {
         self.ring.head.store(head + 1, Ordering::Release);
     }
 
-    /// Moves what the ring holds into the statistics.
+    /// Moves the ring's events into the statistics.
     pub fn fold(&self) {
         let _folding = self.folding.lock();
         let (tail, head) =
@@ -249,12 +250,12 @@ impl Drop for EventRecorder {
     }
 }
 
-/// An enum `Event` of what can be waited for, by the names that reports show, with their classes;
+/// Defines an enum `Event` of timed events, by the names that reports show, with their classes;
 /// `Event::NAMES` is for [`EventStats`](self).
 #[macro_export]
 macro_rules! timed_events {
     ($($event:ident $name:literal $class:ident),+ $(,)?) => {
-        /// What can be waited for.
+        /// Events that can be waited for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Event { $($event),+ }
@@ -267,15 +268,15 @@ macro_rules! timed_events {
                 }),+
             ];
 
-            /// As reports show it.
+            /// Name as reports show it.
             pub fn name(self) -> &'static str {
                 Self::NAMES[self as usize].name
             }
         }
     };
 }
-/// An enum `Count` of what is counted without time, and in `COUNTS` the names under which the record
-/// keeps it.
+/// Defines an enum `Count` of events counted without time, and in `COUNTS` their names in the
+/// record.
 #[macro_export]
 macro_rules! plain_counts {
     ($($(#[$doc:meta])* $count:ident $name:expr),+ $(,)?) => {

@@ -53,8 +53,8 @@ impl Latencies {
         self.saturated += other.saturated;
     }
 
-    /// What was recorded since `earlier`, an older state of this same histogram. None if it is not
-    /// one: a bucket fell.
+    /// Returns the values recorded since `earlier`, an older state of this same histogram. `None`
+    /// if a bucket fell, so that `earlier` is no older state.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let mut difference = self.clone();
         difference.buckets.subtract(&earlier.buckets).ok()?;
@@ -133,14 +133,14 @@ impl Latencies {
         &self.buckets
     }
 
-    /// The same buckets with a total and a maximum that were kept exactly beside them.
+    /// Sets a total and a maximum that were kept exactly, apart from the buckets.
     pub fn with_exact(mut self, total_ns: u64, max_ns: u64) -> Self {
         (self.total_ns, self.max_ns) = (total_ns, max_ns);
         self
     }
 
     /// Rebuilds from an interval log's buckets. The exact total is not in the log, so the mean is
-    /// then that of the buckets (three digits).
+    /// computed from the buckets (three digits).
     pub fn from_buckets(logged: &Histogram<u64>) -> Self {
         let mut rebuilt = Self::new();
         for value in logged.iter_recorded() {
@@ -159,7 +159,7 @@ pub fn micros(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// The figures of one histogram, in microseconds. Null where nothing was recorded.
+/// The figures of one histogram, in microseconds. Null if nothing was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     pub count: u64,
@@ -192,7 +192,7 @@ impl LatencySummary {
     }
 }
 
-/// One bar of a text histogram: operations in (`upper_us` / 2, `upper_us`].
+/// A bar of a text histogram: operations in (`upper_us` / 2, `upper_us`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
     pub upper_us: u64,

@@ -1,7 +1,7 @@
 //! The facts of this host: kernel, processors, memory, limits, and the devices behind the data.
 //!
-//! Read once, from the trees that the kernel shows; nothing here judges them (analysis does) or
-//! changes anything. What cannot be read or understood is None, and nothing fails. Sources:
+//! Read once, from the kernel's trees; nothing here judges them (analysis does) or changes
+//! anything. A fact that cannot be read or understood is `None`, and nothing fails. Sources:
 //! proc(5), proc_meminfo(5), and in the kernel's Documentation: ABI/stable/sysfs-block,
 //! admin-guide/pm/cpuidle.rst and cpufreq.rst, admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst.
 
@@ -33,11 +33,12 @@ pub struct HostFacts {
     pub cpus: u32,
     pub cpu_model: Option<String>,
     pub memory_bytes: Option<u64>,
-    /// Those that hold the data, each followed by what it lies on where that is another's member.
+    /// Devices that hold the data, each followed by the devices below it, such as a volume's
+    /// members.
     pub devices: Vec<HostDevice>,
     /// The whole stack under the data, from their own devices down.
     pub storage: Vec<StorageLayer>,
-    /// petal's own control group, where its limits can be read: a limit of None is then none.
+    /// petal's own control group, if its limits can be read: a limit of `None` then means no limit.
     pub cgroup: Option<String>,
     /// Processors' worth of time that the control groups grant.
     pub cpu_quota: Option<f64>,
@@ -47,7 +48,7 @@ pub struct HostFacts {
     pub memory_limit_file: Option<String>,
     /// Limits of control groups on the devices of the stack: petal's own, and a server's.
     pub io_limits: Vec<IoLimit>,
-    /// The governor of the processors' clocks; several where processors differ.
+    /// The governor of the processors' clocks; several if processors differ.
     pub governor: Option<String>,
     pub deepest_idle: Option<IdleState>,
     pub swap_total_bytes: Option<u64>,
@@ -58,11 +59,11 @@ pub struct HostFacts {
     pub load_average: Option<f64>,
     pub clock_source: Option<String>,
     pub virtual_machine: Option<bool>,
-    /// Maker and product, as the firmware tells.
+    /// Maker and product, from the firmware.
     pub product: Option<String>,
-    /// Software RAIDs being rebuilt, reshaped or checked; empty where none is.
+    /// Software RAIDs being rebuilt, reshaped or checked.
     pub raid_resyncs: Option<Vec<RaidResync>>,
-    /// Per cent of memory; 0 where the limit is set in bytes instead.
+    /// Per cent of memory; 0 if the limit is set in bytes instead.
     pub dirty_ratio: Option<u64>,
     pub dirty_background_ratio: Option<u64>,
     /// Data files whose device is not seen, and why.
@@ -79,7 +80,7 @@ pub struct IdleState {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaidResync {
     pub device: String,
-    /// In the kernel's words: `recovery 12.6%`, `resync DELAYED`.
+    /// Kind and progress in the kernel's words: `recovery 12.6%`, `resync DELAYED`.
     pub work: String,
 }
 

@@ -1,5 +1,5 @@
-//! Counts and times: histograms, cumulative counters and waits, per-second rows, and what
-//! the operating system says. Nothing here knows an engine, a run or a report.
+//! Counts and times: histograms, cumulative counters and waits, per-second rows, and figures of
+//! the operating system. Nothing here knows an engine, a run or a report.
 
 /// Gives a struct of counts `with`, both counts of each field as one, and `plus`, their sum. Other
 /// fields stay as they are here.
@@ -19,12 +19,12 @@ macro_rules! field_by_field {
 }
 pub(crate) use field_by_field;
 
-/// More than any counter of a server holds: an exbibyte, or 36 years in nanoseconds. A larger value is
-/// no count, and is unknown.
+/// More than any counter of a server holds: an exbibyte, or 36 years in nanoseconds. A larger value
+/// is no count, and is unknown.
 pub const COUNT_MAX: u64 = 1 << 60;
 
-/// The rise of a cumulative counter. `None` if it fell: it began again, and what it counted in
-/// between is unknown.
+/// The rise of a cumulative counter. `None` if it fell: it began again, and the count in between
+/// is unknown.
 pub fn delta(then: u64, now: u64) -> Option<u64> {
     now.checked_sub(then)
 }

@@ -1,8 +1,8 @@
 //! Counters of the operating system: processors, devices, memory, pressure, the network, the time
 //! of petal's and the server's processes.
 //!
-//! A [`Probe`] takes cumulative [`OsSample`]s, cheap enough for once a second; the difference of two
-//! is an [`OsInterval`]. What cannot be read is None. One file per source.
+//! A [`Probe`] takes cumulative [`OsSample`]s, cheap enough for once a second; the difference of
+//! two is an [`OsInterval`]. A figure that cannot be read is `None`. One file per source.
 
 pub mod cpu;
 mod disk;
@@ -36,34 +36,34 @@ use network::Interfaces;
 use process_io::ProcessIo;
 pub use server::ServerProcesses;
 
-/// Reads what the kernel counts, for given devices.
+/// Reads the kernel's counters, for given devices.
 #[derive(Debug)]
 pub struct Probe {
     roots: Roots,
-    /// The processors that the database may use; None where that cannot be read.
+    /// The processors that the database may use; `None` if that cannot be read.
     allowed: Option<Arc<[u32]>>,
     servers: Vec<ServerProcesses>,
     /// Around the database, and around petal.
     group: WatchedGroup,
     petal_group: WatchedGroup,
-    /// None where the network does not matter.
+    /// `None` if the network does not matter.
     interfaces: Option<Interfaces>,
-    /// Remembers the samples before, because the kernel's milliseconds start anew at 32 bits.
+    /// Remembers the samples before, because the kernel's milliseconds restart at 32 bits.
     disks: Mutex<Disks>,
 }
 
-/// Where the database runs, as a probe of this host sees it.
+/// Location of the database, as a probe of this host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseLocation {
-    /// Within petal's process.
+    /// Inside petal's process.
     InPetal,
-    /// In the processes of these servers, one or more.
+    /// Processes of these servers, one or more.
     In(Vec<ServerProcesses>),
-    /// In others, here or on another host, that are not seen.
+    /// Other processes, here or on another host, that are not seen.
     Unseen,
 }
 
-/// What a control group grants of the processors.
+/// Limit of a control group on processor time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupLimit {
     /// Processors' worth of time.
@@ -100,14 +100,14 @@ pub struct OsSample {
 }
 
 impl Probe {
-    /// For a database within petal's process.
+    /// Watches a database inside petal's process.
     pub fn new(devices: &DataDevices) -> Self {
         Self::watching(devices, DatabaseLocation::InPetal, false)
     }
 
-    /// With the processes of servers on this host, whose processors and control group then
-    /// matter beside petal's own, and with the network where it carries the work. Of a database
-    /// that is not seen no control group is known.
+    /// Watches the processes of servers on this host too, with their processors and control group,
+    /// and the network if it carries the work. For a database that is not seen no control group is
+    /// known.
     pub fn watching(devices: &DataDevices, database: DatabaseLocation, network: bool) -> Self {
         let roots = devices.roots.clone();
         let is_unseen = database == DatabaseLocation::Unseen;
@@ -115,7 +115,7 @@ impl Probe {
             DatabaseLocation::In(servers) => servers,
             DatabaseLocation::InPetal | DatabaseLocation::Unseen => Vec::new(),
         };
-        // Of several servers the first one's limits stand for all.
+        // With several servers, the first one's limits count for all.
         let first = servers.first();
         let who = first.map_or_else(|| "self".to_owned(), |server| server.parent.to_string());
         Self {
@@ -132,7 +132,7 @@ impl Probe {
         }
     }
 
-    /// By number, where known.
+    /// Processors by number, if known.
     pub fn allowed(&self) -> Option<&[u32]> {
         self.allowed.as_deref()
     }
@@ -259,7 +259,7 @@ impl OsSample {
         }
     }
 
-    /// Drops what only the next interval needs: a long run keeps many samples.
+    /// Drops the figures that only the next interval needs: a long run keeps many samples.
     pub fn forget_each_cpu(&mut self) {
         self.cpus.each = Vec::new();
     }
@@ -331,7 +331,7 @@ mod tests {
         let tree = Recorded::named("server-in-a-group");
         let server = ServerProcesses { parent: 700, log_writer: Some(702) };
         let devices = tree.find(&["/data"], &[("/data", (8, 1))]);
-        // petal stands in another group, which has used up what it grants.
+        // petal is in another group, which has used up its limit.
         tree.write("/proc/self/cgroup", "0::/petal\n");
         tree.write("/sys/fs/cgroup/petal/cgroup.procs", "1");
         tree.write("/sys/fs/cgroup/petal/cpu.max", "50000 100000");

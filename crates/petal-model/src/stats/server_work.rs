@@ -1,5 +1,5 @@
-//! The work of a whole database server, for all its users, since it was started: the counts that a
-//! profile of its load is made of, each with the place where the server keeps it. Plain values.
+//! The work of a whole database server, for all its users, since it was started: the counts for a
+//! profile of its load, each with its source in the server. Plain values.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ macro_rules! figures {
         impl $enum {
             pub const ALL: [Self; [$($words),+].len()] = [$(Self::$figure),+];
 
-            /// Its name in a profile: `single_block_reads`.
+            /// Name in a profile: `single_block_reads`.
             pub fn name(self) -> String {
                 name_of(&self)
             }
@@ -37,7 +37,7 @@ figures! {
         MultiBlockReads => "multi-block reads",
         /// Blocks that those requests carried.
         MultiBlockReadBlocks => "blocks of multi-block reads",
-        /// Blocks of data written, by whoever wrote them; the log is not in here.
+        /// Blocks of data written by any process, without the log.
         BlockWrites => "block writes",
         /// Transactions that changed data and were committed.
         Commits => "commits",
@@ -71,19 +71,19 @@ pub struct ServerWork {
     /// Product and version.
     pub product: String,
     pub block_bytes: Option<u32>,
-    /// When the counters began: another value means that they began anew.
+    /// Start of the counters: another value means that they restarted.
     pub counted_since: String,
     pub counts: BTreeMap<WorkCount, u64>,
-    /// How many there were, and the nanoseconds that they took together.
+    /// Count and total nanoseconds.
     pub times: BTreeMap<WorkTime, (u64, u64)>,
-    /// Where each figure is kept, by its name.
+    /// Source of each figure, by its name.
     pub sources: BTreeMap<String, String>,
     /// Why a figure is not known, or is other than its name says, by its name.
     pub gaps: BTreeMap<String, String>,
 }
 
 impl ServerWork {
-    /// Takes a count that the server may not keep; `source` says where it stands.
+    /// Takes a count that the server may not keep; `source` is its place in the server.
     pub fn count(&mut self, figure: WorkCount, value: Option<u64>, source: &str) {
         if let Some(value) = value {
             self.counts.insert(figure, value);

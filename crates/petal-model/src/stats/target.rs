@@ -22,37 +22,37 @@ pub struct Target {
 pub struct TargetDetails {
     /// True when the target runs on this host, so that its devices and processors can be seen.
     pub local: bool,
-    /// Why its host is not seen, where that is not because it is another host.
+    /// Reason why its host is not seen, if the reason is not that it is another host.
     pub host_unseen: Option<String>,
     /// True when the database runs inside petal's own process: its processor time is petal's.
     pub in_process: bool,
-    /// What one session's own cache holds of one schema, in bytes; None where sessions share one.
+    /// Bytes of one schema in one session's own cache; `None` if sessions share a cache.
     pub session_cache_bytes: Option<u64>,
     /// Settings that decide durability and I/O, by the database's own names.
     pub settings: Vec<(String, String)>,
     /// The files or folders that hold data and log, to find their devices.
     pub data_files: Vec<PathBuf>,
-    /// How the engine's clock resolves an operation, in nanoseconds.
+    /// Resolution of the engine's clock for an operation, in nanoseconds.
     pub clock_resolution_ns: u64,
-    /// The plan of the SELECT, with the UPDATE's where the engine asks for it, as the database explains
-    /// them, and whether they are the meant ones.
+    /// The plan of the SELECT, with the UPDATE's if the engine asks for it, as the database
+    /// explains them, and whether they are the meant ones.
     pub plan: Option<PlanCheck>,
-    /// How many times smaller sampled blocks get by LZ4; 1.0 is incompressible.
+    /// Compression ratio of sampled blocks with LZ4; 1.0 is incompressible.
     pub compression_ratio: Option<f64>,
     /// Whether data reads and writes pass the page cache, and why not if they were meant to.
     pub direct_io: Option<DirectIo>,
     /// False when a commit may be lost in a power cut, with the setting that says so.
     pub durability: Option<Durability>,
-    /// Which of its wait events are the read of a block, its write and the log's flush.
+    /// Wait events for the read of a block, its write and the log's flush.
     pub io_events: IoEvents,
-    /// Why the database did not time its reads, and what would make it.
+    /// Reason why the database did not time its reads, and the change that makes it do so.
     pub io_untimed: Option<String>,
-    /// How writes are checkpointed, in the engine's own words.
+    /// Checkpointing of writes, in the engine's own words.
     pub checkpoint: Option<String>,
-    /// Each commit that was waited for is one log sync in the database's own count, also where
-    /// several were made durable by one write.
+    /// True if each commit that was waited for is one log sync in the database's own count, also
+    /// if one write made several durable.
     pub sync_per_commit: bool,
-    /// Which kind of file holds tables and indexes, as the I/O by kind of file names it; None where
+    /// Kind of file that holds tables and indexes, as the I/O by kind of file names it; `None` if
     /// the engine sees no files.
     pub data_file_kind: Option<String>,
     /// Settings that shape a result and that few would choose for a test.
@@ -60,19 +60,19 @@ pub struct TargetDetails {
     pub advice: Advice,
 }
 
-/// One setting of a target, what it does to a run, and what to do about it: two sentences.
+/// A setting of a target: its effect on a run, and the advice, each a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotableSetting {
     pub effect: String,
     pub advice: String,
-    /// It shapes only runs that update rows.
+    /// True if it shapes only runs that update rows.
     pub of_updates: bool,
 }
 
 macro_rules! advice {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// What to change in this database where a finding asks for it, in its own terms. None:
-        /// nothing beyond what holds for every database.
+        /// Changes to this database that a finding may ask for, in its own terms. `None`: only the
+        /// advice for every database.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Advice {
@@ -82,26 +82,26 @@ macro_rules! advice {
 }
 
 advice! {
-    /// To have each commit wait for the log.
+    /// Change that makes each commit wait for the log.
     wait_for_commits,
-    /// To make room in the log, so that its size forces no checkpoint.
+    /// Change that makes room in the log, so that its size forces no checkpoint.
     enlarge_log,
-    /// Why checkpoints by the log's size are no fault here.
+    /// Reason why checkpoints by the log's size are no fault here.
     checkpoints_by_log_size,
-    /// To read single blocks.
+    /// Change that makes it read single blocks.
     stop_prefetch,
-    /// To keep index blocks in the cache.
+    /// Change that keeps index blocks in the cache.
     keep_cached,
-    /// To write changed blocks faster.
+    /// Change that writes changed blocks faster.
     write_faster,
-    /// To remove old row versions faster.
+    /// Change that removes old row versions faster.
     purge_faster,
-    /// To see who else works in the database.
+    /// Way to see who else works in the database.
     find_others,
 }
 
-/// The engine's own names of the three waits that every engine has, and who times them. Empty
-/// where it has none.
+/// The engine's own names of the three waits that every engine has, and who times them. Empty if
+/// it has none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoEvents {
     pub read: String,
@@ -111,13 +111,13 @@ pub struct IoEvents {
     pub timed_by: String,
 }
 
-/// What petal's role may do at a server, by what petal does with it.
+/// A right of petal's role at a server, named by its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Privilege {
     /// Such as `checkpoint`.
     pub what: String,
     pub is_granted: bool,
-    /// One sentence: what it does to a test where it is missing.
+    /// Effect on a test if it is missing, in one sentence.
     pub without: String,
     pub advice: String,
 }
@@ -130,7 +130,7 @@ pub struct LoadFact {
     /// `-` with the reason, if it is unknown.
     pub value: String,
     pub verdict: LoadVerdict,
-    /// One sentence: what it does to a load.
+    /// Effect on a load, in one sentence.
     pub why: String,
     pub advice: String,
 }
@@ -152,7 +152,7 @@ pub struct PlanCheck {
 }
 
 impl PlanCheck {
-    /// One that is not as meant, else the first; None without any.
+    /// Returns a plan that is not as meant, else the first; `None` without any.
     pub fn worst(checks: impl IntoIterator<Item = Self>) -> Option<Self> {
         checks.into_iter().reduce(|first, next| match first.as_meant && !next.as_meant {
             true => next,
@@ -176,7 +176,7 @@ pub struct Durability {
     pub setting: String,
 }
 
-/// One schema as it is loaded.
+/// A schema as it is loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedSchema {
     pub number: u32,
@@ -189,32 +189,31 @@ pub struct LoadedSchema {
     pub bytes: u64,
     /// Bytes of the index on the key.
     pub index_bytes: u64,
-    /// How its columns are filled, by the filler's name; None of data that
-    /// petal did not load.
+    /// Name of the filler of its columns; `None` if petal did not load the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filler: Option<String>,
-    /// Whether the index on the key was asked for as a unique one; None where a load does not keep
+    /// Whether the index on the key was asked for as a unique one; `None` if a load does not keep
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_index: Option<bool>,
 }
 
-/// What a look for a schema's rows found.
+/// Result of a look for a schema's rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowsFound {
     pub loaded: u64,
-    /// How many of them were looked for, all over the data.
+    /// Number of rows looked for, all over the data.
     pub looked_for: u64,
     pub found: u64,
 }
 
-/// What settling before a run cost and found.
+/// Cost and result of settling before a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
     pub seconds: f64,
-    /// Of the operating system's page cache; None where the host is not watched.
+    /// Dirty bytes in the operating system's page cache; `None` if the host is not watched.
     pub dirty_bytes_before: Option<u64>,
     pub dirty_bytes_after: Option<u64>,
-    /// What was done, a line each.
+    /// Actions taken, a line each.
     pub done: Vec<String>,
 }

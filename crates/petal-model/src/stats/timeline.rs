@@ -1,5 +1,5 @@
-//! Folding operations into seconds: [`Tally`] for what ended in one second, [`Shards`] for many
-//! sessions folding at once without waiting for each other.
+//! Operations folded into seconds: [`Tally`] for operations that ended in one second, [`Shards`]
+//! for many sessions folding at once without waiting for each other.
 //!
 //! A session folds a whole batch under one lock. The sampler harvests a second when it is over; an
 //! operation that is folded later than that counts in the oldest second still open, so that none is
@@ -15,7 +15,7 @@ use super::histogram::Latencies;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One operation that ended.
+/// An operation that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct EndedOperation<'a> {
     pub kind: Kind,
@@ -23,7 +23,7 @@ pub struct EndedOperation<'a> {
     pub latency_ns: Option<u64>,
     /// Time of the session: the latency, or else by petal's own clock.
     pub busy_ns: u64,
-    /// With RATE: from the intended start to the end.
+    /// Time from the intended start to the end, with RATE.
     pub response_ns: Option<u64>,
     pub end_ns: u64,
     pub rows: u64,
@@ -43,12 +43,13 @@ pub enum EndedAs<'a> {
     Cut,
 }
 
-/// What ended in a stretch of time. Histograms are made when their first value comes.
+/// Counts of the operations that ended in a stretch of time. A histogram is made with its first
+/// value.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     pub ops: [u64; Kind::ALL.len()],
     pub rows: [u64; Kind::ALL.len()],
-    /// What the operations in `ops` were to visit.
+    /// Rows that the operations in `ops` were to visit.
     pub rows_asked: [u64; Kind::ALL.len()],
     /// Operations in `ops` that visited fewer or more rows than they were to.
     pub ops_not_as_asked: u64,
@@ -60,8 +61,8 @@ pub struct Tally {
     pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
     /// Service times of operations that were sent to hot data, by [`Hot::index`].
     pub hot: [Option<Box<Latencies>>; Hot::ALL.len()],
-    /// Sum of all operations' times, failed and cut ones included, and of what was under way
-    /// when a session was lost: DB time.
+    /// Sum of all operations' times, including failed and cut ones, and of work under way when a
+    /// session was lost: DB time.
     pub busy_ns: u64,
     /// Slept in think time.
     pub think_ns: u64,
@@ -184,8 +185,8 @@ impl Shards {
         }
     }
 
-    /// Counts what is no operation of one session, in the second in which it ended: think time, or
-    /// the DB time of what was under way when the session was lost.
+    /// Counts time of one session that is no operation, in the second in which it ended: think
+    /// time, or the DB time of work under way when the session was lost.
     pub fn count(&self, session: u32, end_ns: u64, count: impl FnOnce(&mut Tally)) {
         let mut shard = self.shards[session as usize % self.shards.len()].lock();
         count(shard.second_of(end_ns));

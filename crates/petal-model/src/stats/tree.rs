@@ -3,7 +3,7 @@
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
-/// A file's text without its last newline; None where it is not there, not text, or empty.
+/// A file's text without its last newline; `None` if it is missing, not text, or empty.
 pub fn read(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();
@@ -20,7 +20,7 @@ pub fn number_after(text: &str, key: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The entries of a folder; none where it cannot be read.
+/// The entries of a folder; none if it cannot be read.
 pub fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }

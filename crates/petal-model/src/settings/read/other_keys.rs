@@ -1,5 +1,5 @@
-//! Keys of other programs' and older settings files: those of a pgio.conf are understood, those of
-//! older releases and forks of SLOB name what came after them.
+//! Keys of other programs' and older settings files: keys of a pgio.conf are understood, keys of
+//! older releases and forks of SLOB name their successors.
 
 use crate::settings::conf::{Assignment, Conf};
 use crate::settings::table::{self, support};
@@ -48,13 +48,13 @@ fn of_pgio(conf: &Conf, key: &str) -> Option<Assignment> {
     if !DATABASES.contains(&key) {
         return Some(entry.clone());
     }
-    // What needs quotes in a URL may hold more than a name.
+    // A text that needs quotes in a URL may hold more than a name.
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-".contains(sign);
     let value = format!("{}:///{}", support::CONNECTION_TEXT.scheme, entry.value);
     entry.value.chars().all(is_plain).then(|| Assignment { value, ..entry.clone() })
 }
 
-/// What becomes of a key that is no parameter of petal.
+/// Says how petal treats a key that is not one of its parameters.
 pub(super) fn advice(conf: &Conf, key: &str) -> String {
     let read_as = OF_PGIO.iter().find(|(_, keys)| keys.contains(&key)).map(|(own, _)| *own);
     if let Some(own) = read_as.filter(|_| of_pgio(conf, key).is_some()) {

@@ -10,7 +10,7 @@ use super::*;
 use crate::settings::size::Extent;
 use crate::settings::{HotSpot, LoopSide, RedoStress, StatisticsType, ThinkTime, Verify, WarmUp};
 
-/// What a test gives to [`read`], with an environment of its own.
+/// Inputs of a test for [`read`], with a private environment.
 #[derive(Default)]
 struct Case {
     flags: Vec<(&'static str, &'static str)>,
@@ -362,11 +362,11 @@ fn a_pgio_conf_is_understood() {
     ./slob.conf:6: CONNECT_STRING is read as DB
     ./slob.conf:7: CREATE_BASE_TABLE is no parameter of petal and has no effect; petal setup needs no base table
     ");
-    // What petal's own keys say goes before.
+    // Petal's own keys go first.
     let own = settings(&Case::file(&format!("{text}\nTHREADS_PER_SCHEMA=2\nDB=sqlite:d")));
     assert_eq!((own.threads_per_schema, own.db.redacted().as_str()), (2, "sqlite:d"));
     assert!(own.notes[1].contains("THREADS_PER_SCHEMA is set"), "{:?}", own.notes);
-    // A file that is no pgio.conf may have a DBNAME of its own.
+    // A file that is no pgio.conf may have its own DBNAME.
     let other = settings(&Case::file("DBNAME=x\nUPDATE_PCT=10"));
     assert_eq!(other.db.scheme, "sqlite");
 }

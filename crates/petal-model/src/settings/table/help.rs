@@ -7,7 +7,7 @@ use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
 
-/// For a terminal of `width` columns.
+/// Returns the help for a terminal of `width` columns.
 pub fn help_text(width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let mut text = String::new();
@@ -45,7 +45,7 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
     }
 }
 
-/// How an engine treats it, in words; None where there is nothing to say.
+/// Says in words how an engine treats it; `None` if there is nothing to say.
 fn described(support: Support) -> Option<String> {
     match support {
         Support::Full => None,
@@ -60,7 +60,8 @@ fn described(support: Support) -> Option<String> {
     }
 }
 
-/// A text as it begins a sentence; one that begins with a value, such as `sqlite:DIR`, stays as it is.
+/// A text as it begins a sentence; one that begins with a value, such as `sqlite:DIR`, stays as it
+/// is.
 pub(super) fn capitalised(text: &str) -> String {
     let is_value =
         text.split_whitespace().next().is_some_and(|word| word.trim_end_matches(':').contains(':'));

@@ -1,5 +1,5 @@
-//! The entries of the table. A parameter is one entry here, with a field in [`Settings`]: its group,
-//! who takes it, its values, its default, what it sets, how a record shows it, and what it means.
+//! The entries of the table. A parameter is one entry here, with a field in [`Settings`]: its
+//! group, the commands that take it, its values, default, field, form in a record, and meaning.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use super::{Group, Parameter, SettingAccess, SettingField, TakenBy, Value, Value
 use crate::settings::{HotSpot, Settings, ThinkTime};
 
 const U32_MAX: u64 = u32::MAX as u64;
-/// As many MiB as an exbibyte has, so that bytes cannot overflow.
+/// MiB in an exbibyte, so that bytes cannot overflow.
 const MEGABYTES_MAX: u64 = 1 << 40;
 
 /// An entry with its default (empty: unset), which sets nothing yet.
@@ -58,8 +58,8 @@ impl Parameter {
     }
 }
 
-/// Every parameter, by group, in the order of help. They are set in this order, too: what others
-/// build on (DO_HOTSPOT, THINK_TM_FREQUENCY, WORK_UNIT) comes before them.
+/// Every parameter, by group, in the order of help. They are set in this order, too: parameters
+/// that others build on (DO_HOTSPOT, THINK_TM_FREQUENCY, WORK_UNIT) come before them.
 pub static PARAMETERS: &[Parameter] = &[
     of("DB", Target, All, Url, "sqlite:petal-data")
         .set_by(|s, v| s.db = v.url())

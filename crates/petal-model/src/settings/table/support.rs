@@ -1,6 +1,6 @@
-//! The one table of what each engine supports. An engine is one [`EngineSupport`] here: what it is,
-//! what it can do, and where it treats a parameter otherwise than the table of parameters says.
-//! What it does not name, it supports in full.
+//! The one table of support by engine. An engine is one [`EngineSupport`] here: its names, its
+//! abilities, and the parameters that it treats otherwise than the table of parameters says. It
+//! supports all other parameters in full.
 
 use super::Parameter;
 
@@ -14,16 +14,16 @@ pub struct EngineSupport {
     pub address: UrlForm,
     /// A URL as help shows it.
     pub example: &'static str,
-    /// As a person names it.
+    /// Name for people.
     pub product: &'static str,
-    /// Block sizes it can load, in bytes; empty where the server decides.
+    /// Block sizes it can load, in bytes; empty if the server decides.
     pub block_sizes: &'static [u32],
     pub block_size_default: u32,
     /// Data can be loaded into a tablespace, by the URL option `tablespace`.
     pub tablespaces: bool,
-    /// Each session has a block cache of its own.
+    /// True if each session has its own block cache.
     pub cache_per_session: bool,
-    /// The URL option that sets its cache, which follows the size of the index without it.
+    /// The URL option that sets its cache; without it, the index size decides.
     pub index_cache_option: Option<&'static str>,
     /// Rows are filled with incompressible data unless the settings say otherwise.
     pub incompressible: bool,
@@ -31,7 +31,7 @@ pub struct EngineSupport {
     pub exceptions: &'static [Exceptions],
 }
 
-/// What follows the scheme of a URL.
+/// Form of the URL after the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlForm {
     /// A file or a folder.
@@ -40,11 +40,11 @@ pub enum UrlForm {
     Server,
 }
 
-/// How an engine treats a parameter.
+/// Treatment of a parameter by an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
     Full,
-    /// In full; what a person should know beside, when it is given.
+    /// Supported in full, with a note if the parameter is given.
     Remark(&'static str),
     /// Only these values, as the table writes them; all others are refused.
     Only {
@@ -52,13 +52,13 @@ pub enum Support {
         rule: &'static str,
         hint: &'static str,
     },
-    /// Stands in SLOB's files and means nothing here: from a file or the environment it is
-    /// accepted with a note, as a flag it is refused.
+    /// A parameter of SLOB's files without effect here: accepted with a note from a file or the
+    /// environment, refused as a flag.
     NoEffect {
         reason: &'static str,
     },
-    /// Whatever the value. A parameter that has a value for "off" is [`Support::Only`] that value:
-    /// findings may advise it.
+    /// Refused, with any value. A parameter that has a value for "off" is [`Support::Only`] that
+    /// value: findings may advise it.
     Refused {
         rule: &'static str,
         hint: &'static str,
@@ -66,7 +66,7 @@ pub enum Support {
 }
 
 impl EngineSupport {
-    /// The data are worked on by petal's own process, which counts what it does itself.
+    /// True if petal's own process works on the data, and counts its own work.
     pub fn is_in_process(&self) -> bool {
         self.address == UrlForm::Path
     }
@@ -90,7 +90,7 @@ impl EngineSupport {
     }
 }
 
-/// Block sizes that petal can load where an engine can choose, in bytes.
+/// Block sizes that petal can load if an engine can choose, in bytes.
 pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 
 /// Common features of engines with a server.
@@ -343,7 +343,7 @@ const ORACLE_EXCEPTIONS: Exceptions = &[
     ),
 ];
 
-/// Databases decide themselves where they write.
+/// Databases choose the places of their writes themselves.
 const OF_DATABASES: Exceptions = &[only(
     "PRECONDITION",
     &["1x"],
@@ -363,7 +363,7 @@ const OF_FILES: Exceptions = &[
     ("SYSDBA_PASSWD", NO_SERVER),
 ];
 
-/// What is Oracle's alone.
+/// Parameters that only Oracle supports.
 const NOT_ORACLE: Exceptions = &[
     (
         "DATABASE_STATISTICS_TYPE",

@@ -23,7 +23,7 @@ fn the_table_has_the_keys_of_the_method_and_no_others() {
     let method: BTreeSet<&str> = METHOD.split_whitespace().collect();
     let table: BTreeSet<&str> = PARAMETERS.iter().map(|parameter| parameter.key).collect();
     assert_eq!(table, method);
-    assert_eq!(table.len(), PARAMETERS.len(), "a key stands there twice");
+    assert_eq!(table.len(), PARAMETERS.len(), "a key is there twice");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
         let mut keys = BTreeSet::new();
         for (key, support) in engine.exceptions.iter().copied().flatten() {
             let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", engine.scheme));
-            assert!(keys.insert(key), "{}: {key} stands there twice", engine.scheme);
+            assert!(keys.insert(key), "{}: {key} is there twice", engine.scheme);
             if let Support::Only { values, .. } = support {
                 for value in *values {
                     let parsed = parameter.parse(value).unwrap();
@@ -146,7 +146,7 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
     }
 }
 
-/// One rule decides for all engines.
+/// Checks one rule for all engines.
 #[test]
 fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
     for engine in support::ENGINES {
@@ -231,7 +231,7 @@ fn every_key_that_code_asks_for_is_in_the_table() {
     assert!(found > 10, "{found}");
 }
 
-/// Each setter fills the field that its entry reads: what is in force is what was set.
+/// Each setter fills the field that its entry reads: the value in force is the value that was set.
 #[test]
 fn every_parameter_sets_what_its_record_shows() {
     for parameter in PARAMETERS {
@@ -275,7 +275,7 @@ fn the_documentation_page_is_the_table_s() {
     let page = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         page == markdown(),
-        "docs/parameters.md is not what the table says. To make it again: \
+        "docs/parameters.md differs from the table. To make it again: \
          UPDATE_DOCS=1 cargo test --lib the_documentation_page_is_the_table_s"
     );
 }

@@ -1,5 +1,5 @@
-//! One value: from text by its parameter's kind, and how it is shown. A refusal says rule and
-//! way out, never the text.
+//! A value: how it is read from text by its parameter's kind, and how it is shown. A refusal names
+//! the rule and the next step, never the text.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::settings::url::{Secret, TargetUrl, in_home, redact_refused};
 /// A value of a kind, or unset.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// As a record has it: null if it is unset, numbers, words of the table in its own case, texts.
+    /// A value as a record has it: null if it is unset, numbers, words in the table's case, texts.
     Plain(Json),
     Secret(Secret),
     Url(TargetUrl),
 }
 
-/// So many of the largest blocks are as many bytes as can be counted.
+/// Limit of blocks: with the largest blocks, about as many bytes as can be counted.
 pub(super) const BLOCKS_MAX: u64 = 1 << 48;
 
 /// A larger decimal number is a slip of the pen; in seconds it is a hundred years.
@@ -55,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// The text as it may be shown where it was refused.
+    /// The text in a form that a refusal may show.
     pub fn shown(&self, text: &str) -> String {
         const SHOWN_CHARACTERS_MAX: usize = 200;
         let shown = match self.kind {
@@ -225,7 +225,7 @@ impl<T: Serialize + DeserializeOwned + Default> SettingField for T {
 
 /// A value as an entry of the table needs it; each asks for its own kind.
 impl Value {
-    /// None of what is unset, or of another type.
+    /// Returns `None` if it is unset, or of another type.
     pub fn get<T: DeserializeOwned>(&self) -> Option<T> {
         match self {
             Self::Plain(value) => T::deserialize(value).ok(),
@@ -237,7 +237,7 @@ impl Value {
         self.get() == Some(true)
     }
 
-    /// Bytes of so many MiB.
+    /// Bytes of a value in MiB.
     pub fn mebibytes(&self) -> u64 {
         self.get::<u64>().unwrap_or(0) << 20
     }
@@ -262,7 +262,7 @@ impl Value {
         if let Self::Url(url) = self { url.clone() } else { TargetUrl::default() }
     }
 
-    /// For the record, without secrets.
+    /// JSON for the record, without secrets.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Plain(value) => value.clone(),

@@ -16,7 +16,7 @@ pub fn refusal(text: &str) -> Option<Refusal> {
     if given.eq_ignore_ascii_case("jdbc") {
         let (scheme, after) = after.split_once(':')?;
         let engine = support::of(&scheme.to_ascii_lowercase())?;
-        // A driver's kind may stand before the address: `thin:@//host:1521/service`.
+        // A driver's kind may come before the address: `thin:@//host:1521/service`.
         let address = match after.split_once('@') {
             Some((kind, address)) if !kind.contains('/') && !address.starts_with("//") => {
                 format!("//{address}")
@@ -75,7 +75,7 @@ fn connection_text(text: &str) -> Option<Vec<(String, String)>> {
     pairs.iter().any(|(key, _)| NAMING.contains(&key.as_str())).then_some(pairs)
 }
 
-/// The value that a text begins with, quoted or up to a blank, and what follows it.
+/// Splits a text after its first value, which is quoted or ends at a blank.
 fn value(text: &str) -> (String, &str) {
     let quoted = text.starts_with('\'');
     let mut value = String::new();

@@ -209,8 +209,8 @@ proptest! {
         redact_refused(&text);
     }
 
-    /// A secret where people put it, in URLs and in what other programs take for one: whatever
-    /// becomes of it, nothing of it is shown.
+    /// A secret in the places that people use, in URLs and in the forms of other programs:
+    /// accepted or refused, nothing of it is shown.
     #[test]
     fn a_secret_in_any_place_of_a_malformed_url_is_not_shown(
         scheme in "(postgres|postgresql|mysql|oracle|Oracle|sqlite|jdbc:oracle:thin|foo)?",
@@ -249,7 +249,7 @@ proptest! {
         }
     }
 
-    /// Wherever the password stands and whatever is wrong beside, it is not shown.
+    /// A password at any place of a URL, with any other fault, is not shown.
     #[test]
     fn no_password_is_ever_shown(
         before in "(postgres|mysql|oracle|sqlite|foo|)(://|:|/)[a-z]{0,3}",

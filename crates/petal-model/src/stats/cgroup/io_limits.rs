@@ -7,7 +7,7 @@ use super::{ControlGroup, Groups};
 use crate::stats::devices::StorageLayer;
 use crate::stats::tree::read;
 
-/// What a limit counts.
+/// Quantity that a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoLimitKind {
@@ -20,7 +20,7 @@ pub enum IoLimitKind {
 /// The least that the groups of a process grant of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoLimit {
-    /// As /proc/diskstats prints it.
+    /// Name as /proc/diskstats prints it.
     pub device: String,
     pub kind: IoLimitKind,
     pub per_second: u64,

@@ -1,4 +1,4 @@
-//! The whole stack under the data's devices, down to the hardware, or to what is served by none.
+//! The whole stack under the data's devices, down to the hardware, or to a layer without any.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::stack::{Foundation, Node, Stack};
 /// Deeper than any real stack; a circle must end.
 const LAYERS_MAX: usize = 64;
 
-/// One device of the stack.
+/// A device of the stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLayer {
-    /// As /proc/diskstats prints it.
+    /// Name as /proc/diskstats prints it.
     pub name: String,
     /// Major and minor.
     pub number: Option<(u32, u32)>,
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(layers.len(), 1);
         let Some(Bottom::Memory(words)) = &layers[0].bottom else { panic!("{layers:?}") };
         assert!(words.contains("/dev/shm/disk.img") && words.contains("tmpfs"), "{words}");
-        // A file that is gone: nobody knows where it is.
+        // A file that is gone: its place is unknown.
         let layers = found(&tree, &[IMAGE]);
         assert!(matches!(layers[0].bottom, Some(Bottom::Elsewhere(_))), "{layers:?}");
     }

@@ -16,7 +16,7 @@ pub(super) struct Mount {
     point: PathBuf,
     /// The file system's name, such as `ext4`.
     pub kind: String,
-    /// What it was mounted from, such as `/dev/sda1`.
+    /// Source of the mount, such as `/dev/sda1`.
     pub source: PathBuf,
     pub options: String,
 }
@@ -32,10 +32,10 @@ impl Mounts {
         Ok(Self(text.lines().filter_map(mount).collect()))
     }
 
-    /// The mount that a path lies in: the deepest point above it, the latest where several are
-    /// mounted over each other. Of those with the path's own device number, if there are any: some
-    /// file systems give files another number than their mount, one without a device. The number
-    /// of a device that nobody mounted leads to no file system: its name lies in another one.
+    /// The mount that a path lies in: the deepest point above it, the latest if several are
+    /// mounted over each other. Mounts with the path's own device number win: some file systems
+    /// give files another number than their mount, one without a device. The number of a device
+    /// that is not mounted leads to no file system: its name lies in another one.
     pub fn of(&self, path: &Path, number: (u32, u32)) -> Option<&Mount> {
         let numbered = |mount: &&Mount| mount.number == number;
         self.above(path, numbered)
@@ -61,8 +61,8 @@ impl Mount {
     }
 }
 
-/// Field 3 is major:minor, field 5 where it is mounted, field 6 the mount's options; after the dash
-/// come file system, source and the file system's own options.
+/// Field 3 is major:minor, field 5 the mount point, field 6 the mount's options; file system,
+/// source and the file system's own options follow the dash.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, source) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);

@@ -49,7 +49,7 @@ impl Recorded {
         fs::rename(draft, self.path(path)).unwrap();
     }
 
-    /// Where a file of the tree is; its folder is made.
+    /// Path of a file in the tree; makes its folder.
     fn path(&self, path: &str) -> std::path::PathBuf {
         let path = self.0.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl Recorded {
         Roots { proc: self.0.path().join("proc"), sys: self.0.path().join("sys") }
     }
 
-    /// The devices of files, where stat would answer as `numbers` says for paths above them.
+    /// The devices of files, if stat answers as `numbers` says for paths above them.
     pub fn find(&self, files: &[&str], numbers: &[(&str, (u32, u32))]) -> DataDevices {
         let files: Vec<_> = files.iter().map(Into::into).collect();
         find_under(self.roots(), &files, |path| {

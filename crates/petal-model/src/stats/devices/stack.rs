@@ -19,13 +19,13 @@ pub(super) struct Stack<'a> {
     pub mounts: &'a Mounts,
 }
 
-/// What a device lies on.
+/// Foundation that a device lies on.
 pub(super) enum Foundation {
     Devices(Vec<Node>),
     Bottom(Bottom),
 }
 
-/// One block device.
+/// A block device.
 #[derive(Clone)]
 pub(in crate::stats) struct Node {
     pub name: String,
@@ -50,8 +50,8 @@ impl Node {
         Some(Self { name, number, folder })
     }
 
-    /// What tells this drive from every other, wherever it is plugged in: what the drive itself
-    /// says, else its number, name and size, which another drive may have after a boot.
+    /// Identity of this drive in any slot: the drive's own identifier, else its number, name and
+    /// size, which another drive may have after a boot.
     pub fn identity(&self) -> String {
         const OWN_NAMES: [&str; 5] = ["wwid", "device/wwid", "device/serial", "serial", "uuid"];
         let read = |name: &str| read(&self.folder.join(name));
@@ -81,8 +81,8 @@ impl Node {
         self.members().into_iter().chain(self.disk()).collect()
     }
 
-    /// A partition lies on its disk, a volume or RAID on its members, a loop device on its file; any
-    /// other device on itself.
+    /// A partition lies on its disk, a volume or RAID on its members, a loop device on its file;
+    /// any other device on itself.
     pub fn lies_on(&self) -> Vec<String> {
         let named = self.backing_file().map(|file| vec![file]);
         let named = named.unwrap_or_else(|| self.parts().into_iter().map(|it| it.name).collect());
@@ -157,7 +157,8 @@ impl Stack<'_> {
         all
     }
 
-    /// The drives that a device lies on: what lies on nothing else. A drive is its own.
+    /// The drives that a device lies on: the devices with nothing below them. A drive lies on
+    /// itself.
     pub fn drives(&self, node: &Node) -> Vec<Node> {
         let mut all = self.all_below(node);
         all.push(node.clone());
@@ -165,13 +166,13 @@ impl Stack<'_> {
         all
     }
 
-    /// It lies on nothing else.
+    /// True if it lies on nothing else.
     pub fn is_lowest(&self, node: &Node) -> bool {
         self.below(node).is_empty()
     }
 
-    /// All with hardware behind them, by name. Paths that the kernel hides under another device,
-    /// and drives without a medium, are none.
+    /// All with hardware behind them, by name, without drives that have no medium and paths that
+    /// the kernel hides under another device.
     pub fn disks(&self) -> Vec<Node> {
         let mut disks = Node::linked_in(&self.roots.sys.join("block"));
         disks.retain(|node| {
@@ -229,14 +230,14 @@ impl Stack<'_> {
         }
     }
 
-    /// False where somebody turned the kernel's counting off for the device.
+    /// False if the kernel's counting was turned off for the device.
     pub fn is_counted(&self, node: &Node) -> bool {
         let whole = node.disk().unwrap_or_else(|| node.clone());
         read(&whole.folder.join("queue/iostats")).is_none_or(|switch| switch != "0")
     }
 
-    /// The devices that a btrfs spans: /sys/fs/btrfs/UUID/devices lists them by name. It gives
-    /// files numbers of its own, so only what it was mounted from leads there.
+    /// The devices that a btrfs spans: /sys/fs/btrfs/UUID/devices lists them by name. Its files
+    /// have device numbers that no device has, so only the source of the mount leads there.
     fn btrfs_members(&self, mount: &Mount) -> Vec<Node> {
         let Some(source) = (self.device_of)(&mount.source) else { return Vec::new() };
         entries(&self.roots.sys.join("fs/btrfs"))

@@ -16,11 +16,11 @@ const DEEPEST_STACK: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostDevice {
-    /// As /proc/diskstats prints it.
+    /// Name as /proc/diskstats prints it.
     pub name: String,
     pub model: Option<String>,
     pub file_system: Option<String>,
-    /// Of requests: the one in use.
+    /// Scheduler of requests that is in use.
     pub scheduler: Option<String>,
     pub rotational: Option<bool>,
     pub write_cache: Option<String>,
@@ -30,13 +30,13 @@ pub struct HostDevice {
     pub nr_requests: Option<u64>,
     /// Disks, members or the file below it, by name; itself if it is whole.
     pub lies_on: Vec<String>,
-    /// Whose queue its requests stand in: a partition's disk, else itself.
+    /// Device whose queue takes its requests: a partition's disk, else itself.
     pub disk: Option<String>,
     /// The size of that disk.
     pub disk_bytes: Option<u64>,
     /// Whether it accepts discards: the addresses of blocks that are free again.
     pub discards: Option<bool>,
-    /// What its file system holds, and what of it ordinary users may still fill.
+    /// Size of its file system, and the free part that ordinary users may fill.
     pub file_system_bytes: Option<u64>,
     pub free_bytes: Option<u64>,
 }
@@ -104,7 +104,7 @@ fn space(path: &Path) -> Option<(u64, u64)> {
     bytes(about.f_blocks).filter(|all| *all > 0).zip(bytes(about.f_bavail))
 }
 
-/// Adds what a volume or RAID lies on, down to the disks, each once.
+/// Adds the devices under a volume or RAID, down to the disks, each once.
 fn members(node: &Node, levels: usize, devices: &mut Vec<HostDevice>) {
     for below in node.members() {
         if levels > 0 && devices.iter().all(|device| device.name != below.name) {

@@ -1,4 +1,4 @@
-//! Readers of single facts about a host, each from the file that tells it.
+//! Readers of single facts about a host, each from the file that has it.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) fn cpuinfo_value(cpuinfo: &str, key: &str) -> Option<String> {
     })
 }
 
-/// x86 processors tell by a flag; others have no such list.
+/// x86 processors have a flag for it; others have no such list.
 pub(super) fn runs_under_a_hypervisor(cpuinfo: &str) -> Option<bool> {
     let flags = cpuinfo_value(cpuinfo, "flags")?;
     Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
@@ -62,7 +62,7 @@ pub(super) fn deepest_idle(roots: &Roots) -> Option<IdleState> {
     enabled.max_by(|a, b| (a.latency_us, &a.name).cmp(&(b.latency_us, &b.name)))
 }
 
-/// /proc/mdstat: a line `md0 : ...` for an array, and under it one that tells its progress:
+/// /proc/mdstat: a line `md0 : ...` for an array, and under it a line with its progress:
 /// `[=>...]  recovery = 12.6% (...)`, or `resync=DELAYED`.
 pub(super) fn raid_resyncs(mdstat: &str) -> Vec<RaidResync> {
     let mut device = "";
@@ -72,7 +72,7 @@ pub(super) fn raid_resyncs(mdstat: &str) -> Vec<RaidResync> {
             device = name;
             continue;
         }
-        // A bar of how far it is may stand before, itself drawn with equals signs.
+        // A progress bar may come before, itself drawn with equals signs.
         let line = line.trim_start();
         let bar = line.strip_prefix('[').and_then(|bar| bar.split_once(']'));
         let Some((word, after)) = bar.map_or(line, |(_, rest)| rest).split_once('=') else {

@@ -345,7 +345,7 @@ const FILES: [&str; 26] = [
     "sys/devices/sda/queue/nr_requests",
 ];
 
-/// Near misses of what the kernel writes, and anything at all, text or not.
+/// Near misses of the kernel's texts, and any other bytes, text or not.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..60),

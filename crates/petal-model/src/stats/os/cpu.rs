@@ -58,13 +58,13 @@ pub type OneCpu = (u32, CpuTicks);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpus {
-    /// Of the whole host.
+    /// Ticks of the whole host.
     pub host: Option<CpuTicks>,
-    /// Of the processors that the database may use.
+    /// Ticks of the processors that the database may use.
     pub allowed: Option<CpuTicks>,
     /// Every processor of the host.
     pub each: Vec<OneCpu>,
-    /// In a sample: of how many `allowed` is the sum; None where it is the host's own.
+    /// Number of processors that a sample's `allowed` sums up; `None` if it is the host's own sum.
     #[serde(skip)]
     pub summed: Option<usize>,
 }
@@ -87,7 +87,7 @@ impl Cpus {
         cpus
     }
 
-    /// Sums up the allowed processors. If these are all, the host's own sum stands.
+    /// Sums up the allowed processors. If these are all, the host's own sum is used.
     pub(super) fn allow(mut self, allowed: Option<&[u32]>) -> Self {
         let is_allowed = |(number, _): &&OneCpu| allowed.is_none_or(|all| all.contains(number));
         let some: Vec<&OneCpu> = self.each.iter().filter(is_allowed).collect();
@@ -100,7 +100,8 @@ impl Cpus {
 
     pub fn since(&self, earlier: &Self) -> Self {
         let cpus = self.with(earlier, CpuTicks::since);
-        // One that was switched off took its ticks out of the sum: a difference is then none.
+        // A processor that was switched off took its ticks out of the sum: no difference is then
+        // known.
         let allowed = cpus.allowed.filter(|_| self.summed == earlier.summed);
         Self { allowed, ..cpus }
     }
@@ -154,26 +155,26 @@ impl CpuTicks {
         (all > 0.0).then(|| <[u64; 8]>::from(*self).map(|ticks| 100.0 * ticks as f64 / all))
     }
 
-    /// In the five parts that every record has; None when no tick has passed.
+    /// Returns the five parts that every record has; `None` if no tick has passed.
     pub fn share(&self) -> Option<CpuShare> {
         let [user, nice, system, idle, iowait, irq, softirq, steal] = self.percents()?;
         Some(CpuShare { user: user + nice, system: system + irq + softirq, iowait, idle, steal })
     }
 }
 
-/// A line `cpuN user nice system idle iowait irq softirq steal ...`: what follows `cpu`, and ticks.
+/// Reads a line `cpuN user nice system idle iowait irq softirq steal ...`: the N, and the ticks.
 fn ticks(line: &str) -> Option<(&str, CpuTicks)> {
     let mut fields = line.split_ascii_whitespace();
     let name = fields.next()?.strip_prefix("cpu")?;
     let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    // The oldest kernels tell no more than these; what is not reported is part of the others.
+    // The oldest kernels report only these; time that is not reported is part of the others.
     (ticks.len() >= 4).then_some(())?;
     let states = std::array::from_fn::<u64, 8, _>(|at| ticks.get(at).copied().unwrap_or(0));
     Some((name, states.into()))
 }
 
-/// The processors on which a process (`self`, or its number) may run, by affinity and cpuset: a line
-/// of its status, which knows them all, however many there are.
+/// The processors on which a process (`self`, or its number) may run, by affinity and cpuset: a
+/// line of its status, which knows them all, however many there are.
 pub fn allowed(roots: &Roots, process: &str) -> Option<Vec<u32>> {
     let status = fs::read_to_string(roots.proc.join(process).join("status")).ok()?;
     list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)

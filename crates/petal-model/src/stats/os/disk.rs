@@ -1,10 +1,10 @@
 //! Devices: /proc/diskstats, as the kernel's Documentation/admin-guide/iostats.rst explains it.
 //!
-//! Five traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
-//! 19 hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
+//! Five traps. Milliseconds are kept in 32 bits: with 64 requests in flight they restart every 19
+//! hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
 //! is counted among the write requests too, as one without bytes. A device that is not listed is
-//! unknown, not idle. And one that was taken out and put back counts from nothing again: what
-//! happened in between is unknown.
+//! unknown, not idle. And a device that was removed and added again counts from 0: the counts in
+//! between are unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ use crate::stats::devices::{BlockDevice, DataDevices};
 /// Sectors are of this size there, whatever the device's own.
 const SECTOR_BYTES: u64 = 512;
 
-/// What the devices behind the data served: /proc/diskstats, summed.
+/// Counts of the devices behind the data: /proc/diskstats, summed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCounts {
     pub read_requests: u64,
     pub read_bytes: u64,
     /// Milliseconds that reads spent in the device and its queue, summed over reads.
     pub read_ms: u64,
-    /// With those that only flush, which have no bytes.
+    /// Write requests, with those that only flush, which have no bytes.
     pub write_requests: u64,
     pub write_bytes: u64,
     pub write_ms: u64,
@@ -34,12 +34,12 @@ crate::stats::field_by_field! {
     busy_ms
 }
 
-/// One device: cumulative, or over an interval; `in_flight` is that at its end.
+/// Counts of a device: cumulative, or over an interval; `in_flight` is the value at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
-    /// As /proc/diskstats prints it.
+    /// Name as /proc/diskstats prints it.
     pub name: String,
-    /// One of those that are added up: the others lie below them.
+    /// True if it is added up: the other devices lie below these.
     pub data: bool,
     #[serde(flatten)]
     pub counts: DeviceCounts,
@@ -49,7 +49,7 @@ pub struct DeviceUse {
     /// Milliseconds in the device and its queue, summed over all requests.
     pub queue_ms: u64,
     pub in_flight: u64,
-    /// In a sample: how often its counters were seen to begin anew.
+    /// Number of restarts of its counters that were seen, in a sample.
     #[serde(skip)]
     pub anew: u64,
 }
@@ -78,7 +78,7 @@ impl DeviceUse {
         Self { in_flight, ..self.with(other, u64::saturating_add) }
     }
 
-    /// That share of it, from 0 to 1.
+    /// Returns a share of it, from 0 to 1.
     pub fn part(&self, share: f64) -> Self {
         self.with(self, |count, _| part(count, share))
     }
@@ -99,7 +99,7 @@ struct WatchedDisk {
     data: bool,
     number: (u32, u32),
     flushed_at: Vec<(u32, u32)>,
-    /// Its requests and sectors, read and written, when it was last listed.
+    /// Requests and sectors, read and written, when it was last listed.
     latest: Option<[u64; 4]>,
     anew: u64,
     wide: WideTimes,
@@ -113,7 +113,7 @@ struct WideTimes {
     queue_ms: Wide,
 }
 
-/// A 32-bit counter made wide. It may start anew once between two samples, not twice.
+/// A 32-bit counter made wide. It may wrap once between two samples, not twice.
 #[derive(Debug, Default)]
 struct Wide {
     latest: Option<u32>,
@@ -122,7 +122,7 @@ struct Wide {
 
 impl Wide {
     fn next(&mut self, value: u64) -> u64 {
-        // What is wider already needs no help.
+        // A counter that is already wider needs no help.
         let Ok(now) = u32::try_from(value) else { return value };
         self.sum += match self.latest {
             Some(then) => u64::from(now.wrapping_sub(then)),

@@ -1,5 +1,5 @@
-//! The figures of a sample beside processors and devices: counts that only grow, and gauges that
-//! tell how things stand. What a kernel does not tell is None, never 0.
+//! The figures of a sample without processors and devices: counts that only grow, and gauges of
+//! the state at a moment. A figure that a kernel does not report is `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::disk::part;
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// Cumulative in a sample; over an interval what happened in it.
+        /// Cumulative in a sample; in an interval, the rise.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Counts { $($(#[$doc])* pub $field: Option<u64>),+ }
 
         impl Counts {
-            /// A counter that went back began anew: what it counted is unknown.
+            /// A counter that went back has restarted: its rise is unknown.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field.zip(earlier.$field).and_then(|(now, then)| now.checked_sub(then))),+ }
             }
@@ -23,7 +23,7 @@ macro_rules! counts {
                 Self { $($field: self.$field.zip(other.$field).map(|(a, b)| a.saturating_add(b))),+ }
             }
 
-            /// That share of each, from 0 to 1.
+            /// Returns a share of each, from 0 to 1.
             pub fn part(&self, share: f64) -> Self {
                 Self { $($field: self.$field.map(|count| part(count, share))),+ }
             }
@@ -33,7 +33,7 @@ macro_rules! counts {
 
 macro_rules! gauges {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// How things stood at a moment.
+        /// State at a moment.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Gauges { $($(#[$doc])* pub $field: Option<u64>),+ }
@@ -86,8 +86,8 @@ counts! {
     server_cpu_us,
     /// Processor time of the server's process that writes the log.
     log_writer_cpu_us,
-    /// Bytes that petal's process had block devices read, that it changed in the page cache or wrote
-    /// past it, and that its system calls read from anywhere.
+    /// Bytes that petal's process had block devices read, that it changed in the page cache or
+    /// wrote past it, and that its system calls read from anywhere.
     petal_read_bytes,
     petal_write_bytes,
     petal_call_read_bytes,
@@ -95,8 +95,8 @@ counts! {
     server_read_bytes,
     server_write_bytes,
     server_call_read_bytes,
-    /// The control group that grants the database least processor time: what it used, periods in
-    /// which it ran, those in which it was made to wait, and the time of that.
+    /// The control group that grants the database least processor time: used time, periods in
+    /// which it ran, periods in which it was throttled, and the throttled time.
     group_used_us,
     group_periods,
     group_throttled_periods,
@@ -112,10 +112,10 @@ gauges! {
     /// Tasks running or ready to run, and those blocked in the kernel, mostly by I/O.
     running,
     blocked,
-    /// Memory that nobody uses, and that which can be had without swapping.
+    /// Free memory, and memory available without swapping.
     free_bytes,
     available_bytes,
-    /// Block devices' own pages; files', with what the kernel can take back of its own memory.
+    /// Block devices' own pages; files' pages, with the reclaimable part of the kernel's memory.
     buffers_bytes,
     cached_bytes,
     /// Changed pages, and those of them that are being written.
@@ -135,7 +135,7 @@ pub struct Range {
 }
 
 impl Counts {
-    /// Without what is about petal's own process: for what another petal recorded.
+    /// Removes figures of petal's own process, for a record of another petal.
     pub fn without_petal(self) -> Self {
         Self {
             petal_cpu_us: None,

@@ -1,5 +1,5 @@
 //! The difference of two samples: raw counts, so that intervals add up; rates and shares are
-//! made from them where they are shown.
+//! computed from them when they are shown.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,12 @@ pub struct OsInterval {
     pub cpus: Cpus,
     /// The busiest of the processors that the database may use, and how busy it was in percent.
     pub busiest_cpu: Option<(u32, f64)>,
-    /// Where the log writer was found, and the seconds that this stands for.
+    /// Processors on which the log writer was found, each with the seconds of that sample.
     pub log_writer_on: Vec<(u32, f64)>,
     pub counts: Counts,
-    /// At its end.
+    /// Gauges at its end.
     pub gauges: Gauges,
-    /// None if one of the data's devices cannot be read, or there is none.
+    /// `None` if one of the data's devices cannot be read, or the data have no device.
     pub devices: Option<Vec<DeviceUse>>,
 }
 
@@ -30,13 +30,13 @@ impl OsInterval {
         data.map(|device| device.counts).reduce(|sum, device| sum.plus(&device))
     }
 
-    /// How the processors spent their time that the database may use: all of them, unless somebody
-    /// confined it.
+    /// Shares of the time of the processors that the database may use: all of them, unless it is
+    /// confined.
     pub fn cpu(&self) -> Option<CpuShare> {
         self.cpus.allowed?.share()
     }
 
-    /// One of its counts as a rate, in units of so many; over no time nothing is known.
+    /// Returns a count as a rate in units of `unit`; `None` over no time.
     pub fn per_second(&self, count: Option<u64>, unit: f64) -> Option<f64> {
         count.filter(|_| self.seconds > 0.0).map(|count| count as f64 / unit / self.seconds)
     }
@@ -57,7 +57,8 @@ impl OsInterval {
         (host.all() > 0 && processors > 0.0).then(|| worked / host.all() as f64 * processors)
     }
 
-    /// That share of it, from 0 to 1: for an interval that lies partly in another. Gauges stay.
+    /// Returns a share of it, from 0 to 1, for an interval that lies partly in another. Gauges
+    /// stay.
     pub fn part(&self, share: f64) -> Self {
         let of = |ticks: CpuTicks| ticks.with(&ticks, |count, _| part(count, share));
         Self {
@@ -78,8 +79,8 @@ impl OsInterval {
         }
     }
 
-    /// The two one after the other. What one of them does not know is unknown; gauges are the
-    /// later one's, the busiest processor is that of the longer one.
+    /// Joins two intervals, one after the other. A figure that one of them lacks is unknown.
+    /// Gauges are the later one's, the busiest processor is the longer one's.
     pub fn then(&self, later: &Self) -> Self {
         let devices = self.devices.as_deref().zip(later.devices.as_deref());
         let devices = devices.and_then(|(ours, theirs)| {
@@ -124,7 +125,7 @@ fn seconds(us: u64) -> f64 {
 pub struct Whole {
     pub sum: OsInterval,
     pub ranges: GaugeRanges,
-    /// How many intervals it is made of.
+    /// Number of intervals it is made of.
     pub intervals: u64,
 }
 
@@ -135,7 +136,7 @@ impl Whole {
         self.intervals += 1;
     }
 
-    /// The busiest processor over all of it, which single intervals cannot tell.
+    /// Finds the busiest processor over all of it, which single intervals cannot show.
     pub fn settle(&mut self, allowed: Option<&[u32]>) {
         self.sum.busiest_cpu = self.sum.cpus.busiest(allowed);
     }

@@ -3,13 +3,13 @@
 use super::figures::{Counts, Gauges};
 use crate::stats::tree::number_after;
 
-/// Memory of this host that is free or that the kernel can take back from its caches; None where
+/// Memory of this host that is free or that the kernel can take back from its caches; `None` if
 /// /proc/meminfo does not say.
 pub fn available_bytes() -> Option<u64> {
     meminfo_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// One line of /proc/meminfo, which counts in KiB.
+/// Returns the bytes of a line of /proc/meminfo, which counts in KiB.
 pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
     number_after(meminfo, key)?.checked_mul(1024)
 }
@@ -19,7 +19,7 @@ pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
     into.free_bytes = of("MemFree");
     into.available_bytes = of("MemAvailable");
     into.buffers_bytes = of("Buffers");
-    // As vmstat counts it: with what the kernel can take back of its own memory.
+    // As vmstat counts it: with the reclaimable part of the kernel's memory.
     let reclaimable = of("SReclaimable").unwrap_or(0);
     into.cached_bytes = of("Cached").map(|files| files.saturating_add(reclaimable));
     into.dirty_bytes = of("Dirty");

@@ -2,7 +2,7 @@
 //! them, and TCP's segments from /proc/net/snmp.
 //!
 //! Bridges, bonds and tunnels carry the same packets once more, so they are left out; in a
-//! container, where no interface shows hardware, all but the loopback count.
+//! container no interface shows hardware, so all but the loopback count.
 
 use std::collections::BTreeSet;
 

@@ -13,19 +13,19 @@ pub(super) struct ProcessIo {
     pub read_bytes: u64,
     /// Bytes that it changed in the page cache, or wrote past it.
     pub write_bytes: u64,
-    /// Bytes that its system calls returned, whoever served them; requests by io_uring are not in it.
+    /// Bytes that its system calls returned, from any source; requests by io_uring are not in it.
     pub call_read_bytes: u64,
 }
 
 crate::stats::field_by_field!(ProcessIo: read_bytes, write_bytes, call_read_bytes);
 
 impl ProcessIo {
-    /// Of a process, by its number or `self`; None where it may not be seen.
+    /// Reads the I/O of a process, by its number or `self`; `None` if it may not be seen.
     pub(super) fn read(proc: &Path, process: &str) -> Option<Self> {
         Self::of(&fs::read_to_string(proc.join(process).join("io")).ok()?)
     }
 
-    /// Of a child, which counts nothing when it has ended: its parent has its bytes.
+    /// Reads the I/O of a child, which counts as 0 after its end: its parent then has its bytes.
     pub(super) fn of_child(proc: &Path, process: &str) -> Option<Self> {
         let has_ended = || !proc.join(process).exists();
         Self::read(proc, process).or_else(|| has_ended().then(Self::default))

@@ -10,27 +10,27 @@ use crate::stats::devices::Roots;
 
 const US_PER_SECOND: u64 = 1_000_000;
 
-/// Which processes serve, as an engine names them.
+/// Processes of a server, as an engine names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerProcesses {
-    /// The one that started the others, or the only one.
+    /// The process that started the others, or the only one.
     pub parent: u32,
-    /// The one that writes the log, where there is one.
+    /// The process that writes the log, if there is one.
     pub log_writer: Option<u32>,
 }
 
-/// What they have used so far.
+/// Resources they have used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ServerUse {
     pub cpu_us: u64,
     pub processes: u64,
     /// The log writer's, and the processor that it last ran on.
     pub log_writer: Option<(u64, u32)>,
-    /// None where one of them may not be seen.
+    /// `None` if one of them may not be seen.
     pub io: Option<ProcessIo>,
 }
 
-/// One process, from its stat.
+/// A process, from its stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -41,7 +41,7 @@ struct Stat {
 }
 
 impl ServerProcesses {
-    /// The parent of a process that serves a session, if both bear the same name: on another host,
+    /// The parent of a process that serves a session, if both have the same name: on another host,
     /// or in another container, the number is another process's here.
     pub fn of_session(process: u32, log_writer: Option<u32>) -> Option<Self> {
         Self::of_session_under(&Roots::default(), process, log_writer)
@@ -73,7 +73,7 @@ impl ServerProcesses {
         let mut sum = ServerUse { io: Some(ProcessIo::default()), ..ServerUse::default() };
         let mut ticks = 0;
         for pid in children {
-            // One that ended meanwhile is in its parent's sum.
+            // A process that ended meanwhile is in its parent's sum.
             let Some(stat) = Stat::read(&roots.proc, pid) else { continue };
             ticks += stat.own_ticks + stat.ended_children_ticks;
             sum.processes += 1;
@@ -91,8 +91,8 @@ impl ServerProcesses {
 }
 
 impl ServerUse {
-    /// Of two servers; the log writer is the first one's that has one, as only a primary writes
-    /// a log.
+    /// Adds two servers. The log writer is from the first one that has one, as only a primary
+    /// writes a log.
     fn plus(self, other: Self) -> Self {
         Self {
             cpu_us: self.cpu_us.saturating_add(other.cpu_us),
@@ -131,7 +131,7 @@ impl Stat {
     }
 }
 
-/// The kernel's list of children, where it keeps one; else by looking through all processes.
+/// The kernel's list of children, if it keeps one; else by looking through all processes.
 fn children(proc: &Path, parent: u32) -> Vec<u32> {
     let list = proc.join(parent.to_string()).join("task").join(parent.to_string()).join("children");
     if let Ok(text) = fs::read_to_string(list) {
@@ -192,7 +192,7 @@ mod tests {
         let us = |ticks| us(ticks);
         assert_eq!((time.cpu_us, time.processes), (us(744), 3));
         assert_eq!(time.log_writer, Some((us(10), 3)));
-        // The kernel's own list, where there is one, is believed.
+        // The kernel's own list is believed, if it exists.
         tree.write("/proc/70/task/70/children", "72\n");
         assert_eq!(used(&[found]).cpu_us, us(734));
     }
@@ -207,7 +207,7 @@ mod tests {
             |servers: &[ServerProcesses]| ServerProcesses::used_by_all(servers, &tree.roots());
         assert_eq!(used(&[gone]), None);
         assert_eq!(used(&[]), None);
-        // A log writer of somebody else's is none.
+        // A log writer of another server does not count.
         let found = ServerProcesses::of_session_under(&tree.roots(), 71, Some(81)).unwrap();
         assert_eq!(found.log_writer, None);
     }
