@@ -21,27 +21,29 @@ use petal_model::workload::row::Filler;
 use petal_model::workload::seat::Seat;
 use petal_model::workload::version::RowStamps;
 
-/// One target that petal can load and run.
+/// A target that petal can load and run.
 ///
-/// A process may hold several engines at once: a sweep over two targets has one for each. A database
-/// that can open its files only once in a process shares that one among all sessions of an engine, and
-/// closes it when the engine is dropped.
+/// A process may hold several engines at once: a sweep over two targets has one for each. If a
+/// process can open a database's files only once, all sessions of an engine share them, and
+/// dropping the engine closes them.
 ///
 /// Data: a schema has rows with keys from 1, one row in each block. A row is the key and
 /// [`COLUMNS`](petal_model::workload::row::COLUMNS) text columns of [`Engine::column_bytes`] each,
-/// filled by [`Filler::fill`](petal_model::workload::row::Filler). An UPDATE writes a new text with a
-/// stamp at its begin ([`petal_model::workload::version`]), by which `petal verify` knows the row's
-/// version.
+/// filled by [`Filler::fill`](petal_model::workload::row::Filler). An UPDATE writes a new text that
+/// begins with a stamp ([`petal_model::workload::version`]); `petal verify` reads the row's version
+/// from it.
 ///
-/// Counters: `physical_read_*` counts what the database asked of the system below it, whoever
-/// served that; `physical_write_*` what it handed on. What the database's own cache served is a
-/// logical read alone. A figure that the database does not count stays `None`. Timed events (block reads, log syncs, locks) are
+/// Counters: `physical_read_*` counts reads that the database requested from the system below,
+/// served from any place; `physical_write_*` counts writes that it passed on. A hit in the
+/// database's own cache is a logical read alone. A figure that the database does not count stays
+/// `None`. Timed events (block reads, log syncs, locks) are
 /// [`Wait`](petal_model::stats::counters::Wait)s of the counters, by the database's own names.
 pub trait Engine: Send + Sync {
     /// The engine's entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
-    /// The block size of a load: as asked, or the default. Refuses what the target has not.
+    /// The block size of a load: as asked, or the default. Refuses a size that the target does not
+    /// have.
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         Ok(asked.unwrap_or(self.support().block_size_default))
     }
@@ -51,7 +53,7 @@ pub trait Engine: Send + Sync {
         row_layout::column_bytes(block_bytes)
     }
 
-    /// The complete petal schemas on the target, by number. Empty when there is none.
+    /// The complete petal schemas on the target, by number. Empty without any.
     fn loaded(&self) -> Result<Vec<LoadedSchema>>;
 
     /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
@@ -60,7 +62,7 @@ pub trait Engine: Send + Sync {
     /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
 
-    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    /// Marks the data as in use before a run over `schemas`, until the returned value is dropped.
     fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>>;
 
     /// Files, memory and threads that a run of these sessions holds in petal's own process.
@@ -73,8 +75,9 @@ pub trait Engine: Send + Sync {
         Needs { files: plan.loaders() as u64, ..Needs::default() }
     }
 
-    /// The plans of what sessions of a run over `schemas` send, as the database explains them now: one
-    /// that is not as meant, else the first. None if nothing is planned, or the plan is not shown.
+    /// Returns a plan of the statements in a run over `schemas`, as the database explains it now:
+    /// one that is not as meant, else the first. `None` if nothing is planned, or the plan is not
+    /// shown.
     fn plan(&self, _schemas: u32) -> Result<Option<PlanCheck>> {
         Ok(None)
     }
@@ -85,13 +88,14 @@ pub trait Engine: Send + Sync {
     /// Connects one session, ready for its first operation. Called from many threads at once.
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>>;
 
-    /// Connects a session that only reads, and leaves nothing behind where the data are.
+    /// Connects a session that only reads, and leaves nothing behind at the data.
     fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
         self.connect(seat)
     }
 
     /// Cumulative counters and waits, per endpoint. In full they are complete for all work that
-    /// sessions flushed; else they may be without histograms, and are cheap enough for once a second.
+    /// sessions flushed; else they may be without histograms, and are cheap enough for once a
+    /// second.
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
 
     /// The counters of a run begin: resets of them until now are forgotten, and a figure that is
@@ -99,8 +103,8 @@ pub trait Engine: Send + Sync {
     fn begin_counting(&self) {}
 
     /// The run ends: background work of the engine's own (checkpointers) stops; the closing
-    /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
-    /// there. [`EngineError::Environment`]: what became of a server in the run.
+    /// snapshot follows. Returns [`EngineError::Data`] if blocks that were read differ from the
+    /// written ones, and [`EngineError::Environment`] if a server failed during the run.
     fn quiesce(&self) -> Result<()> {
         Ok(())
     }
@@ -116,7 +120,7 @@ pub trait Engine: Send + Sync {
     /// Opens a schema to read its rows back: `petal verify`.
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>>;
 
-    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
+    /// Drops only data with petal's mark; returns the dropped objects, a line each.
     fn drop_data(&self) -> Result<Vec<String>>;
 
     /// The server behind the target. None of a target in petal's own process.
@@ -133,8 +137,9 @@ pub trait Engine: Send + Sync {
 /// Answers that only an engine with a server has.
 pub trait Server: Send + Sync {
     /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
-    /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
-    /// nobody: outside loads and runs the system's own handling of signals serves it better.
+    /// sends it notes that name the sessions the engine waits for. Returns false if the engine
+    /// waits for no session: outside loads and runs it then keeps the system's own handling of
+    /// signals.
     fn serve(&self, _caller: &Caller) -> bool {
         false
     }
@@ -144,48 +149,49 @@ pub trait Server: Send + Sync {
         1
     }
 
-    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
+    /// Refuses a run that is sure to fail: the role may not write, or the target only reads.
     fn check_run(&self, _schemas: u32) -> Result<()> {
         Ok(())
     }
 
-    /// Refuses UPDATEs where the target's log has no room for them; false where petal cannot see it.
+    /// Refuses UPDATEs if the target's log has no room for them; false if petal cannot see it.
     fn check_room(&self) -> Result<bool> {
         Ok(false)
     }
 
-    /// Looks whether this load would find room, and data of the shape that it needs. May make a small
-    /// table of petal's own, and drops it.
+    /// Looks whether this load would find room, and data of the shape that it needs. May make a
+    /// small table of petal's own, and drops it.
     fn check_load(&self, _plan: &LoadPlan) -> Result<Vec<LoadFact>> {
         Ok(Vec::new())
     }
 
-    /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
+    /// Privileges of petal's role on the loaded schemas; empty if there are no roles.
     fn privileges(&self) -> Result<Vec<Privilege>> {
         Ok(Vec::new())
     }
 
-    /// The most sessions it admits, where there is a limit.
+    /// The most sessions it admits, if there is a limit.
     fn sessions_max(&self) -> Result<Option<u32>> {
         Ok(None)
     }
 
-    /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
-    /// nothing, and needs no data of petal's.
+    /// Cumulative work of each whole server for all users, from its own counters. Changes nothing,
+    /// and needs no data of petal's.
     fn server_work(&self) -> Result<Vec<ServerWork>>;
 
-    /// The processes of every server that serves a run, where all of them run on this host and can
-    /// be told from others; else none. A database within petal's process has none of its own.
+    /// The processes of every server of a run, if all of them run on this host and can be
+    /// distinguished from other processes; else empty. A database inside petal's process has no
+    /// others.
     fn server_processes(&self) -> Vec<ServerProcesses> {
         Vec::new()
     }
 
-    /// Seconds by which the clock of a server on another host is ahead of this host's, if known.
+    /// Seconds that the clock of a server on another host is ahead of this host's, if known.
     fn clock_ahead_s(&self) -> Option<f64> {
         None
     }
 
-    /// How far the server has come if it is in recovery, such as a standby; None if it is not.
+    /// Progress of a server in recovery, such as a standby; `None` if it is not in recovery.
     fn recovery(&self) -> Result<Option<Recovery>> {
         Ok(None)
     }
@@ -203,8 +209,7 @@ pub fn server_processes(engine: &dyn Engine) -> Vec<ServerProcesses> {
 
 /// A report that the database makes of a run by itself, such as AWR.
 pub trait OwnReport: Send + Sync {
-    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
-    /// person.
+    /// Begins the database's own report, before the opening snapshot. Returns a note for a person.
     fn begin_report(&self) -> Result<Option<&'static str>> {
         Ok(None)
     }
@@ -215,7 +220,7 @@ pub trait OwnReport: Send + Sync {
     }
 }
 
-/// The signals that an engine obeys before and after a run, and where it tells what it waits for.
+/// The signals that an engine obeys before and after a run, and a receiver of notes on its waits.
 #[derive(Clone)]
 pub struct Caller {
     /// The number of signals that asked to stop.
@@ -231,22 +236,22 @@ impl Caller {
     }
 }
 
-/// Resources of petal's own process that a run or a load needs, beside those of every run.
+/// Resources of petal's own process that a run or a load needs, in addition to those of every run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Files and sockets that are open at once.
     pub files: u64,
     /// Caches and buffers.
     pub memory_bytes: u64,
-    /// Threads, beside one for each session or loader.
+    /// Threads, in addition to one for each session or loader.
     pub threads: u64,
 }
 
-/// One call of a session.
+/// A call of a session.
 pub struct Batch<'a> {
     pub operations: &'a [Operation],
     pub stop: &'a Stop,
-    /// What ended; the session adds to it.
+    /// Outcomes of operations that ended; the session adds to it.
     pub done: &'a mut Outcomes,
     /// Another batch follows at once: the last operations may stay in flight, so that a queue stays
     /// full. The next batch begins with them.
@@ -260,11 +265,11 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// One connection that executes operations. One thread calls it, from its first batch until it is
-/// dropped there; only what [`Session::canceller`] returned is used from other threads.
+/// A connection that executes operations. One thread calls it, from its first batch until it is
+/// dropped there; other threads use only the canceller from [`Session::canceller`].
 pub trait Session: Send {
     /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
-    /// is over. What ended is in `batch.done` even when this returns an error.
+    /// is over. `batch.done` has every operation that ended, even if this returns an error.
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError>;
 
     /// Operations that a batch which another follows left in flight.
@@ -290,8 +295,8 @@ pub trait RowReader: Send {
     /// Adds every row with a key from `first` to `last` to `found`, in any order.
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()>;
 
-    /// The stamps of whole records in the log, where petal itself wrote one and recovers nothing
-    /// from it.
+    /// The stamps of whole records in the log, if petal itself wrote one and recovers nothing from
+    /// it.
     fn logged(&mut self, _updates: &[LoggedUpdate]) -> Result<Option<HashSet<u64>>> {
         Ok(None)
     }
@@ -301,7 +306,7 @@ pub trait RowReader: Send {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRow {
     pub key: u64,
-    /// Its stamps; an error says what is wrong with it.
+    /// Stamps of the row; an error names its fault.
     pub stamps: std::result::Result<RowStamps, String>,
 }
 
@@ -324,7 +329,7 @@ pub trait Cancel: Send + Sync {
 /// The error code of an operation that was cancelled after the stop.
 pub const CUT: &str = "cut";
 
-/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+/// The code of a session that was to read before the trigger, or next to a run, when a signal came.
 pub const INTERRUPTED: &str = "interrupted";
 
 /// Ended operations, in order. Memory is reused: per operation only an error's text is allocated.
@@ -341,16 +346,16 @@ pub struct Outcome {
     pub latency_ns: Option<u64>,
     /// Time of the session: the latency, or else by petal's own clock.
     pub busy_ns: u64,
-    /// Its end, in nanoseconds since the trigger.
+    /// End, in nanoseconds since the trigger.
     pub end_ns: u64,
     /// Rows as the database answered: counted or updated.
     pub rows: u64,
-    /// The database's own code, where it failed and the session goes on.
+    /// The database's own code, if it failed and the session goes on.
     pub error: Option<Box<str>>,
 }
 
 impl Outcome {
-    /// One that petal's own clock timed.
+    /// An outcome timed by petal's own clock.
     pub fn timed(
         operation: u32,
         (begin, end): (Instant, Instant),
@@ -363,7 +368,8 @@ impl Outcome {
         Self { operation, latency_ns, busy_ns, end_ns, rows, error }
     }
 
-    /// The first operation of a call that failed as a whole stands for all of it, with its time.
+    /// Returns the outcome of a call that failed as a whole: it counts as its first operation, with
+    /// the call's time.
     pub fn of_failed_call(operation: usize, [begin_ns, end_ns]: [u64; 2], code: Box<str>) -> Self {
         let (operation, busy_ns) = (operation as u32, end_ns - begin_ns);
         let (latency_ns, error) = (Some(busy_ns), Some(code));
@@ -408,7 +414,7 @@ impl Stop {
         self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// [`Stop::is_due`] for an engine with a clock of its own, in nanoseconds since the trigger.
+    /// [`Stop::is_due`] for an engine with its own clock, in nanoseconds since the trigger.
     pub fn is_due_at(&self, since_trigger_ns: u64) -> bool {
         self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
     }
@@ -493,7 +499,7 @@ pub struct Placement {
     /// Blocks that hold rows of the main table.
     pub blocks: u64,
     pub rows_per_block_max: u64,
-    /// Blocks that hold parts of rows or none, not one row each; None where it is not known.
+    /// Blocks that hold parts of rows or none, not one row each; `None` if it is not known.
     pub overflow_blocks: Option<u64>,
     /// The view that was asked, such as `dbstat`.
     pub source: &'static str,
@@ -522,7 +528,7 @@ pub enum ProgressUnit {
     Items,
 }
 
-/// Progress that nobody watches.
+/// A no-op progress observer.
 pub struct Silent;
 
 impl Progress for Silent {

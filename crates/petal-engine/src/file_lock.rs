@@ -20,7 +20,7 @@ pub struct FileLock(Arc<File>);
 pub enum LockRefused {
     /// Another petal holds it.
     Held,
-    /// The system gave no lock: nobody knows whether another petal is at work.
+    /// The system gave no lock: it is unknown whether another petal is at work.
     Failed(io::Error),
 }
 

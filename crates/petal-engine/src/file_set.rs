@@ -1,5 +1,6 @@
 //! A target that is a folder with one data file for each schema: names, locks, room, loads under
-//! another name, leftovers, and removal. An engine says how its own files are known ([`FileFormat`]).
+//! another name, leftovers, and removal. An engine says how its own files are known
+//! ([`FileFormat`]).
 //!
 //! A file is opened once and judged by that descriptor. Its identity is taken from there, and it is
 //! removed or replaced only if its name still leads to it.
@@ -42,7 +43,8 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
     /// The engine's entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
-    /// Opens a file for reading. An engine that keeps descriptors of its files returns the kept one.
+    /// Opens a file for reading. An engine that keeps descriptors of its files returns the kept
+    /// one.
     fn open(&self, path: &Path) -> io::Result<Arc<File>> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         File::options().read(true).custom_flags(flags).open(path).map(Arc::new)
@@ -66,7 +68,7 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Called before a complete file is replaced: refuses if somebody uses it, and removes the files
+    /// Called before a complete file is replaced: refuses if it is in use, and removes the files
     /// next to it.
     fn give_up(&self, path: &Path) -> Result<()> {
         self.remove_sides(path)
@@ -75,7 +77,7 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
     /// The file is gone: closes descriptors that were kept.
     fn forget(&self, _: FileId) {}
 
-    /// A number that changes when somebody makes or drops a table or an index in the file.
+    /// A number that changes when a table or an index in the file is made or dropped.
     fn version(&self, _: &Path) -> Result<i64> {
         Ok(0)
     }
@@ -231,8 +233,8 @@ impl<F: FileFormat> FileSet<F> {
         without_mark(path.display(), "a file", &instead)
     }
 
-    /// Removes a file and the files that the database put next to it. A file that has taken its place
-    /// stays.
+    /// Removes a file and the files that the database put next to it. A file that has taken its
+    /// place stays.
     fn remove(&self, path: &Path, file: FileId) -> Result<()> {
         if let Some(reason) = file.vanished(path) {
             return Err(unusable(path, &io::Error::other(reason)));
@@ -255,8 +257,8 @@ impl<F: FileFormat> FileSet<F> {
         Ok(foreign)
     }
 
-    /// Refuses names that are somebody else's, or petal's if nothing is to be replaced. Returns the
-    /// locks on files to be replaced: no run uses them, nor begins to.
+    /// Refuses names of foreign files, and of petal's own if nothing is to be replaced. Returns
+    /// the locks on files to be replaced: no run uses them, nor begins to.
     fn check_names(&self, plan: &LoadPlan) -> Result<Vec<FileLock>> {
         let foreign = self.remove_leftovers()?;
         let mut locks = Vec::new();
@@ -307,7 +309,7 @@ impl<F: FileFormat> FileSet<F> {
                 load_schema(&file, state)
             },
             || self.give_names(&made.lock()),
-            // What stays is removed by the next setup or drop.
+            // The next setup or drop removes the rest.
             || {
                 made.lock().iter().for_each(|(&schema, &file)| {
                     let _ = self.remove(&self.loading_file(schema), file);
@@ -361,8 +363,8 @@ impl<F: FileFormat> FileSet<F> {
         Ok(dropped)
     }
 
-    /// Marks the files of these schemas as in use by a run. A second run on them is refused, also by
-    /// another link to a file.
+    /// Marks the files of these schemas as in use by a run. A second run on them is refused, also
+    /// by another link to a file.
     pub fn begin_use(&self, schemas: impl Iterator<Item = u32>) -> Result<FilesInUse<F>> {
         let mut begun = FilesInUse { format: self.format, files: Vec::new(), _locks: Vec::new() };
         for path in schemas.map(|schema| self.file(schema)) {

@@ -16,7 +16,7 @@ pub trait DataUse: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The reason why the data are no longer those that the run began with; None where they are.
+    /// The reason why the data are no longer those that the run began with; `None` if they are.
     fn vanished(&self) -> Result<Option<String>> {
         Ok(None)
     }
@@ -65,7 +65,7 @@ pub fn unlink_same(path: &Path, file: FileId) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
 }
 
-/// The mark for data that nobody can take away.
+/// A no-op `DataUse` for data that cannot be dropped during a run.
 pub struct Unshared;
 
 impl DataUse for Unshared {}

@@ -1,8 +1,10 @@
-//! The contract between petal and a database: [`Engine`] and [`Session`], and what engines share.
+//! The contract between petal and a database: [`Engine`] and [`Session`], and the parts that
+//! engines share.
 //!
-//! An engine is a crate of its own and one line in petal's list of engines. It knows workload, stats
-//! and settings; never another engine, never runner, record or report. It does not choose operations
-//! and does not judge results: it executes what it is handed and reports what the database saw.
+//! An engine is a separate crate and one line in petal's list of engines. It knows workload, stats
+//! and settings; never another engine, never runner, record or report. It does not choose
+//! operations and does not judge results: it executes the given operations and reports the
+//! database's answers.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 

@@ -1,4 +1,4 @@
-//! System errors about files that an engine keeps itself, with what a person can do.
+//! System errors about files that an engine keeps itself, with advice for a person.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::threads::ThreadError;
 use super::{EngineError, Result};
 
-/// Where to read about a device that failed.
+/// Advice for a device that failed.
 pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
 
 /// Names the path that a call of the system's failed on.

@@ -1,5 +1,5 @@
-//! All of petal's threads start here. One that cannot is an error, never a panic, which would lose
-//! what a run has measured.
+//! All of petal's threads start here. A thread that cannot start is an error, never a panic, which
+//! would lose the run's measurements.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};

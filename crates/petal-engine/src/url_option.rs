@@ -1,4 +1,4 @@
-//! Options of a target's URL: what engines share in reading them.
+//! Options of a target's URL, as all engines read them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,5 +1,5 @@
-//! Bounds of what one answer of a server may take: a server that is not what it seems may send rows
-//! without an end, or an error text of megabytes.
+//! Limits of one answer of a server: a false server may send rows without an end, or an error text
+//! of megabytes.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ const BYTES_MAX: usize = 256 << 20;
 const TEXT_BYTES_MAX: usize = 2000;
 
 pub const TOO_LONG: &str = "the answer has more rows or bytes than any of petal's questions asks for: \
-    this is no server of its kind, or what lies between changes what it sends";
+    this is no server of its kind, or a proxy in between changes its answers";
 
 /// The size of an answer so far.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub struct AnswerSize {
 }
 
 impl AnswerSize {
-    /// Counts one more row; false where the answer is longer than any may be.
+    /// Counts one more row; false if the answer is longer than any may be.
     pub fn add(&mut self, row_bytes: usize) -> bool {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(row_bytes);
@@ -28,7 +28,7 @@ impl AnswerSize {
     }
 }
 
-/// A server's error text, cut where it is longer than a person reads.
+/// A server's error text, cut if it is longer than a person reads.
 pub fn bounded(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);

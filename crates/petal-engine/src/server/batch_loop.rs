@@ -12,10 +12,11 @@ use crate::{Batch, Outcome, Outcomes, SessionError};
 use petal_model::settings::{LoopSide, RedoStress};
 use petal_model::workload::op::{Kind, Operation};
 
-/// The budget of one call where the run has no deadline.
+/// The budget of one call if the run has no deadline.
 pub const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
-/// How finely operations are timed: by petal's own clock, or by a server's, which has microseconds.
+/// Resolution of the clock that times operations: petal's own, or a server's, which has
+/// microseconds.
 pub fn clock_resolution_ns(loop_side: LoopSide) -> u64 {
     match loop_side {
         LoopSide::Client => 1,
@@ -35,14 +36,13 @@ pub struct BatchPart<'a> {
     from: usize,
 }
 
-/// From so much more than the call's own time on, a server's clock was set: it may run a little
-/// faster than petal's.
+/// Tolerance, as a share of a call's own time: a server's clock that runs further ahead was set.
 const CLOCK_SLACK: f64 = 0.01;
-/// Clocks tick at least so often: one that stood still for longer is frozen.
+/// Longest time between two ticks of a clock: one that stood still for longer is frozen.
 const TICK_NS_MAX: u64 = 20_000_000;
 const NS_PER_US: u64 = 1000;
 
-/// One operation that a call executed.
+/// An operation that a call executed.
 #[derive(Debug)]
 pub struct Executed {
     /// None if it is unknown.
@@ -51,7 +51,7 @@ pub struct Executed {
     pub failure: Option<Failure>,
 }
 
-/// Sends one part, executed within its budget; returns what ended, in order.
+/// Sends one part, executed within its budget; returns the operations that ended, in order.
 pub type PartCall<'a> = dyn FnMut(&BatchPart<'_>) -> Result<Vec<Executed>, Failure> + 'a;
 
 /// The schema that the next call works in, and how many of these operations it takes.
@@ -69,7 +69,7 @@ pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
     }
 }
 
-/// One operation that went by itself, timed by petal's clock.
+/// Executes an operation alone, timed by petal's clock.
 pub fn timed(execute: impl FnOnce() -> Result<u64, Failure>) -> Executed {
     let begin = Instant::now();
     let result = execute();
@@ -171,7 +171,7 @@ pub fn run(
         let ended = match result {
             Ok(executed) => fold(&part, executed, span_ns, done)?,
             Err(Failure::Fatal(error)) => return Err(error),
-            // What the call did is not known: the first operation stands for it.
+            // The call's work is not known: it counts as its first operation.
             Err(Failure::Counted(code)) => {
                 done.ended.push(Outcome::of_failed_call(part.from, span_ns, code));
                 1
@@ -192,7 +192,7 @@ fn next_part<'a>(split: &Split<'_>, batch: &'a [Operation], from: usize) -> Opti
     Some(BatchPart { home, operations: rest.get(..length)?, budget: BUDGET_MAX, from })
 }
 
-/// Adds what ended to the outcomes; how many operations these are.
+/// Adds operations that ended to the outcomes; returns their number.
 fn fold(
     part: &BatchPart<'_>,
     mut executed: Vec<Executed>,
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(ends, [968, 980, 1000]);
     }
 
-    /// What a server's clock does in a call, beside going on.
+    /// A fault of a server's clock in a call, or none.
     #[derive(Debug, Clone, Copy)]
     enum Clock {
         Goes,
@@ -346,8 +346,8 @@ mod tests {
         Freezes,
     }
 
-    /// The outcomes of a call whose operations took so many microseconds, by a server's clock to
-    /// which `clock` happens in the operation at `at`.
+    /// The outcomes of a call whose operations took `took_us` by a server's clock, with the fault
+    /// `clock` in the operation at `at`.
     fn outcomes(took_us: &[u32], at: usize, clock: Clock) -> Vec<Outcome> {
         let (mut moment, mut begin) = (1_000_000_000i64, 1_000_000_000i64);
         let mut all = Vec::new();
@@ -408,7 +408,7 @@ mod tests {
     fn a_frozen_clock_and_a_small_step_forward_leave_no_latency() {
         let frozen = outcomes(&[9_000, 8_000, 7_000], 0, Clock::Freezes);
         assert!(frozen.iter().all(|one| one.latency_ns.is_none() && one.busy_ns == 8_000_000));
-        // Shorter than the call: nobody knows which operation it is in.
+        // Shorter than the call: its operation is not known.
         let stepped = outcomes(&[9_000, 8_000, 7_000], 1, Clock::StepsBy(5_000));
         assert!(stepped.iter().all(|one| one.latency_ns.is_none()));
         // Short calls may fall between two ticks of a coarse clock.

@@ -2,10 +2,10 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// How often the clock is asked; the quickest answer is the most exact.
+/// Number of readings of the clock; the quickest answer is the most exact.
 const QUESTIONS: usize = 5;
 
-/// How many seconds a clock is ahead of this host's, which is asked for the seconds since 1970. The
+/// Seconds that a clock is ahead of this host's; `ask` returns its seconds since 1970. The
 /// answer is taken to lie in the middle of its round trip.
 pub fn ahead_s(mut ask: impl FnMut() -> Option<f64>) -> Option<f64> {
     let answers = (0..QUESTIONS).filter_map(|_| {

@@ -1,11 +1,12 @@
-//! Drivers that block their thread and give no way to end a call: what they hold works on a thread
-//! of its own, which is left behind when no answer comes. Nothing here knows what it is.
+//! Drivers that block their thread and give no way to end a call: a driver's value lives on a
+//! separate thread, which is left behind if no answer comes. Nothing here knows the driver.
 //!
-//! A driver that panics is left behind, too, at the very place: unwinding would run its destructors,
-//! and one of them that panics again ends the whole process. `catch_unwind` does not help: the
-//! driver's call owns the value whose destructor that is, so nobody else can keep it from running.
-//! The thread sleeps from then on; the connection stays open until petal ends. A test of it needs a process of its own, because the
-//! standard library's lock on panic hooks stays held: `tests/integration/oracle_speaks.rs`.
+//! A driver that panics is left behind, too, at the very place: unwinding would run its
+//! destructors, and a second panic in one of them ends the whole process. `catch_unwind` does not
+//! help: the driver's call owns the value with that destructor, so no other code can keep it from
+//! running. The thread sleeps from then on; the connection stays open until petal ends. A test of
+//! it needs a separate process, because the standard library's lock on panic hooks stays held:
+//! `tests/integration/oracle_speaks.rs`.
 
 use std::cell::RefCell;
 use std::panic::PanicHookInfo;
@@ -29,7 +30,7 @@ thread_local! {
     static ON_PANIC: RefCell<Option<OnPanic>> = const { RefCell::new(None) };
 }
 
-/// Leaves this thread behind where it panics, without a trace; `then` gets the panic's words.
+/// Leaves this thread behind at a panic, without a trace; `then` gets the panic's words.
 fn leave_behind_on_panic(then: impl FnOnce(String) + 'static) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -46,7 +47,7 @@ fn leave_behind_on_panic(then: impl FnOnce(String) + 'static) {
     ON_PANIC.set(Some(Box::new(then)));
 }
 
-/// What a panic says, and where in the driver it is.
+/// Text of a panic, and its place in the driver.
 fn words(panic: &PanicHookInfo<'_>) -> String {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -65,7 +66,7 @@ pub struct DetachedWorker<T> {
     jobs: Option<Sender<WorkerJob<T>>>,
     /// Ends with the thread.
     thread: Receiver<()>,
-    /// How long dropping waits for the thread's end.
+    /// Timeout of a drop for the thread's end.
     end_limit: Duration,
     connection: Arc<AbortHandle>,
 }
@@ -127,7 +128,7 @@ impl<T: Send + 'static> DetachedWorker<T> {
 impl<T> Drop for DetachedWorker<T> {
     fn drop(&mut self) {
         drop(self.jobs.take());
-        // Whether it ended or is left behind.
+        // It has ended, or is left behind.
         let _ = self.thread.recv_timeout(self.end_limit);
     }
 }
@@ -140,7 +141,7 @@ pub enum Unanswered {
     Failed(String),
 }
 
-/// Returns what `job` does, from a thread that is left behind if it takes longer than `limit`.
+/// Returns the result of `job`, from a thread that is left behind if it takes longer than `limit`.
 pub fn within<R: Send + 'static>(
     name: &str,
     limit: Duration,

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use crate::Caller;
 
-/// How long connecting may take, unless the URL says otherwise.
+/// Timeout for connecting, unless the URL says otherwise.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// A server that did not answer is not waited for as long again.
 pub const BRIEF: Duration = Duration::from_secs(3);
-/// How long closing a connection may take, which a silent peer does not answer.
+/// Timeout for closing a connection, which a silent peer does not answer.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
-/// How long a connection may be idle before the system asks whether its peer is there.
+/// Idle time of a connection before the system asks whether its peer is there.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How long work beside a run's operations waits for a lock.
+/// Lock timeout of work outside a run's operations.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
-/// How long a load that is complete waits for what it replaces.
+/// Lock timeout of a complete load for the data it replaces.
 pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
-/// How long a look waits whose figure may stay unknown.
+/// Lock timeout of a look whose figure may stay unknown.
 pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// A server as a person names it; an address of IPv6 stands in brackets.
+/// A server as a person names it; an address of IPv6 is in brackets.
 pub fn host_and_port(host: &str, port: u16) -> String {
     match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -32,7 +32,7 @@ pub fn host_and_port(host: &str, port: u16) -> String {
     }
 }
 
-/// True where a host's name or address shows that it is this one.
+/// True if a host's name or address shows that it is this one.
 pub fn is_this_host(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
@@ -44,7 +44,7 @@ pub struct EndpointState {
     connect_limit: Duration,
     /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
-    /// Whose signals end waiting, once that is known.
+    /// Caller whose signals end waiting, once that is known.
     caller: Arc<OnceLock<Caller>>,
 }
 

@@ -1,5 +1,5 @@
 //! The meaning of failures to a session, the same for every engine, and the codes that records name
-//! them by. What a database's own error means, its engine knows.
+//! them by. An engine knows the meaning of its database's own errors.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ pub const NO_ANSWER: &str = "no-answer";
 pub const CONNECTION: &str = "connection";
 /// The code of a session that was to work on a schema that is not loaded.
 pub const NOT_LOADED: &str = "not-loaded";
-/// The code of a session that could not prepare what its next operation needs.
+/// The code of a session that could not prepare for its next operation.
 const UNPREPARED: &str = "preparing";
 
 /// Why an operation did not end well.
@@ -29,7 +29,7 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// A session that needs what cannot be prepared, such as another schema, is lost.
+/// Reports a session as lost if it cannot prepare, for example for another schema.
 impl From<EngineError> for SessionError {
     fn from(error: EngineError) -> Self {
         let code = match error {
@@ -52,7 +52,7 @@ pub fn not_loaded(place: impl ToString, schema: u32) -> EngineError {
     EngineError::NotLoaded { place: place.to_string(), schema }
 }
 
-/// No schema is loaded at a target that must have one; `otherwise`: what else helps.
+/// Error of a target that must have a schema and has none; `otherwise` is another remedy.
 pub fn none_loaded(place: impl Display, otherwise: &str) -> EngineError {
     EngineError::Data(format!(
         "{place}: no petal schema is loaded there; load one (petal setup){otherwise}"
@@ -65,15 +65,15 @@ pub struct StatementError {
     pub kind: StatementErrorKind,
     /// The database's own code.
     pub code: String,
-    /// Where, what, why, and what to do.
+    /// Message with place, fault, reason and next step.
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementErrorKind {
-    /// Somebody cancelled it.
+    /// Cancelled by another user.
     Cancelled,
-    /// It was cancelled, perhaps by the limit that a call has beyond the end of its run.
+    /// Cancelled, perhaps by the limit that a call has beyond the end of its run.
     OverTime,
     /// A session goes on with its next operation.
     Transient,

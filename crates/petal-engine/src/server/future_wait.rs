@@ -1,6 +1,6 @@
 //! Drivers that are futures: the thread that needs an answer polls the driver itself, so nothing
-//! goes on between two statements. The wait follows a timeout policy and ends when the connection is
-//! given up.
+//! goes on between two statements. The wait follows a timeout policy and ends when the connection
+//! is given up.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -81,7 +81,7 @@ impl FutureWait {
         }
     }
 
-    /// With this other threads give the connection up.
+    /// Returns a handle for other threads, which aborts the connection.
     pub fn abort_handle(&self) -> Arc<AbortHandle> {
         Arc::clone(&self.abort_handle)
     }

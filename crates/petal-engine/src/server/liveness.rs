@@ -1,6 +1,6 @@
-//! Limits on the wait for an answer, and what happens when none comes. A peer that keeps its
+//! Limits on the wait for an answer, and the steps if no answer comes. A peer that keeps its
 //! connection and says nothing (a stopped server, a network that swallows packets) would otherwise
-//! hold petal for ever. No SQL stands here, and nothing connects: an engine brings both.
+//! hold petal for ever. No SQL is here, and nothing connects: an engine brings both.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,10 +21,10 @@ const IDLE_MAX: u32 = 2;
 /// Work that does not end so long after it was first cancelled is given up.
 const CANCEL_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long a connection waits for an answer.
+/// Limit on a connection's wait for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutPolicy {
-    /// A look at what the server reports: it is answered within [`SILENCE`], or given up.
+    /// A look at the server's own figures: it is answered within [`SILENCE`], or given up.
     AnswerSoon,
     /// Work of any length, as long as the server answers on another connection.
     WhileServerLives,
@@ -33,7 +33,7 @@ pub enum TimeoutPolicy {
 }
 
 impl TimeoutPolicy {
-    /// The policy of a batch: before a run's deadline is known, nobody aborts it.
+    /// The policy of a batch: before a run's deadline is known, nothing aborts it.
     pub fn of_batch(stop: &Stop) -> Self {
         match stop.planned() {
             Some(_) => Self::UntilAborted,
@@ -42,14 +42,15 @@ impl TimeoutPolicy {
     }
 }
 
-/// What a server says of a connection, asked on another one.
+/// State of a connection by its server, asked on another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// It works on the connection's statement, or at least answers.
+    /// The server works on the connection's statement, or at least answers.
     Working,
-    /// It waits for petal, or does not know the connection: a question or an answer was lost.
+    /// The server waits for petal, or does not know the connection: a question or an answer was
+    /// lost.
     Idle,
-    /// It does not answer there either, for this reason.
+    /// The server does not answer there either, for this reason.
     Silent(String),
 }
 
@@ -98,7 +99,7 @@ pub struct ConnectionWatch {
     checking: OneAtATime,
 }
 
-/// How a silent connection is checked.
+/// A check of a silent connection.
 struct SilenceCheck {
     ask_server: Box<dyn Fn() -> ServerState + Send + Sync>,
     idle_in_a_row: AtomicU32,
@@ -115,7 +116,7 @@ impl ConnectionWatch {
         self.check = Some(Arc::new(SilenceCheck { ask_server, idle_in_a_row: AtomicU32::new(0) }));
     }
 
-    /// Call this when a wait begins: what the server said of an earlier one does not count for it.
+    /// Call this when a wait begins: an answer about an earlier wait does not count for it.
     pub fn begin_wait(&self) {
         if let Some(check) = &self.check {
             check.idle_in_a_row.store(0, Ordering::Relaxed);
@@ -158,11 +159,11 @@ pub fn no_answer(limit: Duration) -> String {
     format!("no answer for {} s", limit.as_secs())
 }
 
-/// A task that runs on a thread of its own, and never twice at once.
+/// A task that runs on a separate thread, and never twice at once.
 #[derive(Default)]
 pub struct OneAtATime(Arc<AtomicBool>);
 
-/// Ends with the task, also where no thread could be started for it.
+/// Ends with the task, also if no thread could be started for it.
 struct Running(Arc<AtomicBool>);
 
 impl Drop for Running {
@@ -185,8 +186,8 @@ impl OneAtATime {
     }
 }
 
-/// Does work of unknown length, such as a load or a VACUUM. As soon as `is_over`, asks the server to
-/// cancel it, until it ends; the error is then `Interrupted`. Calls `meanwhile` every [`TICK`].
+/// Does work of unknown length, such as a load or a VACUUM. As soon as `is_over`, asks the server
+/// to cancel it, until it ends; the error is then `Interrupted`. Calls `meanwhile` every [`TICK`].
 pub fn until_over<T>(
     connection: &AbortHandle,
     cancel: &(dyn Fn() + Sync),

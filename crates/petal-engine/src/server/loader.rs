@@ -1,7 +1,8 @@
-//! The skeleton of a load. An engine checks that its names are free, loads each schema under another
-//! name, proves one row per block, and gives all schemas their final names at the very end: a load
-//! that is cut off leaves nothing that counts as loaded. After a failure it cleans up. Schemas load
-//! at once, and one schema's rows in ranges where there are more connections than schemas.
+//! The skeleton of a load. An engine checks that its names are free, loads each schema under
+//! another name, proves one row per block, and gives all schemas their final names at the very end:
+//! a load that is cut off leaves nothing that counts as loaded. After a failure it cleans up.
+//! Schemas load at once, and one schema's rows in ranges if there are more connections than
+//! schemas.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::{
 use petal_model::settings::size::format_bytes;
 use petal_model::settings::table::EngineSupport;
 
-/// One load.
+/// A load.
 #[derive(Clone, Copy)]
 pub struct Load<'a> {
     pub plan: &'a LoadPlan,
@@ -26,7 +27,7 @@ pub struct Load<'a> {
     pub stop: &'a Stop,
 }
 
-/// What a loader of one schema must know of the others.
+/// Facts about the whole load that a loader of one schema needs.
 pub struct LoadState<'a> {
     stop: &'a Stop,
     failed: Arc<AtomicBool>,
@@ -37,7 +38,7 @@ pub struct LoadState<'a> {
 /// A schema that is loaded and proved under its loading name.
 pub struct ProvedSchema {
     pub summary: LoadedSchemaSummary,
-    /// When its rows and index were durable, where that is known apart from the proof.
+    /// When its rows and index were durable, if that is known apart from the proof.
     pub durable: Option<Instant>,
 }
 
@@ -54,7 +55,7 @@ pub struct Loaded {
 
 impl Load<'_> {
     /// Loads the plan's schemas, several at once: all of them or none. `give_names` makes them
-    /// complete; `clean_up` removes, as far as it can, what a failure left.
+    /// complete; `clean_up` removes, as far as it can, the remains of a failure.
     pub fn run(
         &self,
         load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
@@ -64,7 +65,8 @@ impl Load<'_> {
         self.run_in_rounds(&[&self.plan.schemas], load_schema, give_names, clean_up)
     }
 
-    /// Loads the plan's schemas as [`Self::run`] does, each round's when those before it are loaded.
+    /// Loads the plan's schemas as [`Self::run`] does, each round's when those before it are
+    /// loaded.
     pub fn run_in_rounds(
         &self,
         rounds: &[&[u32]],
@@ -111,7 +113,7 @@ impl LoadState<'_> {
         self.stop.is_requested() || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Asks what [`Self::is_over`] does, for a callback that outlives this.
+    /// Returns a callback that asks as [`Self::is_over`] does and outlives this.
     pub fn watcher(&self) -> impl FnMut() -> bool + Send + 'static {
         let (stop, failed) = (self.stop.clone(), Arc::clone(&self.failed));
         move || stop.is_requested() || failed.load(Ordering::Relaxed)
@@ -136,9 +138,9 @@ impl LoadState<'_> {
 }
 
 impl Loaded {
-    /// The summary, with what came after the data were durable, where that is known.
+    /// The summary, with the steps after the data were durable, if that is known.
     pub fn summary(self, plan: &LoadPlan) -> LoadSummary {
-        let naming = if plan.replace { "dropping what was there" } else { "giving names" };
+        let naming = if plan.replace { "dropping the old data" } else { "giving names" };
         let afterwards = self.durable.into_iter().flat_map(|durable| {
             [("proof", self.proved - durable), (naming, self.named - self.proved)]
         });
@@ -151,7 +153,7 @@ impl Loaded {
     }
 }
 
-/// Works on all items, so many at once; results are in the items' order. One that fails sets the
+/// Works on all items, `at_once` at a time; results are in the items' order. A failure sets the
 /// flag; the first real reason is the error.
 pub fn each_at_once<I: Sync, T: Send>(
     at_once: usize,
@@ -204,7 +206,7 @@ pub fn check_block_size(support: &EngineSupport, plan: &LoadPlan) -> Result<()> 
     )))
 }
 
-/// A schema of petal's stands where one is to be loaded, and is not to be replaced.
+/// Error if a schema of petal's is in the place of a new one, and is not to be replaced.
 pub fn already_loaded(place: impl std::fmt::Display, schema: u32) -> EngineError {
     EngineError::Data(format!(
         "{place}: schema {schema} is loaded already; drop the data first (petal drop) or load over \
@@ -212,14 +214,14 @@ pub fn already_loaded(place: impl std::fmt::Display, schema: u32) -> EngineError
     ))
 }
 
-/// Something of somebody else's stands where a schema is to be loaded.
+/// Error if a foreign object is in the place of a new schema.
 pub fn without_mark(place: impl std::fmt::Display, what: &str, instead: &str) -> EngineError {
     EngineError::Data(format!(
         "{place}: {what} without petal's mark is in the way, and petal leaves it alone; {instead}"
     ))
 }
 
-/// Refuses all but one row in each of `rows` blocks. `otherwise`: what it means, what to do.
+/// Refuses all but one row in each of `rows` blocks. `otherwise` is the meaning and the next step.
 pub fn prove(
     place: impl std::fmt::Display,
     table: &str,

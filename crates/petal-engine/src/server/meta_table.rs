@@ -13,7 +13,7 @@ use petal_model::workload::row::Filler;
 /// The version of the table's keys.
 const FORMAT: u32 = 1;
 
-/// One schema as every engine with a server loads it.
+/// A schema as every engine with a server loads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaMeta {
     pub schema: u32,
@@ -22,7 +22,7 @@ pub struct SchemaMeta {
     pub block_bytes: u32,
     pub filler: Filler,
     pub unique_index: Option<bool>,
-    /// Which load it is; of loads before petal drew numbers for them, the scatter's seed.
+    /// Number of the load; for loads before petal drew numbers, the scatter's seed.
     pub load: String,
 }
 
@@ -72,7 +72,7 @@ impl SchemaMeta {
         column_bytes(self.block_bytes)
     }
 
-    /// How many times smaller its blocks get by LZ4, with columns of so many bytes.
+    /// Compression ratio of its blocks with LZ4, with columns of `column_bytes`.
     pub fn compression_ratio(&self, column_bytes: usize) -> Option<f64> {
         let schema = (self.schema, self.rows);
         let block_bytes = self.block_bytes as usize;
@@ -102,9 +102,9 @@ impl SchemaMeta {
 /// The values of one schema, by key.
 pub struct MetaValues<'a> {
     pub values: BTreeMap<String, String>,
-    /// Where they are, such as a server.
+    /// Place of the values, such as a server.
     pub place: &'a str,
-    /// Which they are, such as `petal_meta of schema 3`.
+    /// Name of the values, such as `petal_meta of schema 3`.
     pub of: String,
 }
 
@@ -126,7 +126,7 @@ impl MetaValues<'_> {
         Filler::parse(self.text("filler")?).ok_or_else(|| self.unknown("filler"))
     }
 
-    /// Which load it is.
+    /// Number of the load.
     pub fn load(&self) -> String {
         self.values.get("load").cloned().unwrap_or_default()
     }

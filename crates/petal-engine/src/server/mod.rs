@@ -1,23 +1,23 @@
 //! The parts that every engine with a server shares. An engine brings its own transport (how rows,
-//! statements and arrays travel), its SQL and its counters; what stands here decides when something
-//! is sent, how long an answer may take, and what a failure means.
+//! statements and arrays travel), its SQL and its counters; the code here decides when something
+//! is sent, how long an answer may take, and how to treat a failure.
 //!
 //! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client; `sides`: a session's
-//!   loop on any side, where the driver prepares statements
+//!   loop on any side, if the driver prepares statements
 //! - `session`: how another thread cancels or aborts a session
-//! - `answer`: what one answer may take
-//! - `failure`: what errors mean to a session and to a load, and their codes
-//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
-//!   what then
-//! - `endpoint`: what connections to one server share, and how long they wait; `servers`: which
-//!   there are
-//! - `per_schema`: what a session prepared for each schema
+//! - `answer`: limits of one answer
+//! - `failure`: the meaning of errors for a session and for a load, and their codes
+//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: limits of waits, and the
+//!   steps at their end
+//! - `endpoint`: the state that connections to one server share, and their timeouts; `servers`: the
+//!   servers of a run
+//! - `per_schema`: a session's prepared statements for each schema
 //! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
 //!   whether its file systems have room for the work
-//! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
+//! - `loader`, `meta_table`, `row_layout`: how data are loaded, a load's description of itself, and
 //!   the shape of a row
 //!
-//! Nothing here knows an engine, and no SQL stands here. SQLite and the device, which have no
+//! Nothing here knows an engine, and no SQL is here. SQLite and the device, which have no
 //! server, use the loader, the failures and the row's layout.
 
 pub mod answer;

@@ -1,5 +1,5 @@
-//! Schemas that a session visits: what is known of each, the texts of its UPDATEs, and the statements
-//! prepared for it.
+//! Schemas that a session visits: the known facts of each, the texts of its UPDATEs, and the
+//! statements prepared for it.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,9 @@ pub trait SchemaWork {
         self.meta(schema).map(SchemaMeta::column_bytes)
     }
 
-    /// Bytes of each column, and whether one column's text stands for all of an UPDATE's: the session's
-    /// own schema and the first, to which hot operations go, have constant text of this width.
+    /// Bytes of each column, and whether an UPDATE repeats one column's text in all of them: the
+    /// session's own schema and the first, to which hot operations go, have constant text of this
+    /// width.
     fn column_shape(&mut self, home: u32) -> Result<(usize, bool)> {
         let (width, is_constant) = self.meta(home)?.column_shape();
         let is_alike =

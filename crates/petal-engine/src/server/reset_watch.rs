@@ -1,5 +1,5 @@
-//! Cumulative counters that begin again while petal counts: somebody resets a server's statistics,
-//! truncates a view of them, or the server starts again. A reader looks once a second; a group of
+//! Cumulative counters that begin again while petal counts: a user resets a server's statistics or
+//! truncates a view of them, or the server restarts. A reader looks once a second; a group of
 //! counters is lost if one of them fell, or if the server says that the group began again.
 
 use std::collections::BTreeMap;

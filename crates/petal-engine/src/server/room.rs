@@ -1,5 +1,5 @@
-//! Room on the file systems of a server on this host. A server whose log finds none stops for
-//! everybody and may not start again, so petal leaves room for the log and for what others write.
+//! Room on the file systems of a server on this host. A server without room for its log stops for
+//! all users and may not restart, so petal leaves room for the log and for other users' writes.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -57,7 +57,7 @@ pub fn check(server: &str, work: &str, needs: &[Need]) -> Result<()> {
             needs.iter().map(|need| format!("{} for {}", bytes(need.bytes), need.what)).collect();
         return Err(EngineError::Environment(format!(
             "{server}: {work} needs {} ({}), and {} are free in {}; make room there, use fewer or \
-             smaller schemas, or move what can be elsewhere",
+             smaller schemas, or move other files elsewhere",
             bytes(total),
             each.join(", "),
             bytes(*free),

@@ -1,4 +1,5 @@
-//! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way there.
+//! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way
+//! there.
 
 use std::ops::Range;
 
@@ -32,7 +33,7 @@ impl UpdateText {
     }
 }
 
-/// A row that was read back, its columns from `c2` on; NULL is None.
+/// A row that was read back, its columns from `c2` on; `None` means NULL.
 pub fn found_row<'a>(
     key: u64,
     columns: impl Iterator<Item = Option<&'a [u8]>>,
@@ -56,7 +57,7 @@ pub fn each_column(columns: Range<usize>, text: impl Fn(usize) -> String, betwee
     columns.map(text).collect::<Vec<_>>().join(between)
 }
 
-/// The part of a column that differs from UPDATE to UPDATE, and what follows it.
+/// Splits a column after its stamp, the part that differs from UPDATE to UPDATE.
 pub fn split_stamp(column: &str) -> (&str, &str) {
     column.split_at_checked(STAMP_BYTES).unwrap_or((column, ""))
 }
@@ -72,7 +73,7 @@ mod tests {
             let one = one.make(Filler::Constant, stamp, 128, COLUMNS);
             let other = other.make(Filler::Constant, stamp + 1, 128, 1);
             let (stamp, tail) = split_stamp(&one[..128]);
-            // One column stands for all of them, and the tail of one UPDATE for that of another.
+            // All columns are equal, and the tail is the same in each UPDATE.
             assert_eq!(one, format!("{stamp}{tail}").repeat(COLUMNS));
             assert_eq!(tail, split_stamp(other).1);
             assert_ne!(stamp, split_stamp(other).0);

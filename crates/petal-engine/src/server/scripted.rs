@@ -1,6 +1,5 @@
-//! A scripted server for the tests of every engine: it answers a statement by what it contains, and
-//! keeps what it was sent. How an engine speaks to it, over its own transport, stands with that
-//! engine.
+//! A scripted server for the tests of every engine: it answers a statement by a text in it, and
+//! records every statement. Each engine has its own transport to it.
 
 // Only tests use it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
@@ -13,10 +12,10 @@ use parking_lot::Mutex;
 use crate::SessionError;
 use petal_model::workload::op::{Kind, Operation};
 
-/// A row of a result, each column as text; NULL is None.
+/// A row of a result, each column as text; `None` means NULL.
 pub type Row = Vec<Option<String>>;
 
-/// What a statement that contains a text is answered with; `E` is the engine's error.
+/// Answer to a statement that contains a text; `E` is the engine's error.
 pub enum ScriptedAnswer<E> {
     Rows(Vec<Row>),
     Fails(E),
@@ -58,12 +57,12 @@ impl<E> Clone for StatementScript<E> {
 }
 
 impl<E: Clone> StatementScript<E> {
-    /// From now on this answers statements that contain the text. The latest answer counts.
+    /// Adds an answer to statements that contain the text. The latest answer counts.
     pub fn add(&self, contains: &str, answer: ScriptedAnswer<E>) {
         self.0.lock().answers.insert(0, (contains.to_owned(), answer));
     }
 
-    /// The answer to a statement; None where the script has none, or once it hangs no more.
+    /// The answer to a statement; `None` if the script has no answer, or once it hangs no more.
     pub fn find(&self, statement: &str) -> Option<ScriptedAnswer<E>> {
         let found = {
             let state = self.0.lock();
@@ -85,12 +84,12 @@ impl<E: Clone> StatementScript<E> {
         self.0.lock().sent.push(line);
     }
 
-    /// What was sent since this was last called, a line each.
+    /// Returns the texts sent since the last call of this, a line each.
     pub fn sent(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().sent)
     }
 
-    /// How many of the lines that were sent contain a text.
+    /// Number of sent lines that contain a text.
     pub fn count_sent(&self, contains: &str) -> usize {
         self.0.lock().sent.iter().filter(|line| line.contains(contains)).count()
     }

@@ -1,6 +1,6 @@
-//! Which servers serve a run: those of its sessions, and the one for setup; and facts about them:
-//! those that are asked for once, their processes, how many sessions they admit, and which of petal's
-//! tables are no longer there.
+//! The servers of a run, those of its sessions and the one for setup, and facts about them: those
+//! that are asked for once, their processes, the number of sessions they admit, and petal's tables
+//! that are gone.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,23 +9,24 @@ use crate::{EngineError, Result};
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
 
-/// Petal's connections beside the sessions: counters, waits, the lock of a run, and whoever connects
-/// between two steps.
+/// Petal's connections in addition to the sessions: counters, waits, the lock of a run, and one
+/// for connections between two steps.
 const PETALS_OWN: i64 = 4;
 
 /// The servers of a run, one at least.
 pub struct Servers<E> {
-    /// The sessions', in order; after them the one for setup where it is another.
+    /// Servers of the sessions, in order; after them the one for setup if it is another.
     pub all: Vec<E>,
-    /// How many of them are the sessions'.
+    /// Number of servers of the sessions.
     pub sessions: usize,
-    /// The one for setup, where it was named.
+    /// The one for setup, if it was named.
     pub admin: Option<usize>,
 }
 
 impl<E: Clone> Servers<E> {
-    /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's. Setup's is
-    /// ADMIN_SQLNET_SERVICE, or the URL's beside such services if it `names_one_for_setup`.
+    /// Finds the servers. The sessions use the services of SQLNET_SERVICE_BASE, or else the URL's
+    /// servers. Setup uses ADMIN_SQLNET_SERVICE, or with such services the URL's server if it
+    /// `names_one_for_setup`.
     pub fn new(
         settings: &Settings,
         by_url: impl Fn() -> Result<Vec<E>>,
@@ -63,7 +64,7 @@ impl<E: Clone> Servers<E> {
         &self.all[..self.sessions]
     }
 
-    /// How many sessions the one of them with the fewest free connections admits.
+    /// Number of sessions that the server with the fewest free connections admits.
     pub fn sessions_max(&self, free: fn(&E) -> Result<i64>) -> Result<Option<u32>> {
         let free = self.of_sessions().iter().map(free).collect::<Result<Vec<_>>>()?;
         Ok(free.into_iter().min().map(admitted))
@@ -75,13 +76,13 @@ impl<E: Clone> Servers<E> {
     }
 }
 
-/// How many sessions so many free connections are enough for.
+/// Number of sessions for which `free` connections are enough.
 fn admitted(free: i64) -> u32 {
     u32::try_from((free - PETALS_OWN).max(0)).unwrap_or(u32::MAX)
 }
 
-/// The processes of servers, each once, also where two names are one server. Empty where those of one
-/// are not known: what the database used is then unknown.
+/// The processes of servers, each once, also if two names are one server. Empty if the processes
+/// of one are not known: the database's use of resources is then unknown.
 pub fn each_once(found: impl Iterator<Item = Option<ServerProcesses>>) -> Vec<ServerProcesses> {
     let mut all = found.collect::<Option<Vec<_>>>().unwrap_or_default();
     all.sort_by_key(|server| server.parent);
@@ -89,8 +90,8 @@ pub fn each_once(found: impl Iterator<Item = Option<ServerProcesses>>) -> Vec<Se
     all
 }
 
-/// The first of petal's tables and indexes that is not at `server` as it was, in words; each is known
-/// by what its making gave it.
+/// The first of petal's tables and indexes that is not at `server` as it was, in words; each is
+/// known by the value from its creation.
 pub fn vanished<T: PartialEq>(
     server: &str,
     tables: &BTreeMap<String, T>,

@@ -19,7 +19,7 @@ pub struct SessionControl {
     /// The stop of the batch.
     stop: Mutex<Stop>,
     sending: OneAtATime,
-    /// Asks the server to cancel the statement, on a connection of its own.
+    /// Asks the server to cancel the statement, on a separate connection.
     send: Arc<dyn Fn() + Send + Sync>,
     connection: Arc<AbortHandle>,
 }
@@ -46,7 +46,7 @@ impl SessionControl {
         self.stop.lock().time_left(now)
     }
 
-    /// Whether petal itself asked to cancel what the session does, or did last.
+    /// True if petal itself asked to cancel the session's current or last statement.
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ impl SessionControl {
 pub struct Canceller(pub Vec<Arc<SessionControl>>);
 
 impl Cancel for Canceller {
-    /// Asks from a thread of its own: a server that does not answer must not hold up the others. A
+    /// Asks from a separate thread: a server that does not answer must not hold up the others. A
     /// request that is lost is sent again, because the runner cancels until the session ends.
     fn cancel(&self) {
         for control in &self.0 {
@@ -121,7 +121,7 @@ mod tests {
         for (stop, kind, judgement) in [
             (&running, Cancelled, "lost 57"),
             (&running, OverTime, "lost 57"),
-            (&over, Cancelled, "lost 57"), // Somebody else cancelled it.
+            (&over, Cancelled, "lost 57"), // Another user cancelled it.
             (&over, OverTime, "counted cut"),
             (&cutting, Cancelled, "counted cut"),
             (&running, Transient, "counted 57"),

@@ -1,7 +1,7 @@
 //! A session's loop on the side that LOOP names, for engines whose driver prepares statements.
 //!
-//! LOOP=client sends one prepared statement per operation, as an application would. LOOP=server is the
-//! engine's own routine.
+//! LOOP=client sends one prepared statement per operation, as an application would. LOOP=server is
+//! the engine's own routine.
 
 use super::batch_loop::keys;
 use super::failure::Failure;
@@ -13,7 +13,7 @@ use crate::{Batch, Result, SessionError};
 use petal_model::settings::LoopSide;
 use petal_model::workload::op::{Kind, Operation};
 
-/// The statements of one schema, prepared where the driver prepares them.
+/// The statements of one schema, prepared if the driver prepares them.
 #[derive(Clone)]
 pub struct Statements<S> {
     pub select: S,
@@ -33,10 +33,10 @@ pub trait LoopWork: SchemaWork + Sized {
 
     fn prepare_operations(&mut self, schema: u32) -> Result<Statements<Self::Statement>>;
 
-    /// The rows that a SELECT counts, of these bounds where it has any.
+    /// The rows that a SELECT counts, within these bounds if it has any.
     fn count(&mut self, statement: &Self::Statement, bounds: &[i64]) -> Result<u64, Failure>;
 
-    /// An UPDATE, a transaction of its own; the rows that it found.
+    /// Executes an UPDATE as one transaction; returns the rows that it found.
     fn update(
         &mut self,
         statement: &Self::Statement,

@@ -1,5 +1,5 @@
-//! Waits outside of a run's operations. A signal ends one and cancels the statement. The caller is
-//! told who holds the lock that is waited for; that wait has a limit.
+//! Waits outside of a run's operations. A signal ends one and cancels the statement. The caller
+//! gets a note that names the lock's holder; the wait for a lock has a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::Caller;
 /// The server is asked about a wait of this length.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A connection that is not cancelled so long after a signal is given up.
+/// A connection that is not cancelled this long after a signal is given up.
 const CANCEL_LIMIT: Duration = Duration::from_millis(2500);
-/// The server ends a wait for a lock by itself; where it does not, petal does so much later.
+/// The server ends a wait for a lock by itself; if it does not, petal ends it this much later.
 const SPARE: Duration = Duration::from_secs(2);
 
 /// A wait of a connection, and the sessions that it waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockWait {
-    /// For a person.
+    /// Text for a person.
     pub text: String,
     /// The numbers of the sessions that hold it.
     pub holders: Vec<i64>,
@@ -33,10 +33,10 @@ pub type WhoBlocks = Arc<dyn Fn() -> Option<LockWait> + Send + Sync>;
 pub struct WaitMonitor {
     pub server: String,
     pub caller: Option<Caller>,
-    /// Asks the server to cancel the statement, on a connection of its own.
+    /// Asks the server to cancel the statement, on a separate connection.
     pub cancel: Arc<dyn Fn() + Send + Sync>,
     pub who_blocks: WhoBlocks,
-    /// How long one lock is waited for.
+    /// Limit on the wait for one lock.
     pub limit: Duration,
     pub state: WaitState,
 }
@@ -53,21 +53,21 @@ pub struct WaitState {
     seen: Arc<Mutex<SeenWait>>,
 }
 
-/// What the server said last, and which holders were noted to the caller.
+/// The server's last answer, and the holders that the caller has a note of.
 #[derive(Default)]
 struct SeenWait {
     blocked: Option<LockWait>,
     noted: Vec<i64>,
 }
 
-/// How a statement that failed is to be understood.
+/// Meaning of a failed statement.
 #[derive(Debug, PartialEq)]
 pub enum WaitEnd {
     /// A signal ended the wait.
     Interrupted,
-    /// Somebody held a lock for too long; by whom, where the server was asked in time.
+    /// Another session held a lock for too long; the holders, if the server was asked in time.
     Blocked(Option<LockWait>),
-    /// It failed for a reason of its own.
+    /// Failed for another reason.
     Failed,
 }
 

@@ -46,7 +46,7 @@ impl fmt::Display for SettingErrors {
 }
 
 impl SettingError {
-    /// `shown` must be fit to be read by anybody.
+    /// `shown` must hold no secret.
     pub fn of(
         parameter: &Parameter,
         shown: &str,

@@ -51,7 +51,7 @@ impl FromStr for ChangeLimit {
             .ok_or_else(|| wrong("does not end in %: a limit is a share of the baseline"))?;
         let percent: f64 = percent.trim().parse().map_err(|_| wrong("has no number before %"))?;
         if !percent.is_finite() || percent <= -100.0 {
-            return Err(wrong("is past what can happen: nothing falls by 100 % or more"));
+            return Err(wrong("is impossible: nothing falls by 100 % or more"));
         }
         Ok(Self { text: text.trim().to_owned(), metric, side, share: percent / 100.0 })
     }

@@ -169,7 +169,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Rates by kind are a mix of their own.
+    /// Checks rates by kind, which are another way to set the mix.
     fn rates(&mut self) {
         let settings = self.settings;
         const KINDS: [&str; 3] = ["SELECT_RATE", "UPDATE_RATE", "SCAN_RATE"];

@@ -166,7 +166,7 @@ impl TargetUrl {
             Refusal::new("names no server", hint)
         })?;
         let authority = after.split('/').next().unwrap_or_default();
-        // `u/password@host`, as SQL*Plus has it, or a password with a / of its own.
+        // `u/password@host`, as SQL*Plus has it, or a password that holds a `/`.
         if after[authority.len()..].contains('@') {
             return Err(Refusal::new(
                 "has an @ after the / that ends its hosts",

@@ -69,7 +69,7 @@ fn systemd(text: &str) -> Option<ClockState> {
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(arguments)
-        // Nothing of petal's environment is anybody's business.
+        // Other programs must not see petal's environment.
         .env_clear()
         .env("PATH", PATH)
         .env("LC_ALL", "C")

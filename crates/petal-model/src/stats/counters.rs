@@ -233,7 +233,7 @@ common_counters! {
     RowsFollowed => "rows_followed",
     /// Blocks that a read changed, to note in them that an earlier writer had committed.
     BlocksCleaned => "blocks_cleaned_by_reads",
-    /// Rows that anybody fetched by key from petal's tables.
+    /// Rows that any session fetched by key from petal's tables.
     RowsFetched => "rows_fetched",
     /// Rows that were found among changes which are in no block yet.
     RowsInNoBlock => "rows_in_no_block",

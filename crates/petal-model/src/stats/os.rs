@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(interval.cpus.each.len(), 2, "each processor is reported");
     }
 
-    /// A server of its own processes, control group and processors, recorded.
+    /// A recorded server with its own processes, control group and processors.
     #[test]
     fn a_server_is_seen_through_its_own_limits() {
         let tree = Recorded::named("server-in-a-group");

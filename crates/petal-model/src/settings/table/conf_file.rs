@@ -8,7 +8,7 @@ use crate::settings::paragraph::paragraph;
 
 const WIDTH: usize = 78;
 
-const INTRODUCTION: &str = "A slob.conf of petal. Every parameter stands here with its default, \
+const INTRODUCTION: &str = "A slob.conf of petal. Every parameter is here with its default, \
     commented out. A file of SLOB's own works as well. Flags and the environment are stronger than \
     this file. `petal help parameters` says which engine supports what.";
 

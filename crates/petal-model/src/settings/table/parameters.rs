@@ -126,7 +126,7 @@ pub static PARAMETERS: &[Parameter] = &[
     of("REDO_STRESS", Mix, Run, OneOf(&["LITE", "HEAVY"]), "LITE")
         .field(|s| &mut s.redo_stress)
         .means("columns that an UPDATE changes: LITE 2, HEAVY all 19"),
-    // Where a sweep says how many sessions there are, it is not in force.
+    // If a sweep sets the number of sessions, it is not in force.
     of("THREADS_PER_SCHEMA", Mix, Run, Count { min: 1, max: 65_536 }, "1")
         .field(|s| &mut s.threads_per_schema)
         .also("not together with READERS and WRITERS")
@@ -313,7 +313,7 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Not in force where each kind has a rate of its own.
+/// Returns null if each kind has its own rate: the share is then not in force.
 fn mix_json(settings: &Settings, per_cent: u8) -> Json {
     if settings.has_kind_rates() { Json::Null } else { json!(per_cent) }
 }

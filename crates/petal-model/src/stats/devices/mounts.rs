@@ -104,8 +104,8 @@ pub(super) fn why_unseen(mount: Option<&Mount>) -> String {
         "overlay" | "aufs" => {
             "is a container's layers, which do not tell their device; put the data on a volume"
         }
-        "zfs" => "spreads over a pool that does not tell its devices",
-        "btrfs" => "does not tell here which devices it spans",
+        "zfs" => "spreads over a pool that does not show its devices",
+        "btrfs" => "does not show here which devices it spans",
         "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "afs" => {
             "comes from another host, whose devices are not seen here"
         }
