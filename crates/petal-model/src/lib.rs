@@ -1,10 +1,10 @@
-//! The ground that all crates of petal stand on: what is asked for, which operation comes next, how
-//! it is counted, and what a run leaves on disk. Nothing here measures, judges or prints.
+//! The base of all crates of petal: settings, the choice of operations, counters, and the files of
+//! a run. Nothing here measures, judges or prints.
 //!
 //! 1. [`settings`]: slob.conf, environment and flags, validated once
-//! 2. [`workload`]: which operation comes next
+//! 2. [`workload`]: the choice of operations
 //! 3. [`stats`]: histograms, counters, the operating system
-//! 4. [`record`]: what a run leaves on disk
+//! 4. [`record`]: the files that a run leaves on disk
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 

@@ -1,5 +1,5 @@
-//! The record of `petal calibrate`: the versioned format `petal-calibrate/1`, in a folder of its
-//! own beside the runs, and a copy where later runs on the same device find it.
+//! The record of `petal calibrate`: the versioned format `petal-calibrate/1`, in a separate folder
+//! next to the runs, and a copy that later runs on the same device find.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub const READ: &str = "read";
 pub const WRITE: &str = "write";
 pub const MIX: &str = "mix";
 
-/// A whole calibration: what `petal calibrate --json` prints. Names never change; what is unknown
+/// A whole calibration, printed by `petal calibrate --json`. Names never change; an unknown value
 /// is null, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
@@ -50,7 +50,7 @@ pub struct Calibration {
     pub mix_read_pct: u8,
     /// Rounds that were planned.
     pub rounds: u32,
-    /// By name: `read`, `write`, `mix`; points by depth.
+    /// Curves by name: `read`, `write`, `mix`; points by depth.
     pub curves: BTreeMap<String, Vec<CurvePoint>>,
     /// The most requests per second of each curve.
     pub best: BTreeMap<String, Best>,
@@ -59,20 +59,20 @@ pub struct Calibration {
     pub log: Option<LogWrites>,
     /// `--max-latency`: the most requests per second under each bound.
     pub under: Vec<Under>,
-    /// What a person should know.
+    /// Notes for the reader, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// The device behind the path, as later runs recognise it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredDevice {
-    /// Whose requests were counted, as /proc/diskstats prints it.
+    /// Name in /proc/diskstats of the device whose requests were counted.
     pub name: String,
-    /// The drives that it lies on.
+    /// The drives below it.
     pub drives: Vec<String>,
 }
 
-/// One curve at one depth, over all its rounds.
+/// A curve's point at one depth, over all its rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     pub depth: u32,
@@ -81,14 +81,14 @@ pub struct CurvePoint {
     pub seconds: f64,
     pub reads: u64,
     pub writes: u64,
-    /// Requests per second: all over all seconds.
+    /// Requests per second: all requests over all seconds.
     pub iops: f64,
     /// The rates of the slowest and the fastest round.
     pub iops_min: f64,
     pub iops_max: f64,
     /// Millions of bytes per second.
     pub mb_per_s: f64,
-    /// From submit to completion; null where there were none.
+    /// Time from submit to completion; null if there were none.
     pub read_latency_us: Option<LatencySummary>,
     pub write_latency_us: Option<LatencySummary>,
     /// Reads and writes together.
@@ -124,43 +124,44 @@ pub struct LogWrites {
     pub latency_us: LatencySummary,
 }
 
-/// The most requests per second of those points that keep a bound. None kept it: nulls.
+/// The most requests per second of the points that meet a bound; null if none met it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Under {
-    /// As it was given: `read.p99=10ms`.
+    /// The bound as given: `read.p99=10ms`.
     pub bound: String,
     pub iops: Option<f64>,
     pub depth: Option<u32>,
     pub latency_us: Option<f64>,
 }
 
-/// What a run reached of the calibrated device; in the run's record.
+/// A run's figures compared with the calibrated device; in the run's record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CalibratedShare {
-    /// The calibration: its file, when and on what it was made.
+    /// The calibration: its file, its date, and the device it measured.
     pub calibration: String,
     pub calibrated_at: String,
     pub path: String,
     pub block_bytes: u64,
-    /// The curve that the run's mix is nearest to, if one is near enough.
+    /// The curve nearest to the run's mix, if one is near enough.
     pub curve: Option<String>,
-    /// Per cent of the run's device requests that are reads, as the curve's too.
+    /// Per cent of the run's device requests that are reads, and of the curve's requests.
     pub read_pct: f64,
     pub curve_read_pct: Option<f64>,
     /// The run's requests per second at the device, without flushes.
     pub device_iops: f64,
     /// rate x await, over reads and writes.
     pub device_depth: f64,
-    /// Flushes for each of its requests: curves have none.
+    /// Flushes for each of its requests; curves have none.
     pub flush_share: f64,
-    /// What the curve has at this depth, and at its best.
+    /// The curve's requests per second at this depth, and its maximum.
     pub curve_iops: Option<f64>,
     pub curve_iops_max: Option<f64>,
     pub curve_depth_max: Option<u32>,
-    /// All of that curve, for reports to draw; empty in records of before it was kept.
+    /// All points of that curve, for charts in reports; empty in records made before petal kept
+    /// them.
     pub points: Vec<CalibratedPoint>,
-    /// device_iops over these two.
+    /// `device_iops` as a share of `curve_iops`, and of `curve_iops_max`.
     pub of_depth: Option<f64>,
     pub of_max: Option<f64>,
     /// Why a figure is not known.
@@ -175,7 +176,7 @@ pub struct CalibratedPoint {
     pub depth: u32,
     pub device_depth: Option<f64>,
     pub iops: f64,
-    /// From submit to completion, petal's clock.
+    /// Time from submit to completion, by petal's clock.
     pub latency_us: LatencySummary,
 }
 
@@ -191,13 +192,13 @@ impl From<&CurvePoint> for CalibratedPoint {
 }
 
 impl CalibratedPoint {
-    /// Requests in flight: as the kernel counted them, where that is known.
+    /// Requests in flight: the kernel's count, if known, else the depth asked for.
     pub fn in_flight(&self) -> f64 {
         self.device_depth.unwrap_or(self.depth.into())
     }
 
-    /// Microseconds that a request took at the device: requests in flight over their rate; where
-    /// the kernel did not count them, the mean by petal's clock.
+    /// Microseconds that a request took at the device: requests in flight over their rate, or the
+    /// mean by petal's clock if the kernel did not count them.
     pub fn device_us(&self) -> Option<f64> {
         match self.device_depth {
             Some(depth) => (self.iops > 0.0).then(|| depth / self.iops * 1e6),
@@ -215,8 +216,8 @@ pub fn save(folder: &RecordFolder, calibration: &Calibration) -> Result<PathBuf,
     folder.write_json(NAME, WHAT, calibration)
 }
 
-/// Writes it once more, under its folder's name, where runs look; None where the device is not
-/// seen, so that no run could be compared with it.
+/// Writes another copy, under its folder's name, where runs look for it; None if the device is
+/// unknown, because no run could be compared with it.
 pub fn keep(
     folder: &RecordFolder,
     kept_in: &Path,
@@ -237,9 +238,9 @@ pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     format::read(&path, FORMAT, "a calibration")
 }
 
-/// The calibrations that are kept there of a device that lies on these drives, newest first, those
-/// that were interrupted behind all others: half a curve does not replace a whole one. What cannot
-/// be read is passed over: it is no reason to refuse a run.
+/// Calibrations kept for a device on these drives: complete ones newest first, then interrupted
+/// ones, because half a curve does not replace a whole one. Unreadable files are skipped: they are
+/// no reason to refuse a run.
 pub fn of_drives(kept_in: &Path, drives: &[String]) -> Vec<(PathBuf, Calibration)> {
     let entries = fs::read_dir(kept_in).into_iter().flatten().flatten();
     let mut found: Vec<(PathBuf, Calibration)> = entries

@@ -1,23 +1,23 @@
-//! Who served a run's reads, and what limited it: fields that are made once, when the run is judged,
-//! and read by every report.
+//! Conclusions about a run: where its reads were served from, and its limit. They are made once,
+//! when the run is judged, and read by every report.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Who served the bytes that the database, or petal on a bare device, read.
+/// Source of the bytes that the database, or petal on a bare device, read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServedBy {
     pub by: ReadSource,
-    /// The same in words, such as `page cache 75 %, device 25 %`.
+    /// The source in words, such as `page cache 75 %, device 25 %`.
     pub words: String,
-    /// What keeps it from being known; null where it is known.
+    /// Reason why the source is unknown; null if it is known.
     pub why_unknown: Option<String>,
-    /// Bytes that were read above the device, and which part of them each served. Null if unknown.
+    /// Bytes that were read above the device, and the part served by each source. Null if unknown.
     pub asked_bytes: Option<u64>,
     pub device_bytes: Option<u64>,
     pub page_cache_bytes: Option<u64>,
-    /// By storage that is not counted.
+    /// Bytes served by storage that is not counted.
     pub unseen_bytes: Option<u64>,
 }
 
@@ -28,8 +28,8 @@ pub enum ReadSource {
     Device,
     /// The larger part came from the operating system's page cache.
     PageCache,
-    /// The database's own cache holds all of the data, and next to nothing was read, or it served most
-    /// of the rows.
+    /// The database's own cache holds all of the data, and next to nothing was read, or it served
+    /// most of the rows.
     DatabaseCache,
     /// The device, with a page cache or storage that is not counted.
     Several,
@@ -39,11 +39,11 @@ pub enum ReadSource {
     Unknown,
 }
 
-/// What kept a run from doing more.
+/// The limit of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitedBy {
     pub by: Limiter,
-    /// The same in words, such as `reads waited for (63 % of DB time)`.
+    /// The limit in words, such as `reads waited for (63 % of DB time)`.
     pub words: String,
     /// The figures that it rests on, by name.
     pub evidence: BTreeMap<String, serde_json::Value>,
@@ -54,7 +54,7 @@ pub struct LimitedBy {
 pub enum Limiter {
     /// All processors that the database may use, or the one that carried the log writer.
     Processors,
-    /// The same, mostly for work that is neither petal's nor the database's.
+    /// All processors, used mostly by other programs than petal and the database.
     OthersWork,
     /// Processor time of the sessions themselves, on a host that has more processors.
     SessionProcessorTime,
@@ -62,7 +62,7 @@ pub enum Limiter {
     IoLimit,
     /// Think time that was asked for.
     ThinkTime,
-    /// RATE, and it was kept.
+    /// RATE, and the run kept up with it.
     Rate,
     /// Waits of the sessions, by class, that took at least half of DB time.
     Reads,
@@ -72,7 +72,7 @@ pub enum Limiter {
     LogRoom,
     Network,
     OtherWaits,
-    /// One driver host's share of a run: the database worked for all of them.
+    /// Not judged, because this is only one driver host's share: the database worked for all hosts.
     NotJudged,
     #[default]
     NotDetermined,
@@ -88,7 +88,7 @@ impl ServedBy {
         }
     }
 
-    /// The part of the bytes that somebody served; None where it is unknown.
+    /// The part of the bytes that a source served; None if unknown.
     pub fn share(&self, bytes: Option<u64>) -> Option<f64> {
         let (bytes, asked) = bytes.zip(self.asked_bytes.filter(|&asked| asked > 0))?;
         Some(bytes as f64 / asked as f64)

@@ -1,4 +1,4 @@
-//! From tallies of operations to the record's own rows.
+//! Conversions from tallies of operations to the record's own rows.
 
 use super::{Ops, Rows};
 use crate::stats::timeline::Tally;
@@ -18,7 +18,7 @@ impl From<&Tally> for Rows {
 }
 
 impl Rows {
-    /// From counts in the order of [`Kind::ALL`].
+    /// Builds the row from counts in the order of [`Kind::ALL`].
     pub fn by_kind(rows: &[u64; Kind::ALL.len()]) -> Self {
         let [select, scan, update] = Kind::ALL.map(|kind| rows[kind.index()]);
         Self { select, scan, update }

@@ -1,5 +1,5 @@
-//! Runs of several driver hosts: what the record of one host's share says of it, and what the merged
-//! record says of each host.
+//! Runs of several driver hosts: the details that each share's record keeps about its host, and the
+//! details that the merged record keeps about every host.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ops, Run, Status};
 use crate::workload::share::Share;
 
-/// One host's share of a run, in the record of that share.
+/// A host's share of a run, in the record of that share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostShare {
@@ -16,37 +16,36 @@ pub struct HostShare {
     pub share: Share,
     /// Sessions of the whole run, on all hosts.
     pub plan_sessions: u32,
-    /// As the host calls itself.
+    /// The host's own name.
     pub host: String,
-    /// The kernel's own id of its boot: the same for shares on one machine; null where it is not
-    /// known.
+    /// The kernel's id of its boot: equal for shares on one machine; null if unknown.
     pub boot_id: Option<String>,
-    /// This share took the database's counters: for all hosts, or those of an engine in petal's own
-    /// process for itself.
+    /// This share took the database's counters: for all hosts, or its own if the engine runs in
+    /// petal's process.
     pub counts_database: bool,
-    /// And its closing snapshot was taken when all hosts had ended.
+    /// The closing snapshot of those counters was taken after all hosts had ended.
     pub counted_all: bool,
     pub start: CommonStart,
 }
 
-/// How a share began together with the others.
+/// The common start of a share and the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommonStart {
     pub by: StartedBy,
-    /// The moment of `--start-at`: UTC, RFC 3339; null where hosts waited for each other.
+    /// The moment of `--start-at`: UTC, RFC 3339; null if the hosts waited for each other.
     pub at: Option<String>,
-    /// How far the clock that was taken is ahead of this host's, in seconds: the database's (0 where
-    /// it runs on this host), or at a barrier the first host's, which the merge compares; null where
-    /// nobody measured it.
+    /// Lead of the clock used over this host's, in seconds. The clock is the database's (0 if
+    /// it runs on this host) or, at a barrier, the first host's, which the merge compares. Null if
+    /// it was not measured.
     pub clock_ahead_s: Option<f64>,
-    /// Whether this host says that its own clock is synchronised; null where nobody tells.
+    /// Whether this host reports that its own clock is synchronised; null if unknown.
     pub synchronised: Option<bool>,
-    /// How long after that moment the sessions were triggered, by the clock that was taken.
+    /// Seconds between that moment and the trigger of the sessions, by the clock used.
     pub late_s: Option<f64>,
 }
 
-/// What the hosts of a run began by.
+/// Method of the common start of a run's hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartedBy {
@@ -59,40 +58,40 @@ pub enum StartedBy {
     Barrier,
 }
 
-/// One host of a merged run.
+/// A host of a merged run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostRun {
     #[serde(flatten)]
     pub share: HostShare,
-    /// How the share ended; null where its record is missing.
+    /// Status in which the share ended; null if its record is missing.
     pub status: Option<Status>,
-    /// True when petal was killed, and this is what its journal tells.
+    /// True if petal was killed and the figures come from its journal.
     pub rebuilt: bool,
     pub sessions: u32,
     pub sessions_lost: u32,
     pub elapsed_s: f64,
-    /// The trigger, in seconds after that of the first host, by the common clock; null where there
-    /// was none.
+    /// The trigger, in seconds after the first host's trigger, by the common clock; null if there
+    /// was no common clock.
     pub triggered_after_s: Option<f64>,
     pub ops: Ops,
     pub ops_per_second: Option<f64>,
     pub errors: BTreeMap<String, u64>,
     /// petal's own processor time.
     pub petal_cpu_s: Option<f64>,
-    /// Processors that petal may use there, no more than its control group grants.
+    /// Processors that petal may use there, at most the control group's quota.
     pub processors: Option<f64>,
-    /// The share of its processors' time that was not idle, in percent, whoever used it.
+    /// Per cent of its processors' time that was not idle, by all processes.
     pub busy_percent: Option<f64>,
-    /// Over all network interfaces with hardware behind them.
+    /// Totals over all network interfaces with hardware behind them.
     pub received_bytes: Option<u64>,
     pub sent_bytes: Option<u64>,
-    /// The folder of its record, as it was named.
+    /// The folder of its record, as given.
     pub folder: String,
 }
 
 impl HostShare {
-    /// The machine that it ran on: by its boot, or by the name of the host where that is not known.
+    /// The machine it ran on: its boot id, or the host's name if the id is unknown.
     pub(super) fn machine(&self) -> String {
         self.boot_id.clone().unwrap_or_else(|| self.host.clone())
     }
@@ -104,7 +103,7 @@ impl HostRun {
         self.status.is_some() && !self.rebuilt
     }
 
-    /// Such as `share 2 (node7)`.
+    /// A name such as `share 2 (node7)`.
     pub fn name(&self) -> String {
         match self.share.host.as_str() {
             "" => format!("share {}", self.share.share.number),
@@ -113,19 +112,20 @@ impl HostRun {
     }
 }
 
-/// What petal cost one of the machines that drove a run.
+/// petal's load on one of the machines that drove a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineLoad {
     /// The name of its first share.
     pub name: String,
-    /// petal's processor time, of all shares there, over that of the processors it may use.
+    /// petal's processor time, summed over the shares there, divided by the processor time that it
+    /// may use.
     pub petal_share: f64,
     pub processors: f64,
 }
 
 impl Run {
-    /// petal's load on each machine; empty of a run of one host. An error names a host that does
-    /// not tell.
+    /// petal's load on each machine; empty for a run of one host. An error names a host whose load
+    /// is unknown.
     pub fn machine_loads(&self) -> Result<Vec<MachineLoad>, String> {
         let mut machines: BTreeMap<String, MachineLoad> = BTreeMap::new();
         for host in self.summary.hosts.iter().filter(|host| host.status.is_some()) {
@@ -133,7 +133,7 @@ impl Run {
             let known = host.petal_cpu_s.zip(host.processors).filter(|_| host.elapsed_s > 0.0);
             let (petal_cpu_s, processors) = known.ok_or_else(|| name.clone())?;
             machines
-                // Hosts that tell no boot id may bear one name.
+                // Hosts without a boot id may have the same name.
                 .entry(host.share.boot_id.clone().unwrap_or_else(|| name.clone()))
                 .or_insert(MachineLoad { name, petal_share: 0.0, processors })
                 .petal_share += petal_cpu_s / (host.elapsed_s * processors);
@@ -141,13 +141,13 @@ impl Run {
         Ok(machines.into_values().collect())
     }
 
-    /// petal's share of the busiest of several machines; None where one of them does not tell.
+    /// petal's share of the busiest of several machines; None if the load of one is unknown.
     pub fn busiest_machine_share(&self) -> Option<f64> {
         let loads = self.machine_loads().ok()?;
         loads.iter().map(|machine| machine.petal_share).reduce(f64::max)
     }
 
-    /// True of one host's part of a run, which is to be merged with the others.
+    /// True if this is one host's part of a run, to be merged with the others.
     pub fn is_share(&self) -> bool {
         self.summary.share.is_some()
     }
@@ -185,11 +185,11 @@ mod tests {
         };
         assert_eq!(loads, [load("share 1 (a)", 0.5), load("share 2 (b)", 0.4)]);
         assert_eq!(run.busiest_machine_share(), Some(0.5));
-        // Those that tell no boot id may only bear one name.
+        // Hosts without a boot id may only have the same name.
         let mut unknown = run.clone();
         unknown.summary.hosts.iter_mut().for_each(|host| host.share.boot_id = None);
         assert_eq!(unknown.busiest_machine_share(), Some(0.4));
-        // One that left no record is no machine, one that does not tell leaves all unknown.
+        // A host without a record is not a machine; a host with unknown load makes all unknown.
         run.summary.hosts[0].status = None;
         assert_eq!(run.busiest_machine_share(), Some(0.4));
         run.summary.hosts[2].petal_cpu_s = None;

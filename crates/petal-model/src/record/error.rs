@@ -44,7 +44,7 @@ pub enum RecordError {
     NoOverlap { path: PathBuf, run: String, file: String },
     #[error(
         "{}: the clock of that host was set {} by {:.1} s at {at}, during the run, so that its \
-         seconds cannot be set beside the run's; synchronise it (chronyc waitsync), and record and \
+         seconds cannot be aligned with the run's; synchronise it (chronyc waitsync), and record and \
          run again",
         path.display(), if *by_s < 0.0 { "back" } else { "forward" }, by_s.abs()
     )]
@@ -88,7 +88,7 @@ impl RecordError {
 fn way_out(wanted: &str) -> &'static str {
     match wanted {
         super::sweep::WANTED => {
-            "; petal sweep with --fresh begins anew and keeps the old folder beside the new one"
+            "; petal sweep with --fresh starts again and keeps the old folder next to the new one"
         }
         _ => "",
     }
@@ -107,7 +107,7 @@ fn hint(source: &std::io::Error) -> &'static str {
         }
         ErrorKind::NotFound => "check the path",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "a file stands where a folder is needed: name another folder with --out"
+            "a file is in the place of a folder: name another folder with --out"
         }
         _ => "check the path and the device under it",
     }

@@ -1,5 +1,5 @@
-//! From totals to the figures of the record, per second or per count.
-//! A runner that ends a run and the reader that rebuilds a killed one both come here.
+//! Figures of the record made from totals, per second or per count. Both the runner that ends a run
+//! and the reader that rebuilds a killed one use them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::stats::os::CpuShare;
 use crate::workload::op::Hot;
 
 impl From<&Wait> for WaitRow {
-    /// From the raw totals; its average is time over waits, unknown without waits.
+    /// Builds the row from the raw totals; its average is time over waits, unknown without waits.
     fn from(wait: &Wait) -> Self {
         let (waits, time_us) = (wait.waits, micros(wait.time_ns));
         Self {
@@ -24,8 +24,8 @@ impl From<&Wait> for WaitRow {
     }
 }
 
-/// The waits that took any time, longest first; equal times by name, so that a report is the same
-/// every time.
+/// The waits that took any time, longest first, then by name, so that a report is the same every
+/// time.
 pub fn wait_rows(waits: &[Wait]) -> Vec<WaitRow> {
     sorted(waits.iter().filter(|wait| wait.time_ns > 0).map(WaitRow::from).collect())
 }
@@ -35,8 +35,8 @@ pub(super) fn sorted(mut rows: Vec<WaitRow>) -> Vec<WaitRow> {
     rows
 }
 
-/// The histograms of the waits that were timed one by one, or counted by powers of two. Without
-/// `is_whole` they keep what a merge of several hosts needs.
+/// The histograms of the waits that were timed one by one, or counted by powers of two. If not
+/// `is_whole` they keep the buckets that a merge of several hosts needs.
 pub(super) fn wait_histograms(waits: &[Wait], is_whole: bool) -> BTreeMap<String, WaitHistogram> {
     let timed = waits.iter().filter_map(|wait| {
         let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0);
@@ -50,7 +50,7 @@ pub(super) fn wait_histograms(waits: &[Wait], is_whole: bool) -> BTreeMap<String
     timed.collect()
 }
 
-/// One event as an I/O latency; None where nobody counted its waits.
+/// I/O latency of one event; None if its waits were not counted.
 pub(super) fn io_latency(
     wait: &WaitRow,
     histogram: Option<&WaitHistogram>,
@@ -74,7 +74,7 @@ pub(super) fn io_latency(
 }
 
 /// The steady window: from the end of the warm-up, while at least `surviving` sessions run, in
-/// whole seconds of the timeline. None when there was no such time.
+/// whole seconds of the timeline. None if there was no such time.
 pub fn steady_window(timeline: &[Second], surviving: u32, warm_up_s: f64) -> Option<(f64, f64)> {
     let full = |second: &&Second| {
         second.from_s + SLACK_S >= warm_up_s && surviving > 0 && second.sessions >= surviving
@@ -97,12 +97,12 @@ pub(super) fn is_within(second: &Second, from_s: f64, to_s: f64) -> bool {
     second.from_s + SLACK_S >= from_s && second.from_s + second.length_s <= to_s + SLACK_S
 }
 
-/// The sum; None of nothing, and where one part is unknown.
+/// The sum; None if there are no parts or one part is unknown.
 pub(super) fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
     parts.reduce(|sum, part| Some(plus(&sum?, &part?))).flatten()
 }
 
-/// The processors' shares, weighed by time, over the seconds that know them.
+/// The processors' shares, weighted by time, over the seconds that have them.
 pub(super) fn mean_cpu(seconds: &[&Second]) -> Option<CpuShare> {
     let known = || seconds.iter().filter_map(|second| Some((second.cpu?, second.length_s)));
     let all_s: f64 = known().map(|(_, length_s)| length_s).sum();
@@ -118,7 +118,7 @@ pub(super) fn mean_cpu(seconds: &[&Second]) -> Option<CpuShare> {
     })
 }
 
-/// The latencies of operations that the settings sent to hot data have tags of their own.
+/// Whether a tag holds the latencies of operations that the settings sent to hot data.
 fn is_hot(tag: &str) -> bool {
     Hot::ALL.iter().any(|hot| hot.name() == tag)
 }
@@ -133,7 +133,7 @@ impl Steady {
 }
 
 impl Run {
-    /// Takes over the latencies that were logged in the whole run, by tag.
+    /// Sets the latencies from those logged in the whole run, by tag.
     pub(super) fn set_latencies(&mut self, by_tag: &BTreeMap<String, Latencies>) {
         let bars = by_tag.iter().map(|(tag, all)| (tag.clone(), all.bars()));
         self.details.histograms = bars.collect();
@@ -143,7 +143,7 @@ impl Run {
     }
 }
 
-/// Latencies as one; None of none.
+/// Latencies merged into one; None for an empty list.
 pub fn together<'a>(latencies: impl Iterator<Item = &'a Latencies>) -> Option<LatencySummary> {
     let mut all = Latencies::new();
     latencies.for_each(|latencies| all.add(latencies));

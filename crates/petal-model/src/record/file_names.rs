@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A key by which names sort with their numbers as numbers.
+/// A sort key that compares the numbers in names as numbers.
 pub fn natural(path: &Path) -> Vec<(String, u64, String)> {
     let name = path.to_string_lossy();
     let mut parts = Vec::new();
@@ -12,7 +12,7 @@ pub fn natural(path: &Path) -> Vec<(String, u64, String)> {
         let (text, after) = rest.split_at(text_to);
         let digits_to = after.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(after.len());
         let (digits, after) = after.split_at(digits_to);
-        // Of equal numbers the text decides, so that `01` and `1` have one order.
+        // The text breaks the tie between equal numbers such as `01` and `1`.
         parts.push((text.to_owned(), digits.parse().unwrap_or(u64::MAX), digits.to_owned()));
         rest = after;
     }

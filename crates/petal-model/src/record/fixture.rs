@@ -37,7 +37,7 @@ const BLOCK: u64 = 8192;
 const WORK_UNIT: u64 = 64;
 pub const SECONDS: u64 = 60;
 
-/// The run as it is known before the trigger.
+/// The run as known before the trigger.
 pub fn opening() -> Run {
     let target = Target {
         product: "SQLite".into(),
@@ -329,7 +329,7 @@ pub fn timeline(seconds: u64) -> Vec<Second> {
     (0..seconds).map(second).collect()
 }
 
-/// The run over so many seconds, with the operations of each changed.
+/// The run over that many seconds, with the operations of each changed.
 pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
     let mut run = mixed_run();
     let mut timeline = timeline(seconds);
@@ -340,7 +340,7 @@ pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
     run
 }
 
-/// Wait events since the trigger after so many seconds.
+/// Wait events since the trigger, made from the totals so far.
 pub fn waits(totals: &IntervalTotals) -> Vec<Wait> {
     let reads = totals.io.physical_read_blocks.unwrap();
     let writes = totals.io.physical_write_blocks.unwrap();
@@ -392,7 +392,7 @@ fn build_mixed_run() -> Run {
     run
 }
 
-/// The same run with the database's counters at the bounds of its steady window.
+/// A mixed run with the database's counters at the bounds of its steady window.
 pub fn windowed_run() -> Run {
     let mut run = mixed_run();
     let steady = run.summary.steady.as_mut().unwrap();
@@ -520,7 +520,7 @@ fn fill_os(details: &mut super::Details, timeline: &[Second]) {
     seen.whole.settle(seen.allowed_cpus.as_deref());
 }
 
-/// What a run leaves that is killed after `seconds`: a journal and a latency log, no `run.json`.
+/// Writes the files of a run killed after `seconds`: a journal and a latency log, no `run.json`.
 pub fn killed_run(folder: &Path, seconds: u64) {
     let folder = RecordFolder::open(folder);
     let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();

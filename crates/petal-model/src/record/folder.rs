@@ -22,14 +22,14 @@ const NUMBER_MAX: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub struct RecordFolder {
     path: PathBuf,
-    /// A folder that petal is filling, locked until the last copy of this value is gone. Files go
-    /// there, though the path may lead elsewhere by then.
+    /// A folder that petal is filling, locked until the last copy of this value is dropped. Files
+    /// go into this folder, even if its path names another one by then.
     filled: Option<Arc<File>>,
 }
 
 impl RecordFolder {
-    /// Makes `out/<UTC stamp>-<name>/`, and never reuses one: the second of a second gets `-2`.
-    /// What may not stand in a file's name becomes `-`.
+    /// Makes `out/<UTC stamp>-<name>/`, and never reuses a folder: the second one within a second
+    /// gets `-2`. Characters that a file name may not have become `-`.
     pub fn create(out: &Path, name: &str, started_at: OffsetDateTime) -> Result<Self, RecordError> {
         fs::create_dir_all(out).map_err(|source| RecordError::io("make", out, source))?;
         let stamp = started_at.to_offset(UtcOffset::UTC).format(STAMP);
@@ -55,27 +55,27 @@ impl RecordFolder {
         Ok(Self::begun(path))
     }
 
-    /// A folder that is there already.
+    /// Opens a folder that already exists.
     pub fn open(path: &Path) -> Self {
         Self { path: path.to_owned(), filled: None }
     }
 
-    /// A folder that was just made and is now filled: [`is_live`](Self::is_live) for others as long
-    /// as this value is there. A file system without locks keeps nobody from filling it.
+    /// A folder that was just made and is now filled: [`is_live`](Self::is_live) is true for other
+    /// processes while this value lives. A file system without locks does not prevent filling it.
     pub(super) fn begun(path: PathBuf) -> Self {
         let filled = File::open(&path).ok().inspect(|folder| drop(folder.try_lock()));
         Self { path, filled: filled.map(Arc::new) }
     }
 
-    /// Whether a petal is at work in this folder.
+    /// Whether a petal process is at work in this folder.
     pub fn is_live(&self) -> bool {
         let tried = File::open(&self.path).map(|folder| folder.try_lock_shared());
         matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes the folder if nothing was written into it: the run was called off.
+    /// Removes the folder if nothing was written into it, because the run was called off.
     pub fn remove_if_empty(&self) {
-        // One that holds anything stays.
+        // A folder with files stays.
         let _ = std::fs::remove_dir(&self.path);
     }
 
@@ -83,7 +83,7 @@ impl RecordFolder {
         &self.path
     }
 
-    /// Writes a file whole, in the place of petal's own alone ([`own_file`]).
+    /// Writes a whole file, and replaces only a file of petal's own ([`own_file`]).
     pub fn write_atomically(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, RecordError> {
         let path = self.path.join(name);
         let written = match &self.filled {
@@ -95,8 +95,8 @@ impl RecordFolder {
     }
 }
 
-/// Makes a file anew. What lies under that name goes first: a draft of a killed petal, or a link to
-/// another file, which is never written through.
+/// Makes a new file. An entry of that name is removed first: a draft of a killed petal, or a link
+/// to another file, which is never written through.
 pub fn create_anew(path: &Path) -> std::io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -104,14 +104,14 @@ pub fn create_anew(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Opens a file that stays, such as one that is locked, and makes it where it is missing. A link to
-/// another file is refused.
+/// Opens a file that stays, such as a lock file, and makes it if it is missing. A link to another
+/// file is refused.
 pub fn open_unlinked(path: &Path) -> std::io::Result<File> {
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     File::options().write(true).create(true).truncate(false).custom_flags(no_link).open(path)
 }
 
-/// When a run began, as the name of its folder says; None of a name that petal did not give.
+/// The start of a run, from the name of its folder; None if petal did not give the name.
 pub(super) fn begun_at(folder: &Path) -> Option<OffsetDateTime> {
     let (stamp, _) = folder.file_name()?.to_str()?.split_once('-')?;
     Some(PrimitiveDateTime::parse(stamp, STAMP).ok()?.assume_utc())
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_says_what_to_do() {
+    fn a_full_device_gives_the_next_step() {
         let full = RecordError::io("write", Path::new("x/run.json"), ErrorKind::StorageFull.into());
         assert!(full.to_string().contains("free some space"), "{full}");
     }

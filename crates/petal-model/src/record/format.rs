@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RecordError, RecordFolder, input};
 
-/// A value as a file's text: indented JSON with a line's end.
+/// Text of a value's file: indented JSON with a final line end.
 pub(super) fn text<T: Serialize>(
     path: &Path,
     what: &'static str,
@@ -40,14 +40,15 @@ pub(super) fn read<T: DeserializeOwned>(
     parse(path, &input::contents(path, input::BYTES_MAX)?, format, wanted)
 }
 
-/// `text` as what `wanted` says in words. The file at `path` is for messages.
+/// Parses `text` in the wanted format; `wanted` describes the format in messages, and `path` names
+/// the file in them.
 pub(super) fn parse<T: DeserializeOwned>(
     path: &Path,
     text: &[u8],
     format: &'static str,
     wanted: &'static str,
 ) -> Result<T, RecordError> {
-    // Apart from the whole, which an hour's seconds make large: no second copy of it is held.
+    // Read apart from the whole, which an hour's seconds make large: no second copy of it is held.
     #[derive(Deserialize)]
     struct Named {
         format: Option<String>,

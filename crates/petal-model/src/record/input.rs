@@ -1,5 +1,5 @@
-//! Input files of records. They may be of strangers, or damaged: a pipe or a device in the place of a
-//! file is refused unread, and nothing is read further than a real file goes.
+//! Input files of records. They may come from strangers, or be damaged: a pipe or a device in the
+//! place of a file is refused unread, and no more bytes are read than a real file has.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -12,7 +12,7 @@ use crate::stats::units::bytes;
 /// A day's seconds make a record of about a tenth of this.
 pub const BYTES_MAX: u64 = 256 << 20;
 
-/// Opens a regular file. A pipe does not hold it up.
+/// Opens a regular file. A pipe does not block it.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
@@ -32,12 +32,12 @@ pub fn contents(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RecordError> {
     if about.len() > bytes_max {
         return Err(too_large(path, bytes_max));
     }
-    // Memory for what is there, not for holes.
+    // Memory for the allocated blocks, not for holes.
     let expected = about.len().min(about.blocks().saturating_mul(512));
     bounded(path, file, expected, bytes_max)
 }
 
-/// All that a reader gives, if that is no more than `bytes_max` bytes; about `bytes_expected`.
+/// All bytes of a reader, if they are no more than `bytes_max`; about `bytes_expected`.
 pub fn bounded(
     path: &Path,
     mut reader: impl io::Read,
@@ -54,8 +54,8 @@ fn too_large(path: &Path, bytes_max: u64) -> RecordError {
     RecordError::TooLarge { path: path.to_owned(), most: bytes(bytes_max) }
 }
 
-/// Lines of a regular file, none of them longer than `line_bytes_max`: a file of another kind, or a
-/// hole, may have no line ends.
+/// Lines of a regular file, each at most `line_bytes_max` long: a file of another kind, or a hole,
+/// may have no line ends.
 pub struct Lines {
     reader: BufReader<File>,
     line_bytes_max: u64,
@@ -66,7 +66,8 @@ impl Lines {
         Ok(Self { reader: BufReader::new(open(path)?), line_bytes_max })
     }
 
-    /// Appends the next line with its end, which a torn one lacks. Returns its bytes: 0 at the end.
+    /// Appends the next line with its line end, which a torn one lacks. Returns its length: 0 at
+    /// the end.
     pub fn next(&mut self, line: &mut Vec<u8>) -> io::Result<usize> {
         self.reader.by_ref().take(self.line_bytes_max).read_until(b'\n', line)
     }
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_at_once() {
+    fn only_a_regular_file_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let [endless, pipe] = ["endless", "pipe"].map(|name| folder.path().join(name));
         std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_beyond_its_size_is_refused_too() {
+    fn a_file_that_grows_past_the_bound_is_refused_too() {
         let path = Path::new("run.json");
         assert!(matches!(bounded(path, io::repeat(0), 0, 100), Err(RecordError::TooLarge { .. })));
         assert_eq!(bounded(path, &[7; 100][..], 0, 100).unwrap(), [7; 100]);

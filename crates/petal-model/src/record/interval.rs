@@ -1,6 +1,6 @@
-//! Totals of all layers over an interval of a run, their rates, and the run shown over it. The whole
-//! run, its steady window, the time until which the database was counted, a rebuilt and a merged
-//! record all make their figures here.
+//! Totals of all layers over an interval of a run, their rates, and the run shown over it. The
+//! whole run, its steady window, the time until which the database was counted, a rebuilt and a
+//! merged record all make their figures here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::stats::target::IoEvents;
 use crate::stats::timeline::Tally;
 use crate::workload::op::Kind;
 
-/// All that was counted in an interval. A figure that a part of it lacks is unknown.
+/// Totals of an interval. A figure that is missing for a part of it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IntervalTotals {
@@ -140,7 +140,7 @@ impl IntervalTotals {
         Self { ops, rows, rows_asked, device, cpu, ..self }
     }
 
-    /// Adds the latency of all operations together, of those that were logged by tag.
+    /// Adds the latency of all operations together, from those logged by tag.
     pub(super) fn with_latencies(self, by_tag: &BTreeMap<String, Latencies>) -> Self {
         let all = |ending: &str| {
             let tags = Kind::ALL.iter().map(|kind| format!("{}{ending}", kind.name()));
@@ -150,7 +150,7 @@ impl IntervalTotals {
     }
 
     /// `read`, `write` and `log` of the record: the wait events that the engine names for them.
-    /// Percentiles where single waits were seen.
+    /// Percentiles only if single waits were timed.
     pub fn io_latency(&self, events: &IoEvents) -> BTreeMap<String, IoLatency> {
         [("read", &events.read), ("write", &events.write), ("log", &events.log)]
             .into_iter()
@@ -213,12 +213,12 @@ impl PerSecond {
     }
 }
 
-/// The time that figures are of.
+/// The time that figures cover.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Window {
-    /// All surviving sessions ran, the warm-up excluded.
+    /// The time in which all surviving sessions ran, without the warm-up.
     Steady { from_s: f64, to_s: f64 },
-    /// The whole run, and why it is not the steady window.
+    /// The whole run, and the reason why it is not the steady window.
     Whole { elapsed_s: f64, why: &'static str },
     /// The time from the trigger to the end of the database's counters: `until second 7 of 10`.
     Until(String),
@@ -242,7 +242,7 @@ impl fmt::Display for Window {
 }
 
 impl Window {
-    /// Why it is not the steady window; None where it is.
+    /// Reason why it is not the steady window; None if it is.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Steady { .. } => None,
@@ -253,7 +253,7 @@ impl Window {
 }
 
 impl Run {
-    /// The run reduced to its steady window; where that is not known, the whole run, as far as the
+    /// The run reduced to its steady window; if that is unknown, the whole run, as far as the
     /// database reported its figures.
     pub fn headline(&self) -> Headline<'_> {
         if let Some((run, window)) = self.in_steady_window() {
@@ -267,8 +267,8 @@ impl Run {
         Headline { run: self.counted(), window: self.counted_until().map_or(whole, Window::Until) }
     }
 
-    /// The run itself; or, where the database reported its totals only until some second, petal's and
-    /// the device's figures until then as well.
+    /// The run itself; or, if the database reported its totals only until some second, the run with
+    /// petal's and the device's figures until then as well.
     pub fn counted(&self) -> Cow<'_, Self> {
         let Some(until) = self.summary.counted_until else { return Cow::Borrowed(self) };
         let seconds = figures::seconds_within(&self.details.timeline, 0.0, until.second);
@@ -286,7 +286,8 @@ impl Run {
     fn in_steady_window(&self) -> Option<(Self, Window)> {
         let steady = self.summary.steady.as_ref()?;
         let totals = self.details.steady.as_ref().filter(|totals| totals.counted_s > 0.0)?;
-        // What the run knows and the window does not would be missing in every figure made of it.
+        // A total that the run has and the window lacks would be missing in every figure made of
+        // it.
         let mut both = self.details.io.each().into_iter().zip(totals.io.each());
         if !both.all(|(whole, window)| whole.is_none() || window.is_some()) {
             return None;
@@ -305,7 +306,7 @@ impl Run {
         Some((run, Window::Steady { from_s: steady.from_s, to_s: steady.to_s }))
     }
 
-    /// The run shown over an interval: its totals in place of the run's own.
+    /// The run shown over an interval: its totals replace the run's own.
     fn over(&self, totals: IntervalTotals, rates: PerSecond) -> Self {
         let mut run = self.clone();
         run.summary.elapsed_s = totals.counted_s;
@@ -315,7 +316,7 @@ impl Run {
         run
     }
 
-    /// Takes over the totals of an interval, with their rates.
+    /// Sets the totals of an interval, with their rates.
     pub fn set(&mut self, totals: IntervalTotals, rates: PerSecond) {
         let (summary, details) = (&mut self.summary, &mut self.details);
         summary.per_second = rates;
@@ -356,7 +357,7 @@ impl Run {
         }
     }
 
-    /// Such as `until second 7 of 10`; None where the database reported its totals to the end.
+    /// A text such as `until second 7 of 10`; None if the database reported its totals to the end.
     pub fn counted_until(&self) -> Option<String> {
         let until = self.summary.counted_until?;
         let is_whole = (until.of_s - until.of_s.round()).abs() < 0.1;
@@ -374,7 +375,7 @@ fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
         seen.whole.sum.counts = Default::default();
         return;
     }
-    // Single processors are not kept by the second.
+    // Single processors are not kept for each second.
     window.sum.cpus.each.clone_from(&seen.whole.sum.cpus.each);
     window.sum.busiest_cpu = seen.whole.sum.busiest_cpu;
     seen.whole = window;
@@ -388,7 +389,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn all_layers_end_where_the_database_stopped_telling() {
+    fn all_layers_end_where_the_database_stopped_reporting() {
         let whole = fixture::mixed_run();
         assert!(matches!(whole.counted(), Cow::Borrowed(_)));
         assert_eq!(whole.counted_until(), None);

@@ -1,5 +1,5 @@
-//! `journal.ndjson`: what survives a kill. The run as it was known before the trigger in the first
-//! line, then a line a second ([`super::ndjson`]).
+//! `journal.ndjson`: the record that survives a kill. The first line holds the run as known before
+//! the trigger, then there is a line for each second ([`super::ndjson`]).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -17,11 +17,11 @@ pub const NAME: &str = "journal.ndjson";
 const WANTED: &str = "the first line of a petal journal";
 /// Clock noise at the bounds of a second.
 const BOUND_SLACK_S: f64 = 0.005;
-/// Lines that end where an interval does: each costs a copy of all totals.
+/// Maximum number of kept lines that end with an interval: each costs a copy of all totals.
 const MATCHES_MAX: usize = 16;
 
-/// The first line: all that is known before the trigger (target, settings, seed, host, what is
-/// loaded, how it settled), as a [`Run`] without figures.
+/// The first line: everything known before the trigger (target, settings, seed, host, load,
+/// settling), as a [`Run`] without figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opening {
     pub format: String,
@@ -29,20 +29,20 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// `run` as it stands before the trigger; see [`Run::begin`].
+    /// `run` before the trigger; see [`Run::begin`].
     pub fn new(run: Run) -> Self {
         Self { format: FORMAT.to_owned(), run }
     }
 }
 
-/// One second, and the totals since the trigger that a killed run would lose.
+/// A second of the run, and the totals since the trigger that a killed run would lose.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalLine {
     pub second: Second,
-    /// Since the trigger. In the file only those that are not as the line before left them: a day's
-    /// run must not fill a disk with what stood still.
+    /// Waits since the trigger. The file holds only those that changed since the line before: a
+    /// day's run must not fill a disk with constant totals.
     pub waits: Vec<Wait>,
-    /// The database's own counters since the trigger; written as `waits` are.
+    /// The database's own counters since the trigger; written in the same way as `waits`.
     pub counters: BTreeMap<String, u64>,
     /// The database's counters could not be sampled: `waits` and `counters` are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,15 +52,15 @@ pub struct JournalLine {
     pub forgotten: Vec<String>,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Since the line before: of a day's run with many of them, each is written once.
+    /// Sessions lost since the line before: a day's run may lose many, and each is written once.
     pub sessions_lost: Vec<SessionLost>,
     pub petal_cpu_s: Option<f64>,
-    /// Since the trigger, as in [`super::Details`].
+    /// Times since the trigger, as in [`super::Details`].
     pub db_time_s: f64,
     pub think_time_s: f64,
 }
 
-/// The journal of a run that goes on.
+/// The journal of a run in progress.
 #[derive(Debug)]
 pub struct Journal {
     lines: LinesFile,
@@ -73,24 +73,24 @@ impl Journal {
         Ok(Self { lines, latest: LatestTotals::default() })
     }
 
-    /// Appends one second. An error is returned once; after it, this does nothing.
+    /// Appends one second. An error is returned once; later calls do nothing.
     pub fn second(&mut self, line: JournalLine) -> Result<(), RecordError> {
         self.lines.append(&self.latest.changed_in(line))
     }
 }
 
-/// Waits and counters as the lines so far tell them.
+/// Waits and counters after the lines so far.
 #[derive(Debug, Default)]
 struct LatestTotals {
-    /// In the order in which they were first named; `None` in the place of one that was forgotten.
+    /// Waits in the order in which they were first named; `None` in place of a forgotten one.
     waits: Vec<Option<Wait>>,
-    /// The place of each wait.
+    /// The index of each wait.
     places: HashMap<String, usize>,
     counters: BTreeMap<String, u64>,
 }
 
 impl LatestTotals {
-    /// Keeps what a line tells, and leaves in it what is new.
+    /// Keeps a line's totals, and leaves only the changed ones in it.
     fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
         if !line.uncounted {
             let names: HashSet<&String> = line.waits.iter().map(|wait| &wait.name).collect();
@@ -123,7 +123,7 @@ impl LatestTotals {
         self.waits.iter().flatten().cloned().collect()
     }
 
-    /// The totals as they stand after `last`, the line of the newest second.
+    /// The totals after `last`, the line of the newest second.
     fn counted(&self, seconds: usize, last: Option<&JournalLine>) -> Option<CountedSeconds> {
         let (waits, counters) = (self.known(), self.counters.clone());
         Some(CountedSeconds { seconds, line: JournalLine { waits, counters, ..last?.clone() } })
@@ -151,21 +151,21 @@ impl LatestTotals {
 pub struct JournalContent {
     pub opening: Opening,
     pub seconds: Vec<Second>,
-    /// The last line, whose totals are those of the run; None of a run without a second.
+    /// The last line, with the run's totals; None for a run without a second.
     pub last: Option<JournalLine>,
-    /// None when the database's counters are known of no second.
+    /// None if the database's counters are known for no second.
     pub counted: Option<CountedSeconds>,
     pub sessions_lost: Vec<SessionLost>,
-    /// True when something after the last readable line was cut off or damaged.
+    /// True if data after the last readable line was cut off or damaged.
     pub torn: bool,
     /// Content that was left out, in a sentence.
     pub gap: Option<String>,
 }
 
-/// How far the seconds tell the database's counters without a break.
+/// The first seconds of a run, as long as they have the database's counters without a break.
 #[derive(Debug)]
 pub struct CountedSeconds {
-    /// How many seconds, from the first on.
+    /// Number of seconds, from the first on.
     pub seconds: usize,
     /// The line of the last of them, with the totals until then.
     pub line: JournalLine,
@@ -181,7 +181,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let (opening, torn) =
         ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: JournalLine| {
             for lost in std::mem::take(&mut line.sessions_lost) {
-                // Journals of petal's first days tell all in every line.
+                // The first versions of petal wrote all totals in every line.
                 if known_lost.insert(lost.session) {
                     sessions_lost.push(lost);
                 }
@@ -201,8 +201,8 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn, gap })
 }
 
-/// Waits, counters and times between the ends of two seconds; None where one of them is not there or
-/// was not sampled.
+/// Waits, counters and times between the ends of two seconds; None if one of them is missing or was
+/// not sampled.
 pub fn between(
     path: &Path,
     (from_s, to_s): (f64, f64),
@@ -257,7 +257,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_journaled_is_read_back() {
+    fn a_journal_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), 3);
         let read = read(&dir.path().join(NAME)).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     const NO_COUNTERS: &str = "\"counters\":{}";
 
     #[test]
-    fn what_could_not_be_sampled_is_unknown_and_reported_whole_when_it_can_be_again() {
+    fn totals_not_sampled_are_unknown_and_written_whole_at_the_next_sample() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
@@ -300,13 +300,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn totals_are_read_back_though_lines_tell_only_what_changed(
+        fn totals_are_read_back_though_lines_hold_only_changes(
             seconds in prop::collection::vec(prop::collection::vec(0u64..3, 4), 1..12),
         ) {
             let dir = tempfile::tempdir().unwrap();
             let opening = Opening::new(fixture::opening());
             let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
-            // One more counter and wait each second; some stand still.
+            // One more counter and wait each second; some stay constant.
             let mut totals = [0; 4];
             for (at, steps) in seconds.iter().enumerate() {
                 totals.iter_mut().zip(steps).for_each(|(total, step)| *total += step);
@@ -326,7 +326,7 @@ mod tests {
                 let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
                 prop_assert_eq!((last.waits, last.counters), (waits, counters));
             }
-            // What stood still is not written again.
+            // Unchanged totals are not written again.
             let still = JournalLine {
                 counters: BTreeMap::from([("counter 0".to_owned(), totals[0])]),
                 ..JournalLine::default()

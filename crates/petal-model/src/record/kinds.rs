@@ -1,5 +1,5 @@
-//! Kinds of operation by name, as the files of a record have them. Reports go through all seconds for
-//! each kind, so that a record that names another kind in each second would cost hours.
+//! Kinds of operation by name, as the files of a record have them. Reports go through all seconds
+//! for each kind, so a record that names another kind in each second would take hours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::Run;
 /// Petal has eight; a later one may have more.
 const KINDS_MAX: usize = 32;
 
-/// The names that were met so far.
+/// The names seen so far.
 #[derive(Debug, Default)]
 pub(super) struct KindNames {
     names: BTreeSet<String>,
@@ -16,7 +16,7 @@ pub(super) struct KindNames {
 }
 
 impl KindNames {
-    /// Whether a name is one of the first ones.
+    /// Whether a name is among the first ones.
     pub fn take(&mut self, name: &str) -> bool {
         let is_taken = self.names.contains(name)
             || (self.names.len() < KINDS_MAX && self.names.insert(name.to_owned()));
@@ -28,14 +28,14 @@ impl KindNames {
         by_kind.retain(|name, _| self.take(name));
     }
 
-    /// Why a record is not whole, if it named more.
+    /// Gap of a record that names more kinds.
     pub fn gap(&self) -> Option<String> {
         let words = || format!("it names more than {KINDS_MAX} kinds of operation");
         self.has_left_out.then(words)
     }
 }
 
-/// Why a run's figures are not petal's, if they are of more kinds than petal has.
+/// Reason why a run's figures are not petal's, if they have more kinds than petal has.
 pub(super) fn too_many(run: &Run) -> Option<String> {
     let (summary, details) = (&run.summary, &run.details);
     let mut kinds = KindNames::default();

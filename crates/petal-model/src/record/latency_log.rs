@@ -1,15 +1,15 @@
 //! `latency.hlog`: every second's histogram of operation latency as a HdrHistogram interval log
-//! (version 1.3, V2 payloads, compressed), so that percentiles over any window can be computed
-//! again, by petal or by any HdrHistogram tool.
+//! (version 1.3, V2 payloads, compressed). petal or any HdrHistogram tool can compute percentiles
+//! over any window from it.
 //!
-//! What other readers must know, and why it is so:
+//! Notes for other readers, with their reasons:
 //! - Values are nanoseconds. The column `Interval_Max` is in milliseconds, as the Java tools
-//!   expect it; hence the divisor of 1,000,000 that the header tells.
+//!   expect it; hence the divisor of 1,000,000 in the header.
 //! - Payloads are compressed, because the Java reader accepts nothing else.
 //! - `StartTime` and `BaseTime` are both the trigger, and intervals count from it, the first at
 //!   0: with both set, the Java reader neither guesses nor takes the first interval for the start.
 //! - The tag is the kind of operation: `select`, `scan`, `update`, with RATE also
-//!   `select_response` and so on. `hot_spot` and `hot_schema` hold once more those of the operations
+//!   `select_response` and so on. `hot_spot` and `hot_schema` repeat the latencies of operations
 //!   that the settings sent there.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const NS_PER_MS: f64 = 1e6;
 const COLUMNS: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
-/// The log of a run that goes on.
+/// The log of a run in progress.
 pub struct LatencyLog {
     file: AppendedFile,
     serializer: V2DeflateSerializer,
@@ -57,8 +57,8 @@ impl LatencyLog {
         Ok(log)
     }
 
-    /// Appends one second: a histogram by tag; empty ones are left out. An error is returned once;
-    /// after it, this does nothing.
+    /// Appends one second: a histogram for each tag; empty ones are left out. An error is returned
+    /// once; later calls do nothing.
     pub fn second<'a>(
         &mut self,
         from_s: f64,
@@ -107,8 +107,8 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 /// An interval's tag, when it began, and its histogram.
 pub type Interval = (String, f64, Histogram<u64>);
 
-/// The intervals of a log, one after the other: an hour of them would not fit in memory. Ends before
-/// the first line that is torn or damaged, or is of one more kind than any log has.
+/// The intervals of a log, read one by one, because an hour of them would not fit in memory. They
+/// end before the first line that is torn or damaged, or has one kind more than any log has.
 pub struct Intervals {
     lines: Lines,
     kinds: KindNames,
@@ -121,7 +121,7 @@ impl Intervals {
         Ok(Self { lines, kinds: KindNames::default(), torn: false })
     }
 
-    /// The interval of a line, if it is one. An error is a line that cannot be read.
+    /// The interval of a line, if it has one. An error means that the line cannot be read.
     fn read(&mut self, line: &[u8]) -> Result<Option<Interval>, ()> {
         let interval = match IntervalLogIterator::new(line).next() {
             _ if !line.ends_with(b"\n") => return Err(()),
@@ -130,7 +130,7 @@ impl Intervals {
             _ => return Ok(None),
         };
         let tag = interval.tag().map_or("", |tag| tag.as_str());
-        // One that has other bounds than petal's is damaged.
+        // An interval with other bounds than petal's is damaged.
         let buckets = super::wait_histogram::decode(interval.encoded_histogram());
         let buckets = buckets.filter(|_| self.kinds.take(tag)).ok_or(())?;
         Ok(Some((tag.to_owned(), interval.start_timestamp().as_secs_f64(), buckets)))
@@ -158,8 +158,8 @@ impl Iterator for Intervals {
     }
 }
 
-/// All intervals that began within `from_s..to_s`, merged by tag (never averaged), and whether the log
-/// is torn.
+/// All intervals that began within `from_s..to_s`, merged by tag (never averaged), and whether the
+/// log is torn.
 pub fn merged(
     path: &Path,
     (from_s, to_s): (f64, f64),
@@ -184,26 +184,26 @@ pub fn merged(
     Ok((merged.into_iter().map(of).collect(), intervals.torn))
 }
 
-/// One interval of a kind of operation: how many took how long.
+/// An interval of a kind of operation: operations by latency.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spread {
     pub from_s: f64,
-    /// By the latency's step: see [`step_us`].
+    /// Operations by latency step: see [`step_us`].
     pub counts: BTreeMap<i32, u64>,
 }
 
-/// How latency was spread in each interval of a run, by tag.
+/// Distribution of latency in each interval of a run, by tag.
 pub type Spreads = BTreeMap<String, Vec<Spread>>;
 
-/// Steps of latency in a decade, for pictures: each is a quarter wider than the one before.
+/// Latency steps in a decade, for charts: each is a quarter wider than the one before.
 const STEPS: f64 = 10.0;
 
-/// Where a step of latency begins, in microseconds.
+/// Lower bound of a latency step, in microseconds.
 pub fn step_us(step: i32) -> f64 {
     10_f64.powf(f64::from(step) / STEPS)
 }
 
-/// Reads them up to the first damaged line. Empty where there is no log.
+/// Reads the distributions up to the first damaged line. Empty if there is no log.
 pub fn spreads(folder: &Path) -> Spreads {
     let mut by_tag = Spreads::new();
     let Ok(intervals) = Intervals::open(&folder.join(NAME)) else { return by_tag };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_merge_what_began_in_them() {
+    fn windows_merge_the_intervals_that_began_in_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = three_seconds(dir.path());
         let (whole, torn) = merged(&path, (0.0, 3.0)).unwrap();
@@ -315,7 +315,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log =
             LatencyLog::begin(&RecordFolder::open(dir.path()), SystemTime::now()).unwrap();
-        // /dev/full takes nothing: a disk that is full, for real.
+        // /dev/full accepts no bytes: a real full disk.
         log.file.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let latencies = filled(&[1000]);
         let error = log.second(0.0, 1.0, [("select", &latencies)]).unwrap_err().to_string();

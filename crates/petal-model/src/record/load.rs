@@ -1,5 +1,5 @@
-//! `run.json`: written once, by rename, at the end; and the reader for it, or for what a killed
-//! run left instead.
+//! `run.json`: written once, by rename, at the end. The reader loads it, or rebuilds the record of
+//! a killed run.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ pub fn is_one(path: &Path) -> bool {
     path.join(NAME).is_file() || path.join(journal::NAME).is_file()
 }
 
-/// Reads the record of a run, by its folder or by the path of its `run.json`. Where petal was
-/// killed, or `run.json` cannot be read, the journal gives an interrupted run, marked
-/// [`super::Details::rebuilt`], without findings: those are for the caller to judge again.
+/// Reads the record of a run, by its folder or by the path of its `run.json`. If petal was killed,
+/// or `run.json` cannot be read, the journal gives an interrupted run, marked
+/// [`super::Details::rebuilt`], without findings: the caller judges it again.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let is_folder =
         std::fs::metadata(path).map_err(|source| RecordError::io("read", path, source))?.is_dir();
@@ -31,14 +31,14 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     if let Some(folder) = folder {
         super::os::attach(folder, &mut run);
     }
-    // Records of runs that were killed have the sums that these figures come from.
+    // Records of killed runs have the sums for these figures.
     if run.summary.os.is_none() {
         run.summary.os = OsFigures::of(&run);
     }
     Ok(run)
 }
 
-/// The folder of a run that is named as [`load`] takes it.
+/// The folder of a run, named in any way that [`load`] accepts.
 pub fn folder_of(path: &Path) -> RecordFolder {
     let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = if path.is_dir() { Some(path) } else { beside() };
@@ -69,7 +69,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
     }
 }
 
-/// The record that stands in a run.json.
+/// The record in a run.json.
 pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
     let run = format::read(path, FORMAT, WANTED)?;
     match kinds::too_many(&run) {
@@ -88,7 +88,7 @@ mod tests {
     const SECONDS: u64 = 5;
 
     #[test]
-    fn what_was_saved_is_what_is_loaded_by_folder_or_by_file() {
+    fn a_saved_run_is_loaded_by_folder_or_by_file() {
         let dir = tempfile::tempdir().unwrap();
         let run = fixture::mixed_run();
         let path = save(&RecordFolder::open(dir.path()), &run).unwrap();
@@ -140,7 +140,7 @@ mod tests {
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        // As a run ends: a stretch of a tenth of a second, and no counters of its own.
+        // As a run ends: a stretch of a tenth of a second, and no counters.
         let mut stretch = lines.last().unwrap().clone();
         stretch["second"]["from_s"] = 5.0.into();
         stretch["second"]["length_s"] = 0.1.into();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_reported_clearly() {
+    fn a_file_that_is_not_a_record_is_reported_clearly() {
         let dir = tempfile::tempdir().unwrap();
         let message = |path: &Path| load(path).unwrap_err().to_string();
         let empty = message(dir.path());
@@ -229,7 +229,7 @@ mod tests {
         assert!(message.contains("petal-journal/9"), "{message}");
     }
 
-    /// Records of the past, kept for ever: what a petal once wrote, every later one reads.
+    /// Records of the past, kept for ever: each later petal reads the records of every earlier one.
     #[test]
     fn old_records_stay_readable() {
         let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/records");

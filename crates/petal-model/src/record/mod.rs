@@ -63,10 +63,10 @@ use crate::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetai
 use crate::workload::op::Kind;
 
 pub const FORMAT: &str = "petal-run/1";
-/// Two clocks that time the same work differ by no more.
+/// Two clocks that time the same work differ by at most this share.
 const TIME_SLACK_SHARE: f64 = 0.05;
 
-/// A whole run: the summary that `--json` prints, and everything else that reports draw on.
+/// A whole run: the summary that `--json` prints, and all other data for the reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     #[serde(flatten)]
@@ -74,7 +74,7 @@ pub struct Run {
     pub details: Details,
 }
 
-/// The stable summary. Names never change; what is unknown is null, never 0.
+/// The stable summary. Names never change; an unknown value is null, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub format: String,
@@ -83,30 +83,31 @@ pub struct Summary {
     pub target: Target,
     pub sessions: u32,
     pub schemas: u32,
-    /// What the run could touch: main tables as far as SCALE goes, and scan tables if scanned.
+    /// Bytes that the run could touch: main tables up to SCALE, and scan tables if scanned.
     pub active_bytes: u64,
     /// Every parameter, slob.conf's names in lower case. No secrets.
     pub settings: serde_json::Map<String, serde_json::Value>,
     pub seed: u64,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// From the trigger to the end of the last operation.
+    /// Seconds from the trigger to the end of the last operation.
     pub elapsed_s: f64,
-    /// Where the database's totals end, if its closing snapshot failed or the run was killed; null
-    /// where they are of the whole run, or unknown.
+    /// The end of the database's totals, if its closing snapshot failed or the run was killed; null
+    /// if they cover the whole run, or are unknown.
     #[serde(default)]
     pub counted_until: Option<CountedUntil>,
     pub ops: Ops,
     /// Rows that the operations visited, as the database answered.
     pub rows: Rows,
-    /// Rows that the same operations were to visit; null in records made before petal kept it.
+    /// Rows that the same operations were asked to visit; null in records made before petal kept
+    /// it.
     #[serde(default)]
     pub rows_asked: Option<Rows>,
     /// Errors after which the session went on, by the database's code.
     pub errors: BTreeMap<String, u64>,
     pub sessions_lost: Vec<SessionLost>,
     pub per_second: PerSecond,
-    /// All sessions running, warm-up excluded. Null when there was no such time.
+    /// The time with all sessions running, without the warm-up. Null if there was no such time.
     pub steady: Option<Steady>,
     /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
     /// `select_response` and so on, from the intended start.
@@ -121,27 +122,27 @@ pub struct Summary {
     pub waits: Vec<WaitRow>,
     pub cpu: Option<CpuShare>,
     pub petal_cpu_s: Option<f64>,
-    /// What the operating system saw, as figures; null where it was not watched.
+    /// Figures of the operating system; null if it was not watched.
     #[serde(default)]
     pub os: Option<os_figures::OsFigures>,
     /// The database's own counters over the run.
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<EndpointShare>,
     pub settle: Option<SettleTimes>,
-    /// The reports that the database made of the run by itself; empty where it made none.
+    /// Reports that the database itself made of the run; empty if it made none.
     #[serde(default)]
     pub server_reports: Vec<server_report::SeenReport>,
-    /// Of one host's share of a run that several hosts drive; absent from a run of one host.
+    /// The share of one host in a run that several hosts drive; absent from a run of one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<driver_hosts::HostShare>,
-    /// Of a run that several hosts drove, merged: each of them. Absent from a run of one host.
+    /// Each host of a merged run of several hosts. Absent from a run of one host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<driver_hosts::HostRun>,
     pub findings: Vec<Finding>,
-    /// Null of a run that was not judged.
+    /// Null for a run that was not judged.
     #[serde(default)]
     pub served_by: Option<conclusions::ServedBy>,
-    /// As `served_by`.
+    /// Null for a run that was not judged, as `served_by`.
     #[serde(default)]
     pub limited_by: Option<conclusions::LimitedBy>,
 }
@@ -149,14 +150,14 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// At least one session reached the planned end.
+    /// Some session reached the planned end.
     Complete,
-    /// A signal, or petal was killed. What a run is until it says that it ended.
+    /// A signal or a kill ended the run. A run has this status until it records its end.
     #[default]
     Interrupted,
     /// No session reached the end, or the data, their indexes or plans changed in the run.
     Failed,
-    /// Of several driver hosts, at least one left no whole record.
+    /// A run of several driver hosts, of which at least one left no whole record.
     Incomplete,
 }
 
@@ -167,7 +168,7 @@ pub struct Ops {
     pub scan: u64,
     pub update: u64,
     pub total: u64,
-    /// Cancelled because they outlasted the stop; not in the counts before.
+    /// Operations cancelled because they outlasted the stop; not in the counts before.
     pub cut: u64,
 }
 
@@ -189,17 +190,17 @@ impl Rows {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionLost {
-    /// From 1.
+    /// The session's number, from 1.
     pub session: u32,
-    /// Seconds after the trigger; 0 when it never connected.
+    /// Seconds after the trigger; 0 if it never connected.
     pub at_s: f64,
     pub code: String,
     pub message: String,
 }
 
-/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is
-/// known) or over the window (in [`Steady`], the database's and the device's between the samples at
-/// its bounds).
+/// Rates: in [`Summary`] over `elapsed_s`, the database's over `counted_until` if that is known;
+/// in [`Steady`] over the window, the database's and the device's between the samples at its
+/// bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSecond {
     pub ops: Option<f64>,
@@ -227,12 +228,13 @@ pub struct Steady {
     pub to_s: f64,
     pub per_second: PerSecond,
     pub latency_us: BTreeMap<String, LatencySummary>,
-    /// As in [`Summary`]; empty where the database's waits were not sampled at its bounds.
+    /// I/O latency, as in [`Summary`]; empty if the database's waits were not sampled at its
+    /// bounds.
     #[serde(default)]
     pub io_latency_us: BTreeMap<String, IoLatency>,
 }
 
-/// I/O latency in microseconds; percentiles null where only totals exist.
+/// I/O latency in microseconds; percentiles are null if only totals exist.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoLatency {
     pub count: u64,
@@ -240,7 +242,7 @@ pub struct IoLatency {
     pub p50: Option<f64>,
     pub p99: Option<f64>,
     pub max: Option<f64>,
-    /// Who timed what, such as `main read (petal's VFS shim)`.
+    /// The clock and its operation, such as `main read (petal's VFS shim)`.
     pub source: String,
 }
 
@@ -255,23 +257,23 @@ pub struct WaitRow {
     pub avg_us: Option<f64>,
 }
 
-/// One endpoint's share of the run.
+/// An endpoint's share of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndpointShare {
     pub endpoint: String,
     pub sessions: u32,
-    /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to, or an
-    /// instance of the cluster that serves none.
+    /// Not an endpoint of the run: the primary to which read-only ones pass UPDATEs, or a cluster
+    /// instance that serves no session.
     #[serde(default)]
     pub is_beside: bool,
-    /// A server that only replays what the primary changes: its sessions read.
+    /// A server that only replays the primary's changes: its sessions read.
     #[serde(default)]
     pub is_standby: bool,
-    /// Blocks that a standby wrote for that, which are in no figure of `io`.
+    /// Blocks that a standby wrote during replay, which are in no figure of `io`.
     #[serde(default)]
     pub replayed_blocks: Option<u64>,
     pub io: IoCounts,
-    /// Mean of one block read, as it timed it; null where nobody did.
+    /// Mean of one block read, as the endpoint timed it; null if it was not timed.
     #[serde(default)]
     pub read_us: Option<f64>,
 }
@@ -291,7 +293,7 @@ pub struct Finding {
     pub severity: Severity,
     pub message: String,
     pub advice: String,
-    /// The figures it rests on, by name.
+    /// The figures on which it rests, by name.
     pub evidence: BTreeMap<String, serde_json::Value>,
 }
 
@@ -303,12 +305,12 @@ pub enum Severity {
     Error,
 }
 
-/// What the reports need beyond the summary. A field that a record lacks is at its default.
+/// Details for the reports beyond the summary. A field that a record lacks has its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
     pub petal_version: String,
-    /// Where the settings file was, if one was read.
+    /// Path of the settings file, if one was read.
     pub conf_file: Option<String>,
     pub given: Vec<Given>,
     /// Cell and repeat of a series; 1 of 1 for a single run.
@@ -326,29 +328,29 @@ pub struct Details {
     pub device: Option<DeviceCounts>,
     /// Names of the devices behind the data, as /proc/diskstats prints them.
     pub devices: Vec<String>,
-    /// What the operating system of petal's host saw; null with NO_OS_PERF_DATA.
+    /// Observations of the operating system of petal's host; null with NO_OS_PERF_DATA.
     pub os: Option<os::HostSeen>,
-    /// Observations of the operating system of the database's host, where `petal os` recorded it
+    /// Observations of the operating system of the database's host, if `petal os` recorded it
     /// there.
     pub server_os: Option<os::HostSeen>,
-    /// How far the clock of the database's host was ahead of petal's, as the database reported.
+    /// Lead of the database host's clock over petal's, in seconds, as the database reported.
     pub server_clock_ahead_s: Option<f64>,
-    /// What the clock of petal's host said of itself, where the database is on another one.
+    /// State that the clock of petal's host reported, if the database is on another one.
     pub clock: Option<ClockState>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
     /// All operations of the run together, from their merged histograms. None in records made
     /// before petal kept it.
     pub op_latency_us: Option<LatencySummary>,
-    /// With RATE the same operations from when they were due. None in records made before petal kept
-    /// it.
+    /// Response times with RATE: the same operations from the time they were due. None in records
+    /// made before petal kept it.
     pub op_response_us: Option<LatencySummary>,
-    /// Wait latency bars and percentiles, by event name, where each wait was timed; the bounds of
-    /// percentiles where the database counts waits by powers of two.
+    /// Wait latency bars and percentiles, by event name, if each wait was timed; the bounds of
+    /// percentiles if the database counts waits by powers of two.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.
     pub files: Vec<FileCounts>,
-    /// When the first and the last session ended, in seconds after the trigger.
+    /// Ends of the first and the last session, in seconds after the trigger.
     pub first_done_s: Option<f64>,
     pub last_done_s: Option<f64>,
     /// Time from the first connect to the trigger.
@@ -356,53 +358,53 @@ pub struct Details {
     /// Sum of the sessions' time in operations (DB time), and slept in think time, in seconds.
     pub db_time_s: f64,
     pub think_time_s: f64,
-    /// Bytes of the data files, without the log, at start and end: moved rows would show here.
+    /// Bytes of the data files, without the log, at start and end: they change if rows moved.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
-    /// Other petal runs on the same data, as the database reported of them, a line each.
+    /// Other petal runs on the same data, as the database reported them, a line each.
     pub other_runs: Vec<String>,
-    /// Why the data at the end were not those that the run began with; None where they were.
+    /// Reason why the data at the end are not the data that the run began with; None if they are.
     pub data_vanished: Option<String>,
-    /// The plans as they were explained after the run; None if nothing is planned, and if they could
-    /// not be explained.
+    /// The plans as explained after the run; None if nothing is planned, and if they could not be
+    /// explained.
     pub plan_after: Option<PlanCheck>,
     pub hooks: Vec<HookCall>,
-    /// What a part of the record lacks and why: a snapshot that failed, a full disk.
+    /// Missing parts of the record and their reasons: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
-    /// Counters of the database that began again in the run, a sentence each: what they count is
-    /// unknown from then on.
+    /// Database counters that were reset during the run, a sentence each: their totals are unknown
+    /// from then on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counter_resets: Vec<String>,
-    /// Blocks that were not what was written there, in the engine's words.
+    /// Blocks with other content than was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
-    /// True when there was no whole run.json and this was rebuilt from the journal.
+    /// True if there was no whole run.json and the record was rebuilt from the journal.
     pub rebuilt: bool,
-    /// Why it was; null of a run that was not.
+    /// Reason for the rebuild; null for a record that was not rebuilt.
     pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,
-    /// Operations that visited other than the rows asked of them. None in records made before petal
+    /// Operations that visited another number of rows than asked. None in records made before petal
     /// counted them.
     pub ops_not_as_asked: Option<u64>,
-    /// Operations whose latency is unknown, so that they are in no latency figure. None in records
-    /// made before petal counted them.
+    /// Operations whose latency is unknown, so they are in no latency figure. None in records made
+    /// before petal counted them.
     pub ops_untimed: Option<u64>,
-    /// With RATE: operations that were due and not begun when the run ended.
+    /// Operations with RATE that were due and had not begun when the run ended.
     pub backlog: Option<u64>,
-    /// With `--until-steady`: what it took, and whether the run ended by it.
+    /// Result of `--until-steady`: the required volume, and the start of the steady state.
     pub until_steady: Option<UntilSteadyResult>,
-    /// What was counted in the steady window; None where the database was not sampled at its
-    /// bounds, and in records made before petal kept it.
+    /// Totals of the steady window; None if the database was not sampled at its bounds, and in
+    /// records made before petal kept it.
     pub steady: Option<IntervalTotals>,
-    /// When petal itself did not run; None in records made before petal looked.
+    /// Times in which petal itself did not run; None in records made before petal looked.
     pub suspended: Option<Vec<Suspended>>,
-    /// The load that the run was to imitate; None of a run that is no replay.
+    /// The load that a replay imitates; None for other runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<replay::ReplayOf>,
-    /// The ledger of its acknowledged commits; None where none was kept.
+    /// The ledger of its acknowledged commits; None if none was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<ledger::LedgerKept>,
-    /// Beside what `petal calibrate` found on the same device; None where none was made.
+    /// Comparison with `petal calibrate` on the same device; None if none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }
 
@@ -413,24 +415,25 @@ pub struct Suspended {
     /// Seconds after the trigger.
     pub at_s: f64,
     pub lost_s: f64,
-    /// How much of it the whole machine was suspended.
+    /// Seconds of it in which the whole machine was suspended.
     pub machine_s: f64,
 }
 
-/// A run that was to end as soon as it was proven to be steady.
+/// Result of a run that was to end as soon as it was proven to be steady.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UntilSteadyResult {
-    /// Bytes that had to be written first; 0 of a run that only reads.
+    /// Bytes that had to be written first; 0 for a run that only reads.
     pub volume_bytes: u64,
-    /// From when on the run was steady; null when RUN_TIME ended it before that was proven.
+    /// Seconds after the trigger at which the run became steady; null if RUN_TIME ended it before
+    /// that was proven.
     pub steady_from_s: Option<f64>,
 }
 
-/// One second of a run (the last one may be shorter).
+/// A second of a run (the last one may be shorter).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Second {
-    /// Since the trigger.
+    /// Seconds since the trigger.
     pub from_s: f64,
     pub length_s: f64,
     pub ops: Ops,
@@ -439,19 +442,19 @@ pub struct Second {
     pub rows_asked: Option<Rows>,
     pub errors: u64,
     pub sessions: u32,
-    /// By kind name; only those with operations.
+    /// Latencies by kind name; only kinds with operations.
     pub latency_us: BTreeMap<String, LatencySummary>,
-    /// Null where the database cannot say so each second.
+    /// Null if the database cannot count it each second.
     pub io: Option<IoCounts>,
-    /// Checkpoints and vacuums that ended; null where nobody counts them.
+    /// Checkpoints and vacuums that ended; null if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vacuums: Option<u64>,
-    /// How often the log went on to another of its files; null where nobody counts it.
+    /// Number of switches of the log to another of its files; null if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_switches: Option<u64>,
-    /// Whole blocks that were put into the log; null where nobody counts them.
+    /// Whole blocks that were written into the log; null if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_images: Option<u64>,
     pub device: Option<DeviceCounts>,
@@ -464,9 +467,9 @@ pub struct HookCall {
     pub moment: String,
     pub exit_code: Option<i32>,
     pub seconds: f64,
-    /// File in the run's folder that keeps what it printed.
+    /// File in the run's folder with the script's output.
     pub output: String,
-    /// The lines `name=value unit` that it printed.
+    /// The lines `name=value unit` of its output.
     pub values: Vec<HookValue>,
 }
 
@@ -478,20 +481,21 @@ pub struct HookValue {
 }
 
 impl Details {
-    /// The plan that a statement had at the end, if the run began with the meant one and lost it.
+    /// The plan that a statement had at the end, if the run began with the expected one and lost
+    /// it.
     pub fn plan_lost(&self) -> Option<&PlanCheck> {
         let had_it = self.target.plan.as_ref().is_some_and(|plan| plan.as_meant);
         self.plan_after.as_ref().filter(|after| had_it && !after.as_meant)
     }
 
-    /// True if data, indexes or plans at the end were not those that the run began with.
+    /// True if data, indexes or plans at the end differ from the start of the run.
     pub fn has_changed_data(&self) -> bool {
         self.data_vanished.is_some() || self.plan_lost().is_some()
     }
 }
 
 impl Run {
-    /// A run that has not begun: the format and the target, and no figure yet.
+    /// A run that has not begun: the format and the target, without figures.
     pub fn begin(engine: &str, target: Target) -> Self {
         let summary = Summary {
             format: FORMAT.to_owned(),
@@ -502,18 +506,18 @@ impl Run {
         Self { summary, details: Details::default() }
     }
 
-    /// True of the bare device: no database lies on it.
+    /// True for the bare device: it has no database.
     pub fn is_bare_device(&self) -> bool {
         self.summary.engine == "device"
     }
 
-    /// Who reads and writes above the device and reports what it counted, in words.
+    /// The program that reads and writes above the device and reports its counters, in words.
     pub fn reported_by(&self) -> &'static str {
         if self.is_bare_device() { "petal" } else { "the database" }
     }
 
-    /// Whether the database reported what it counted: without its closing snapshot a wait that is not
-    /// here is unknown, not zero.
+    /// Whether the database reported its counters: without its closing snapshot a wait that is
+    /// missing here is unknown, not zero.
     pub fn is_counted(&self) -> bool {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
     }
@@ -524,8 +528,8 @@ impl Run {
         timed.is_some_and(|wait| wait.waits != Some(0) || wait.time_us > 0.0)
     }
 
-    /// True if the database synced its log for UPDATEs and did not time its waits for that: they
-    /// are in what DB time leaves. If it does not count the syncs either, its own word decides.
+    /// True if the database synced its log for UPDATEs and did not time those waits: they are in
+    /// the rest of DB time. If it does not count the syncs either, its own statement decides.
     pub fn is_log_untimed(&self) -> bool {
         let details = &self.details;
         let may_sync = match details.io.log_syncs {
@@ -536,7 +540,7 @@ impl Run {
         has_updates && may_sync && !self.is_timed(&details.target.io_events.log)
     }
 
-    /// True if the database says that it does not time its reads, and made some.
+    /// True if the database reports that it does not time its reads, and made some.
     pub fn is_read_untimed(&self) -> bool {
         let target = &self.details.target;
         let reads = self.details.io.physical_read_blocks.unwrap_or(0);
@@ -544,19 +548,19 @@ impl Run {
     }
 
     /// Whether every operation visited exactly the rows asked of it; None in records made before
-    /// petal kept what was asked.
+    /// petal kept the number asked.
     pub fn visited_all_rows(&self) -> Option<bool> {
         let is_as_asked = self.summary.rows_asked? == self.summary.rows;
         Some(is_as_asked && self.details.ops_not_as_asked.unwrap_or(0) == 0)
     }
 
-    /// How many blocks each session has in flight: IO_DEPTH.
+    /// Blocks that each session has in flight: IO_DEPTH.
     pub fn io_depth(&self) -> f64 {
         self.summary.setting_number("io_depth").unwrap_or(1.0).max(1.0)
     }
 
-    /// The share of DB time that was waited for so long, at most 1. None without DB time, and where
-    /// waits overlap: those of several blocks at once, or ones that add up to more than DB time.
+    /// Waits of `time_us` as a share of DB time, at most 1. None without DB time, and if waits
+    /// overlap: waits for several blocks at once, or waits that add up to more than DB time.
     pub fn share_of_db_time(&self, time_us: f64) -> Option<f64> {
         let db_time_us = self.details.db_time_s * 1e6;
         let share = (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)?;
@@ -564,7 +568,7 @@ impl Run {
     }
 }
 
-/// A JSON value as people read it: text without quotes, null as `none` says.
+/// A JSON value as people read it: text without quotes, null as `none`.
 pub fn as_text(value: &serde_json::Value, none: &str) -> String {
     match value {
         serde_json::Value::Null => none.to_owned(),
@@ -611,7 +615,7 @@ impl Summary {
             .map(|(read, write)| read + write)
     }
 
-    /// None where the database does not count it.
+    /// The counter's value; None if the database does not count it.
     pub fn counter(&self, counter: CommonCounter) -> Option<u64> {
         self.counters.get(counter.name()).copied()
     }
@@ -624,13 +628,13 @@ impl Summary {
         self.settings.get(&key.to_ascii_lowercase())
     }
 
-    /// Each kind of operation had a rate of its own.
+    /// True if each kind of operation had its own rate.
     pub fn has_kind_rates(&self) -> bool {
         let has = |key: &&str| self.setting(key).is_some_and(|rate| !rate.is_null());
         ["select_rate", "update_rate", "scan_rate"].iter().any(has)
     }
 
-    /// A parameter that is a number; None where it is unset or something else.
+    /// A parameter that is a number; None if it is unset or something else.
     pub fn setting_number(&self, key: &str) -> Option<f64> {
         self.setting(key)?.as_f64()
     }

@@ -3,24 +3,24 @@
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
-/// With all its digits.
+/// Text of a moment with all its digits.
 pub fn exact(at: OffsetDateTime) -> String {
     // RFC 3339 ends with the year 9999.
     at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }
 
-/// Reads a moment back, in UTC. None: the text is none.
+/// Reads a moment back, in UTC. None if the text is not a moment.
 pub fn parse(text: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text, &Rfc3339).ok()?.checked_to_offset(UtcOffset::UTC)
 }
 
-/// So many seconds after a moment, whatever a file calls seconds: at most the last moment that can
+/// The moment a number of seconds later, for any number in a file: at most the last moment that can
 /// be written.
 pub fn after(at: OffsetDateTime, seconds: f64) -> OffsetDateTime {
     at.saturating_add(Duration::saturating_seconds_f64(seconds))
 }
 
-/// To the microsecond, for files with many of them.
+/// Text of a moment to the microsecond, for files with many of them.
 pub fn stamp(at: OffsetDateTime) -> String {
     let micro = at.nanosecond() / 1000 * 1000;
     exact(at.replace_nanosecond(micro).unwrap_or(at))

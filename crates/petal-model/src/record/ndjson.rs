@@ -1,6 +1,6 @@
-//! Files of JSON, a line each: the first tells the format and what all others are about. A line is
-//! handed to the operating system as soon as it is known, without fsync: a killed petal loses
-//! nothing but the line under way, a power cut the last seconds.
+//! Files of JSON, a line each: the first line names the format and the subject of all others. A
+//! line is handed to the operating system as soon as it is known, without fsync: a killed petal
+//! loses only the unfinished line, a power cut the last seconds.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -24,7 +24,7 @@ pub(super) struct AppendedFile {
 }
 
 impl AppendedFile {
-    /// Makes a file that was not there.
+    /// Makes a file that did not exist.
     pub fn create(path: &Path) -> Result<Self, RecordError> {
         let file = OpenOptions::new().create_new(true).append(true).open(path);
         let file = file.map_err(|source| match source.kind() {
@@ -34,7 +34,7 @@ impl AppendedFile {
         Ok(Self { path: path.to_owned(), file: Some(file) })
     }
 
-    /// Appends what `encode` makes. An error is returned once; after it, this does nothing.
+    /// Appends the bytes from `encode`. An error is returned once; later calls do nothing.
     pub fn append(
         &mut self,
         encode: impl FnOnce(&Path) -> Result<Vec<u8>, RecordError>,
@@ -51,16 +51,16 @@ impl AppendedFile {
     }
 }
 
-/// A file of lines that goes on.
+/// A file of lines that grows.
 #[derive(Debug)]
 pub(super) struct LinesFile {
     file: AppendedFile,
-    /// What a line is, for messages.
+    /// Name of a line, for messages.
     what: &'static str,
 }
 
 impl LinesFile {
-    /// Makes a file that was not there.
+    /// Makes a file that did not exist.
     pub fn begin<T: Serialize>(
         path: &Path,
         what: &'static str,
@@ -71,13 +71,13 @@ impl LinesFile {
         Ok(lines)
     }
 
-    /// An error is returned once; after it, this does nothing.
+    /// Appends a value. An error is returned once; later calls do nothing.
     pub fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
         self.file.append(|path| encoded(path, self.what, value))
     }
 }
 
-/// A line with its end.
+/// A line with its line end.
 pub(super) fn encoded<T: Serialize>(
     path: &Path,
     what: &'static str,
@@ -89,8 +89,8 @@ pub(super) fn encoded<T: Serialize>(
     Ok(bytes)
 }
 
-/// Hands each further line to `each`, in the file's order, up to the first that is torn or damaged.
-/// Returns the first line, which must be of this format, and whether another one was torn.
+/// Passes each further line to `each`, in the file's order, up to the first that is torn or
+/// damaged. Returns the first line, which must be of this format, and whether another one was torn.
 pub(super) fn read<F: DeserializeOwned, L: DeserializeOwned>(
     path: &Path,
     format: &'static str,
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_error_is_reported_once_and_then_it_is_quiet() {
-        // /dev/full takes nothing: a disk that is full, for real.
+        // /dev/full accepts no bytes: a real full disk.
         let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let file = AppendedFile { path: "journal.ndjson".into(), file };
         let mut lines = LinesFile { file, what: "a line" };

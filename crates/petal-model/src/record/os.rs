@@ -1,5 +1,5 @@
-//! A host's operating system during a run: totals for the record, and the seconds, which
-//! stand in a file of their own beside it ([`super::os_log`]).
+//! A host's operating system during a run: totals for the record, and the seconds, which have a
+//! separate file next to it ([`super::os_log`]).
 
 use std::path::Path;
 
@@ -15,31 +15,31 @@ pub const OWN_NAME: &str = "os.ndjson";
 /// The seconds of the database's host, as `petal os` recorded them there.
 pub const SERVER_NAME: &str = "os-server.ndjson";
 
-/// Sums are those of a time if no more of it is missing.
+/// Sums cover a time if at most this share of it is missing.
 const MISSING_SHARE_MAX: f64 = 0.01;
-/// A look at a second's end is so near to it.
+/// Largest distance between a sample and the end of its second.
 pub(super) const SLACK_S: f64 = 0.1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSeen {
-    /// As the host calls itself.
+    /// The host's own name.
     pub host: String,
-    /// The file of `petal os` that it was read from; null where petal saw it itself.
+    /// The file of `petal os` it was read from; null if petal watched the host itself.
     pub file: Option<String>,
-    /// The host's facts, where it is another one than petal's.
+    /// The host's facts, if it is not petal's host.
     pub facts: Option<HostFacts>,
-    /// Processors that the database may use, by number; null where that is not known.
+    /// Processors that the database may use, by number; null if unknown.
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
-    /// The file that grants so little.
+    /// The file with that quota.
     pub group_file: Option<String>,
-    /// What the control group around petal grants; null without a limit, or of another host.
+    /// Limit of the control group around petal; null without a limit, or on another host.
     pub petal_group: Option<GroupLimit>,
-    /// How its clock and petal's were set beside each other; null where petal saw it itself.
+    /// Alignment of its clock with petal's, in words; null if petal watched the host itself.
     pub clock: Option<String>,
-    /// The last look before the run, at a host that should have been idle.
+    /// The last sample before the run, when the host should have been idle.
     pub before: Option<OsInterval>,
     pub whole: Whole,
     /// Not in `run.json`: a long run's seconds are many.
@@ -47,10 +47,10 @@ pub struct HostSeen {
     pub seconds: Vec<SecondSeen>,
 }
 
-/// What happened from one look to the next.
+/// Counts between two samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SecondSeen {
-    /// Since the trigger.
+    /// Start of the interval, in seconds since the trigger.
     pub from_s: f64,
     pub interval: OsInterval,
 }
@@ -79,7 +79,7 @@ impl HostSeen {
         }
     }
 
-    /// The interval that is about the same second of the run.
+    /// The interval of the same second of the run.
     pub fn second(&self, from_s: f64, length_s: f64) -> Option<&OsInterval> {
         let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);
         let second = self.seconds.get(at)?;
@@ -99,20 +99,20 @@ impl HostSeen {
         whole
     }
 
-    /// The processors that it has.
+    /// Number of its processors.
     pub fn processors(&self) -> Option<usize> {
         Some(self.whole.sum.cpus.each.len()).filter(|&count| count > 0)
     }
 }
 
 impl Run {
-    /// The host that the database runs on, where it was seen.
+    /// The host that the database runs on, if it was watched.
     pub fn database_host(&self) -> Option<&HostSeen> {
         let own = self.details.os.as_ref().filter(|_| self.details.target.local);
         self.details.server_os.as_ref().or(own)
     }
 
-    /// Its sums; None where they are of a part of the run.
+    /// The database host's sums; None if they cover only a part of the run.
     pub fn database_host_sums(&self) -> Option<&OsInterval> {
         let sum = &self.database_host()?.whole.sum;
         covers(sum, self.summary.elapsed_s).then_some(sum)
@@ -129,12 +129,12 @@ impl Run {
     }
 }
 
-/// Whether these sums are of so many seconds, and not of a part of them.
+/// Whether these sums cover that many seconds, and not only a part of them.
 pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
     sum.seconds >= seconds * (1.0 - MISSING_SHARE_MAX)
 }
 
-/// Reads the seconds that lie beside a record. One that is damaged leaves a gap.
+/// Reads the seconds from the file next to a record. A damaged file leaves a gap.
 pub(super) fn attach(folder: &Path, run: &mut Run) {
     let details = &mut run.details;
     for (name, seen) in [(OWN_NAME, &mut details.os), (SERVER_NAME, &mut details.server_os)] {
@@ -152,7 +152,7 @@ fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
     os_log::read(path, |_, line| {
         if let Some(from_s) = line.from_s {
             let mut interval = line.interval;
-            // A second's processors one by one are for whoever reads the file.
+            // Single processors of a second are only for readers of the file.
             interval.cpus.each = Vec::new();
             seconds.push(SecondSeen { from_s, interval });
         }
@@ -164,7 +164,7 @@ fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
 pub(super) fn rebuild(folder: &Path, run: &mut Run) {
     let Some(seen) = &mut run.details.os else { return };
     let mut whole = Whole::default();
-    // Without the file, nothing is known; the seconds are attached apart and tell why.
+    // Without the file nothing is known; attaching the seconds reports the reason.
     let _ = os_log::read(&folder.join(OWN_NAME), |_, line| whole.add(&line.interval));
     whole.settle(seen.allowed_cpus.as_deref());
     seen.whole = whole;

@@ -1,6 +1,6 @@
 //! Figures of the operating system: rates, shares and ranges made from the raw sums of
 //! [`HostSeen`], under the names of iostat, mpstat, vmstat and sar. The text report and `--json`
-//! tell these very figures. What is not known is None, never 0.
+//! show the same figures. Unknown figures are `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::os::HostSeen;
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, GaugeRanges, OsInterval};
 
-/// Both hosts of a run; petal's own only where the database is on another one.
+/// Both hosts of a run; petal's own only if the database is on another one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OsFigures {
     /// The host that the database runs on.
@@ -19,43 +19,43 @@ pub struct OsFigures {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFigures {
-    /// As the host calls itself.
+    /// The host's own name.
     pub host: String,
-    /// The file of `petal os` that it was read from; null where petal saw it itself.
+    /// The file of `petal os` it was read from; null if petal watched the host itself.
     pub file: Option<String>,
-    /// The seconds that the figures are over.
+    /// The seconds that the figures cover.
     pub seconds: f64,
     pub processors: Processors,
-    /// Those that hold the data, then the disks that they lie on; null where one of the data's
-    /// cannot be read, or there is none.
+    /// Devices that hold the data, then the disks below them; null if a device of the data cannot
+    /// be read, or the data has no device.
     pub devices: Option<Vec<DeviceFigures>>,
     /// Tasks and memory at each second's end: bytes, and counts of tasks.
     pub gauges: GaugeRanges,
     pub per_second: HostRates,
     pub pressure_percent: Pressure,
-    /// Null where the network does not carry the work, or is not seen.
+    /// Null if the network does not carry the work, or was not watched.
     pub network: Option<Network>,
-    /// Processors' worth of time: petal's process, the server's, and of them the log writer.
+    /// Processors' worth of time: petal's process, the server's, and the log writer's part of it.
     pub petal_processors: Option<f64>,
     pub server_processors: Option<f64>,
     pub log_writer_processors: Option<f64>,
-    /// The control group that grants the database least, and the one that grants petal least;
-    /// null without a limit.
+    /// The control group with the lowest limit for the database, and the one with the lowest limit
+    /// for petal; null without a limit.
     pub group: Option<GroupFigures>,
     pub petal_group: Option<GroupFigures>,
-    /// The last look before the run, at a host that should have been idle.
+    /// The last sample before the run, when the host should have been idle.
     pub before: Option<Before>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processors {
-    /// How many the host has.
+    /// Number of processors of the host.
     pub count: Option<u64>,
-    /// Those that the database may use, by number; null where that is not known.
+    /// Processors that the database may use, by number; null if unknown.
     pub allowed_cpus: Option<Vec<u32>>,
     pub all: Option<CpuPercents>,
     pub allowed: Option<CpuPercents>,
-    /// The busiest of those that the database may use, and 100 - idle - iowait of it.
+    /// The busiest processor that the database may use, and its 100 - idle - iowait.
     pub busiest_cpu: Option<u32>,
     pub busiest_percent: Option<f64>,
 }
@@ -74,14 +74,14 @@ pub struct CpuPercents {
 }
 
 impl CpuPercents {
-    /// None when no tick has passed.
+    /// None if no tick has passed.
     pub fn of(ticks: &CpuTicks) -> Option<Self> {
-        // The kernel's order is another one than mpstat's.
+        // The kernel's order differs from mpstat's.
         let [usr, nice, sys, idle, iowait, irq, soft, steal] = ticks.percents()?;
         Some(Self { usr, nice, sys, iowait, irq, soft, steal, idle })
     }
 
-    /// In the order in which mpstat prints them.
+    /// Percentages in mpstat's order.
     pub fn columns(&self) -> [f64; 8] {
         let Self { usr, nice, sys, iowait, irq, soft, steal, idle } = *self;
         [usr, nice, sys, iowait, irq, soft, steal, idle]
@@ -90,7 +90,7 @@ impl CpuPercents {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceFigures {
-    /// As /proc/diskstats prints it.
+    /// Name in /proc/diskstats.
     pub name: String,
     /// False for a disk below: it is reported for comparison, and not added up.
     pub data: bool,
@@ -108,7 +108,7 @@ pub struct HostRates {
     pub major_faults: Option<f64>,
 }
 
-/// Per cent of the time in which some task, or all that were not idle, waited for it.
+/// Per cent of the time in which some task, or all tasks that were not idle, waited for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     pub cpu_some: Option<f64>,
@@ -134,11 +134,11 @@ pub struct Network {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupFigures {
-    /// Processors' worth of time that it grants, and the file that says so.
+    /// Processors' worth of time that it allows, and the file with that limit.
     pub granted_processors: f64,
     pub file: Option<String>,
     pub used_processors: Option<f64>,
-    /// Periods in which it ran, those in which it was made to wait, and the time of that.
+    /// Periods in which it ran, periods in which it was throttled, and the throttled time.
     pub periods: Option<u64>,
     pub throttled_periods: Option<u64>,
     pub throttled_s: Option<f64>,
@@ -153,7 +153,7 @@ pub struct Before {
 }
 
 impl OsFigures {
-    /// None where nothing was watched.
+    /// None if no host was watched.
     pub fn of(run: &Run) -> Option<Self> {
         let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
         let (database, own) = (run.database_host(), own);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_watched_has_no_figures() {
+    fn an_unwatched_host_has_no_figures() {
         let mut run = fixture::mixed_run();
         run.details.os = None;
         assert_eq!(OsFigures::of(&run), None);

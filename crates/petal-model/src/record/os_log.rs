@@ -1,5 +1,6 @@
-//! `petal-os/1`: what the operating system of a host saw, a line a second ([`super::ndjson`]). `petal
-//! os` writes it on its own, a run as `os.ndjson` in its folder. The first line tells about the host.
+//! `petal-os/1`: observations of a host's operating system, a line a second ([`super::ndjson`]).
+//! `petal os` writes it on its own, a run as `os.ndjson` in its folder. The first line describes
+//! the host.
 
 use std::path::Path;
 
@@ -28,11 +29,11 @@ pub struct OsLogHeader {
     pub host: HostFacts,
     /// The devices that are added up, as /proc/diskstats prints them.
     pub devices: Vec<String>,
-    /// Processors that the database may use; null where that is not known.
+    /// Processors that the database may use; null if unknown.
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
-    /// What this host's clock said of itself when the file was begun; null where nobody reported.
+    /// State that this host's clock reported when the file was begun; null if unknown.
     pub clock: Option<ClockState>,
 }
 
@@ -42,23 +43,23 @@ pub struct OsLogHeader {
 pub struct OsLogLine {
     /// The interval's end: UTC, RFC 3339, by this host's clock.
     pub at: String,
-    /// In a run's folder: its begin, in seconds since the trigger.
+    /// Start of the interval, in seconds since the trigger; in a run's folder only.
     pub from_s: Option<f64>,
     #[serde(flatten)]
     pub interval: OsInterval,
 }
 
-/// A file that goes on.
+/// A file that grows.
 #[derive(Debug)]
 pub struct OsLog(LinesFile);
 
 impl OsLog {
-    /// Makes a file that was not there.
+    /// Makes a file that did not exist.
     pub fn begin(path: &Path, header: &OsLogHeader) -> Result<Self, RecordError> {
         LinesFile::begin(path, WHAT, &of_this_format(header)).map(Self)
     }
 
-    /// Appends an interval that ends now. An error is returned once; after it, this does nothing.
+    /// Appends an interval that ends now. An error is returned once; later calls do nothing.
     pub fn append_now(
         &mut self,
         from_s: Option<f64>,
@@ -86,8 +87,8 @@ pub(super) fn text(
     Ok(text)
 }
 
-/// Hands each line to `each`, in the file's order, up to the first that is torn or damaged. Returns
-/// the first line, and whether the last one was torn.
+/// Passes each line to `each`, in the file's order, up to the first that is torn or damaged.
+/// Returns the first line, and whether the last one was torn.
 pub fn read(
     path: &Path,
     each: impl FnMut(&OsLogHeader, OsLogLine),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_also_when_it_was_cut_off() {
+    fn a_file_is_read_back_even_if_it_was_cut_off() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("os");
         let header = OsLogHeader { petal_version: "1".into(), ..OsLogHeader::default() };
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_what_the_schema_says() {
+    fn every_line_matches_the_schema() {
         let schema = include_str!("../../../../docs/petal-os.schema.json");
         let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
         let dir = tempfile::tempdir().unwrap();

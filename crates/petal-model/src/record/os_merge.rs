@@ -1,6 +1,6 @@
-//! Puts what `petal os` recorded on a database's host into a run's record, by time: both write UTC,
-//! and the database, asked during the run, said how far its clock is ahead. An interval that lies
-//! partly in a second gives that part of its counts to it.
+//! Merges observations by `petal os` on a database's host into a run's record, by time: both write
+//! UTC, and the database, asked during the run, reported how far its clock is ahead. An interval
+//! that lies partly in a second gives that part of its counts to it.
 
 use std::path::Path;
 
@@ -17,22 +17,22 @@ use crate::stats::os::{OsInterval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
 const BEFORE_S: f64 = 10.0;
-/// A second of the run is reported where so much of it is covered.
+/// A second of the run is reported if at least this share of it is covered.
 const COVERED_SHARE_MIN: f64 = 0.95;
-/// Further apart by their own estimates, two clocks tell different seconds.
+/// Two clocks further apart, by their own estimates, show different seconds.
 const CLOCKS_APART_MAX_S: f64 = 0.5;
-/// A clock that moved by more than this against the time that passed was set.
+/// A clock that moved by more than this against the elapsed time was set.
 const CLOCK_STEP_MIN_S: f64 = 0.5;
-/// How gaps of a merge begin: the next merge takes them out.
+/// Prefix of a merge's gaps: the next merge removes them.
 const GAP: &str = "--os-data: ";
 
-/// What a merge leaves unknown, as a gap of the record.
+/// Gap of the record for a figure that a merge leaves unknown.
 pub fn gap(why: impl std::fmt::Display) -> String {
     format!("{GAP}{why}")
 }
 
 impl SecondSeen {
-    /// What of it lies between two moments.
+    /// The part of it between two moments.
     fn within(&self, from_s: f64, to_s: f64) -> Option<OsInterval> {
         let to = to_s.min(self.from_s + self.interval.seconds);
         let share = (to - from_s.max(self.from_s)) / self.interval.seconds;
@@ -40,7 +40,7 @@ impl SecondSeen {
     }
 }
 
-/// Returns what a person should know of how it was merged.
+/// Merges a file, and returns notes on the merge for the reader.
 pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     if run.details.target.local && run.details.os.is_some() {
         return Err(RecordError::SeenAlready { path: path.to_owned() });
@@ -81,7 +81,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         .collect();
     let clocks = Clocks::of(run, &header);
     seen.clock = Some(clocks.said.clone());
-    // Of an earlier merge; in a merged record they begin with the share.
+    // Gaps of an earlier merge; in a merged record they begin with the share.
     let gaps = &mut run.details.gaps;
     gaps.retain(|gap| !gap.contains(GAP));
     if !clocks.is_sure {
@@ -104,25 +104,25 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     Ok(notes)
 }
 
-/// Whether a file that still grows has come to the run's end: its last line may be a second late.
+/// Whether a file that still grows has reached the run's end: its last line may be a second late.
 pub fn reaches_end(run: &Run, path: &Path) -> bool {
     let span = trigger(run, path).and_then(|trigger| {
         let (_, _, span) = placed(path, trigger, run.summary.elapsed_s)?;
         Ok(span.map(|(_, end)| end - trigger))
     });
-    // What cannot be read is reported when it is merged.
+    // A file that cannot be read is reported by the merge.
     span.map_or(true, |length| {
         length.is_some_and(|length| length.as_seconds_f64() >= run.summary.elapsed_s)
     })
 }
 
-/// By the clock of the database's host.
+/// The trigger by the clock of the database's host.
 fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
     let ahead_s = run.details.server_clock_ahead_s.unwrap_or(0.0);
     Ok(after(parsed(path, &run.summary.started_at)?, ahead_s))
 }
 
-/// Writes the merged seconds beside the record.
+/// Writes the merged seconds next to the record.
 pub fn save_seconds(folder: &RecordFolder, run: &Run) -> Result<(), RecordError> {
     let Some(seen) = &run.details.server_os else { return Ok(()) };
     let path = folder.path().join(SERVER_NAME);
@@ -137,7 +137,7 @@ pub fn save_seconds(folder: &RecordFolder, run: &Run) -> Result<(), RecordError>
     folder.write_atomically(SERVER_NAME, &text).map(|_| ())
 }
 
-/// How the two clocks are set beside each other, and whether that can be relied on.
+/// Alignment of the two clocks, and whether it is reliable.
 struct Clocks {
     said: String,
     is_sure: bool,
@@ -149,8 +149,8 @@ impl Clocks {
         let sure = |said: String| Self { said, is_sure: true };
         let unsure = |why: String| Self {
             said: format!(
-                "how far the clock of {host} is from petal's is not known ({why}); it is taken as \
-                 none, and the host's seconds may stand beside others of the run"
+                "how far the clock of {host} is from petal's is not known ({why}); it is taken \
+                 as zero, so the host's seconds may be aligned with others of the run"
             ),
             is_sure: false,
         };
@@ -168,7 +168,9 @@ impl Clocks {
         {
             match clock {
                 None => {
-                    return unsure(format!("nobody on {whose} tells whether it is synchronised"));
+                    return unsure(format!(
+                        "{whose} does not report whether its clock is synchronised"
+                    ));
                 }
                 Some(clock) if !clock.synchronised => {
                     return unsure(format!("that of {whose} is not synchronised"));
@@ -195,7 +197,7 @@ impl Clocks {
 
 type TimeSpan = (OffsetDateTime, OffsetDateTime);
 
-/// The lines around the run, and the span of all of them.
+/// The lines around the run, and the time span of all lines.
 fn placed(
     path: &Path,
     trigger: OffsetDateTime,
@@ -221,7 +223,7 @@ fn placed(
         let from_s = (from - trigger).as_seconds_f64();
         if from_s < elapsed_s && from_s + line.interval.seconds > -BEFORE_S {
             let mut interval = line.interval;
-            // It is another process than the one that runs.
+            // The petal process there is not the one of the run.
             interval.counts = interval.counts.without_petal();
             placed.push(SecondSeen { from_s, interval });
         }
@@ -232,8 +234,8 @@ fn placed(
     }
 }
 
-/// The lines in the order of their begins. Clocks are set back now and then, so the file's order
-/// may be another one, and lines may overlap.
+/// The lines in the order of their starts. Clocks are sometimes set back, so the file's order may
+/// differ, and lines may overlap.
 struct SortedLines {
     placed: Vec<SecondSeen>,
     longest_s: f64,
@@ -246,8 +248,8 @@ impl SortedLines {
         Self { placed, longest_s }
     }
 
-    /// What happened between two moments. Looks only at the lines near them: a day's seconds are
-    /// asked of a day's lines.
+    /// Counts between two moments. Reads only the lines near them: each second of a day would
+    /// otherwise go through a day's lines.
     fn whole(&self, from_s: f64, to_s: f64) -> Whole {
         let first = self.placed.partition_point(|line| line.from_s < from_s - self.longest_s);
         let near = self.placed.iter().skip(first).take_while(|line| line.from_s < to_s);
@@ -257,7 +259,7 @@ impl SortedLines {
     }
 }
 
-/// The figures that the record has of the database's host.
+/// Sets the record's figures of the database's host.
 fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     for row in &mut run.details.timeline {
         let interval = seen.second(row.from_s, row.length_s);
@@ -295,8 +297,8 @@ mod tests {
     use proptest::prelude::*;
     use std::fs;
 
-    /// A host that read 1,000 bytes more in each second than in the one before, from `from_s` of
-    /// the run on, by a clock that is so far ahead.
+    /// A host that reads 1,000 bytes more in each second than in the one before, from `from_s` of
+    /// the run on. Its clock is `ahead_s` ahead.
     fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
         let path = folder.join("dbhost.ndjson");
         let host = crate::stats::host::HostFacts { name: "dbhost2".into(), ..Default::default() };
@@ -389,8 +391,8 @@ mod tests {
         let (is_sure, reported) = said(state(true, Some(0.001)), state(false, None));
         assert!(!is_sure && reported.contains("that of dbhost2 is not synchronised"), "{reported}");
         let (is_sure, reported) = said(None, state(true, None));
-        assert!(!is_sure && reported.contains("nobody on petal's host tells"), "{reported}");
-        // A database on petal's own host has petal's own clock.
+        assert!(!is_sure && reported.contains("petal's host does not report"), "{reported}");
+        // A database on petal's own host uses petal's own clock.
         let mut run = remote();
         run.details.target.local = true;
         assert!(Clocks::of(&run, &OsLogHeader::default()).is_sure);
@@ -473,7 +475,7 @@ mod tests {
         run.details.gaps = vec!["another".to_owned(), gap("a file that could not be read")];
         merge(&mut run, &part).unwrap();
         assert!(run.details.gaps[1].contains("covers 40 s"), "{:?}", run.details.gaps);
-        // As a share's gap stands in the merged record.
+        // Format of a share's gap in the merged record.
         run.details.gaps[1].insert_str(0, "share 1 (vm): ");
         let full = recorded(dir.path(), -20, 200, 0.0);
         merge(&mut run, &full).unwrap();

@@ -1,5 +1,5 @@
-//! Files that petal writes: new ones, and those in whose place a file of petal's own is. Anything else
-//! of that name stays. A reader, or a kill at any moment, finds the old file or the new one.
+//! Files that petal writes: new ones, and replacements of petal's own files. Any other file of that
+//! name stays. A reader, or a kill at any moment, finds the old file or the new one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// The kind of a file of petal's, by the mark at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileMark {
-    /// Its format up to the version: `petal-run`.
+    /// Format name up to the version: `petal-run`.
     Json(String),
     Page,
     Drawing,
@@ -24,9 +24,9 @@ enum FileMark {
     Workbook,
 }
 
-/// Bytes at the start that are looked through.
+/// Bytes at the start that are searched for a mark.
 const HEAD_BYTES: u64 = 16 << 10;
-/// Where a workbook says who made it.
+/// The author in a workbook: the part, and its text.
 const WORKBOOK_AUTHOR: (&str, &str) = ("docProps/core.xml", "<dc:creator>petal</dc:creator>");
 /// Drafts that a killed petal of this process's number may have left.
 const DRAFTS_MAX: u32 = 100;
@@ -57,7 +57,7 @@ impl FileMark {
     }
 }
 
-/// `petal 0.1.0 run report` and the like, as the first line or the last one.
+/// A first or last line such as `petal 0.1.0 run report`.
 fn is_report(line: &str) -> bool {
     let version = line.strip_prefix("petal ").and_then(|rest| rest.split(' ').next());
     version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
@@ -79,15 +79,15 @@ fn made_by_petal(content: &mut (impl Read + Seek)) -> bool {
     read.is_ok() && text.contains(WORKBOOK_AUTHOR.1)
 }
 
-/// What is in the way of a file that petal would write.
+/// The entry in the place of a file that petal would write.
 #[derive(Debug)]
 enum There {
     Nothing,
-    /// A file of petal's, or an empty one.
+    /// A file of petal's own, or an empty one.
     Own(Option<FileMark>),
 }
 
-/// Looks at what has the name; an error if it is nothing that petal may replace.
+/// Inspects the entry of that name; an error if petal may not replace it.
 fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<There> {
     // A link is not followed, and a pipe does not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -130,7 +130,7 @@ fn placed(path: &Path) -> io::Result<(File, OsString)> {
     Ok((File::open(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
 }
 
-/// Refuses a path at which a file is that petal may not replace.
+/// Refuses a path with a file that petal may not replace.
 pub fn check(path: &Path) -> io::Result<()> {
     let (folder, name) = placed(path)?;
     look(&folder, &name, None).map(|_| ())
@@ -157,7 +157,7 @@ pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
         There::Nothing => rename_to_nothing(folder, &draft, name),
     });
     if written.is_err() {
-        // The draft is worthless; if it cannot go either, the first error is the one to report.
+        // The draft is worthless; if it cannot be removed either, the first error is reported.
         let _ = rustix::fs::unlinkat(folder, &draft, AtFlags::empty());
     }
     written?;
@@ -166,7 +166,7 @@ pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file beside the one to be written.
+/// A new file in the same folder as the file to be written.
 fn draft(folder: &File, name: &OsStr) -> io::Result<(File, OsString)> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let process = std::process::id();
@@ -183,10 +183,10 @@ fn draft(folder: &File, name: &OsStr) -> io::Result<(File, OsString)> {
     Err(Errno::EXIST.into())
 }
 
-/// Gives a draft its name, at which nothing was: a file that has come since stays.
+/// Gives a draft its name if that name is free: a file that has appeared since stays.
 fn rename_to_nothing(folder: &File, draft: &OsStr, name: &OsStr) -> io::Result<()> {
     match rustix::fs::renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
-        // The file system knows no such rename.
+        // The file system does not support that rename.
         Err(Errno::INVAL | Errno::NOSYS) => Ok(rustix::fs::renameat(folder, draft, folder, name)?),
         Err(Errno::EXIST) => Err(foreign("another file has come there meanwhile")),
         renamed => Ok(renamed?),

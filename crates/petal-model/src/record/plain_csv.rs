@@ -1,5 +1,6 @@
 //! A plain CSV of figures as observations: published tables, spreadsheets, other tools' results.
-//! Factor columns stand first, figures after them; docs/numbers.md tells how columns are known.
+//! Factor columns come first, figures after them; docs/numbers.md explains how columns are
+//! recognised.
 
 mod column;
 mod layout;
@@ -16,7 +17,7 @@ use super::{RecordError, Status, file_names, input};
 use column::CsvColumn;
 use layout::{Comma, TableParts, is_grouped};
 
-/// Reads a file. `factors` names the factor columns; None leaves it to the columns' names.
+/// Reads a file. `factors` names the factor columns; None decides by the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
     // It may be a pipe.
     let file = File::open(path).map_err(|source| RecordError::io("read", path, source))?;
@@ -29,7 +30,7 @@ pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>,
     parse(&text, &name, factors).map_err(|why| RecordError::Table { path: path.to_owned(), why })
 }
 
-/// The rows of a text; `name` says where they are from. An error is a sentence and the way out.
+/// The rows of a text; `name` is its source. An error is a sentence and the next step.
 pub fn parse(
     text: &str,
     name: &str,
@@ -105,11 +106,11 @@ fn status(field: &str) -> Result<Option<Status>, String> {
     }
     let known = [Status::Complete, Status::Interrupted, Status::Failed, Status::Incomplete];
     let status = known.into_iter().find(|status| status.name() == field.to_lowercase());
-    let why = || format!("status: {field:?} is none of complete, interrupted, failed");
+    let why = || format!("status: {field:?} is not complete, interrupted or failed");
     status.ok_or_else(why).map(Some)
 }
 
-/// Sessions that a report does not say stand at the end of its file's name.
+/// Sets the sessions from the end of the report's file name, if no column has them.
 fn name_sessions(seen: &mut Observation) {
     seen.factors.retain(|(name, value)| name != "sessions" || !value.is_empty());
     if seen.factor("sessions").is_none() {
@@ -160,8 +161,8 @@ fn whole(what: &str, value: Option<f64>) -> Result<Option<u64>, String> {
     }
 }
 
-/// The whole of what was reported per node: rates add up, latencies are weighed by the rate of what
-/// was timed. One node that does not tell leaves the whole unknown.
+/// Adds up figures reported per node: rates add up, latencies are weighted by the rate of the timed
+/// operations. If one node lacks a figure, the whole is unknown.
 fn sum_endpoints(seen: &mut Observation, columns: &[CsvColumn]) {
     for (name, by_endpoint) in &seen.endpoints {
         let expected = columns.iter().filter(|column| column.is_of_endpoint(name)).count();
@@ -209,7 +210,7 @@ fn weighed(values: &BTreeMap<String, f64>, rates: Option<&BTreeMap<String, f64>>
     (weights > 0.0).then(|| sum / weights)
 }
 
-/// PIOPS and MB/s from their parts, where only those were reported.
+/// PIOPS and MB/s from their parts, if only those were reported.
 fn derive(seen: &mut Observation) {
     let wholes = [
         (metric::PIOPS, metric::READS, metric::WRITES),
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spreadsheets_write() {
+    fn csv_of_spreadsheets_is_read() {
         let text = "Array;UPDATE_PCT;Reads/s;Read ms;Note\nold;20;1000.5;0.5;x\nnew;20;-;NA;y\n";
         let rows = parse(text, "s", None).unwrap();
         assert_eq!(rows[0].factor("array"), Some("old"));
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_numbers_stays_one_where_one_is_unknown_or_grouped() {
+    fn a_column_of_numbers_stays_one_if_a_value_is_unknown_or_grouped() {
         let text = "mode,reads_s,watts\na,1,\"1,234\"\na,2,NA\na,3,7.5\n";
         let rows = parse(text, "s", None).unwrap();
         let watts = rows.iter().map(|row| row.metric("watts")).collect::<Vec<_>>();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_awr_info_prints_is_read_with_its_units() {
+    fn awr_info_is_read_with_its_units() {
         let text = "FILE|SESSIONS|ELAPSED|DB CPU|DB Tm|EXECUTES|LIO|PREADS|READ_MBS|PWRITES|\
                     WRITE_MBS|REDO_MBS|DFSR_LAT|DPR_LAT|DFPR_LAT|DFPW_LAT|LFPW_LAT|TOP WAIT|\n\
                     awr.txt.1|1|300|0.1|1.0|100|8000|7000|55|10|1|0.1|130|0|0|0|500|\
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(points(text), expected);
         let rows = parse(text, "t", None).unwrap();
         assert_eq!((rows[0].source.as_str(), rows[0].elapsed_s), ("awr.txt.1", Some(300.0)));
-        // Mebibytes; a latency of 0 is none; the top wait parts no cells.
+        // Mebibytes; a latency of 0 is unknown; the top wait does not split cells.
         assert!((rows[1].metric(metric::READ_MB).unwrap() - 104.8576).abs() < 1e-9);
         assert_eq!(rows[0].metric(metric::PIOPS), Some(7010.0));
         assert_eq!((rows[0].metric(metric::WRITE_US), rows[1].metric(metric::PIOPS)), (None, None));
@@ -368,14 +369,14 @@ awr.txt.16  db file sequential read       80,000      240    3,000          -
             let factors: Vec<String> = factors.iter().map(|&name| name.to_owned()).collect();
             parse(text, "s", Some(&factors))
         };
-        // All else is figures then.
+        // All other columns are figures then.
         assert_eq!(named(&["mode"]).unwrap()[0].metric("nodes"), Some(2.0));
         assert_eq!(named(&["mode", "Nodes"]).unwrap()[0].factor("nodes"), Some("2"));
         insta::assert_snapshot!(named(&["modes"]).unwrap_err(), @r#"there is no column "modes"; the columns are mode, nodes, iops"#);
     }
 
     #[test]
-    fn what_cannot_be_read_says_why_and_the_hint() {
+    fn an_unreadable_table_gives_a_reason_and_a_hint() {
         let why = |text: &str| parse(text, "s", None).unwrap_err();
         insta::assert_snapshot!(why("a,b\n"), @"it holds no rows; a header and a row per run are needed");
         insta::assert_snapshot!(why("a,b\nx,1\n"), @"no column is known as a figure: name the factor columns with --factors, or let the unit end a figure's name (reads_s, read_us, mb_s); the columns are a, b");

@@ -1,5 +1,5 @@
-//! A run that petal did not live to write, from its journal and its latency log: every figure is
-//! that of the seconds that were journaled, and what they cannot tell is unknown.
+//! The record of a run that petal could not finish, from its journal and its latency log: every
+//! figure covers the journaled seconds, and a figure that is not in them is unknown.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use super::latency_log;
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
 use crate::stats::os::DeviceCounts;
 
-/// What only the end of a run tells.
+/// Figures that are only known at the end of a run.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
                              size of the data afterwards are not in a journal";
 
-/// Why a run is known from its journal only.
+/// Reason why a run is known only from its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RebuiltBecause {
-    /// Petal is at work on it.
+    /// Petal is still running it.
     StillRunning,
-    /// run.json is there and cannot be read.
+    /// run.json exists and cannot be read.
     Damaged,
     /// There is no run.json: petal was killed before it was written, or it is lost.
     NotWritten,
@@ -39,7 +39,7 @@ impl RebuiltBecause {
 }
 
 impl Run {
-    /// How it ended, or why that is not known.
+    /// Status of the run, or the reason why it is unknown.
     pub fn status_words(&self) -> &'static str {
         match self.details.rebuilt_because {
             Some(RebuiltBecause::StillRunning) => "still running",
@@ -59,7 +59,7 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     if read.torn {
         let line = read.seconds.len() + 2;
         run.details.gaps.push(format!(
-            "line {line} of the journal is cut off or damaged: it and what follows are left out"
+            "line {line} of the journal is cut off or damaged: it and all later lines are left out"
         ));
     }
     if let Some(why) = read.gap {
@@ -91,8 +91,8 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     Ok(run)
 }
 
-/// Petal's figures are of all seconds, the database's of those at whose ends it reported its counters:
-/// the short last stretch of a run has none of its own.
+/// Sets the totals. Petal's figures cover all seconds, the database's the seconds at whose ends it
+/// reported its counters: the short last interval of a run has no counters.
 fn fill_totals(
     run: &mut Run,
     mut totals: IntervalTotals,
@@ -135,7 +135,7 @@ fn end_s(second: &Second) -> f64 {
     second.from_s + second.length_s
 }
 
-/// What the device did over the whole run, where the operating system was watched to its end.
+/// The device's counts over the whole run, if the operating system was watched to its end.
 fn watched_device(run: &Run) -> Option<DeviceCounts> {
     let seen = run.details.os.as_ref().filter(|seen| seen.whole.intervals > 0)?;
     seen.whole.sum.device()

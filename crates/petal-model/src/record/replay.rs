@@ -11,23 +11,23 @@ use crate::stats::server_work::{WorkCount, WorkTime};
 #[serde(default)]
 pub struct ReplayOf {
     pub database: String,
-    /// When it had that load, such as `busiest interval from 2026-11-22T10:00:00, 1.0 hours`.
+    /// The time of that load, such as `busiest interval from 2026-11-22T10:00:00, 1.0 hours`.
     pub time: String,
-    /// Its rates per second: means, at a scale of 1.
+    /// Rates of the load per second: means, at a scale of 1.
     pub per_second: BTreeMap<WorkCount, f64>,
-    /// Its own latencies at that time, in microseconds.
+    /// Latencies of the other database at that time, in microseconds.
     pub latency_us: BTreeMap<WorkTime, f64>,
-    /// How the load became operations, a line each.
+    /// Steps from the load to operations, a line each.
     pub how: Vec<String>,
-    /// What the operations do not imitate, with its size.
+    /// Parts of the load that the operations do not imitate, with their size.
     pub not_imitated: Vec<String>,
-    /// What must be met for the load to count as held, such as `read.avg=1ms`; null: nothing more
-    /// than that operations do not queue up.
+    /// Objective that decides whether the load was sustained, such as `read.avg=1ms`; null: only
+    /// that operations do not queue up.
     pub objective: Option<String>,
 }
 
 impl ReplayOf {
-    /// A rate per second of the load; None where it is not known.
+    /// A rate per second of the load; None if unknown.
     pub fn rate(&self, figure: WorkCount) -> Option<f64> {
         self.per_second.get(&figure).copied()
     }

@@ -1,23 +1,24 @@
-//! Bytes that the processes which serve a run read and wrote by themselves, as the kernel counts it
-//! for each of them: unlike a device's bytes, these are nobody else's.
+//! Bytes that the processes which serve a run read and wrote themselves, as the kernel counts them
+//! for each process: unlike a device's bytes, no other program's bytes are among them.
 
 use super::Run;
 use super::os::covers;
 use crate::stats::devices::{Bottom, StorageLayer};
 use crate::stats::os::DeviceCounts;
 
-/// Bytes of the database server's processes; of petal's own, where the database is within it.
+/// Bytes of the database server's processes, or of petal's own if the database runs within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServingBytes {
-    /// That block devices were asked for, read-ahead included.
+    /// Bytes requested from block devices, including read-ahead.
     pub read: u64,
-    /// That were changed in the page cache, or written past it.
+    /// Bytes changed in the page cache, or written past it.
     pub write: u64,
 }
 
 impl Run {
-    /// What the serving processes read and wrote, as far as the database's totals reach. None where
-    /// the kernel does not tell, or not to petal, and where only a part of that time was seen.
+    /// Bytes read and written by the serving processes, over the time of the database's totals.
+    /// None if the kernel does not report them, or not to petal, and if only a part of that time
+    /// was watched.
     pub fn serving_bytes(&self) -> Option<ServingBytes> {
         let counts = match self.summary.counted_until {
             None => self.database_host_sums()?.counts,
@@ -33,13 +34,13 @@ impl Run {
         read.zip(write).map(|(read, write)| ServingBytes { read, write })
     }
 
-    /// Who they are, in words.
+    /// Name of these processes, in words.
     pub fn serving_processes(&self) -> &'static str {
         if self.details.target.in_process { "petal's process" } else { "the server's processes" }
     }
 }
 
-/// The reads of the data's devices, by what served them below.
+/// The reads of the data's devices, and their sources below.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BelowDevices {
     /// Read requests of the data's own devices, and of the drives at the bottom.
@@ -47,24 +48,24 @@ pub struct BelowDevices {
     pub drives: DeviceCounts,
     /// A layer that reads a file through the page cache, in words.
     pub page_cache: Option<String>,
-    /// What is at the bottom and is no drive, in words.
+    /// A bottom layer that is not a drive, in words.
     pub no_drive: Option<String>,
     /// The drives, by name.
     pub names: String,
 }
 
 impl BelowDevices {
-    /// The share of the bytes that came from drives, at most all.
+    /// The share of the bytes that came from drives, at most 1.
     pub fn drive_share(&self) -> f64 {
         (self.drives.read_bytes as f64 / self.data.read_bytes.max(1) as f64).min(1.0)
     }
 }
 
 impl Run {
-    /// What the layers below the data's devices read. None if the devices are drives themselves, and
-    /// in records that do not keep the stack. An error says why it is not known.
+    /// Reads of the layers below the data's devices. None if the devices are drives themselves, and
+    /// in records that do not keep the stack. An error gives the reason why it is unknown.
     pub fn below_devices(&self) -> Option<Result<BelowDevices, String>> {
-        // The stack is of petal's own host.
+        // The stack belongs to petal's own host.
         let own = self.details.server_os.is_none();
         let layers = &self.details.host.as_ref().filter(|_| own)?.storage;
         let sum = self.database_host_sums()?;
@@ -78,7 +79,7 @@ impl Run {
         let counted = drives.iter().map(|name| {
             let device = devices.iter().find(|device| device.name == *name);
             device.map(|device| device.counts).ok_or_else(|| {
-                format!("what {name} read, which is below the data's device, is not counted")
+                format!("reads of {name}, which is below the data's device, are not counted")
             })
         });
         let counted = counted.collect::<Result<Vec<_>, _>>();
@@ -93,7 +94,7 @@ impl Run {
         Some(counted.and_then(|counted| {
             let sum_of = |all: Vec<DeviceCounts>| all.into_iter().reduce(|sum, one| sum.plus(&one));
             Ok(BelowDevices {
-                data: sum.device().ok_or("what the data's devices read is not counted")?,
+                data: sum.device().ok_or("reads of the data's devices are not counted")?,
                 drives: sum_of(counted).unwrap_or_default(),
                 page_cache,
                 no_drive,

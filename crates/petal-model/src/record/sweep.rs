@@ -18,7 +18,7 @@ use crate::settings::axes::CELLS_MAX;
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
-/// What a reader looked for, in words of an error.
+/// Name of a sweep in messages of readers.
 pub(super) const WANTED: &str = "a sweep";
 
 /// The most repeats of a cell.
@@ -27,11 +27,11 @@ const REPEATS_MAX: u32 = 10_000;
 const UNFINISHED: &str = ".unfinished";
 /// Ends the name of a failed cell's folder that was done again.
 const REPLACED: &str = ".failed";
-/// Longest part of a cell's folder that tells its values.
+/// Longest part of a cell's folder name that shows its values.
 const SLUG_LETTERS_MAX: usize = 80;
 
-/// A run by its folder's name; a cell of a sweep by the sweep's folder and its own, also before it is
-/// done.
+/// Name of a run: its folder's name, or for a cell of a sweep, also before it is done, the sweep's
+/// folder and its own.
 pub fn run_name(folder: &Path, cell: u32) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let own = name(folder);
@@ -42,37 +42,38 @@ pub fn run_name(folder: &Path, cell: u32) -> String {
     }
 }
 
-/// One axis: a parameter in lower case (`update_pct`), `sessions` or `db`, and its values in the
-/// order in which they were asked.
+/// An axis: a parameter in lower case (`update_pct`), `sessions` or `db`, and its values in the
+/// order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     pub key: String,
     pub values: Vec<String>,
 }
 
-/// What a sweep means to do. The same plan finds its folder again.
+/// The plan of a sweep. The same plan finds its folder again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
-    /// The last one varies fastest from cell to cell.
+    /// The axes; the last one varies fastest from cell to cell.
     pub axes: Vec<Axis>,
     pub repeats: u32,
     pub seed: u64,
-    /// Every other parameter, slob.conf's names in lower case, and what is loaded. No secrets.
+    /// Every other parameter, slob.conf's names in lower case, and the loaded data. No secrets.
     pub settings: serde_json::Map<String, Value>,
-    /// The cells of each round in the order in which they are run, drawn from the seed.
+    /// The cells of each round in the order of their runs, drawn from the seed.
     #[serde(default)]
     pub order: Vec<Vec<u32>>,
-    /// Every round goes through the cells in the order of the plan, up to the first that is not held.
+    /// Every round goes through the cells in the order of the plan, up to the first one that is not
+    /// sustained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub step_by_step: bool,
 }
 
-/// One cell of one repeat that ended.
+/// A cell of one repeat that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepCell {
-    /// From 1, in the order of the plan (not of time).
+    /// The cell's number, from 1, in the order of the plan (not of time).
     pub number: u32,
-    /// From 1.
+    /// The round, from 1.
     pub repeat: u32,
     /// The value on every axis.
     pub factors: Vec<(String, String)>,
@@ -96,26 +97,26 @@ pub struct Sweep {
     pub engine: String,
     /// UTC, RFC 3339.
     pub started_at: String,
-    /// Complete when every cell of every round is done.
+    /// Complete if every cell of every round is done.
     pub status: Status,
     pub plan: SweepPlan,
-    /// In the order of time.
+    /// Cells in the order of time.
     pub cells: Vec<SweepCell>,
     #[serde(default)]
     pub failures: Vec<CellFailure>,
-    /// Cells that are not run, because a lower step of their round was not held.
+    /// Cells that are not run, because a lower step of their round was not sustained.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<CellFailure>,
-    /// The load that the cells imitate, as it was fitted to the target before the first of them.
+    /// The load that the cells imitate, as fitted to the target before the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayOf>,
 }
 
-/// A sweep with the records of its cells, as reports need it.
+/// A sweep with the records of its cells, for reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Swept {
     pub sweep: Sweep,
-    /// In the order of [`Sweep::cells`].
+    /// Runs in the order of [`Sweep::cells`].
     pub runs: Vec<Run>,
 }
 
@@ -132,9 +133,8 @@ impl Swept {
 }
 
 impl SweepPlan {
-    /// Each cell's value on every axis; cell n (from 1) stands at n - 1. Where READERS and WRITERS
-    /// are varied, their sum stands as `sessions` beside them, and the cell without any session is
-    /// left out.
+    /// Each cell's value on every axis; cell n (from 1) has index n - 1. If READERS and WRITERS are
+    /// varied, their sum is added as `sessions`, and the cell without any session is left out.
     pub fn cells(&self) -> Vec<Vec<(String, String)>> {
         let mut cells = vec![Vec::new()];
         for axis in &self.axes {
@@ -147,7 +147,7 @@ impl SweepPlan {
         cells.into_iter().filter_map(with_sessions).collect()
     }
 
-    /// What names the folder of a cell: number, values, repeat.
+    /// Name of a cell's folder: number, values, repeat.
     pub fn folder_name(&self, number: u32, factors: &[(String, String)], repeat: u32) -> String {
         let several =
             |key: &str| self.axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
@@ -163,7 +163,7 @@ impl SweepPlan {
         format!("cell{number:03}{slug}-r{repeat}")
     }
 
-    /// Whether petal could have planned it. An error is a clause.
+    /// Checks that petal could have planned it. An error is a clause.
     fn check(&self) -> Result<(), String> {
         let values = self.axes.iter().map(|axis| axis.values.len());
         let cells = values.clone().try_fold(1_usize, usize::checked_mul).unwrap_or(usize::MAX);
@@ -192,7 +192,8 @@ impl SweepPlan {
     }
 
     /// A number that is equal for equal axes and settings, on every machine and in every version.
-    /// Repeats and a drawn seed are not in it: both may be had of a sweep that is there.
+    /// Repeats and a drawn seed are not in it: an existing sweep can be given more repeats and
+    /// keeps its seed.
     pub fn fingerprint(&self) -> u64 {
         let axes = self.axes.iter().map(|axis| format!("{}={}", axis.key, axis.values.join(",")));
         let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));
@@ -205,7 +206,7 @@ impl SweepPlan {
         })
     }
 
-    /// In what another plan differs: a line each, `key: this, not that`. Repeats may differ, since
+    /// Differences of another plan: a line each, `key: this, not that`. Repeats may differ, since
     /// rounds can be added.
     pub fn differences(&self, asked: &Self) -> Vec<String> {
         let all = |plan: &Self| -> BTreeMap<String, String> {
@@ -228,7 +229,7 @@ impl SweepPlan {
     }
 }
 
-/// READERS and WRITERS together are the sessions; None where there would be none.
+/// Adds READERS and WRITERS together as the sessions; None if there would be none.
 fn with_sessions(mut cell: Vec<(String, String)>) -> Option<Vec<(String, String)>> {
     let number = |key: &str| -> Option<u32> { cell.iter().find(|(k, _)| k == key)?.1.parse().ok() };
     let (readers, writers) = (number("readers"), number("writers"));
@@ -248,7 +249,7 @@ impl Sweep {
         self.has(number, repeat) || skipped()
     }
 
-    /// Whether its fields can be true of any sweep. An error is a clause.
+    /// Checks that its fields can belong to a sweep. An error is a clause.
     fn check(&self) -> Result<(), String> {
         self.plan.check()?;
         let (mut places, mut folders) = (HashSet::new(), HashSet::new());
@@ -283,9 +284,8 @@ pub fn is_one(dir: &Path) -> bool {
     dir.join(NAME).is_file()
 }
 
-/// Reads the index of a sweep and sets it right: a cell that is done and not yet in it comes in,
-/// one whose folder is gone goes out, and so does one whose record cannot be read, which is a
-/// failure then.
+/// Reads the index of a sweep and corrects it: it adds a finished cell that is missing, and
+/// removes a cell whose folder is gone. A cell whose record cannot be read becomes a failure.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
     let mut sweep: Sweep = format::read(&path, FORMAT, WANTED)?;
@@ -310,7 +310,7 @@ pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     Ok(sweep)
 }
 
-/// How the run of a cell ended; None where the folder has no run.json.
+/// Status in which the run of a cell ended; None if the folder has no run.json.
 fn status_in(folder: &Path) -> Result<Option<Status>, RecordError> {
     let path = folder.join(super::load::NAME);
     if !path.is_file() {
@@ -326,7 +326,7 @@ impl CellFailure {
     }
 }
 
-/// Cells that were done just before petal was killed.
+/// Adds cells that were done just before petal was killed.
 fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<CellFailure>) {
     let known: HashSet<(u32, u32)> = (sweep.cells.iter().map(|cell| (cell.number, cell.repeat)))
         .chain(damaged.iter().map(|cell| (cell.number, cell.repeat)))
@@ -371,7 +371,7 @@ pub fn load(dir: &Path) -> Result<Swept, RecordError> {
     Ok(Swept { sweep, runs })
 }
 
-/// The folder in which a cell is run, empty: what an earlier attempt left is removed.
+/// The empty folder in which a cell is run: files of an earlier attempt are removed.
 pub fn begin_cell(dir: &Path, name: &str) -> Result<RecordFolder, RecordError> {
     let path = dir.join(format!("{name}{UNFINISHED}"));
     remove(&path)?;
@@ -379,7 +379,7 @@ pub fn begin_cell(dir: &Path, name: &str) -> Result<RecordFolder, RecordError> {
     Ok(RecordFolder::begun(path))
 }
 
-/// The cell is done: its folder gets its name.
+/// Marks the cell as done: its folder gets its final name.
 pub fn finish_cell(dir: &Path, name: &str, folder: &RecordFolder) -> Result<(), RecordError> {
     let path = dir.join(name);
     fs::rename(folder.path(), &path).map_err(|source| RecordError::io("make", &path, source))?;
@@ -402,7 +402,7 @@ pub fn remove_half_cells(dir: &Path, plan: &SweepPlan) -> Result<Vec<String>, Re
     Ok(removed)
 }
 
-/// Sets a failed cell's folder aside, so that the cell can be done again. Returns where it is.
+/// Sets a failed cell's folder aside, so that the cell can be done again. Returns its new path.
 pub fn set_aside(dir: &Path, name: &str) -> Result<PathBuf, RecordError> {
     let path = dir.join(name);
     let aside = (1..)
@@ -413,8 +413,8 @@ pub fn set_aside(dir: &Path, name: &str) -> Result<PathBuf, RecordError> {
     Ok(aside)
 }
 
-/// Sets aside the folders of cells that are not done and stand under a done cell's name: their
-/// records are damaged or lost. Returns where they are.
+/// Sets aside folders with a done cell's name whose cells are not done: their records are damaged
+/// or lost. Returns their new paths.
 pub fn set_damaged_aside(dir: &Path, sweep: &Sweep) -> Result<Vec<PathBuf>, RecordError> {
     let mut aside = Vec::new();
     for (number, _, repeat, name) in sweep.plan.runs() {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_tell_what_varies_and_differ() {
+    fn folder_names_show_the_varied_values_and_differ() {
         let plan = plan(&[
             ("db", &["sqlite:a/b", "sqlite:c"]),
             ("update_pct", &["20"]),
@@ -548,7 +548,7 @@ mod tests {
 
     /// The number is part of the name of folders that people already have.
     #[test]
-    fn the_fingerprint_never_changes_and_tells_plans_apart() {
+    fn the_fingerprint_never_changes_and_differs_between_plans() {
         let mut one = plan(&[("update_pct", &["0", "20"]), ("sessions", &["1", "2"])]);
         one.settings.insert("run_time".to_owned(), 60.into());
         one.settings.insert("work_unit".to_owned(), 64.into());
@@ -583,7 +583,7 @@ mod tests {
         let mut sweep = sweep(plan(&[("sessions", &["1", "2", "4"])]));
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
         save(&RecordFolder::open(dir.path()), &sweep).unwrap();
-        // Done, and not in the index; and one of which only half is there.
+        // A finished cell that is not in the index, and a cell of which only half exists.
         let late = run_cell(dir.path(), &sweep.plan, 3, 2);
         let half = sweep.plan.folder_name(1, &sweep.plan.cells()[0], 1);
         begin_cell(dir.path(), &half).unwrap().write_atomically("run.json", b"{").unwrap();
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_reported() {
+    fn a_folder_that_is_not_a_sweep_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_one(dir.path()));
         for (text, word) in [("{\"format\": \"petal-sweep/9\"}", "petal-sweep/9"), ("{", "--fresh")]

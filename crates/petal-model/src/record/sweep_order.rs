@@ -1,4 +1,4 @@
-//! A sweep's order and what is left of it: pure functions of its plan.
+//! A sweep's order and its remaining runs: pure functions of its plan.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::record::sweep::{Sweep, SweepPlan};
 use crate::workload::deck::shuffle;
 use crate::workload::scatter::mix;
 
-/// Settling and connecting of a cell, where none was seen yet.
+/// Settling and connecting of a cell, before the first one is measured.
 pub const OVERHEAD_GUESSED: Duration = Duration::from_secs(3);
 
-/// Tells this stream from those of the sessions.
+/// Distinguishes this stream from the sessions' streams.
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// The order of a round (from 1): all cells, from 1, shuffled, so that what drifts with time meets
-/// each cell at another moment of each round.
+/// The order of a round (from 1): all cells, from 1, shuffled, so that a drift over time meets each
+/// cell at another moment of each round.
 pub fn round(seed: u64, cells: u32, round: u32) -> Vec<u32> {
     let before = if round > 1 { shuffled(seed, cells, round - 1) } else { Vec::new() };
     let mut order = shuffled(seed, cells, round);
@@ -35,7 +35,7 @@ fn shuffled(seed: u64, cells: u32, round: u32) -> Vec<u32> {
     order
 }
 
-/// A plan with the order of all its rounds; those that it has stay.
+/// A plan with the order of all its rounds; existing rounds stay.
 pub fn with_order(plan: SweepPlan) -> SweepPlan {
     let cells = plan.cells().len() as u32;
     let order = (1..=plan.repeats)
@@ -70,7 +70,7 @@ pub fn left(sweep: &Sweep) -> Vec<CellRun> {
     runs
 }
 
-/// How long the cells before took beside their runs, to say when the sweep will end.
+/// Time that the cells so far took in addition to their runs, to predict the end of the sweep.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Pace {
     cells: u32,
@@ -78,7 +78,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A cell took `whole`, of which its run was `run`.
+    /// Adds a cell that took `whole`, of which its run took `run`.
     pub fn add(&mut self, whole: Duration, run: Duration) {
         self.cells += 1;
         self.overhead += whole.saturating_sub(run);
@@ -89,7 +89,7 @@ impl Pace {
         self.overhead.checked_div(self.cells).unwrap_or(OVERHEAD_GUESSED)
     }
 
-    /// Time that `cells` runs of `run` will take.
+    /// Remaining time of `cells` runs of `run`.
     pub fn left(&self, cells: usize, run: Duration) -> Duration {
         (run + self.overhead()) * u32::try_from(cells).unwrap_or(u32::MAX)
     }
@@ -139,7 +139,7 @@ mod tests {
             prop_assert_eq!(&with_order(sweep.plan.clone()), &sweep.plan);
             let runs = cell_runs(&sweep.plan);
             prop_assert_eq!(runs.len(), cells * repeats as usize);
-            // No cell comes again before every other was there.
+            // No cell repeats before every other has run.
             let in_round = |(round, runs): (usize, &[CellRun])| {
                 runs.iter().all(|run| run.repeat as usize == round + 1)
             };
@@ -147,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_left_and_what_is_done_are_the_whole(
+        fn remaining_and_finished_cells_are_the_whole(
             cells in 1usize..12, repeats in 1u32..4, seed: u64, done in any::<[bool; 48]>(),
         ) {
             let mut sweep = sweep(cells, repeats, seed);
@@ -164,7 +164,7 @@ mod tests {
             let left = left(&sweep);
             prop_assert_eq!(left.len() + sweep.cells.len(), all.len());
             prop_assert!(left.iter().all(|run| !sweep.has(run.number, run.repeat)));
-            // In the order of the whole.
+            // The remaining runs keep the order of all runs.
             let order: Vec<CellRun> = all.into_iter().filter(|run| left.contains(run)).collect();
             prop_assert_eq!(order, left);
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn time_left_goes_by_what_cells_took() {
+    fn remaining_time_follows_from_the_cells_so_far() {
         let run = Duration::from_secs(10);
         let mut pace = Pace::default();
         assert_eq!(pace.left(2, run), (run + OVERHEAD_GUESSED) * 2);

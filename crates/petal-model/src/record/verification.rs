@@ -1,4 +1,5 @@
-//! The result of the verification of a ledger: `petal-verify/1`, as `petal verify --json` prints it.
+//! The result of the verification of a ledger: `petal-verify/1`, as `petal verify --json` prints
+//! it.
 
 use serde::Serialize;
 
@@ -11,65 +12,65 @@ pub struct Verification {
     pub format: &'static str,
     /// The target that was read.
     pub url: String,
-    /// The ledger ended with its run; false: petal or its host was cut, or the ledger could not be
-    /// written on, and what was acknowledged last may not be in it.
+    /// The ledger ended with its run. If false, petal or its host was killed, or the ledger could
+    /// not be written further, and the last acknowledgements may be missing from it.
     pub ledger_is_whole: bool,
     /// Bytes after the last whole frame, not counted.
     pub ledger_torn_bytes: u64,
-    /// Shares of the run whose ledgers are not among these, such as `2/2`.
+    /// Shares of the run whose ledgers are missing, such as `2/2`.
     pub missing_shares: Vec<String>,
     /// Commits in the ledger.
     pub acknowledged_commits: u64,
     pub acknowledged_rows: u64,
     pub survived_commits: u64,
-    /// At least one of their rows holds an older version.
+    /// Commits with at least one row that holds an older version.
     pub lost_commits: u64,
-    /// The server was in recovery; null of one that was not.
+    /// The server was in recovery; null if it was not.
     pub recovery: Option<Recovery>,
-    /// Commits that a server in recovery had not replayed yet: lost or not, nobody knows.
+    /// Commits that a server in recovery had not replayed yet: it is unknown whether they are lost.
     pub not_replayed_commits: u64,
-    /// None of their rows is known to hold an older version, and one is torn or wrong: they may have
-    /// survived or not.
+    /// Commits without a row known to hold an older version, but with a torn or wrong one: they
+    /// may have survived or not.
     pub unknown_commits: u64,
     pub lost_rows: u64,
-    /// Commits whose blocks are old, and whose record in the log of a bare device is whole; null
-    /// where there is no such log.
+    /// Commits whose blocks are old, and whose record in the log of a bare device is whole; null if
+    /// there is no such log.
     pub in_log_commits: Option<u64>,
-    /// From the oldest acknowledgement that was lost to the last acknowledgement of all; null where
-    /// none was lost.
+    /// Milliseconds from the oldest lost acknowledgement to the last acknowledgement of all; null
+    /// if none was lost.
     pub lost_span_ms: Option<f64>,
     pub lost: Vec<LostRow>,
-    /// Rows that are torn, unreadable, missing, or hold what belongs elsewhere.
+    /// Rows that are torn, unreadable or missing, or hold content of another place.
     pub bad_rows: u64,
     pub bad: Vec<BadRow>,
     pub rows_read: u64,
-    /// Rows that hold a version which was never acknowledged: allowed.
+    /// Rows that hold a version that was never acknowledged, which is allowed.
     pub unacknowledged_rows: u64,
     pub unacknowledged_versions: u64,
-    /// Rows that hold a version of a share whose ledger is missing: a loss under it is not seen.
+    /// Rows that hold a version of a share whose ledger is missing: a loss below it is not seen.
     pub missing_share_rows: u64,
     /// Rows that hold a version of another run.
     pub other_run_rows: u64,
 }
 
-/// How far a server in recovery, such as a standby, had come when the verification began.
+/// Progress of a server in recovery, such as a standby, when the verification began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Recovery {
     pub server: String,
-    /// Positions in the log that it had replayed, and that it had received.
+    /// Positions in the log up to which it had replayed, and received.
     pub replayed: Option<String>,
     pub received: Option<String>,
-    /// When the last transaction that it had replayed was committed, by its primary's clock.
+    /// Commit time of the last transaction that it had replayed, by its primary's clock.
     pub replayed_until: Option<String>,
-    /// When the ledger's last commit was acknowledged, by the clock of petal's host.
+    /// Acknowledgement time of the ledger's last commit, by the clock of petal's host.
     pub ledger_until: Option<String>,
-    /// The ledger's last commit was replayed, so that whatever is missing is lost.
+    /// The ledger's last commit was replayed, so all missing commits are lost.
     pub has_last_commit: bool,
 }
 
 impl Verification {
-    /// The same of a server in recovery: before it has replayed the ledger's last commit, what is
-    /// missing may still come.
+    /// This result for a server in recovery: before it has replayed the ledger's last commit,
+    /// missing commits may still arrive.
     pub fn in_recovery(self, recovery: Recovery) -> Self {
         if recovery.has_last_commit {
             return Self { recovery: Some(recovery), ..self };
@@ -85,7 +86,7 @@ impl Verification {
         }
     }
 
-    /// Nothing that was acknowledged is lost, and every row is whole.
+    /// True if no acknowledged commit is lost, and every row is whole.
     pub fn is_kept(&self) -> bool {
         self.lost_commits == 0 && self.bad_rows == 0
     }
@@ -101,9 +102,9 @@ pub struct LostRow {
     pub sequence: u64,
     /// UTC, RFC 3339.
     pub acknowledged_at: Option<String>,
-    /// How long before the last acknowledgement of all.
+    /// Milliseconds before the last acknowledgement of all.
     pub before_last_ms: f64,
-    /// What is there: a version, such as `session 3, operation 41`, `the row as it was loaded`, `a
+    /// Content found: a version, such as `session 3, operation 41`, `the row as it was loaded`, `a
     /// version of another run` or `no row`.
     pub found: String,
 }

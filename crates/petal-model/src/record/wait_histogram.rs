@@ -19,11 +19,12 @@ const PERCENTILES: [(&str, f64); 5] =
 pub struct WaitHistogram {
     pub latency_us: LatencySummary,
     pub bars: Vec<Bar>,
-    /// The bounds of the bar that each percentile is in: more than the first, at most the second, in
-    /// microseconds. Only if the database counts waits by powers of two, which gives no closer figure.
+    /// The bounds of the bar that contains each percentile: more than the first, at most the
+    /// second, in microseconds. Only if the database counts waits by powers of two, which gives no
+    /// closer figure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub percentile_bounds_us: BTreeMap<String, [u64; 2]>,
-    /// The buckets, as an interval log has them; in the record of a share alone.
+    /// The buckets, in the format of an interval log; only in the record of a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<String>,
 }
@@ -38,7 +39,7 @@ impl WaitHistogram {
         }
     }
 
-    /// Keeps what a database counted by powers of two of microseconds; None of no waits.
+    /// Keeps a database's counts by powers of two of microseconds; None if there are no waits.
     pub fn of_powers_of_two(counts: &BTreeMap<u64, u64>) -> Option<Self> {
         let bars: Vec<Bar> = counts
             .iter()
@@ -65,8 +66,8 @@ impl WaitHistogram {
         Self { buckets: encode(latencies.buckets()), ..Self::of(latencies) }
     }
 
-    /// Adds up the histograms of several hosts. Where one of them has no buckets, the percentiles of
-    /// all are unknown: they cannot be had from percentiles or bars.
+    /// Adds up the histograms of several hosts. If one of them has no buckets, the percentiles of
+    /// all are unknown: they cannot be computed from percentiles or bars.
     pub fn sum(each: &[&Self]) -> Option<Self> {
         let (first, others) = each.split_first()?;
         if others.is_empty() {
@@ -93,7 +94,7 @@ impl WaitHistogram {
         Some(sum)
     }
 
-    /// Count, mean and maximum stay; what the percentiles are is not known any more.
+    /// Removes the percentiles, which are then unknown. Count, mean and maximum stay.
     pub fn without_percentiles(self) -> Self {
         let nothing = LatencySummary::default();
         Self {
@@ -110,14 +111,14 @@ impl WaitHistogram {
     }
 }
 
-/// Buckets as an interval log has them: compressed, in base64.
+/// Buckets in the format of an interval log: compressed, in base64.
 fn encode(buckets: &Histogram<u64>) -> Option<String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(buckets, &mut bytes).ok()?;
     Some(STANDARD.encode(bytes))
 }
 
-/// None for what is damaged, or has other bounds than petal's.
+/// Reads such buckets. None if they are damaged, or have other bounds than petal's.
 pub(super) fn decode(text: &str) -> Option<Histogram<u64>> {
     let bytes = STANDARD.decode(text).ok()?;
     let buckets: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
@@ -144,7 +145,7 @@ mod tests {
         let read: WaitHistogram = serde_json::from_str(&text).unwrap();
         let sum = WaitHistogram::sum(&[&one, &read]).unwrap();
         assert_eq!(sum, WaitHistogram::of(&all));
-        // Of neither host, nor between them.
+        // The 99th percentile of all waits is neither a host's percentile nor a mean of the two.
         let p99 = [&one, &other, &sum].map(|of| of.latency_us.p99.unwrap() as u64);
         assert!(p99[0] < 900 && p99[1] > 10_090 && (10_085..10_100).contains(&p99[2]), "{p99:?}");
     }

@@ -1,6 +1,7 @@
-//! When the operations of an open loop are due: by one rate for all of them, whose kinds the deck
-//! draws, or by a rate for each kind. Those of all sessions are numbered from 0, and a session's are
-//! `first`, `first + sessions` and so on, so that they are evenly spaced over the sessions.
+//! The times at which the operations of an open loop are due: by one rate for all of them, whose
+//! kinds the deck draws, or by a rate for each kind. The operations of all sessions are numbered
+//! from 0; a session has `first`, `first + sessions` and so on, so they are evenly spaced over the
+//! sessions.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ impl ArrivalRates {
         }
     }
 
-    /// Whether any operation of a kind is due; None where the deck decides.
+    /// Whether any operation of a kind is due; None if the deck decides.
     pub fn has(&self, kind: Kind) -> Option<bool> {
         match self {
             Self::All(_) => None,
@@ -33,7 +34,7 @@ impl ArrivalRates {
     }
 }
 
-/// The operations that are due of one session, in their order.
+/// The operations that are due for one session, in their order.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     streams: Vec<Stream>,
@@ -53,13 +54,13 @@ struct Stream {
 /// An operation that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Since the trigger.
+    /// Time since the trigger.
     pub due: Duration,
     pub kind: Option<Kind>,
 }
 
 impl Arrivals {
-    /// Of session number `session`, from 1.
+    /// Arrivals of session number `session`, from 1.
     pub fn new(rates: &ArrivalRates, session: u32, sessions: u32) -> Self {
         let stream = |kind, rate: &RateOverTime| Stream { kind, rate: rate.clone(), taken: 0 };
         let streams = match rates {
@@ -73,7 +74,7 @@ impl Arrivals {
         Self { streams, first: u64::from(session - 1), sessions: u64::from(sessions) }
     }
 
-    /// The next operation, which [`Arrivals::take`] takes; None: nothing is due any more.
+    /// The next operation, which [`Arrivals::take`] takes; None if nothing more is due.
     pub fn next(&self) -> Option<Arrival> {
         self.earliest().map(|(_, arrival)| arrival)
     }
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_due_is_never_next() {
+    fn an_operation_that_is_never_due_is_never_next() {
         let none = || RateOverTime::constant(0.0);
         let rates = ArrivalRates::ByKind([RateOverTime::parse("0:1 2:0").unwrap(), none(), none()]);
         let mut arrivals = Arrivals::new(&rates, 1, 1);
@@ -163,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_due_before_a_moment_was_due_before_it(
+        fn due_before_counts_all_operations_due_by_then(
             rate in 1e-20f64..1e7, sessions in 1u32..100, session in 1u32..100, end_ms in 1u64..1_000_000,
         ) {
             let session = session.min(sessions);

@@ -5,7 +5,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const CARDS: usize = 100;
 
-/// Exactly `per_cent` of every 100 draws are hits. Drawn through, it is shuffled anew.
+/// A deck in which exactly `per_cent` of every 100 draws are hits. After 100 draws it is shuffled
+/// again.
 #[derive(Debug, Clone)]
 pub struct Deck {
     cards: [bool; CARDS],
@@ -31,7 +32,7 @@ impl Deck {
     }
 }
 
-/// Fisher and Yates's shuffle, by petal's own draws: a seed must give one order for ever.
+/// Fisher and Yates's shuffle, with petal's own draws: a seed must give one order for ever.
 pub fn shuffle<T>(items: &mut [T], stream: &mut Xoshiro256PlusPlus) {
     for last in (1..items.len()).rev() {
         items.swap(last, stream.random_range(0..=last));

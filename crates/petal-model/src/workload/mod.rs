@@ -1,9 +1,10 @@
-//! The workload: which operation comes next. Pure code, with no I/O and no clock; everything from a
-//! seed.
+//! The workload: the order and kind of operations. Pure code, without I/O or a clock; all choices
+//! follow from a seed.
 //!
-//! [`plan::Workload`] holds a run's choices as numbers, [`plan::seats`] who sits where,
-//! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] say what the data
-//! looks like, [`version`] which UPDATE wrote a row last. May not live here: anything that waits, connects or measures.
+//! [`plan::Workload`] holds a run's choices as numbers, [`plan::seats`] the sessions' places,
+//! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] define the data,
+//! [`version`] names the UPDATE that wrote a row last. May not live here: anything that waits,
+//! connects or measures.
 
 pub mod arrivals;
 pub mod deck;

@@ -1,4 +1,4 @@
-//! One operation of the method: what a session asks the database to do next.
+//! An operation of the method: the next request of a session to the database.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Select, Kind::Scan, Kind::Update];
 
-    /// Position in arrays that hold one thing per kind.
+    /// Position in arrays with one element per kind.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -44,7 +44,7 @@ pub enum Hot {
 impl Hot {
     pub const ALL: [Hot; 2] = [Hot::Spot, Hot::Schema];
 
-    /// Position in arrays that hold one thing for each.
+    /// Position in arrays with one element for each.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -57,7 +57,7 @@ impl Hot {
     }
 }
 
-/// One SQL execution, with its commit if it writes.
+/// An SQL execution, with its commit if it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     pub kind: Kind,
@@ -69,14 +69,14 @@ pub struct Operation {
     pub rows: u32,
     /// Differs for every UPDATE of a run, so that the new filler never equals the old.
     pub stamp: u64,
-    /// With RATE: when it should have started, since the trigger.
+    /// Time since the trigger at which RATE should have started it.
     pub due: Option<Duration>,
-    /// True where the settings sent it to the hot spot, to the hot schema: by [`Hot::index`].
+    /// True if the settings sent it to the hot spot, or to the hot schema: by [`Hot::index`].
     pub hot: [bool; Hot::ALL.len()],
 }
 
 impl Operation {
-    /// A SELECT that is none of a run's own.
+    /// A SELECT that does not belong to a run.
     pub fn select(schema: u32, first: u64, rows: u32) -> Self {
         Self { kind: Kind::Select, schema, first, rows, stamp: 0, due: None, hot: [false; 2] }
     }

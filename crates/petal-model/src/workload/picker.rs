@@ -1,5 +1,5 @@
-//! One session's stream of operations: kind, schema, range and think time, from its own random
-//! stream. Every engine is handed the same stream for the same seed.
+//! The stream of operations of one session: kind, schema, range and think time, from its own random
+//! stream. Every engine gets the same stream for the same seed.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::scatter::mix;
 use super::seat::{Role, Seat};
 use super::version::{RunStamps, Version, run_root};
 
-/// The next step of a session: think time, perhaps, then one operation.
+/// The next step of a session: optional think time, then one operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     pub think: Option<Duration>,
     pub operation: Operation,
 }
 
-/// A session with several schemas stays so many operations in one before it goes on to the next:
-/// long enough that a server's loop gets whole batches of one schema, short beside a run.
+/// Operations after which a session with several schemas goes on to the next one: enough for a
+/// server's loop to get whole batches of one schema, and few compared with a run.
 const TURN_OPERATIONS: u64 = 64;
 
 /// Chooses the operations of one session, for ever.
@@ -61,8 +61,7 @@ impl Picker {
         }
     }
 
-    /// Visits these schemas in turn instead of the home schema alone: see
-    /// [`super::plan::schemas_of`].
+    /// Visits these schemas in turn, not only the home schema: see [`super::plan::schemas_of`].
     pub fn visiting(self, schemas: Vec<u32>) -> Self {
         assert!(!schemas.is_empty(), "a session without a schema");
         Self { schemas, ..self }
@@ -73,7 +72,7 @@ impl Picker {
         self.next_step_of(None)
     }
 
-    /// The next operation, of this kind where one is given: rates may say it instead of the deck.
+    /// The next operation, of this kind if one is given: rates may choose it instead of the deck.
     pub fn next_step_of(&mut self, kind: Option<Kind>) -> Step {
         let think = self.think();
         self.chosen += 1;
@@ -93,7 +92,8 @@ impl Picker {
         Step { think, operation: Operation { kind, schema, first, rows, stamp, due: None, hot } }
     }
 
-    /// Every so many-th operation each; a scan reads the whole scan table, which has no hot spot.
+    /// Sends every Nth operation to each hot area; a scan reads the whole scan table, which has no
+    /// hot spot.
     fn hot(&self, kind: Kind) -> [bool; Hot::ALL.len()] {
         let is_nth = |every: u32| every > 0 && self.chosen.is_multiple_of(u64::from(every));
         let spot = self.workload.hot_spot.filter(|_| kind != Kind::Scan);
@@ -135,7 +135,7 @@ impl Picker {
     }
 }
 
-/// Whose turn it is at the n-th operation (from 1).
+/// Index of the schema whose turn is at operation n (from 1).
 fn turn_of(operation: u64, schemas: usize) -> usize {
     ((operation - 1) / TURN_OPERATIONS % schemas as u64) as usize
 }

@@ -1,4 +1,4 @@
-//! A run's choices as numbers: what every session does, and who sits where.
+//! A run's choices as numbers: the work of every session, and its place.
 
 use crate::settings::rates::RateOverTime;
 use crate::settings::{Settings, ThinkTime};
@@ -10,14 +10,14 @@ use super::seat::{Role, Seat};
 /// The workload of a run, in rows and percent. Made once from validated settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// With cell and repeat, the root of every random stream.
+    /// Root of every random stream, together with cell and repeat.
     pub seed: u64,
-    /// Which cell of a sweep; 0 for a single run.
+    /// Number of a sweep's cell; 0 for a single run.
     pub cell: u32,
-    /// From 1.
+    /// The repeat, from 1.
     pub repeat: u32,
-    /// Tells runs of one seed, cell and repeat apart: their choices are the same, what their UPDATEs
-    /// write is not.
+    /// Distinguishes runs of one seed, cell and repeat: their choices are the same, but their
+    /// UPDATEs write different stamps.
     pub attempt: u64,
     pub schemas: u32,
     /// Rows in use of each main table: keys are 1..=rows.
@@ -32,7 +32,7 @@ pub struct Workload {
     pub think_time: Option<ThinkTime>,
     /// Operations per session; 0: no limit.
     pub work_loop: u64,
-    /// When operations are due; None: closed loop.
+    /// Times at which operations are due; None: closed loop.
     pub rates: Option<ArrivalRates>,
 }
 
@@ -80,17 +80,17 @@ impl Workload {
         }
     }
 
-    /// This workload as a cell of a sweep, from 1, with random streams of its own.
+    /// Makes this workload a cell of a sweep, from 1, with separate random streams.
     pub fn of_cell(self, cell: u32) -> Self {
         Self { cell, ..self }
     }
 
-    /// This workload as another attempt at the same choices.
+    /// Makes this workload another attempt at the same choices.
     pub fn of_attempt(self, attempt: u64) -> Self {
         Self { attempt, ..self }
     }
 
-    /// True when some session can write.
+    /// True if some session can write.
     pub fn writes(&self, seats: &[Seat]) -> bool {
         if let Some(writes) = self.rates.as_ref().and_then(|rates| rates.has(Kind::Update)) {
             return writes;
@@ -102,7 +102,7 @@ impl Workload {
         })
     }
 
-    /// True when some session can scan.
+    /// True if some session can scan.
     pub fn scans(&self, seats: &[Seat]) -> bool {
         if let Some(scans) = self.rates.as_ref().and_then(|rates| rates.has(Kind::Scan)) {
             return scans;
@@ -138,7 +138,7 @@ fn rates(settings: &Settings) -> Option<ArrivalRates> {
 /// the kernel gives a process 65,530 (vm.max_map_count).
 pub const SESSIONS_MAX: u32 = 10_000;
 
-/// How many sessions the settings ask for on so many schemas.
+/// Number of sessions that the settings ask for on `schemas` schemas.
 pub fn sessions(settings: &Settings, schemas: u32) -> u64 {
     match (settings.readers, settings.writers) {
         (None, None) => settings
@@ -148,12 +148,12 @@ pub fn sessions(settings: &Settings, schemas: u32) -> u64 {
     }
 }
 
-/// Seats every session: as many of a mix as the settings say, or `schemas` x `threads_per_schema`;
-/// or `readers` and `writers`. Sessions go round the schemas, so that the first ones cover them
-/// all; fewer sessions than schemas share them out by [`schemas_of`].
+/// Seats every session: as many of a mix as the settings ask for, or `schemas` x
+/// `threads_per_schema`; or `readers` and `writers`. Sessions go round the schemas, so the first
+/// ones cover them all; fewer sessions than schemas share them out by [`schemas_of`].
 ///
-/// Endpoints as SLOB assigns them: with many schemas by schema, so that no two nodes touch the same
-/// blocks; with a single schema by session.
+/// Endpoints are assigned as in SLOB: with many schemas by schema, so that no two nodes touch the
+/// same blocks; with a single schema by session.
 pub fn seats(settings: &Settings, schemas: u32, endpoints: u32) -> Vec<Seat> {
     let roles: Vec<(u32, Role)> = match (settings.readers, settings.writers) {
         (None, None) => {
@@ -177,10 +177,10 @@ pub fn seats(settings: &Settings, schemas: u32, endpoints: u32) -> Vec<Seat> {
         .collect()
 }
 
-/// The schemas that a session visits in turn, its home first, so that those of a role touch all of
-/// them, however few they are. Of n sessions the k-th has schemas k, k + n, k + 2n and so on: none
-/// is visited by two of them, as none is where every session has its own. Where n does not divide
-/// the schemas, some sessions have one more than others.
+/// The schemas that a session visits in turn, its home first. Even a few sessions of a role thus
+/// touch all schemas. The k-th of n sessions has schemas k, k + n, k + 2n and so
+/// on: no two sessions visit the same one. If n does not divide the number of schemas, some
+/// sessions have one more than others.
 pub fn schemas_of(seat: Seat, seats: &[Seat], schemas: u32) -> Vec<u32> {
     let sessions = seats.iter().filter(|other| other.role == seat.role).count().max(1);
     (seat.schema..=schemas.max(seat.schema)).step_by(sessions).collect()
@@ -214,7 +214,7 @@ mod tests {
                     }
                     if count == 0 { continue }
                     prop_assert!(visits.iter().all(|&n| n >= 1), "{visits:?}");
-                    // As even as whole numbers can be, and nobody shares while there is room.
+                    // As even as whole numbers can be, and no schema is shared if there is room.
                     let most = *visits.iter().max().unwrap();
                     prop_assert!(most - visits.iter().min().unwrap() <= 1);
                     prop_assert!(count > schemas || most == 1);

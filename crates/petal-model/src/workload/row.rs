@@ -1,9 +1,9 @@
-//! Filler: what stands in the columns `c2`..`c20`.
+//! Filler: the content of the columns `c2`..`c20`.
 //!
-//! A column is printable ASCII. It begins with a stamp that differs for every write, so that no
-//! UPDATE writes what was there (databases skip redo for an unchanged value); the rest is constant,
-//! random, or a part of each. Loads and UPDATEs use the same filler: length and compressibility
-//! stay.
+//! A column is printable ASCII. It begins with a stamp that differs for every write, so no UPDATE
+//! writes the same value again (databases skip redo for an unchanged value); the rest is constant,
+//! random, or a part of each. Loads and UPDATEs use the same filler, so length and compressibility
+//! do not change.
 
 use rand::Rng as _;
 use rand::SeedableRng as _;
@@ -16,7 +16,7 @@ use crate::settings::RedoStress;
 pub const COLUMNS: usize = 19;
 
 /// Length of the stamp at the start of each column: a u64 in base 36. Engines and their SQL texts
-/// take it from here.
+/// use this constant.
 pub const STAMP_BYTES: usize = 13;
 const STAMP_BASE: u64 = 36;
 const _: () = assert!((STAMP_BASE as u128).pow(STAMP_BYTES as u32) > u64::MAX as u128);
@@ -32,23 +32,23 @@ pub fn changed_columns(redo_stress: RedoStress) -> usize {
     }
 }
 
-/// How columns are filled.
+/// The content of columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Filler {
-    /// The same letter over and over (the default, as in SLOB).
+    /// A single letter repeated (the default, as in SLOB).
     Constant,
     /// Random text: OBFUSCATE_COLUMNS=TRUE.
     Random,
-    /// One byte in so many of each column is random text: of loads whose COMPRESS_RATIO was of the
-    /// columns alone.
+    /// Random text, with the stamp, in 1/ratio of each column: for loads whose COMPRESS_RATIO
+    /// applied to the columns alone.
     Ratio(f64),
-    /// COMPRESS_RATIO: so many bytes of a row are random text, spread over its columns, so that a
-    /// whole block with its free space comes to that ratio.
+    /// COMPRESS_RATIO: this many bytes of a row are random text, spread over its columns. A whole
+    /// block with its free space then compresses by that ratio.
     Part { ratio: f64, random_bytes: u32 },
 }
 
 impl Filler {
-    /// Its name in the meta table; [`Filler::parse`] reads it.
+    /// Name in the meta table; [`Filler::parse`] reads it.
     pub fn name(self) -> String {
         match self {
             Self::Constant => "constant".to_owned(),
@@ -60,7 +60,7 @@ impl Filler {
         }
     }
 
-    /// How many times a block shall compress: 1 of random text; None of constant text.
+    /// Compression factor of a block: 1 for random text; None for constant text.
     pub fn ratio(self) -> Option<f64> {
         match self {
             Self::Constant => None,
@@ -122,7 +122,7 @@ fn write_stamp(head: &mut [u8], stamp: u64) {
     }
 }
 
-/// The stamp at the start of a column; None where there is none.
+/// The stamp at the start of a column; None if there is no stamp.
 pub fn read_stamp(column: &[u8]) -> Option<u64> {
     column.get(..STAMP_BYTES)?.iter().try_fold(0u64, |stamp, byte| {
         let digit = match byte {

@@ -1,11 +1,11 @@
-//! Seats: which session works on which schema, through which endpoint, in which role.
+//! Seats: the schema, endpoint and role of each session.
 
 use serde::{Deserialize, Serialize};
 
 /// A session's place in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
-    /// From 1.
+    /// Number of the session, from 1.
     pub session: u32,
     /// Home schema, from 1.
     pub schema: u32,
@@ -14,7 +14,7 @@ pub struct Seat {
     pub role: Role,
 }
 
-/// The kinds of operations that a session does.
+/// The kinds of operations of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -1,4 +1,4 @@
-//! Shares: which sessions of a run each of several driver hosts takes.
+//! Shares: the sessions of a run that each of several driver hosts takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::plan::SESSIONS_MAX;
 use super::seat::Seat;
 
-/// One host's share of a run, such as the second of four.
+/// A host's share of a run, such as the second of four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// From 1.
+    /// Number of the share, from 1.
     pub number: u32,
     pub of: u32,
 }
@@ -21,22 +21,23 @@ impl Share {
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
     /// This share's sessions of the whole plan: K, K+N, K+2N and so on. They keep their numbers, so
-    /// that each does what it would do on a single host.
+    /// each does the same work as on a single host.
     pub fn seats(self, plan: &[Seat]) -> Vec<Seat> {
         plan.iter().filter(|seat| self.has(seat.session)).copied().collect()
     }
 
-    /// True of this share's sessions.
+    /// True if the session belongs to this share.
     pub fn has(self, session: u32) -> bool {
         Self::of_session(session, self.of) == self.number
     }
 
-    /// The number of the share, of so many, that has a session.
+    /// The number of the share, of `of` shares, that has a session.
     pub fn of_session(session: u32, of: u32) -> u32 {
         (session - 1) % of.max(1) + 1
     }
 
-    /// The first share settles the database, counts what it did, and calls the scripts.
+    /// True for the first share, which settles the database, takes its counters, and calls the
+    /// scripts.
     pub fn is_first(self) -> bool {
         self.number == 1
     }

@@ -1,8 +1,9 @@
-//! The version of a row that an UPDATE wrote: which session of a run, and which of its operations.
+//! The version of a row that an UPDATE wrote: its session in the run, and the number of its
+//! operation.
 //!
-//! The version travels in the stamp with which every column begins: a row tells who wrote it last.
-//! There is no room for a checksum beside it and no need: everything in a column follows from its
-//! stamp, so that a row is checked whole, byte by byte ([`read_stamps`]).
+//! The version is part of the stamp with which every column begins, so a row shows its last writer.
+//! There is no room for a checksum after it and no need: the stamp determines everything in a
+//! column, so a row is checked whole, byte by byte ([`read_stamps`]).
 
 use super::plan::Workload;
 use super::row::{COLUMNS, Filler, read_stamp};
@@ -13,17 +14,17 @@ const SEQUENCE_BITS: u32 = 40;
 /// The top bit is the mark of stamps that loads write.
 const LOADED: u64 = 1 << 63;
 
-/// One UPDATE of a run.
+/// An UPDATE of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// From 1.
+    /// The session, from 1.
     pub session: u32,
     /// The number of the operation in its session, from 1; SELECTs are counted too.
     pub sequence: u64,
 }
 
-/// The stamps of one run. Runs differ in a mask, attempts at the same choices too, so that no run
-/// writes a stamp of another.
+/// The stamps of one run. Runs differ in a mask, and so do attempts at the same choices, so that no
+/// run writes a stamp of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStamps {
     mask: u64,
@@ -47,7 +48,7 @@ impl RunStamps {
         (u64::from(version.session) << SEQUENCE_BITS | version.sequence) ^ self.mask
     }
 
-    /// The version that a stamp names, if a run with so many sessions can have written it.
+    /// The version that a stamp names, if a run with that many sessions can have written it.
     pub fn version(self, stamp: u64, sessions: u32) -> Option<Version> {
         let plain = stamp ^ self.mask;
         let session = u32::try_from(plain >> SEQUENCE_BITS).ok()?;
@@ -65,17 +66,17 @@ pub fn run_root(workload: &Workload) -> u64 {
 /// The stamps that a whole row holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowStamps {
-    /// Of the columns that every UPDATE writes: the row's version.
+    /// Stamp of the columns that every UPDATE writes: the row's version.
     pub row: u64,
-    /// Of the columns that REDO_STRESS=HEAVY alone writes.
+    /// Stamp of the columns that only REDO_STRESS=HEAVY writes.
     pub rest: u64,
 }
 
 /// Columns that every UPDATE writes.
 const ALWAYS_WRITTEN: usize = 2;
 
-/// Reads a row's stamps and checks every byte of its columns, `c2` first. An error says what is
-/// wrong with the row.
+/// Reads a row's stamps and checks every byte of its columns, `c2` first. An error describes the
+/// fault of the row.
 pub fn read_stamps(
     columns: &[&[u8]],
     column_bytes: usize,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_row_is_said() {
+    fn the_fault_of_a_row_is_described() {
         let filler = Filler::Constant;
         let (one, other) = (row(filler, 64, [5, 6]), row(filler, 64, [7, 6]));
         let mut torn = one.clone();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::RecordError;
 use super::{Ending, Ledger, LedgerHeader, LedgerSchema};
 
-/// Merges ledgers of one run, each of another share; a single one stays as it is.
+/// Merges ledgers of one run, each of a different share; a single one stays unchanged.
 pub fn merge(ledgers: Vec<(PathBuf, Ledger)>) -> Result<Ledger, RecordError> {
     let mut all = ledgers.into_iter();
     let triggers: Vec<i64> =
@@ -43,7 +43,7 @@ pub fn merge(ledgers: Vec<(PathBuf, Ledger)>) -> Result<Ledger, RecordError> {
     Ok(merged)
 }
 
-/// What all hosts of a run have in common; each may name the target in its own way.
+/// Header fields that all hosts of a run have in common; the target's name may differ.
 fn run(header: &LedgerHeader) -> (u64, u32, bool, u64, &[LedgerSchema]) {
     let LedgerHeader { stamp_mask, sessions, heavy, rows, schemas, .. } = header;
     (*stamp_mask, *sessions, *heavy, *rows, schemas)

@@ -8,9 +8,9 @@
 //! end     a frame of session 0 without records
 //! ```
 //!
-//! A frame holds what one batch of a session acknowledged. Frames are numbered from 0 in the order
-//! of the file: one that is missing, changed or of another ledger is found. A ledger that ends
-//! within a frame is that of a petal that was killed over it: what is whole before it counts.
+//! A frame holds the acknowledgements of one batch of a session. Frames are numbered from 0 in the
+//! order of the file: a frame that is missing, changed or from another ledger is detected. A ledger
+//! that ends within a frame was cut off when petal was killed: the whole frames before it count.
 
 mod merge;
 mod port;
@@ -33,7 +33,7 @@ const MARK: &[u8; 8] = b"PETALLDG";
 const FRAME_MARK: u32 = u32::from_le_bytes(*b"PLFR");
 const FRAME_BYTES: usize = 48;
 const RECORD_BYTES: usize = 36;
-/// More than any session executes in a batch.
+/// Upper bound of a frame's records: more than any session executes in a batch.
 const FRAME_RECORDS_MAX: u32 = 1 << 16;
 const HEADER_BYTES_MAX: u32 = 64 << 20;
 
@@ -46,16 +46,16 @@ pub struct LedgerHeader {
     pub url: String,
     /// UTC, RFC 3339.
     pub opened_at: String,
-    /// The run's, in every stamp.
+    /// The run's mask, part of every stamp.
     pub stamp_mask: u64,
-    /// Of all driver hosts together.
+    /// Sessions of all driver hosts together.
     pub sessions: u32,
-    /// The driver host's share of the run; None in ledgers of petal before it kept it.
+    /// The driver host's share of the run; None in ledgers made before petal kept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// True with REDO_STRESS=HEAVY: each UPDATE writes all columns.
     pub heavy: bool,
-    /// Keys that the run uses in each schema: 1 to this.
+    /// Highest key that the run uses in each schema; the lowest is 1.
     pub rows: u64,
     pub schemas: Vec<LedgerSchema>,
 }
@@ -63,11 +63,11 @@ pub struct LedgerHeader {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSchema {
     pub number: u32,
-    /// Which load the rows are of.
+    /// Id of the load that wrote the rows.
     pub load: String,
 }
 
-/// A ledger as a run's record names it.
+/// A ledger, as a run's record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerKept {
     pub path: String,
@@ -95,18 +95,18 @@ impl Acknowledged {
     }
 }
 
-/// A ledger as it was read.
+/// The content of a ledger file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     pub header: LedgerHeader,
-    /// Numbers of the shares whose commits are in it; empty where the header tells no share.
+    /// Numbers of the shares whose commits are in it; empty if the header names no share.
     pub shares: BTreeSet<u32>,
-    /// By session, then by sequence.
+    /// Commits by session, then by sequence.
     pub commits: Vec<Acknowledged>,
     pub ending: Ending,
-    /// UTC of the trigger, in microseconds since 1970, where there is any frame.
+    /// UTC of the trigger, in microseconds since 1970, if there is any frame.
     pub trigger_utc_us: Option<i64>,
-    /// How far apart the triggers of the merged ledgers were, by their hosts' clocks.
+    /// Largest distance between the triggers of the merged ledgers, by their hosts' clocks.
     pub triggers_apart_us: u64,
     /// The time of the last frame, since the trigger.
     pub last_ns: u64,

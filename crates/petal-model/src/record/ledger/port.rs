@@ -1,4 +1,4 @@
-//! A ledger on a port: a pipe or a character device, whose other end may take nothing.
+//! A ledger on a port: a pipe or a character device, whose other end may stop reading.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +11,7 @@ use super::LedgerSink;
 
 const POLL: Duration = Duration::from_millis(1);
 
-/// A port that was opened with O_NONBLOCK. A write fails where the port takes no byte in time.
+/// A port opened with O_NONBLOCK. A write fails if the port accepts no byte in time.
 pub struct Port {
     file: File,
     /// Signals that asked petal to stop.
@@ -23,8 +23,7 @@ impl Port {
         Self { file, signals }
     }
 
-    /// How long a write waits: after a signal as long as operations do, after a second one not at
-    /// all.
+    /// Timeout of a write: after a signal the timeout of operations, after a second one zero.
     fn limit(&self) -> Duration {
         match self.signals.load(Ordering::Relaxed) {
             0 => Duration::from_secs(10),
@@ -82,7 +81,7 @@ mod tests {
         path
     }
 
-    /// Opened, and not read of itself.
+    /// Opened, and not read automatically.
     fn reader(path: &PathBuf) -> File {
         let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         OpenOptions::new().read(true).custom_flags(nonblock).open(path).unwrap()
@@ -107,11 +106,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = fifo(&folder);
         let reader = reader(&path);
-        // The second signal: nothing is waited for.
+        // The second signal: no wait at all.
         let signals = Arc::new(AtomicU8::new(2));
         let file = LedgerFile::create(&path, &header(), &signals).unwrap();
         let mut frame = SessionFrame::new(1);
-        // A pipe holds 16 pages, or one where a user has many.
+        // A pipe holds 16 pages, or one if a user has many.
         let untaken = (1..1 << 20).find(|&sequence| {
             frame.add(&commit(1, sequence));
             file.append(&mut frame, sequence);
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_shorten_what_a_write_waits() {
+    fn signals_shorten_the_timeout_of_a_write() {
         let signals = Arc::new(AtomicU8::new(0));
         let port = Port::new(File::open("/dev/null").unwrap(), signals.clone());
         let limits = [0, 1, 2].map(|level| {

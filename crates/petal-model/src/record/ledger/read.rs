@@ -1,4 +1,4 @@
-//! Reading a ledger. What is damaged is refused: a ledger with a hole gives no verdict.
+//! Reading a ledger. A damaged ledger is refused: a ledger with a hole gives no verdict.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -14,17 +14,17 @@ use crate::workload::version::Version;
 
 const WANTED: &str = "a ledger of petal run --ledger";
 
-/// How a ledger ends.
+/// The end of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The run ended by itself.
+    /// The run ended normally.
     Whole,
-    /// petal or its host was cut, or a write failed: it ends after a frame, or so many bytes into
-    /// one.
+    /// petal or its host was killed, or a write failed: the ledger ends after a frame, or this many
+    /// bytes into one.
     Cut { torn_bytes: u64 },
 }
 
-/// Reads a ledger whole.
+/// Reads a whole ledger.
 pub fn read(path: &Path) -> Result<Ledger, RecordError> {
     LedgerReader { path, from: BufReader::with_capacity(1 << 20, input::open(path)?) }.ledger()
 }
@@ -112,13 +112,14 @@ impl<R: Read> LedgerReader<'_, R> {
         let header: LedgerHeader = format::parse(self.path, &json, FORMAT, WANTED)?;
         match header.share {
             Some(Share { number, of }) if !(1..=of).contains(&number) || of > SESSIONS_MAX => {
-                Err(self.damaged(format!("its share {number}/{of} is none")))
+                Err(self.damaged(format!("its share {number}/{of} is impossible")))
             }
             _ => Ok(header),
         }
     }
 
-    /// None where all is 0: a file system that was cut gives such an end to a file.
+    /// None if all bytes are 0: some file systems leave zeros at the end of a file after a power
+    /// cut.
     fn frame(
         &self,
         head: &[u8; FRAME_BYTES],
@@ -141,20 +142,20 @@ impl<R: Read> LedgerReader<'_, R> {
         match () {
             () if !is_whole => Err(self.damaged(format!("frame {number} was changed"))),
             () if frame.number != number => {
-                let why = format!("frame {} stands where frame {number} belongs", frame.number);
+                let why = format!("frame {} is in the place of frame {number}", frame.number);
                 Err(self.damaged(why))
             }
             () => Ok(Some(frame)),
         }
     }
 
-    /// Reads the rest, which must be zeros; how many.
+    /// Reads the rest, which must be zeros; returns their number.
     fn zeros(&mut self) -> Result<u64, RecordError> {
         let (mut all, mut part) = (0, [0; 4096]);
         loop {
             let filled = self.fill(&mut part)?;
             if part[..filled].iter().any(|byte| *byte != 0) {
-                return Err(self.damaged("zeros stand in its middle".to_owned()));
+                return Err(self.damaged("it has zeros in its middle".to_owned()));
             }
             all += filled as u64;
             if filled < part.len() {
@@ -191,7 +192,7 @@ impl<R: Read> LedgerReader<'_, R> {
         if is_sound { Ok(commit) } else { Err(self.damaged(why())) }
     }
 
-    /// Fills `bytes` as far as the file goes.
+    /// Fills `bytes` up to the end of the file.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, RecordError> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -283,7 +284,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_comes_back_in_order() {
+    fn acknowledgements_are_read_back_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = written(folder.path(), 4, true);
         let ledger = read(&folder.path().join("ledger")).unwrap();
@@ -328,14 +329,14 @@ pub mod tests {
     }
 
     #[test]
-    fn frames_that_are_missing_or_of_elsewhere_are_found() {
+    fn missing_and_foreign_frames_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = written(folder.path(), 4, true);
         let frame = FRAME_BYTES + 2 * RECORD_BYTES;
         let begin = bytes.len() - 4 * frame - FRAME_BYTES;
         let without = [&bytes[..begin + frame], &bytes[begin + 2 * frame..]].concat();
         let error = read_bytes(&without).unwrap_err().to_string();
-        assert!(error.contains("frame 2 stands where frame 1 belongs"), "{error}");
+        assert!(error.contains("frame 2 is in the place of frame 1"), "{error}");
         let longer = [&bytes[..], b"x"].concat();
         assert!(read_bytes(&longer).unwrap_err().to_string().contains("follows its end"));
     }

@@ -1,4 +1,4 @@
-//! Writing a ledger. Sessions encode in memory of their own and hand over whole frames.
+//! Writing a ledger. Each session encodes in its own memory and hands over whole frames.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, LedgerHeader, MARK, RECORD_BY
 
 /// Takes the bytes of a ledger as it grows.
 pub trait LedgerSink: Write + Send {
-    /// Makes all of it durable, as far as its place allows, after the last write.
+    /// Makes all bytes durable, as far as the place allows, after the last write.
     fn finish(&mut self) -> io::Result<()>;
 }
 
@@ -35,7 +35,7 @@ pub struct LedgerFile {
 }
 
 struct WriteState {
-    /// None after an error: what is written before it counts, and nothing comes after it.
+    /// None after an error: the frames already written count, and nothing is added.
     sink: Option<Box<dyn LedgerSink>>,
     frames: u64,
     commits: u64,
@@ -43,8 +43,8 @@ struct WriteState {
 }
 
 impl LedgerFile {
-    /// Begins a ledger in a file that is not there yet or is empty, or on a port that takes bytes
-    /// (a character device, a pipe). `signals`: those that asked petal to stop.
+    /// Begins a ledger in a file that does not exist or is empty, or on a port that takes bytes (a
+    /// character device, a pipe). `signals`: number of signals that asked petal to stop.
     pub fn create(
         path: &Path,
         header: &LedgerHeader,
@@ -52,7 +52,7 @@ impl LedgerFile {
     ) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
         let mut file = OpenOptions::new();
-        // A pipe without a reader is an error then; a file knows no difference.
+        // A pipe without a reader is an error then; a file is not affected.
         file.create(true).append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let file = file.open(path).map_err(|error| {
             let is_pipe = fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
@@ -101,8 +101,8 @@ impl LedgerFile {
         self.state.lock().commits
     }
 
-    /// Ends it: it says itself that it is whole, and is durable where its file system is. The error
-    /// is that of the first write that failed.
+    /// Ends the ledger with a frame that marks it as whole, and makes it durable if its file system
+    /// can. The error is the first failed write's.
     pub fn end(&self, since_trigger_ns: u64) -> Result<(), String> {
         self.append(&mut SessionFrame::new(0), since_trigger_ns);
         let mut state = self.state.lock();

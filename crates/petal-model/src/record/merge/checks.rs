@@ -1,9 +1,10 @@
-//! Checks that two shares are of one run: hosts of other versions, data or settings are refused.
+//! Checks that two shares belong to one run: hosts with other versions, data or settings are
+//! refused.
 
 use super::super::{RecordError, as_text};
 use super::HostRecord;
 
-/// Parameters that each host may set for itself.
+/// Parameters that may differ between hosts.
 const OF_EACH_HOST: [&str; 2] = ["out", "calibrations"];
 
 type Fact = (&'static str, fn(&HostRecord) -> String);
@@ -22,7 +23,7 @@ const FACTS: [Fact; 10] = [
     ("the repeat", |part| format!("{} of {}", part.run.details.repeat, part.run.details.repeats)),
 ];
 
-/// Refuses a share that is of another run than the first one, and says in what.
+/// Refuses a share of another run than the first one, and names the difference.
 pub(super) fn same_run(first: &HostRecord, other: &HostRecord) -> Result<(), RecordError> {
     let mut facts = FACTS.iter().map(|(what, of)| ((*what).to_owned(), of(first), of(other)));
     let differs = facts.find(|(_, ours, theirs)| ours != theirs);

@@ -1,5 +1,5 @@
-//! The totals of a run of several hosts. A server's counters are those of the share that took them;
-//! an engine in petal's own process is counted by every share.
+//! The totals of a run of several hosts. The share that took a server's counters supplies them; an
+//! engine in petal's own process is counted by every share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::stats::counters::FileCounts;
 use crate::stats::histogram::Latencies;
 use crate::stats::os::{Counts, DeviceCounts};
 
-/// Shares that end so much later than the database's counters leave them short of the run.
+/// The database's counters are short of the run if the shares end later by this much.
 const SHORT_MIN_S: f64 = 1.0;
 
-/// Fills in the totals of the whole run, and the rates. `latencies` are those of all hosts, by tag.
+/// Sets the totals of the whole run, and the rates. `latencies` are merged from all hosts, by tag.
 pub(super) fn fill(run: &mut Run, parts: &[HostRecord], latencies: &BTreeMap<String, Latencies>) {
     let wholes: Vec<IntervalTotals> = parts.iter().map(|part| part.run.totals()).collect();
     let counts = |part: &HostRecord| part.share.counts_database;
@@ -35,7 +35,7 @@ pub(super) fn fill(run: &mut Run, parts: &[HostRecord], latencies: &BTreeMap<Str
                     }
                 }
             }
-            // Whoever counted alone and ended earlier saw the devices as long as it ran itself.
+            // A share that counted alone and ended earlier saw the devices only until its own end.
             if !only.share.counted_all {
                 device_s = only.run.summary.elapsed_s;
             }
@@ -58,8 +58,8 @@ pub(super) fn fill(run: &mut Run, parts: &[HostRecord], latencies: &BTreeMap<Str
     }
 }
 
-/// All shares' totals as one: petal's of all of them, the database's and its host's of those that
-/// counted it.
+/// Totals of all shares: petal's from each of them, the database's and its host's from the shares
+/// that counted it.
 fn add_up(
     parts: &[HostRecord],
     each: &[IntervalTotals],
@@ -96,19 +96,19 @@ fn add_up(
     }
 }
 
-/// The share that was to count left no record: nothing is known.
+/// Clears the database's totals: the share that should have counted left no record.
 fn forget(run: &mut Run) {
     run.summary.counted_until = None;
     run.summary.endpoints.clear();
     run.details.gaps.push(
-        "the share that takes the database's counters left no record: what the database did is \
+        "the share that takes the database's counters left no record: the database's figures are \
          unknown"
             .to_owned(),
     );
 }
 
-/// Where the share that alone counted ended before the others, the last whole second that its
-/// journal tells.
+/// The last whole second in the counting share's journal, if it counted alone and ended before the
+/// others.
 fn counted_until(run: &Run, counting: &HostRecord) -> Option<f64> {
     let own_s = counting.run.summary.elapsed_s;
     let counted = counting.run.summary.counted_until.map(|until| until.second);
@@ -116,7 +116,7 @@ fn counted_until(run: &Run, counting: &HostRecord) -> Option<f64> {
     (counted.is_some() || !is_whole).then(|| counted.unwrap_or(own_s).floor())
 }
 
-/// The totals with the database's until that second. None where its journal does not know them.
+/// The totals with the database's until that second. None if its journal does not have them.
 fn until(
     run: &mut Run,
     totals: &IntervalTotals,
@@ -147,10 +147,11 @@ fn until(
     Some(IntervalTotals { io, waits, wait_histograms, counters, files, ..totals.clone() })
 }
 
-/// What all of petal's processes read and wrote, where they ran on one machine; else unknown.
+/// Sets the bytes that all of petal's processes read and wrote, if they ran on one machine; else
+/// unknown.
 fn petal_on_all(run: &mut Run, parts: &[&HostRecord]) {
     let Some(seen) = &mut run.details.os else { return };
-    seen.seconds = Vec::new(); // They tell of one process alone.
+    seen.seconds = Vec::new(); // They cover only one process.
     let counts = &mut seen.whole.sum.counts;
     let of_all = |of: fn(&Counts) -> Option<u64>| -> Option<u64> {
         let each = parts.iter().map(|part| {
@@ -203,7 +204,7 @@ fn files<'a>(each: impl Iterator<Item = &'a FileCounts>) -> Vec<FileCounts> {
     sums
 }
 
-/// Histograms of all hosts together. Percentiles are unknown where some of the waits are in none.
+/// Histograms of all hosts together. Percentiles are unknown if some waits are in no histogram.
 fn wait_histograms(each: &[&IntervalTotals], waits: &[WaitRow]) -> BTreeMap<String, WaitHistogram> {
     let mut by_name: BTreeMap<&String, Vec<&WaitHistogram>> = BTreeMap::new();
     for (name, histogram) in each.iter().flat_map(|totals| &totals.wait_histograms) {
@@ -218,7 +219,7 @@ fn wait_histograms(each: &[&IntervalTotals], waits: &[WaitRow]) -> BTreeMap<Stri
     by_name.into_iter().filter_map(sum).collect()
 }
 
-/// Fills in the steady window of all hosts together.
+/// Sets the steady window of all hosts together.
 pub(super) fn fill_window(
     run: &mut Run,
     parts: &[HostRecord],
@@ -253,7 +254,7 @@ pub(super) fn fill_window(
     run.summary.steady = Some(steady);
 }
 
-/// What a share's journal tells of the time between two seconds' ends.
+/// A share's journaled totals between the ends of two seconds.
 fn journaled(part: &HostRecord, bounds: (f64, f64)) -> Option<IntervalTotals> {
     journal::between(&part.folder.join(journal::NAME), bounds).ok()?
 }

@@ -1,8 +1,8 @@
-//! The shares of several driver hosts as one record: what petal did is added up, what the database
-//! counted is taken once, and each host keeps its share ([`HostRun`]).
+//! The shares of several driver hosts merged into one record: petal's counts are added up, the
+//! database's counters are taken once, and each host keeps its share ([`HostRun`]).
 //!
-//! Shares are read one after the other; their seconds are added up at once ([`timeline`]), so that
-//! memory holds one run's seconds however many hosts there are.
+//! Shares are read one after the other; their seconds are added up at once ([`timeline`]), so
+//! memory holds one run's seconds, no matter how many hosts there are.
 
 mod checks;
 mod database;
@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 
 use timeline::{Latency, MergedSeconds};
 
-/// One host's record, without its seconds.
+/// A host's record, without its seconds.
 struct HostRecord {
     folder: PathBuf,
     run: Run,
@@ -39,7 +39,7 @@ impl HostRecord {
         self.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s))
     }
 
-    /// The trigger by the common clock; None where the shares have none.
+    /// The trigger by the common clock; None if the shares have no common clock.
     fn triggered(&self) -> Option<OffsetDateTime> {
         let started = started(&self.run)?;
         let start = &self.share.start;
@@ -57,9 +57,8 @@ fn started(run: &Run) -> Option<OffsetDateTime> {
     moment::parse(&run.summary.started_at)
 }
 
-/// Merges the shares in these folders. The merged latency log, and the seconds that the first host's
-/// operating system saw, are written into a folder; the record itself is for the caller to judge
-/// and to write.
+/// Merges the shares in these folders. The merged latency log, and the operating system's seconds
+/// of the first host, are written into a folder; the caller judges and writes the record.
 pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordError> {
     let mut rows = MergedSeconds::default();
     let mut parts: Vec<HostRecord> = Vec::with_capacity(folders.len());
@@ -103,7 +102,7 @@ fn read(folder: &Path) -> Result<HostRecord, RecordError> {
     Ok(HostRecord { folder: folder.to_owned(), run, share })
 }
 
-/// The whole record but for its findings.
+/// The whole record without its findings.
 fn merged(parts: &[HostRecord], latency: Latency, window: Option<(f64, f64)>) -> Run {
     let Some(first) = parts.first() else { return Run::default() };
     let hosts = hosts(parts);
@@ -161,7 +160,7 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
     details.gaps = gaps.collect();
 }
 
-/// A host without a whole record leaves an incomplete run, whatever the others did.
+/// A host without a whole record makes the run incomplete, even if the others are complete.
 fn status(hosts: &[HostRun], parts: &[HostRecord]) -> Status {
     let is = |status| parts.iter().any(|part| part.run.summary.status == status);
     if hosts.iter().any(|host| !host.is_whole()) || is(Status::Incomplete) {
@@ -183,7 +182,7 @@ fn started_at(parts: &[HostRecord]) -> String {
     first.map(moment::exact).or_else(of_first_share).unwrap_or_default()
 }
 
-/// Each share of the plan, also those that left no record.
+/// Each share of the plan, including shares that left no record.
 fn hosts(parts: &[HostRecord]) -> Vec<HostRun> {
     let Some(of) = parts.first().map(|part| part.share.share.of) else { return Vec::new() };
     let first = parts.iter().filter_map(HostRecord::triggered).min();
@@ -204,7 +203,7 @@ fn host(part: &HostRecord, first_share: &HostRecord, first: Option<OffsetDateTim
     let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| cpu.busy());
     let mut share = part.share.clone();
     if share.start.by == StartedBy::Barrier {
-        // All began at the same time: what their clocks say of it is how far they are apart.
+        // All shares began at the same moment, so these times differ by the distance of the clocks.
         share.start.clock_ahead_s = started(&first_share.run)
             .zip(started(&part.run))
             .map(|(first, own)| (first - own).as_seconds_f64());
@@ -230,17 +229,17 @@ fn host(part: &HostRecord, first_share: &HostRecord, first: Option<OffsetDateTim
     }
 }
 
-/// The time in which all surviving sessions of all hosts ran; None where one of them knows none.
+/// The time in which all surviving sessions of all hosts ran; None if one of them has no such time.
 fn steady_bounds(parts: &[HostRecord]) -> Option<(f64, f64)> {
     let all: Option<Vec<(f64, f64)>> = parts.iter().map(HostRecord::steady_bounds).collect();
     let common = all?.into_iter().reduce(|(from, to), own| (from.max(own.0), to.min(own.1)))?;
     (common.1 - common.0 >= 1.0).then_some(common)
 }
 
-/// The first host's seconds stand for the run's own.
+/// Keeps the first host's seconds as the run's own.
 fn keep_os_seconds(parts: &[HostRecord], into: &RecordFolder) -> Result<(), RecordError> {
     let Some(first) = parts.first() else { return Ok(()) };
-    // Of several processes that work on the data they tell of one alone.
+    // If several processes work on the data, the seconds cover only one of them.
     if parts.iter().filter(|part| part.share.counts_database).count() > 1 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Shares that are made of one known whole: what the merge finds must be that whole.
+//! Shares made from one known whole: the merge must give that whole again.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -44,7 +44,7 @@ fn row(at: usize, values: &[u64], reads: u64) -> Second {
     }
 }
 
-/// The record of one share, with `reads` physical reads each second where it counts the database's.
+/// The record of one share, with `reads` physical reads each second if it counts the database's.
 struct Shared {
     number: u32,
     of: u32,
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Writes what petal writes of it; `killed`: no run.json.
+    /// Writes petal's files of the share; `killed`: no run.json.
     fn written(&self, below: &Path, seconds: &Seconds, killed: bool) -> PathBuf {
         let path = below.join(format!("share{}", self.number));
         std::fs::create_dir(&path).unwrap();
@@ -102,7 +102,7 @@ impl Shared {
             run.details.rebuilt = false;
             run.details.rebuilt_because = None;
             run.details.gaps.clear();
-            // As the runner has them, from histograms and not from a log.
+            // From histograms and not from a log, as in the runner.
             let all = filled(&seconds.concat());
             if all.count() > 0 {
                 run.summary.latency_us.insert("select".into(), all.summary());
@@ -117,7 +117,7 @@ fn share(number: u32, of: u32) -> Shared {
     Shared { number, of, reads: 700, counts_database: number == 1 }
 }
 
-/// Merges shares of these seconds; the last one was killed if so asked.
+/// Merges shares of these seconds; the last one was killed if `kill_last`.
 fn merged_of(shares: &[Seconds], kill_last: bool) -> (Run, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let of = shares.len() as u32;
@@ -167,7 +167,7 @@ proptest! {
             prop_assert_eq!(row.io.unwrap().physical_read_requests, Some(700), "of the first alone");
             prop_assert_eq!(row.sessions, SESSIONS * shares.len() as u32);
         }
-        // And the log that it wrote holds the same.
+        // The log that it wrote holds the same latencies.
         let log = dir.path().join("merged/latency.hlog");
         let (logged, _) = super::super::latency_log::merged(&log, (0.0, 4.0)).unwrap();
         let logged = logged.get("select").map_or(0, Latencies::count);
@@ -180,7 +180,7 @@ fn steady_load(hosts: usize, seconds: usize) -> Vec<Seconds> {
 }
 
 #[test]
-fn the_database_is_counted_once_and_what_petal_did_is_added_up() {
+fn the_database_is_counted_once_and_petals_counts_are_added_up() {
     let (run, _dir) = merged_of(&steady_load(4, 10), false);
     assert_eq!(run.summary.status, Status::Complete);
     assert_eq!((run.summary.ops.total, run.summary.sessions), (400, 8));
@@ -210,7 +210,7 @@ fn a_killed_and_a_missing_share_leave_an_incomplete_record() {
     assert_eq!(run.summary.ops.total, 260);
     assert!(run.summary.hosts[2].rebuilt && run.summary.hosts[2].elapsed_s == 6.0);
     assert_eq!(run.details.timeline[7].ops.total, 20);
-    // The second one is lost with its machine.
+    // The second share is lost with its machine.
     let folders = [dir.path().join("share1"), dir.path().join("share3")];
     let again = dir.path().join("again");
     std::fs::create_dir(&again).unwrap();
@@ -231,7 +231,7 @@ fn the_databases_figures_end_with_the_share_that_takes_them() {
     assert_eq!(run.details.device.unwrap().read_requests, 2800);
     assert_eq!(run.summary.per_second.device_read_requests, Some(700.0), "over its 4 s");
     assert_eq!(run.counted().summary.ops.total, 80);
-    // Without that share nobody knows what the database did.
+    // Without that share the database's counters are unknown.
     let alone = dir.path().join("alone");
     std::fs::create_dir(&alone).unwrap();
     let run = merge(&[dir.path().join("share2")], &RecordFolder::open(&alone)).unwrap();
@@ -265,7 +265,7 @@ fn a_second_that_the_counting_share_did_not_see_whole_has_no_counts() {
         assert_eq!((rows[1].io, rows[1].device), (None, None));
     }
     assert!(added([(&counting, 1.0), (&other, 0.5)])[1].io.is_some(), "its own second is whole");
-    // Where each counts for itself, an engine that has ended did nothing in the rest.
+    // If each counts for itself, an engine that has ended did nothing in the rest.
     let rows = added([(&counting, 0.74), (&host(true, "b"), 1.0)]);
     assert_eq!(rows[1].io.unwrap().physical_read_requests, Some(1000));
 }
@@ -290,7 +290,7 @@ fn an_engine_in_petals_process_is_counted_by_every_share() {
     assert_eq!(run.details.steady.unwrap().io.physical_read_requests, Some(7000));
 }
 
-/// What makes a share one of another run.
+/// A change that makes a share belong to another run.
 type Change = fn(&mut Run);
 
 #[test]

@@ -1,5 +1,5 @@
-//! The seconds of several hosts as those of one run, aligned by the trigger: counts add up, and
-//! latencies are merged from each host's histograms, second by second.
+//! The seconds of several hosts as the seconds of one run, aligned by the trigger: counts add up,
+//! and latencies are merged from each host's histograms, second by second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -13,12 +13,12 @@ use crate::stats::histogram::{Latencies, LatencySummary};
 /// Clock noise at the bounds of a second.
 const SLACK_S: f64 = 0.005;
 
-/// Seconds that are added up, without percentiles.
+/// Seconds added up, without percentiles.
 #[derive(Default)]
 pub(super) struct MergedSeconds {
     timeline: Vec<Second>,
     machines: BTreeSet<String>,
-    /// Where the seconds of each share end that takes counters.
+    /// The end of the seconds of each share that takes counters.
     counted_s: Vec<f64>,
 }
 
@@ -57,7 +57,8 @@ impl MergedSeconds {
         }
     }
 
-    /// What one share counts for all of them ends with its own last whole second.
+    /// Returns the seconds. If one share counts for all of them, its counters end with its own last
+    /// whole second.
     pub fn into_timeline(self) -> Vec<Second> {
         let Self { mut timeline, counted_s, .. } = self;
         if let [until_s] = counted_s[..] {
@@ -79,15 +80,15 @@ fn either<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Op
     }
 }
 
-/// The merged seconds, and the latencies of the run and of its steady window, by tag.
+/// The merged seconds, and the latencies of the run and its steady window, by tag.
 pub(super) struct Latency {
     pub timeline: Vec<Second>,
     pub whole: BTreeMap<String, Latencies>,
     pub steady: BTreeMap<String, Latencies>,
 }
 
-/// Merges the hosts' latency logs into one, which is written, and fills in what it tells of each
-/// second. A host's log that is missing leaves percentiles unknown.
+/// Merges the hosts' latency logs into a new one, and sets the latencies of each second from it. If
+/// a host's log is missing, percentiles are unknown.
 pub(super) fn latencies(
     parts: &[HostRecord],
     mut timeline: Vec<Second>,
@@ -111,7 +112,7 @@ pub(super) fn latencies(
         }
         for (kind, known) in &mut row.latency_us {
             let Some(merged) = second.remove(kind) else { continue };
-            // Without all of the hosts' histograms only count, mean and maximum are known.
+            // Without the histograms of all hosts only count, mean and maximum are known.
             if merged.count() != known.count {
                 known.p50 = None;
                 second.insert(kind.clone(), merged);
@@ -139,7 +140,7 @@ fn add(sums: &mut BTreeMap<String, Latencies>, second: &BTreeMap<String, Latenci
     }
 }
 
-/// Totals and maxima as the hosts' records tell them, where they tell of the same operations.
+/// Totals and maxima from the hosts' records, if they cover the same operations.
 fn exact(sums: BTreeMap<String, Latencies>, parts: &[HostRecord]) -> BTreeMap<String, Latencies> {
     let reported = |tag: &str| {
         let each = parts.iter().filter_map(|part| {

@@ -1,12 +1,13 @@
-//! The settings, target and host of a run, as text: what two sides of a comparison may differ in.
+//! The settings, target and host of a run, as text: the possible differences between two sides of a
+//! comparison.
 
 use std::collections::BTreeMap;
 
 use crate::record::{Run, as_text};
 use crate::stats::host::HostDevice;
 
-/// Differences in these say nothing: they are drawn, named or counted anew for each run.
-/// The price is a figure.
+/// Differences in these mean nothing: they are drawn, named or counted for each run. The price is a
+/// figure.
 const NOT_COMPARED: [&str; 6] =
     ["seed", "out", "repeats", "until_steady", "external_script", super::metric::PRICE];
 

@@ -1,4 +1,4 @@
-//! The figures of a run by name: what charts draw, comparisons compare and causes rest on.
+//! The figures of a run by name, for charts, comparisons and causes.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
     metrics
 }
 
-/// Latencies of all operations together: from their merged histograms where the record has them;
-/// of a single kind its own.
+/// Latencies of all operations together: from their merged histograms if the record has them, else
+/// from the only kind.
 fn all_operations(run: &Run) -> Option<&LatencySummary> {
     run.details.op_latency_us.as_ref().or_else(|| {
         let kinds = Kind::ALL.iter().filter_map(|kind| run.summary.latency(*kind));
@@ -127,7 +127,7 @@ fn hit_pct(io: &IoCounts) -> Option<f64> {
     (logical > 0).then(|| (100.0 - missed as f64 * 100.0 / logical as f64).max(0.0))
 }
 
-/// The share of DB time of each class in which a session waits.
+/// The share of DB time of each class of waits.
 fn waits(run: &Run, put: Put<'_>) {
     use WaitClass::{Application, Commit, Concurrency, Configuration, Network, Other, UserIo};
     if run.summary.waits.is_empty() {
@@ -140,7 +140,7 @@ fn waits(run: &Run, put: Put<'_>) {
     }
 }
 
-/// PIOPS per session of each endpoint; empty where there is one, or one does not tell.
+/// PIOPS per session of each endpoint; empty if there is only one, or one of them is unknown.
 pub(super) fn by_endpoint(run: &Run) -> BTreeMap<String, BTreeMap<String, f64>> {
     let elapsed_s = run.summary.elapsed_s;
     let endpoints = &run.summary.endpoints;

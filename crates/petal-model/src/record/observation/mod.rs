@@ -1,6 +1,6 @@
-//! One observation: a run reduced to what was varied and what was measured, by name. Sweeps,
-//! comparisons, published tables and AWR reports all become these, so that statistics, petals and
-//! charts are written once. Only figures; nothing here judges.
+//! An observation: a run reduced to its factors and figures, by name. Sweeps, comparisons,
+//! published tables and AWR reports all become observations, so that statistics, petals and charts
+//! are written once. Only figures; nothing here judges.
 
 mod context;
 mod figures;
@@ -38,7 +38,7 @@ pub mod metric {
     pub const OP_P99: &str = "op_p99_us";
     /// 100 - idle - iowait of the database's host.
     pub const CPU_BUSY: &str = "cpu_busy_pct";
-    /// petal's share of its host's processors, where the database is another process.
+    /// petal's share of its host's processors, if the database is another process.
     pub const PETAL_CPU: &str = "petal_cpu_pct";
     /// Time with anything in flight, the mean over the devices behind the data.
     pub const DEVICE_UTIL: &str = "device_util_pct";
@@ -46,11 +46,11 @@ pub mod metric {
     pub const DEVICE_QUEUE: &str = "device_queue";
     pub const DEVICE_READ_AWAIT: &str = "device_read_await_us";
     pub const DEVICE_WRITE_AWAIT: &str = "device_write_await_us";
-    /// Logical reads that the database's cache served.
+    /// Logical reads from the database's cache.
     pub const HIT: &str = "hit_pct";
-    /// What the platform costs a month, as PRICE_PER_MONTH says.
+    /// Monthly cost of the platform, from PRICE_PER_MONTH.
     pub const PRICE: &str = "price_per_month";
-    /// The parts of the bytes read that each is known to have served.
+    /// The parts of the bytes read from each known source.
     pub const SERVED_DEVICE: &str = "served_device_pct";
     pub const SERVED_PAGE_CACHE: &str = "served_page_cache_pct";
     pub const SERVED_UNSEEN: &str = "served_unseen_pct";
@@ -67,41 +67,41 @@ pub mod metric {
 /// A run, a published row or a report, as figures by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
-    /// Where it stands: a folder, a file, a row of a file.
+    /// Origin of the figures: a folder, a file, a row of a file.
     pub source: String,
-    /// What was varied, in the order of its columns: parameters in lower case (`update_pct`),
-    /// `sessions`, `db`. Observations with equal factors are repeats of one cell.
+    /// Factors in the order of their columns: parameters in lower case (`update_pct`), `sessions`,
+    /// `db`. Observations with equal factors are repeats of one cell.
     pub factors: Vec<(String, String)>,
-    /// The round it belongs to, from 1; pairs interleaved runs. None where nobody knows.
+    /// The round it belongs to, from 1; pairs interleaved runs. None if unknown.
     pub repeat: Option<u32>,
     /// UTC, RFC 3339.
     pub started_at: Option<String>,
     pub elapsed_s: Option<f64>,
-    /// How many ran, where the run itself says so.
+    /// Number of sessions that ran, if the source states it.
     pub sessions: Option<u32>,
-    /// How many of them ended before their time.
+    /// Number of sessions that ended early.
     pub sessions_lost: Option<u32>,
     pub active_bytes: Option<u64>,
-    /// By the names of [`metric`], `select_p99_us` and its like, and what hooks printed
-    /// (`hook_<name>`). A figure that is not known is not there.
+    /// Figures by the names in [`metric`], names such as `select_p99_us`, and the values that hooks
+    /// printed (`hook_<name>`). An unknown figure is absent.
     pub metrics: BTreeMap<String, f64>,
-    /// Figures by endpoint, where there are several: metric, endpoint, value.
+    /// Figures by endpoint, if there are several: metric, endpoint, value.
     pub endpoints: BTreeMap<String, BTreeMap<String, f64>>,
     /// Settings in force (by their parameter's name) and the environment (`host`, `kernel`,
-    /// `device`, `database`, `petal`), as text: what two sides may differ in.
+    /// `device`, `database`, `petal`), as text: the possible differences between two sides.
     pub context: BTreeMap<String, String>,
-    /// The time of a run that the figures are of; None of what is no run.
+    /// The time of a run that the figures cover; None if the source is not a run.
     pub window: Option<Window>,
     /// The ids of the run's warnings and errors.
     pub warnings: Vec<String>,
-    /// The same findings whole, where a record has them: a table has their ids alone.
+    /// Findings in full, if the source is a record: a table has only their ids.
     pub findings: Vec<Finding>,
-    /// None where the source does not say.
+    /// None if the source does not state it.
     pub served_by: Option<ServedBy>,
     pub limited_by: Option<LimitedBy>,
-    /// `complete`, `interrupted` or `failed`; None where nobody says.
+    /// `complete`, `interrupted` or `failed`; None if unknown.
     pub status: Option<Status>,
-    /// The record cannot be read: no more is known than where it stands and when it began.
+    /// The record cannot be read: only its place and its start are known.
     pub is_damaged: bool,
 }
 
@@ -110,7 +110,7 @@ impl Observation {
         self.factors.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// When it began; None where nobody says so.
+    /// The start; None if the source does not state it.
     pub fn started(&self) -> Option<OffsetDateTime> {
         moment::parse(self.started_at.as_deref()?)
     }
@@ -119,7 +119,7 @@ impl Observation {
         self.metrics.get(name).copied()
     }
 
-    /// Why its figures do not stand for its cell; None of a whole run.
+    /// Reason why its figures cannot be used for its cell; None for a whole run.
     pub fn why_unusable(&self) -> Option<&'static str> {
         if self.is_damaged {
             return Some("its record cannot be read");
@@ -133,17 +133,17 @@ impl Observation {
     }
 
     /// The length of the run, as its source states it. Published tables state waits and their rate:
-    /// their ratio is the length.
+    /// the length is their ratio.
     pub fn run_length_s(&self) -> Option<f64> {
         self.elapsed_s.or_else(|| {
-            // A published table of reads alone calls their rate IOPS.
+            // A published table with only reads calls their rate IOPS.
             let rate = self.metric(metric::READS).or_else(|| self.metric(metric::PIOPS))?;
             let waits = self.metric(metric::READ_WAITS)?;
             (rate > 0.0).then_some(waits / rate)
         })
     }
 
-    /// The figures of a run's steady window, under the factors that its series gave it.
+    /// The figures of a run's steady window, with the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
         let Headline { run: shown, window } = run.headline();
@@ -170,7 +170,7 @@ impl Observation {
         }
     }
 
-    /// A run whose record cannot be read, by its folder.
+    /// A run whose record cannot be read, named by its folder.
     pub fn of_damaged(folder: &Path) -> Self {
         Self {
             source: folder.display().to_string(),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn all_figures_end_where_the_database_stopped_telling() {
+    fn all_figures_end_where_the_database_stopped_reporting() {
         let mut run = fixture::mixed_run();
         run.summary.counted_until = Some(crate::record::CountedUntil {
             second: 7.0,
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(seen.metric(metric::DEVICE_QUEUE), Some(ms as f64 / 7e3));
     }
 
-    /// A sum of no waits is -0 in Rust.
+    /// In Rust a sum of no waits is -0.
     #[test]
     fn nothing_is_zero_and_not_minus_zero() {
         let mut run = fixture::mixed_run();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_there() {
+    fn an_unknown_figure_is_absent() {
         let mut run = fixture::mixed_run();
         run.summary.per_second.physical_write_requests = None;
         run.summary.cpu = None;

@@ -1,5 +1,5 @@
-//! The meaning of a plain CSV's columns, by their names: a factor, a figure, or one of the few that
-//! say when and how long.
+//! The meaning of a plain CSV's columns, by their names: a factor, a figure, or one of the few with
+//! time and length.
 
 use csv::StringRecord;
 
@@ -16,13 +16,13 @@ pub(super) enum CsvColumn {
     ActiveBytes,
     /// `complete`, `interrupted` or `failed`.
     Status,
-    /// Where the figures are from.
+    /// Source of the figures.
     Source,
-    /// The number of a sweep's cell: its factors say the same.
+    /// The number of a sweep's cell: redundant, because its factors identify it.
     Cell,
-    /// The ids of its findings of weight.
+    /// The ids of its warnings and errors.
     Findings,
-    /// A sentence about a run: the time that its figures are of, who served its reads, what limited it.
+    /// A sentence about a run: the time of its figures, the source of its reads, its limit.
     Words(&'static str),
     /// The file of a report: its name may end in the number of sessions.
     ReportFile,
@@ -30,13 +30,13 @@ pub(super) enum CsvColumn {
     Latency(String),
     Figure {
         name: String,
-        /// To the unit of the name.
+        /// Factor to the unit of the name.
         scale: f64,
         endpoint: Option<String>,
     },
 }
 
-/// Names that people give to figures, and petal's.
+/// Common names of figures, and petal's names.
 const ALIASES: [(&str, &str); 13] = [
     ("iops", metric::PIOPS),
     ("piops", metric::PIOPS),
@@ -53,7 +53,7 @@ const ALIASES: [(&str, &str); 13] = [
     ("time_waited_s", metric::READ_WAIT_S),
 ];
 
-/// What may end a figure's name.
+/// Units that may end a figure's name.
 const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
 const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 
@@ -90,8 +90,8 @@ impl CsvColumn {
     }
 }
 
-/// Every column, in order. Without `factors`, what stands before the first figure is a factor, and
-/// after it what `is_number` does not take.
+/// Every column, in order. Without `factors`, columns before the first figure are factors, and so
+/// are later ones that `is_number` rejects.
 pub(super) fn recognise(
     header: &StringRecord,
     rows: &[StringRecord],
@@ -158,7 +158,7 @@ fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<CsvColum
         .collect()
 }
 
-/// What the name alone tells; None of a name that could be anything.
+/// The meaning of a name alone; None if the name could mean anything.
 fn known(name: &str) -> Option<CsvColumn> {
     if let Some((_, column)) = NAMED.iter().find(|(known, _)| *known == name) {
         return Some(column.clone());

@@ -1,10 +1,10 @@
-//! The text of a table taken apart: what separates its fields, whether a comma stands between
-//! thousands or before decimals, and its rows. CSV in its forms, tables of `|`, and columns apart
-//! by blanks, as programs print them and blogs show them.
+//! The layout of a table's text: its separator, whether a comma separates thousands or decimals,
+//! and its rows. CSV in its forms, tables with `|`, and columns separated by blanks, as programs
+//! print them and blogs show them.
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
-/// A header and its rows, each with as many fields.
+/// A header and its rows, each with the same number of fields.
 pub(super) struct TableParts {
     pub header: StringRecord,
     pub rows: Vec<StringRecord>,
@@ -18,13 +18,13 @@ pub(super) enum Comma {
     Thousands,
     /// `1.234.567,5`.
     Decimal,
-    /// Nothing in the table shows it.
+    /// Nothing in the table decides it.
     Unclear,
 }
 
 const SEPARATORS: [char; 4] = ['\t', ';', '|', ','];
 
-/// Takes a text apart. An error is a sentence and the way out.
+/// Splits a text into its table. An error is a sentence and the next step.
 pub(super) fn lay_out(text: &str) -> Result<TableParts, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (named, text) = named_separator(text);
@@ -43,7 +43,7 @@ pub(super) fn lay_out(text: &str) -> Result<TableParts, String> {
     Ok(TableParts { header, rows, comma })
 }
 
-/// `sep=;` as spreadsheets write it before the header.
+/// The line `sep=;`, which spreadsheets write before the header.
 fn named_separator(text: &str) -> (Option<char>, &str) {
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let named = first.trim_end_matches('\r').trim_matches('"');
@@ -55,7 +55,7 @@ fn named_separator(text: &str) -> (Option<char>, &str) {
     }
 }
 
-/// What the header has most of; `None` if it has none of them.
+/// The most frequent separator in the header; `None` if it has none of them.
 fn most_used(header: &str) -> Option<char> {
     let count = |separator: &char| header.matches(*separator).count();
     // The last of equal ones wins: commas.
@@ -63,7 +63,7 @@ fn most_used(header: &str) -> Option<char> {
     (count(&most) > 0).then_some(most)
 }
 
-/// A line that only draws: `|---|---|`, `+----+`, `-----  ----`.
+/// A line that only draws a rule: `|---|---|`, `+----+`, `-----  ----`.
 fn is_rule(line: &str) -> bool {
     line.contains("--") && line.chars().all(|sign| "-+|:= \t\r".contains(sign))
 }
@@ -86,7 +86,7 @@ fn read(
     Ok((header, rows))
 }
 
-/// A bar may also begin and end each line.
+/// Splits lines at bars, which may also begin and end each line.
 fn by_bars(lines: &[&str]) -> Result<(StringRecord, Vec<StringRecord>), String> {
     let header = lines.first().map_or("", |line| line.trim());
     let (begins, ends) = (header.starts_with('|'), header.ends_with('|'));
@@ -98,7 +98,7 @@ fn by_bars(lines: &[&str]) -> Result<(StringRecord, Vec<StringRecord>), String> 
     read(&lines.iter().map(inner).collect::<Vec<_>>().join("\n"), '|', false)
 }
 
-/// Columns apart by two blanks or more, with single ones within names; else by any blanks.
+/// Columns separated by two blanks or more, with single ones within names; else by any blanks.
 fn by_blanks(lines: &[&str]) -> Result<(StringRecord, Vec<StringRecord>), String> {
     let wide = |line: &&str| -> Vec<String> {
         let fields = line.split("  ").flat_map(|part| part.split('\t')).map(str::trim);
@@ -146,13 +146,13 @@ fn comma_of<'a>(fields: impl Iterator<Item = &'a str>, separator: Option<char>) 
     }
     match (thousands, decimal) {
         (false, true) => Comma::Decimal,
-        // Only where a comma is the decimal sign do people separate fields by semicolons.
+        // People separate fields by semicolons only if a comma is the decimal sign.
         (false, false) if unclear && separator == Some(';') => Comma::Unclear,
         _ => Comma::Thousands,
     }
 }
 
-/// Thousands apart by `group`, as in `1,308,185.5` by commas.
+/// Whether `group` separates thousands, as commas do in `1,308,185.5`.
 pub(super) fn is_grouped(field: &str, group: char, point: char) -> bool {
     let mut parts = field.split(point);
     let groups: Vec<&str> = parts.next().unwrap_or("").split(group).collect();

@@ -1,15 +1,15 @@
-//! Tables that tools of the field print: SLOB's awr_info, and a line per report for its single-block
-//! reads. Their names give no units; these do.
+//! Tables of known tools: SLOB's awr_info, and a line per report with its single-block reads. Their
+//! names give no units; these tables do.
 
 use super::column::CsvColumn;
 use crate::record::observation::metric;
 
-/// Bytes of a mebibyte, which awr_info counts in, by those of a megabyte.
+/// Megabytes in a mebibyte, the unit of awr_info.
 const MEBIBYTE: f64 = 1.048_576;
 
 type Known = (&'static str, fn() -> CsvColumn);
 
-/// Seconds of a second, and calls of one, where the name alone says so.
+/// Columns per second, and per call if the name says so.
 const AWR_INFO: [Known; 18] = [
     ("file", || CsvColumn::ReportFile),
     ("sessions", || CsvColumn::Factor("sessions".to_owned())),
@@ -31,8 +31,8 @@ const AWR_INFO: [Known; 18] = [
     ("top_wait", || CsvColumn::Words("top_wait")),
 ];
 
-/// Latency is in microseconds, IOPS are the database's read requests per second. The waits of one
-/// event are a part of these.
+/// Latency is in microseconds; IOPS are the database's read requests per second, of which the waits
+/// of one event are a part.
 const EVENTS: [Known; 6] = [
     ("filename", || CsvColumn::ReportFile),
     ("event", || CsvColumn::Words("event")),
@@ -42,7 +42,7 @@ const EVENTS: [Known; 6] = [
     ("iops", || figure(metric::READS, 1.0)),
 ];
 
-/// The columns of a table that is known by its whole header.
+/// The columns of a table that is recognised by its whole header.
 pub(super) fn columns(names: &[String]) -> Option<Vec<CsvColumn>> {
     let tables: [&[Known]; 2] = [&AWR_INFO, &EVENTS];
     let known = tables.into_iter().find(|known| names.iter().eq(known.iter().map(|it| it.0)))?;

@@ -1,6 +1,6 @@
-//! `petal-profile/1`: what a database did over time, as rates for each interval, with the source of
-//! every figure and the reason for every one that is missing. docs/petal-profile.schema.json is the
-//! contract. Plain values; profiles are made by those who know the sources.
+//! `petal-profile/1`: the work of a database over time, as rates for each interval, with the source
+//! of every figure and the reason for every missing one. docs/petal-profile.schema.json is the
+//! contract. Plain values; readers of each source make profiles.
 
 mod check;
 
@@ -19,7 +19,7 @@ pub const FORMAT: &str = "petal-profile/1";
 pub const NAME: &str = "profile.json";
 const WHAT: &str = "a profile";
 
-/// A profile: intervals in the order of time, and what they are made of.
+/// A profile: intervals in the order of time, and their inputs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -27,15 +27,15 @@ pub struct Profile {
     pub petal_version: String,
     /// The database, or the databases that were added up.
     pub database: String,
-    /// Whose clock the times are by.
+    /// The clock of the times.
     pub clock: Clock,
-    /// Bytes of a block of the database; null where it is not known, or differs among its parts.
+    /// Bytes of a block of the database; null if unknown, or different among its parts.
     pub block_bytes: Option<u32>,
     pub inputs: Vec<Input>,
     pub intervals: Vec<ProfileInterval>,
-    /// What is missing or odd, and what was assumed.
+    /// Missing or odd figures, and assumptions.
     pub gaps: Vec<String>,
-    /// Made of the intervals; petal reads them and makes this anew.
+    /// Derived from the intervals; petal reads those and computes it again.
     #[serde(default)]
     pub summary: ProfileSummary,
 }
@@ -50,28 +50,28 @@ pub enum Clock {
     Database,
 }
 
-/// A file, a folder or a server that a profile is made of.
+/// A file, a folder or a server from which a profile is made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     pub name: String,
-    /// Such as `awr`, `petal_run`, `server`, `profile`.
+    /// A kind such as `awr`, `petal_run`, `server`, `profile`.
     pub kind: String,
     pub database: Option<String>,
     pub instance: Option<String>,
     pub host: Option<String>,
-    /// Where each figure stands in it, by the figure's name; latencies end with `_us`.
+    /// Place of each figure in the input, by the figure's name; latencies end with `_us`.
     pub sources: BTreeMap<String, String>,
-    /// Why a figure is missing, or what else it holds, by the figure's name.
+    /// Reason why a figure is missing, or extra content of it, by the figure's name.
     pub gaps: BTreeMap<String, String>,
     pub notes: Vec<String>,
 }
 
-/// A length of time with its mean rates. What is not known is not there; the inputs say why.
+/// A length of time with its mean rates. An unknown figure is absent; the inputs give the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileInterval {
-    /// Such as `2026-11-22T10:00:00`; null where the source does not tell a date that petal reads.
+    /// A time such as `2026-11-22T10:00:00`; null if the source has no date that petal reads.
     pub begin: Option<String>,
     pub length_s: f64,
     /// Positions in `inputs`, from 0.
@@ -83,7 +83,8 @@ pub struct ProfileInterval {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
-    /// Position in `intervals`, from 0: the most blocks read and written and commits per second.
+    /// Position in `intervals`, from 0, of the busiest one: the most blocks read and written and
+    /// commits per second.
     pub busiest: Option<usize>,
     /// Percentiles of the intervals' rates, each interval weighted by its length.
     pub percentiles: BTreeMap<WorkCount, ProfilePercentiles>,
@@ -117,8 +118,8 @@ impl ProfileInterval {
         self.begin_time()?.checked_add(Duration::saturating_seconds_f64(self.length_s))
     }
 
-    /// Read and write requests and commits per second, as far as they are known: what intervals are
-    /// compared by.
+    /// Read and write requests and commits per second, as far as they are known: intervals are
+    /// compared by this sum.
     pub fn load(&self) -> f64 {
         use WorkCount::{BlockWrites, Commits, MultiBlockReads, SingleBlockReads};
         [SingleBlockReads, MultiBlockReads, BlockWrites, Commits]
@@ -152,7 +153,7 @@ pub fn load(path: &Path) -> Result<Profile, RecordError> {
     Ok(profile)
 }
 
-/// Whether a file begins as a profile does; one that cannot be read is none.
+/// Whether a file begins as a profile does; false if it cannot be read.
 pub fn is_one(path: &Path) -> bool {
     use std::io::Read as _;
     let mut head = Vec::new();
@@ -160,7 +161,7 @@ pub fn is_one(path: &Path) -> bool {
     matches!(read, Ok(Ok(_))) && String::from_utf8_lossy(&head).contains("\"petal-profile/")
 }
 
-/// `2026-11-22T10:00:00`, to the second.
+/// Parses a time such as `2026-11-22T10:00:00`, to the second.
 pub fn parse_time(text: &str) -> Option<PrimitiveDateTime> {
     let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]");
     PrimitiveDateTime::parse(text, format).ok()
