@@ -1,12 +1,12 @@
-//! Up to which multiple of a replayed load a platform holds it, and what ends it. A load is held
-//! when the run was whole, operations did not queue up, and the stated objective was met.
+//! Finds the highest multiple of a replayed load that a platform holds, and its limit. A load is
+//! held if the run was whole, operations did not queue up, and the stated objective was met.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::estimate::{self, Estimate};
 use super::replay::delivered::delivered;
-use super::verdict::limited_beside_rate;
+use super::verdict::limited_with_rate;
 use petal_model::record::observation::Observation;
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::Swept;
@@ -14,14 +14,14 @@ use petal_model::record::{Run, Status, as_text};
 use petal_model::settings::objective::Objective;
 use petal_model::stats::server_work::WorkCount;
 
-/// A figure of the load counts as delivered when its rate, over the rate that was asked, is within this
-/// range. Outside of it the answer names the figure.
+/// A figure of the load counts as delivered when its rate, over the rate that was asked, is within
+/// this range. Outside of it the answer names the figure.
 const DELIVERED: RangeInclusive<f64> = 0.9..=1.1;
 
 /// The axis that multiplies the load.
 pub const AXIS: &str = "rate_scale";
 
-/// Whether a run held the load that was due.
+/// Verdict on a run: did it hold the load that was due?
 #[derive(Debug, Clone, PartialEq)]
 pub enum LoadHeld {
     Yes,
@@ -68,14 +68,15 @@ struct JudgedRun<'a> {
     held: LoadHeld,
 }
 
-/// From the lowest multiple upwards.
+/// A pass over the multiples, from the lowest upwards.
 struct LoadRound {
     number: u32,
     /// The highest up to which all were held.
     held: Option<f64>,
     /// The first that was not.
     failed: Option<f64>,
-    /// True of a round that failed a step, ran all of them, or left the higher ones out after a failure.
+    /// True of a round that failed a step, ran all of them, or left the higher ones out after a
+    /// failure.
     is_over: bool,
 }
 
@@ -85,11 +86,12 @@ pub struct LoadStep {
     pub scale: f64,
     pub runs: usize,
     pub held: usize,
-    /// Of the runs that did not hold it, or of which it is not known.
+    /// Reasons of the runs that did not hold it, or whose outcome is unknown.
     pub reasons: Vec<String>,
     /// The figures of each run at this multiple.
     pub seen: Vec<Observation>,
-    /// For each figure of the load the rates of the runs, over production's rate times the scale.
+    /// The rates of the runs for each figure of the load, divided by production's rate times the
+    /// scale.
     pub delivered: BTreeMap<WorkCount, Vec<f64>>,
 }
 
@@ -98,9 +100,9 @@ pub struct BreakPoint {
     pub of: ReplayOf,
     pub target: String,
     pub objective: Option<String>,
-    /// In the order of the scales.
+    /// Sorted by scale.
     pub steps: Vec<LoadStep>,
-    /// That came to an end: by the first step that was not held, or the highest that was tried.
+    /// Completed rounds: those that failed a step or passed the highest one.
     pub rounds: usize,
     /// The highest scale that every round held, with all below it; None: not even the lowest.
     pub holds: Option<f64>,
@@ -109,23 +111,24 @@ pub struct BreakPoint {
     pub fails_always: Option<f64>,
     /// A run at 1x or less did not hold it.
     pub is_refuted: bool,
-    /// The 95 % interval of the scale at which a round breaks, steps and rounds in it. None under
-    /// three rounds, and where a round held all that was tried.
+    /// The 95 % interval of the scale at which a round breaks; it includes step size and
+    /// round-to-round variation. None if there are fewer than three rounds, or if a round held
+    /// every step.
     pub interval: Option<(f64, f64)>,
-    /// Why the lowest failing runs failed, and what limited them.
+    /// Reasons why the lowest failing runs failed, and their limits.
     pub cause: Option<String>,
     pub notes: Vec<String>,
 }
 
-/// Finds the break point of a sweep. None where no run of the sweep is a replay.
+/// Finds the break point of a sweep. None if no run of the sweep is a replay.
 pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let replayed = swept.runs.iter().find_map(|run| run.details.replay.clone())?;
-    // As it was stated then, unless another is stated now.
+    // The recorded objective, unless another one is given now.
     let stated = replayed.objective.as_deref().and_then(|text| text.parse().ok());
     let objective = objective.or(stated.as_ref());
     let cells = swept.sweep.cells.iter().zip(&swept.runs);
     let mut runs: Vec<JudgedRun<'_>> = cells
-        // One that was interrupted is done again by whoever goes on.
+        // An interrupted run is repeated when the sweep goes on.
         .filter(|(_, run)| run.summary.status != Status::Interrupted)
         .filter_map(|(cell, run)| {
             let scale = cell.factors.iter().find(|(key, _)| key == AXIS)?.1.parse().ok()?;
@@ -146,8 +149,8 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
         let is_over = first.is_some() || held == highest || skipped(number);
         LoadRound { number, held, failed: failed.map(|first| first.scale), is_over }
     });
-    // A round that was stopped neither held nor failed what it did not come to. One whose higher steps
-    // were left out, by the objective of then, counts for what it held.
+    // A stopped round neither held nor failed its remaining steps. A round without higher steps,
+    // because the objective of that time left them out, counts up to its highest held step.
     let (rounds, stopped): (Vec<LoadRound>, Vec<LoadRound>) = all.partition(|round| round.is_over);
     let held: Vec<Option<f64>> = rounds.iter().map(|round| round.held).collect();
     let failed: Vec<f64> = rounds.iter().filter_map(|round| round.failed).collect();
@@ -179,8 +182,9 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     })
 }
 
-/// A round breaks between what it held, or nothing, and what it did not. The interval goes from the
-/// lower end of the interval of the one to the upper end of the interval of the other.
+/// Returns the interval of the break point. A round breaks between its highest held step (or 0) and
+/// its first failed step. The interval goes from the lower end of the held steps' interval to the
+/// upper end of the failed steps' interval.
 fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
     if held.len() != failed.len() {
         return None;
@@ -213,7 +217,7 @@ fn steps(runs: &[JudgedRun<'_>]) -> Vec<LoadStep> {
     steps
 }
 
-/// The reason, then what limited the run, by the evidence that findings rest on.
+/// Returns the reason, then the run's limit, by the evidence that findings use.
 fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
     let why = match held {
         LoadHeld::Yes => String::new(),
@@ -226,7 +230,7 @@ fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
     };
     let latencies = [io("read", "read"), io("write", "block write"), io("log", "log write")];
     let latencies: Vec<String> = latencies.into_iter().flatten().collect();
-    let limit = limited_beside_rate(run);
+    let limit = limited_with_rate(run);
     let mut all = format!("limited by: {limit}; {why}");
     if !latencies.is_empty() {
         all.push_str(&format!(" ({})", latencies.join(", ")));
@@ -276,15 +280,15 @@ impl LoadStep {
         estimate::mean(&values?)
     }
 
-    /// The mean over the runs of what was delivered of a figure; None where that is not known.
+    /// Returns the mean delivered share of a figure over the runs; None if it is unknown.
     pub fn delivered(&self, figure: WorkCount) -> Option<f64> {
         estimate::mean(self.delivered.get(&figure).filter(|ratios| ratios.len() == self.runs)?)
     }
 }
 
 impl BreakPoint {
-    /// The figures whose rate at the highest step that was held is outside of [`DELIVERED`], such as
-    /// `; at 2x it delivered 0.40x of its block writes`; None where there is none.
+    /// Lists the figures whose rate at the highest held step is outside of [`DELIVERED`], such as
+    /// `; at 2x it delivered 0.40x of its block writes`; None if all are within it.
     fn not_as_asked(&self) -> Option<String> {
         let held = self.steps.iter().find(|step| Some(step.scale) == self.holds)?;
         let other = WorkCount::ALL.into_iter().filter_map(|figure| {
@@ -345,7 +349,7 @@ impl BreakPoint {
         answer + &self.not_as_asked().unwrap_or_default()
     }
 
-    /// Whether one production fits; None where that was not tried, or the runs do not tell.
+    /// Returns whether one production fits; None if that was not tried or the runs cannot show it.
     pub fn fits(&self) -> Option<bool> {
         match self.holds {
             Some(holds) if holds >= 1.0 => Some(true),
@@ -353,8 +357,7 @@ impl BreakPoint {
         }
     }
 
-    /// How many more of this database there is room for; None where it does not fit, or that is not
-    /// known.
+    /// Returns how many more of this database fit; None if it does not fit, or if that is unknown.
     pub fn room(&self) -> Option<f64> {
         Some(self.holds.filter(|_| self.fits() == Some(true))? - 1.0)
     }

@@ -1,8 +1,9 @@
-//! A run beside the calibration of its device: what part of it was reached at the same depth, size
-//! and mix, and what part of its maximum. Also what a calibration's own points come to.
+//! Compares a run with the calibration of its device: the share that it reached of the rate at the
+//! same depth, size and mix, and its share of the device's maximum. Also judges a calibration's own
+//! points.
 //!
 //! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
-//! cannot reach the maximum, and that is no fault of the device's.
+//! cannot reach the maximum, and that is no fault of the device.
 
 use serde_json::json;
 
@@ -19,21 +20,21 @@ use super::judgement::{FindingParts, Judgement, advised, clear_if, info, known, 
 
 /// A run's mix is a curve's if the reads differ by no more of all requests, in percent.
 const MIX_DISTANCE_MAX: f64 = 15.0;
-/// Its requests are of the curve's size if their mean differs by no more than this part.
+/// Requests are of the curve's size if their mean differs by no more than this part.
 const SIZE_DIFFERENCE_MAX: f64 = 0.25;
 /// Reads, or writes, that are fewer of all requests have no say in the size.
 const KIND_SHARE_MIN: f64 = 0.15;
 const REQUESTS_MIN: u64 = 1000;
-/// Under this share of the calibrated device at the same depth something else is in the way.
+/// Share of the calibrated device at the same depth below which something else limits the run.
 const OF_DEPTH_MIN: f64 = 0.80;
 /// A device cannot do more than itself: over this share its calibration is too low.
 pub(crate) const OF_DEVICE_MAX: f64 = 1.10;
-/// More flushes than this for each request: other work than the curves', which have none.
+/// Highest number of flushes per request. The curves have none, so more are different work.
 const FLUSH_SHARE_MAX: f64 = 0.01;
 
-/// Requests per second at a depth, from a curve's points (depth, requests per second) in the order
-/// of their depths. On a measured depth it is what was measured; between two, a straight line in
-/// logarithms of both; under the first, in proportion, as latency then is that of an idle device
+/// Requests per second at a depth, from a curve's points (depth, requests per second) sorted by
+/// depth. At a measured depth it is the measured rate; between two, a straight line in logarithms
+/// of both; under the first, in proportion, because latency then is that of an idle device
 /// (Little's law). Past the last it is unknown.
 pub fn at_depth(points: &[(f64, f64)], depth: f64) -> Option<f64> {
     let &(first_depth, first_iops) = points.first()?;
@@ -51,7 +52,7 @@ pub fn at_depth(points: &[(f64, f64)], depth: f64) -> Option<f64> {
 }
 
 /// A curve as [`at_depth`] takes it: by the depth that the kernel counted, as runs are counted too;
-/// where it is not known by the depth that was asked for, which is a little more.
+/// if that is unknown, by the requested depth, which is a little higher.
 fn curve(points: &[CurvePoint]) -> Vec<(f64, f64)> {
     let mut curve: Vec<(f64, f64)> = points
         .iter()
@@ -112,7 +113,7 @@ pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
     }
 }
 
-/// Why a run proves its calibration too low; None where it does not.
+/// Returns the reason if a run proves its calibration too low; None if it does not.
 pub fn too_low(share: &CalibratedShare) -> Option<String> {
     let over = |part: Option<f64>, of: &str| {
         let percent = part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0;
@@ -122,7 +123,7 @@ pub fn too_low(share: &CalibratedShare) -> Option<String> {
         .or_else(|| over(share.of_max, "its maximum"))
 }
 
-/// The run beside one calibration; None where the run's device was not counted.
+/// Compares the run with one calibration; None if the run's device was not counted.
 pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<CalibratedShare> {
     let device = run.details.device?;
     let seconds = run.summary.elapsed_s;
@@ -148,12 +149,12 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
     let few = requests < REQUESTS_MIN;
     let reason = few.then(|| format!("{requests} requests are too few to tell"));
     let reason = reason.or_else(|| other_size(run, calibration, kinds));
-    share.unknown = reason.or_else(|| set_beside_curve(&mut share, calibration));
+    share.unknown = reason.or_else(|| compare_with_curve(&mut share, calibration));
     Some(share)
 }
 
-/// Why the run's requests, by kind with bytes and count, are not of the calibrated size; None where
-/// they are.
+/// Returns the reason if the run's requests, by kind with bytes and count, are not of the
+/// calibrated size; None if they are.
 fn other_size(
     run: &Run,
     calibration: &Calibration,
@@ -181,8 +182,9 @@ fn other_size(
     ))
 }
 
-/// Sets the run beside the curve with the most similar mix. The reason where that tells nothing.
-fn set_beside_curve(share: &mut CalibratedShare, calibration: &Calibration) -> Option<String> {
+/// Compares the run with the curve that has the most similar mix. Returns a reason if no comparison
+/// is possible.
+fn compare_with_curve(share: &mut CalibratedShare, calibration: &Calibration) -> Option<String> {
     let Some((name, read_pct, points)) = nearest_curve(calibration, share.read_pct) else {
         return Some(format!(
             "{:.0} % of the run's requests were reads, and no curve was made with so many: petal \
@@ -204,7 +206,8 @@ fn set_beside_curve(share: &mut CalibratedShare, calibration: &Calibration) -> O
     })
 }
 
-/// The curve whose share of reads is nearest, with that share and its points; None where none is near.
+/// Returns the curve with the nearest share of reads, with that share and its points; None if none
+/// is near.
 fn nearest_curve(
     calibration: &Calibration,
     read_pct: f64,
@@ -328,7 +331,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A run of 100 s with so many reads and writes of 8 KiB a second, so many in flight.
+    /// A run of 100 s with these reads and writes of 8 KiB a second, and this number in flight.
     fn run(reads: u64, writes: u64, depth: f64) -> Run {
         let mut run = fixture::mixed_run();
         run.summary.elapsed_s = 100.0;
@@ -396,7 +399,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!(finding.message, @"the device gave 70 % of what it gave in calibration with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
         let low = judged(3610, 0.9, 0);
         assert_eq!(low, None, "another finding says that the calibration is too low");
-        // With syncs it was other work.
+        // A run with syncs is different work.
         assert_eq!(judged(700, 0.9, 10_000), None);
     }
 
@@ -411,7 +414,7 @@ pub(crate) mod tests {
         let low = found(3610, 0.9).unwrap();
         insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3610 a second at 0.9)");
         assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
-        // As deep as was never calibrated, and more than the device's maximum.
+        // Deeper than the calibration, and above the device's maximum.
         assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));
     }
 

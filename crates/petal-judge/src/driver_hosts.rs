@@ -19,7 +19,7 @@ const START_APART_MAX_S: f64 = 0.1;
 /// petal's share of the processors that it may use on a host without the database.
 pub(super) const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 
-/// The record of one share alone is no record of the run.
+/// The record of one share alone is not a record of the whole run.
 pub(super) fn one_share(run: &Run) -> Judgement {
     let share = run.summary.share.as_ref().filter(|share| share.share.of > 1).ok_or(Clear)?;
     let (number, of) = (share.share.number, share.share.of);
@@ -67,7 +67,7 @@ fn how_it_ended(host: &HostRun) -> String {
     }
 }
 
-/// Sessions of one host that did more or less than those of the others.
+/// Sessions of one host that did more or less than sessions of the others.
 pub(super) fn uneven(run: &Run) -> Judgement {
     let whole = run.summary.hosts.iter().filter(|host| host.is_whole() && host.sessions > 0);
     let each: Option<Vec<(String, f64)>> = whole

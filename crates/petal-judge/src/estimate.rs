@@ -1,5 +1,5 @@
-//! Repeats of one figure: mean, spread, interval, and the repeat that lies apart. The run is the
-//! unit of evidence; what the seconds within a run say is not in here. Pure functions of values.
+//! Statistics of repeats of one figure: mean, spread, interval, and the outlier. The run is the
+//! unit of evidence; the seconds within a run are not used here. Pure functions of values.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,13 +8,13 @@ use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 /// The level of every interval.
 pub const CONFIDENCE: f64 = 0.95;
-/// Fewer repeats give no interval.
+/// Fewest repeats that give an interval.
 pub const REPEATS_MIN: usize = 3;
 /// A standard deviation over this share of the mean is the finding `repeats-vary`.
 pub const VARIATION_MAX: f64 = 0.05;
-/// Fewer repeats than this cannot be resampled: what they give never leaves their own range.
+/// Fewest repeats that are resampled: with fewer, the result never leaves their own range.
 const BOOTSTRAP_MIN: usize = 5;
-/// Some thousands of the last bits of a float.
+/// Rounding error: some thousands of the last bits of a float.
 const ROUNDING: f64 = 1e-12;
 const RESAMPLES: usize = 10_000;
 /// Fixed, so that a report says the same each time it is made.
@@ -23,7 +23,7 @@ const BOOTSTRAP_SEED: u64 = 0x0070_6574_616c;
 /// The repeats of one figure of one cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Each repeat, in the order of the rounds; outlying ones are in here too.
+    /// Values of the repeats, in the order of the rounds; outliers are included.
     pub values: Vec<f64>,
     pub mean: f64,
     /// Sample standard deviation; None of one value.
@@ -48,7 +48,7 @@ impl Estimate {
         Some(Self { values, mean, deviation, half_width, interval })
     }
 
-    /// The estimate of a percentile, which is no mean and has a tail: by bootstrap from five
+    /// The estimate of a percentile, which is not a mean and has a tail: by bootstrap from five
     /// repeats on. Three or four give the t interval: resampled, they would never leave their own
     /// range.
     pub fn of_percentile(values: Vec<f64>) -> Option<Self> {
@@ -65,7 +65,7 @@ impl Estimate {
         self.deviation.filter(|_| self.mean != 0.0).map(|deviation| deviation / self.mean.abs())
     }
 
-    /// True where repeats differ by more than repeats should (`repeats-vary`).
+    /// Returns true if repeats differ by more than repeats should (`repeats-vary`).
     pub fn varies(&self) -> bool {
         self.variation().is_some_and(|variation| variation > VARIATION_MAX)
     }
@@ -93,7 +93,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// Sample standard deviation; None under two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() >= 2)?;
-    // What differs only by the rounding of computers does not differ.
+    // Differences by rounding alone do not count.
     if values.iter().all(|value| (value - mean).abs() <= mean.abs() * ROUNDING) {
         return Some(0.0);
     }
@@ -101,7 +101,8 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// Where Student's t with so many degrees of freedom leaves `confidence` between minus and plus.
+/// The value of Student's t with these degrees of freedom that has `confidence` between minus and
+/// plus.
 pub fn t_quantile(confidence: f64, freedom: f64) -> Option<f64> {
     let distribution = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(distribution.inverse_cdf(0.5 + confidence / 2.0))
@@ -125,8 +126,8 @@ fn grubbs_limit(count: usize) -> Option<f64> {
 }
 
 /// The expanded percentile interval of the mean (Hesterberg 2015, "What Teachers Should Know About
-/// the Bootstrap"): the runs resampled, and the quantiles moved outwards to where they cover as t
-/// does, since few values resampled are too narrow.
+/// the Bootstrap"): the runs resampled, and the quantiles moved outwards until they cover as much
+/// as t does, because few resampled values are too narrow.
 fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     let t = t_quantile(CONFIDENCE, n - 1.0)?;

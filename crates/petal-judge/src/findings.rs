@@ -1,6 +1,6 @@
-//! All findings of a run, in the order in which a person should read them, and what this record
-//! cannot judge. The rules are in the files of the families; a rule never judges from a figure
-//! that is unknown.
+//! All findings of a run, in the order in which a person should read them, and the findings that
+//! this record cannot judge. The rules are in the files of the families; a rule never judges from a
+//! figure that is unknown.
 
 use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
@@ -18,9 +18,9 @@ type Rule = (&'static str, PartOfRun, fn(&Run) -> Judgement);
 #[derive(Clone, Copy)]
 enum PartOfRun {
     Whole,
-    /// All layers over the time that the database counted, for rules that compare layers.
+    /// Rules that compare layers: all layers over the time that the database counted.
     Counted,
-    /// All layers over the counted time, only of a run that updated rows.
+    /// Rules for runs that updated rows: all layers over the counted time.
     Updates,
 }
 
@@ -28,7 +28,7 @@ use PartOfRun::{Counted, Updates, Whole};
 
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
-/// Every rule, in the order in which findings of one severity stand.
+/// All rules, in the order of findings of one severity.
 const RULES: &[Rule] = &[
     ("incomplete-hosts", Whole, driver_hosts::incomplete),
     ("partial-record", Whole, trust::partial_record),
@@ -95,7 +95,7 @@ const RULES: &[Rule] = &[
     ("server-report-differs", Counted, server_report::judge),
 ];
 
-/// Every finding of a run; errors first, then warnings, then facts.
+/// Returns all findings of a run; errors first, then warnings, then facts.
 pub fn judge(run: &Run) -> Vec<Finding> {
     let named = |id: &str, finding: Finding| match finding.id.as_str() {
         "" => Finding { id: id.to_owned(), ..finding },
@@ -138,7 +138,7 @@ pub fn not_judged(run: &Run) -> Vec<NotJudged> {
 
 fn judgements(run: &Run) -> Vec<(&'static str, Judgement)> {
     let counted = run.counted();
-    // What one host asked and what the database did for all of them are two things.
+    // One host's requests do not compare with the database's work for all hosts.
     let is_part = run.summary.share.as_ref().is_some_and(|share| share.share.of > 1);
     let judged = RULES.iter().filter_map(|(id, seen, rule)| match seen {
         Whole => Some((*id, rule(run))),

@@ -1,9 +1,8 @@
 //! Judges whether a drive was so empty that it writes as an empty drive does: flash with few blocks
-//! in use has nothing to collect. Blocks never written are not met: setup writes every one.
+//! in use has nothing to collect. Setup writes every block, so reads never meet unwritten blocks.
 //!
-//! What counts is the drive, not the file system: of what lies outside of it (other partitions and
-//! volumes) nothing is known, so all of that is taken as in use. Only a drive that is nearly empty
-//! even so is a finding.
+//! The drive counts, not the file system. The use of other partitions and volumes is unknown, so
+//! all of their space counts as in use. Only a drive that is nearly empty even so is a finding.
 
 use serde_json::json;
 
@@ -27,7 +26,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
     let host = run.details.host.as_ref();
     let devices = host.map_or(&[][..], |host| &host.devices);
     let is_virtual = host.is_some_and(|host| host.virtual_machine != Some(false));
-    // What lies below another device follows it, and has no file system.
+    // A device below another one follows it in the list, and has no file system.
     let counted = devices.iter().filter(|device| run.details.devices.contains(&device.name));
     let mut reasons = Vec::new();
     for device in counted {
@@ -44,13 +43,13 @@ pub(super) fn judge(run: &Run) -> Judgement {
     unknown(reasons.into_iter().next().unwrap_or_else(none))
 }
 
-/// The one drive below a device, and what of it is in use.
+/// The single drive below a device, and its space in use.
 struct Drive<'a> {
     name: &'a str,
     bytes: u64,
-    /// By the data's file system, or by petal's own data on a bare device.
+    /// Space in use by the data's file system, or by petal's own data on a bare device.
     used_bytes: u64,
-    /// Outside of that device: what others made of it is not known.
+    /// Space outside of that device, whose use is unknown.
     outside_bytes: u64,
     rotational: Option<bool>,
     discards: Option<bool>,
@@ -119,7 +118,7 @@ fn drive_of<'a>(
             [below] if *below == lowest.name => return drive(own, outside_bytes),
             [below] => {
                 let next = devices.iter().find(|known| known.name == *below);
-                // A loop device's file is none.
+                // The file of a loop device is not a device.
                 let next = next.ok_or_else(|| format!("what {name} lies on is not known"))?;
                 outside_bytes += next.size_bytes.ok_or_else(unknown_size)?.saturating_sub(own);
                 lowest = next;
@@ -209,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A small file system on a large drive tells nothing of the drive's other partitions.
+    /// Tests that a small file system says nothing about the other partitions of a large drive.
     #[test]
     fn the_drive_counts_and_not_the_file_system_on_a_part_of_it() {
         let partition = |disk_bytes: u64| {
@@ -218,7 +217,7 @@ mod tests {
                 device.lies_on = vec!["disk".into()];
             }
         };
-        // 50 of 1,000 in use, and 40 at most beside it: nearly empty whatever is there.
+        // 50 of 1,000 in use, and 40 at most outside of it: nearly empty in any case.
         let Ok(finding) = judged(partition(1040)) else { panic!("not found") };
         assert!(finding.message.starts_with("disk is nearly empty"), "{}", finding.message);
         assert!(why(partition(2000)).contains("lie outside of the data's device"));
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_never_told_of_free_blocks_may_be_full() {
+    fn a_drive_without_discards_may_be_full() {
         assert!(why(|device| device.discards = Some(false)).contains("in use to it"));
         assert!(judged(|device| device.discards = Some(true)).is_ok());
     }

@@ -8,7 +8,7 @@ use petal_model::record::Run;
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
 use petal_model::stats::os::DeviceCounts;
 
-/// A run that did so much of what a limit grants was held back by it.
+/// Share of a limit from which on it held a run back.
 const REACHED_SHARE_MIN: f64 = 0.90;
 
 /// A limit that a run reached.
@@ -56,7 +56,8 @@ pub(super) fn reached(run: &Run) -> Option<Reached<'_>> {
     (share(&most) >= REACHED_SHARE_MIN).then_some(most)
 }
 
-/// The counts of one device of the stack; of a device that is not watched, those of the data's own.
+/// Returns the counts of one device of the stack; for an unwatched device, the counts of the data's
+/// own.
 fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
     let sums = run.database_host_sums().and_then(|sums| sums.devices.as_ref());
     let named = sums.and_then(|all| all.iter().find(|device| device.name == name));
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
     use petal_model::record::fixture;
 
-    /// A run that read so much of what its control group grants.
+    /// A run that read this share of its control group's limit.
     fn limited(share: f64, of_server: bool) -> Run {
         let mut run = fixture::mixed_run();
         let device = run.details.device.unwrap();

@@ -1,4 +1,4 @@
-//! The outcome of a rule: a finding with its evidence, nothing, or "this record cannot tell".
+//! The outcome of a rule: a finding with its evidence, nothing, or "unknown from this record".
 
 use std::collections::BTreeMap;
 
@@ -86,12 +86,12 @@ impl FindingParts for Judgement {
     }
 }
 
-/// The advice of the database's own engine, or what holds for every database.
+/// Returns the advice of the database's own engine, or the general one.
 pub(super) fn advised<'a>(of_engine: &'a Option<String>, general: &'a str) -> &'a str {
     of_engine.as_deref().unwrap_or(general)
 }
 
-/// Where figures come from, if not from petal's own host: ` (from FILE, host NAME)`.
+/// Returns the source of figures that are not from petal's own host: ` (from FILE, host NAME)`.
 pub(super) fn seen_on(seen: &HostSeen) -> String {
     seen.file
         .as_ref()

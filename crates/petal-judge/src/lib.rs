@@ -1,19 +1,19 @@
-//! Judges a record: what may be trusted, what limited it. Pure functions of a
+//! Judges a record: the validity of its figures, and the limit of the run. Pure functions of a
 //! [`petal_model::record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
-//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads,
-//! by [`served`]),
-//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
-//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`]
-//! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
-//! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
-//! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
-//! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
-//! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
-//! [`driver_hosts`] judges what several driver hosts did;
-//! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
-//! [`survival`] sets a ledger beside the rows that are there after a cut;
-//! [`windows`] says of which time the figures of several runs are.
+//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (layers that served the
+//! reads, by [`served`]), [`writes`] (durability, checkpoints, the log), [`limits`] (processors,
+//! petal itself), [`others`] (other processes at work) and [`trust`] (is the record whole, long
+//! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the line to paste.
+//! [`host`] judges no record but a host, before a test. [`estimate`] has the statistics of repeats
+//! of one figure, [`significance`] those of a difference; [`petals`] draws the lines of a sweep,
+//! [`compare`] compares sides with each other; [`calibration`] compares a run with the calibrated
+//! device, [`fresh`] finds drives that are nearly empty; [`price`] computes the cost of delivered
+//! I/O; [`server_report`] compares petal's snapshots with the database's own report;
+//! [`driver_hosts`] judges the work of several driver hosts; [`profile`] makes profiles of a
+//! database's work over time, [`replay`] makes operations of profiles; [`survival`] compares a
+//! ledger with the rows that exist after a power cut; [`windows`] names the time that the figures
+//! of several runs cover.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -49,7 +49,7 @@ pub mod verdict;
 mod windows;
 mod writes;
 
-/// `" and 3 more"` of names that are left out of a list; nothing where none is.
+/// Returns `" and 3 more"` for names that are left out of a list; empty if nothing is left out.
 pub fn and_more(before: &str, left_out: usize) -> String {
     match left_out {
         0 => String::new(),
@@ -69,7 +69,7 @@ pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(
     groups
 }
 
-/// Each value once, in the order in which they first appear.
+/// Returns each value once, in the order in which they first appear.
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     by_key(values.into_iter().map(|value| (value, ())))
         .into_iter()

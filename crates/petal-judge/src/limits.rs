@@ -21,7 +21,7 @@ const STEAL_PERCENT_MAX: f64 = 5.0;
 const THROTTLED_SHARE_MAX: f64 = 0.50;
 /// The share of looks that found the log writer on the busiest processor.
 const LOG_WRITER_SHARE_MIN: f64 = 0.50;
-/// Petal's share of the busy time, where petal and the server share full processors.
+/// Petal's share of the busy time, if petal and the server share full processors.
 const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
 
 /// 100 - idle - iowait, in percent.
@@ -29,7 +29,7 @@ pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
     cpu.busy().clamp(0.0, 100.0)
 }
 
-/// The processors of the database's host; None where they are not seen.
+/// Returns the processors of the database's host; None if they are not seen.
 pub(super) fn server_cpu(run: &Run) -> Option<&CpuShare> {
     run.summary.cpu.as_ref().filter(|_| run.is_database_host_seen())
 }
@@ -47,11 +47,11 @@ fn others_prevail(run: &Run) -> Option<Others> {
     others::at_work(run).filter(|others| others.processors > others.own)
 }
 
-/// How the database ran out of processors.
+/// Reasons why the database ran out of processors.
 enum Full {
-    /// All that it may use.
+    /// Limit of all processors that it may use.
     All { busy: f64 },
-    /// Its control group granted no more.
+    /// Limit of its control group.
     Group(Granted),
     /// The one that carried the log writer.
     LogWriter { cpu: u32, busy: f64, share: f64 },
@@ -65,7 +65,7 @@ fn full(run: &Run) -> Option<Full> {
     all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
 }
 
-/// What a control group granted, and how much of it was taken.
+/// Processors that a control group granted, and their use.
 struct Granted {
     quota: f64,
     used_share: Option<f64>,
@@ -84,7 +84,7 @@ impl Granted {
         )
     }
 
-    /// None where it was not used up.
+    /// None if the grant was not used up.
     fn used_up(group: &GroupFigures) -> Option<Self> {
         let quota = group.granted_processors;
         let used_share = group.used_processors.filter(|_| quota > 0.0).map(|used| used / quota);
@@ -107,7 +107,7 @@ fn petal_throttled(run: &Run) -> Option<Granted> {
 fn log_writer(seen: &HostSeen) -> Option<Full> {
     let sum = &seen.whole.sum;
     let (cpu, busy) = sum.busiest_cpu.filter(|(_, busy)| *busy > BUSY_PERCENT_MAX)?;
-    // Where it was found each second; the whole run's own sample knows one place only.
+    // The processor of each second; the whole run's own sample knows one processor only.
     let mut all_s = 0.0;
     let mut there_s = 0.0;
     for (on, seconds) in seen.seconds.iter().flat_map(|second| &second.interval.log_writer_on) {
@@ -178,7 +178,7 @@ fn is_logical_test(run: &Run) -> bool {
     run.summary.ops.update == 0 && physical::is_cached(run)
 }
 
-/// Whose work it was decides what to do about it.
+/// Judges full processors; the advice depends on the processes that used them.
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     let Some(Others { processors, of, own }) = others_prevail(run) else {
         return warning(
@@ -205,7 +205,7 @@ fn percent_or_dash(share: Option<f64>) -> String {
     share.map_or_else(|| "an unknown share".to_owned(), percent)
 }
 
-/// Steal on the database's host, and on petal's own where that is another one.
+/// Steal on the database's host, and on petal's own if it is a different one.
 pub(super) fn steal(run: &Run) -> Judgement {
     let database = run.summary.cpu;
     let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());

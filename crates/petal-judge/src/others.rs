@@ -1,4 +1,4 @@
-//! Judges whether somebody else used the devices or the processors, before or during the run.
+//! Judges whether other processes used the devices or the processors, before or during the run.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
     let (io, rows) = (&run.details.io, run.summary.rows);
     // Scans are not fetched by key; operations that failed were, and are in no figure.
     let by_key = rows.select + rows.update;
-    // At most so many blocks of the dictionary did petal visit to look at the counters.
+    // petal visits at most this number of dictionary blocks to read the counters.
     let own_looks = BLOCKS_OF_A_LOOK_MAX * (run.summary.elapsed_s + 2.0);
     let visited = (counter(OtherLogicalReads) as f64 - own_looks).max(0.0) as u64;
     let fetched = counter(RowsFetched).saturating_sub(by_key);
@@ -92,7 +92,7 @@ pub(super) fn other_runs(run: &Run) -> Judgement {
 pub(super) fn device(run: &Run) -> Judgement {
     seen(run, "devices")?;
     let io = &run.details.io;
-    // What the processes had read, where the kernel tells: what a cache served is not in it.
+    // The processes' own reads, if the kernel reports them: cache hits are not included.
     let read = run.serving_bytes().map(|own| own.read).or(io.physical_read_bytes);
     let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
     let (device, ((read, written), redo)) = known(
@@ -120,7 +120,7 @@ pub(super) fn device(run: &Run) -> Judgement {
     }))
 }
 
-/// Bytes that were moved beyond one's own, where they are many.
+/// Bytes that were moved beyond one's own, if they are many.
 fn excess(moved: u64, own: u64) -> Option<u64> {
     let excess = moved.saturating_sub(own);
     let is_much = excess >= DEVICE_BYTES_MIN && excess as f64 > own as f64 * DEVICE_SHARE_MIN;
@@ -171,7 +171,7 @@ pub(super) struct Others {
     pub own: f64,
 }
 
-/// Others' work on the database's host over the whole run; None where a part of it is not known.
+/// Returns others' work on the database's host over the whole run; None if a part of it is unknown.
 pub(super) fn at_work(run: &Run) -> Option<Others> {
     let seen = run.database_host()?;
     others(run, seen, &seen.whole.sum)
@@ -188,8 +188,9 @@ fn others(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<Others> {
     })
 }
 
-/// What others used in a part of the run; None where the seconds do not tell. The number of
-/// processors is that of the whole run, since seconds do not keep processors one by one.
+/// Returns the processors that others used in a part of the run; None if the seconds lack them. The
+/// number of processors is the whole run's, because seconds do not keep processors one by
+/// one.
 pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
     let seen = run.database_host()?;
     let of = seen.whole.sum.cpus.each.len();
@@ -219,7 +220,7 @@ impl Others {
     }
 }
 
-/// What petal and the database used there; None where a part is not known.
+/// Processor time of petal and the database there; None if a part is unknown.
 fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
     match (run.details.target.in_process, seen.file.is_some()) {
         (true, false) => interval.petal_cpu_s(),

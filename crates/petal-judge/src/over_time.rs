@@ -1,5 +1,5 @@
-//! Figures over time: which stand out from the same hours of other days, which moved together, and
-//! the worst hour. Knows names and values alone.
+//! Figures over time: values that differ from the same hours of other days, figures that moved
+//! together, and the worst hour. Knows names and values alone.
 
 use std::cmp::Ordering;
 
@@ -7,15 +7,15 @@ use time::PrimitiveDateTime;
 
 /// Values of the same hours that a median needs.
 const SAME_HOURS_MIN: usize = 4;
-/// Values of any hours, where there are fewer of the same.
+/// Values of any hours, if there are fewer of the same.
 const ALL_HOURS_MIN: usize = 6;
 /// Minutes of the clock that hours may differ by to be the same.
 const SAME_HOUR_MIN: i32 = 30;
 /// A median absolute deviation as a standard deviation, of values that are normally distributed.
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// Deviations beyond which a value stands out.
+/// Deviations from which on a value is an outlier.
 const SIGMAS: f64 = 3.5;
-/// A figure that hardly moves does not stand out by less than this share of its median.
+/// The smallest outlier of a figure that hardly moves, as a share of its median.
 const SPREAD_MIN: f64 = 0.03;
 /// Values that a correlation of ranks needs, and how close it is to be.
 const TOGETHER_MIN: usize = 8;
@@ -72,7 +72,7 @@ pub struct OverTime {
     pub figures: Vec<FigureOverTime>,
     /// The closest first.
     pub together: Vec<MovedTogether>,
-    /// The moment in which most stands out, among the moments.
+    /// The moment with the most outliers, as an index of the moments.
     pub worst: Option<usize>,
 }
 
@@ -92,7 +92,7 @@ impl OverTime {
         Self { moments, figures, together, worst }
     }
 
-    /// The figures that stand out in a moment, the farthest first.
+    /// Returns the outliers of a moment, the farthest first.
     pub fn standing_out(&self, at: usize) -> Vec<(&FigureOverTime, f64, Judged)> {
         let of = |figure| standing_out(figure, at).map(|(value, judged)| (figure, value, judged));
         let mut found: Vec<_> = self.figures.iter().filter_map(of).collect();
@@ -106,7 +106,7 @@ fn standing_out(figure: &FigureOverTime, at: usize) -> Option<(f64, Judged)> {
     Some((figure.values.get(at).copied().flatten()?, judged))
 }
 
-/// None where there are too few others to compare with.
+/// Judges a value by others, of the same hour if possible; None if there are too few.
 fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<Judged> {
     let value = values.get(at).copied().flatten()?;
     let here = moments.get(at)?.begin;
@@ -131,7 +131,7 @@ fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<
     Some(Judged { median, mad, sigmas, is_same_hour, others: others.len() })
 }
 
-/// Whether two times lie within half an hour of the day of each other, on different days.
+/// Returns whether two times of day are within half an hour, on different days.
 fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
     const DAY: i32 = 24 * 60;
     let minutes = |time: PrimitiveDateTime| i32::from(time.hour()) * 60 + i32::from(time.minute());
@@ -148,8 +148,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(if is_even { (sorted.get(half.checked_sub(1)?)? + upper) / 2.0 } else { upper })
 }
 
-/// The moment with the most deviations beyond chance, all figures together; one figure counts for so
-/// much at most.
+/// The moment with the most deviations beyond chance, all figures together; one figure counts for
+/// so much at most.
 fn worst(moments: usize, figures: &[FigureOverTime]) -> Option<usize> {
     const MOST: f64 = 20.0;
     let weight = |at: usize| -> f64 {
@@ -194,7 +194,7 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (one_sq > 0.0 && two_sq > 0.0).then(|| both / (one_sq * two_sq).sqrt())
 }
 
-/// Each value's place; equal ones share the mean of theirs.
+/// Returns the rank of each value; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
     let equal = |value: f64| values.iter().filter(|other| **other == value).count() as f64;

@@ -1,5 +1,5 @@
-//! Who served the reads: the device, the page cache, the database's own cache or the array's; and
-//! whether single blocks were read, by the plan that was meant.
+//! Judges which layer served the reads (the device, the page cache, the cache of the database or of
+//! the array), and whether single blocks were read, by the intended plan.
 
 use serde_json::json;
 
@@ -14,26 +14,26 @@ use petal_model::settings::table::{self, support};
 use petal_model::stats::counters::CommonCounter;
 use petal_model::stats::units::bytes as size;
 
-/// Fewer bytes than this say nothing about who served them.
+/// Fewest bytes that show which layer served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
-/// Under this the database's cache served some rows, under that most of them.
+/// Reads per row below which the database's cache served some rows, and below which most of them.
 const READS_PER_ROW_MIN: f64 = 0.90;
 const MOSTLY_CACHED_MAX: f64 = 0.50;
-/// Each row needs one logical read; counters and rows are not of exactly the same moments.
+/// Share for counters and rows of slightly different moments: each row needs one logical read.
 const LOGICAL_READS_PER_ROW_MIN: f64 = 0.95;
-/// Fewer rows than this say nothing about the reads of a row.
+/// Fewest rows that show the reads of a row.
 const ROWS_MIN: u64 = 1000;
 /// Visits of blocks of rows, for a row read and for a row updated: PostgreSQL makes 1 and 3.9, the
 /// visibility map's among them (version 15, 1.3 million rows).
 const VISITS_PER_READ_MAX: f64 = 1.5;
 const VISITS_PER_UPDATE_MAX: f64 = 4.5;
 
-/// The data that a run can touch and the cache it has: of all sessions together, or, where each
-/// session has a cache of its own, of one schema and one such cache.
+/// The data that a run can touch and the cache it has: of all sessions together, or, if each
+/// session has a separate cache, of one schema and one such cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cache {
     bytes: u64,
@@ -58,7 +58,8 @@ impl Cache {
     }
 }
 
-/// True when the database's cache holds all that the run could touch: a test of logical I/O.
+/// Returns true if the database's cache holds all data that the run could touch: a test of logical
+/// I/O.
 pub(super) fn is_cached(run: &Run) -> bool {
     Cache::that_holds(run).is_some()
 }
@@ -148,8 +149,8 @@ pub(super) fn storage_cache(run: &Run) -> Judgement {
     .with(json!({ "active_bytes": active, "storage_cache_bytes": cache }))
 }
 
-/// Blocks that were read for each row visited, in the window that is quoted. None if the database does
-/// not report them, of scans, whose rows are not blocks, and of few rows.
+/// Blocks that were read for each row visited, in the window that is quoted. None if the database
+/// does not report them, of scans, whose rows are not blocks, and of few rows.
 fn reads_per_row(run: &Run) -> Option<f64> {
     let shown = run.headline().run;
     let fetched = shown.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
@@ -246,7 +247,7 @@ pub(super) fn not_direct(run: &Run) -> Judgement {
 
 pub(super) fn single_block(run: &Run) -> Judgement {
     let meant = run.summary.setting_number("prefetch").unwrap_or(0.0) == 0.0;
-    // A scan may read many blocks at once: it is not what this rule is about.
+    // A scan may read many blocks at once: this rule does not apply to it.
     clear_if(!meant || run.summary.ops.scan > 0)?;
     if let Some(judged) = prefetched(run) {
         return judged;
@@ -276,7 +277,7 @@ fn prefetch_advice(run: &Run) -> &str {
     advised(&run.details.target.advice.stop_prefetch, general)
 }
 
-/// True if the run's engine takes a parameter with this value, or with any.
+/// Returns true if the run's engine takes a parameter with this value, or with any.
 fn takes(run: &Run, key: &str, value: Option<&str>) -> bool {
     let parameter = table::find(key);
     support::of(&run.summary.engine)
@@ -284,8 +285,8 @@ fn takes(run: &Run, key: &str, value: Option<&str>) -> bool {
         .is_none_or(|(engine, parameter)| engine.takes(parameter, value))
 }
 
-/// A database that reads several blocks at once by as many requests tells it only where it counts
-/// them apart.
+/// Judges prefetched blocks, if the database counts them: their number of requests does not show
+/// them.
 fn prefetched(run: &Run) -> Option<Judgement> {
     let prefetched = run.summary.counter(CommonCounter::BlocksPrefetched)?;
     let read = run.summary.counter(CommonCounter::BlocksCached)?;
@@ -323,10 +324,10 @@ pub(super) fn unread_rows(run: &Run) -> Judgement {
     .with(json!({ "logical_reads": visited, "rows_visited": rows }))
 }
 
-/// Index or interior blocks that missed the cache are read beside the rows' own, and so are blocks of
-/// a row's old versions.
+/// Judges blocks that are read with the rows' own: index or interior blocks that missed the cache,
+/// and blocks of a row's old versions.
 pub(super) fn extra_reads(run: &Run) -> Judgement {
-    // Whoever visited them, where the database counts that.
+    // Rows that any process visited, if the database counts them.
     let fetched = run.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
     let rows = run.summary.rows.total().max(fetched);
     let read = known(
@@ -335,7 +336,7 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
     )?;
     let read = read + run.details.io.log_read_blocks.unwrap_or(0);
     let each = read as f64 / rows.max(1) as f64;
-    // A scan reads blocks that are no rows: small ones, and the table's interior.
+    // A scan reads blocks without rows: small ones, and the table's interior.
     clear_if(rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX)?;
     let evidence = json!({ "block_reads": read, "rows_visited": rows });
     let advice = &run.details.target.advice;
@@ -388,7 +389,7 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
     }
 }
 
-/// Without the database's own timing there is no latency of a single read.
+/// Judges a run without the database's own timing: it has no latency of a single read.
 pub(super) fn untimed(run: &Run) -> Judgement {
     let reads = run.details.io.physical_read_blocks.filter(|&blocks| blocks > 0);
     let (why, reads) = run.details.target.io_untimed.as_ref().zip(reads).ok_or(Clear)?;

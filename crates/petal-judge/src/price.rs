@@ -16,13 +16,13 @@ pub struct Cost {
     /// The load that it is of.
     pub sessions: u32,
     pub piops: f64,
-    /// What `piops` are the most of: all loads, or those within this objective.
+    /// The objective within which `piops` are the most; None for the most of all loads.
     pub within: Option<String>,
     pub price_per_month: f64,
     pub per_1000_piops: f64,
 }
 
-/// None where the price is not known, or no load that was measured meets the objective.
+/// Returns None if the price is unknown, or if no measured load meets the objective.
 pub fn of_line(line: &PetalLine, objective: Option<&Objective>) -> Option<Cost> {
     let at = if objective.is_some() { line.within_objective } else { line.peak };
     let point = line.points.get(at?)?;
@@ -60,7 +60,7 @@ mod tests {
         let within = of_side("a", &seen, Some(&objective));
         assert_eq!((within[0].sessions, within[0].per_1000_piops), (8, 22.5));
         assert_eq!(of_side("a", &seen, None)[0].per_1000_piops, 15.0);
-        // An objective that nothing meets has no cost, and neither has what nobody priced.
+        // An objective that nothing meets has no cost, nor has a line without a price.
         let objective: Objective = "read.avg=50us".parse().unwrap();
         assert_eq!(of_side("a", &seen, Some(&objective)), []);
         let free = plain_csv::parse("sessions,piops,read_us\n1,10,1\n", "t.csv", None).unwrap();

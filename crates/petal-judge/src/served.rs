@@ -1,5 +1,6 @@
-//! Who served the reads. A device's bytes are everybody's: where the kernel tells what the processes
-//! that serve the run had read, that decides; else a read far faster than the device's own.
+//! Finds the layers that served the reads. A device's bytes include other processes' reads: the
+//! kernel's count of the serving processes' reads decides if it is known; else a read far faster
+//! than the device's own.
 
 use petal_model::record::Run;
 use petal_model::record::serving::BelowDevices;
@@ -9,22 +10,22 @@ use petal_model::stats::os::DeviceCounts;
 pub const DEVICE_SHARE_MIN: f64 = 0.90;
 /// Requests in flight at the bounds, and the device's own rounding, stay under this.
 const MISSING_SHARE_MAX: f64 = 0.10;
-/// A device that moved no more than so many times the bytes worked for nobody else.
+/// A device that moved at most this multiple of the bytes worked for no other process.
 const DEVICE_EXCESS_MAX: f64 = 1.20;
-/// A read that took less than that share of the device's own time was served by somebody else.
+/// A read that took less than this share of the device's own time came from another layer.
 const READ_TO_AWAIT_MIN: f64 = 0.25;
 
-/// Bytes that the database read, by who served them.
+/// Bytes that the database read, by the layer that served them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadsServed {
     pub asked: u64,
-    /// By the data's devices, down to their drives.
+    /// Read from the data's devices, down to their drives.
     pub device: u64,
-    /// By the operating system's page cache.
+    /// Read from the operating system's page cache.
     pub page_cache: u64,
-    /// By storage that is not counted: memory, a network, a device that petal did not find.
+    /// Read from storage that is not counted: memory, a network, a device that petal did not find.
     pub unseen: u64,
-    /// The layer below the data's devices that served what is unseen, or in the page cache.
+    /// The layer below the data's devices that served the unseen reads, or those in the page cache.
     pub layer: Option<String>,
 }
 
@@ -38,7 +39,7 @@ impl ReadsServed {
     }
 }
 
-/// An error says why nobody can tell.
+/// Returns an error with the reason if the layers are unknown.
 pub fn reads(run: &Run) -> Result<ReadsServed, String> {
     let served = at_the_devices(run)?;
     match run.below_devices() {
@@ -46,13 +47,13 @@ pub fn reads(run: &Run) -> Result<ReadsServed, String> {
         _ => Ok(served),
     }
     .map(|served| match served.is_by_device() {
-        // Nobody else has to be named.
+        // No other layer has to be named.
         true => ReadsServed { layer: None, ..served },
         false => served,
     })
 }
 
-/// The reads by what served them, the data's devices taken for drives.
+/// Returns the reads by the layer that served them, with the data's devices as drives.
 fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     let Some(asked) = expected_device_bytes(run) else {
         return Err("how many bytes of data were read above the device is not known".to_owned());
@@ -80,8 +81,8 @@ fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     Ok(ReadsServed { asked, device: by_device, page_cache, ..ReadsServed::default() })
 }
 
-/// A file system that may serve reads past the page cache out of it all the same, in words. Measured:
-/// of compressed data on btrfs O_DIRECT reads each block from the device once.
+/// A file system that may serve reads past the page cache out of it all the same, in words.
+/// Measured: of compressed data on btrfs O_DIRECT reads each block from the device once.
 pub(super) fn cached_all_the_same(run: &Run) -> Option<String> {
     run.details.host.as_ref()?.devices.iter().find_map(|device| {
         let options = device.mount_options.as_deref().unwrap_or_default();
@@ -96,7 +97,7 @@ pub(super) fn cached_all_the_same(run: &Run) -> Option<String> {
     })
 }
 
-/// Takes from the device what its drives did not read.
+/// Moves reads that the drives did not see from the device to the layer above them.
 fn below_the_devices(served: ReadsServed, below: &BelowDevices) -> Result<ReadsServed, String> {
     let drives = (served.device as f64 * below.drive_share()) as u64;
     let missing = served.device - drives;
@@ -107,7 +108,7 @@ fn below_the_devices(served: ReadsServed, below: &BelowDevices) -> Result<ReadsS
         }
         return Ok(served);
     }
-    // Memory and a network at the bottom serve all; a page cache above a drive what that did not.
+    // Memory and a network at the bottom serve all; a page cache above a drive serves the rest.
     let (page_cache, unseen, layer) = match (&below.no_drive, &below.page_cache) {
         (Some(words), _) => (0, missing, words.clone()),
         (None, Some(words)) => (missing, 0, words.clone()),
@@ -122,7 +123,7 @@ fn below_the_devices(served: ReadsServed, below: &BelowDevices) -> Result<ReadsS
     })
 }
 
-/// Enough bytes of the drives, but below a page cache perhaps somebody else's.
+/// Doubts the drives' bytes: there are enough, but below a page cache they may be others'.
 fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
     let Some(layer) = &below.page_cache else { return Ok(()) };
     let (data, drives) = (&below.data, &below.drives);
@@ -145,14 +146,14 @@ fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
 }
 
 /// The bytes that the device should have served. Past the page cache, these are the data files';
-/// the log is read through the page cache, which is no fault.
+/// the log is read through the page cache, which is not a fault.
 pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
     let is_direct = is_direct(run);
     let data_kind = run.details.target.data_file_kind.as_ref();
     match run.details.files.iter().find(|file| Some(&file.kind) == data_kind) {
         Some(data) if is_direct => Some(data.read_bytes),
-        // A journal does not keep data and log apart: all reads are an upper bound, which
-        // proves something only where the device reached it.
+        // A journal does not keep data and log apart: all reads are an upper bound, which proves
+        // something only if the device reached it.
         None if is_direct && run.details.rebuilt => {
             let served = run.details.device.as_ref()?.read_bytes as f64;
             let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
@@ -167,7 +168,7 @@ pub fn is_direct(run: &Run) -> bool {
     run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used)
 }
 
-/// Enough bytes of the device, but perhaps somebody else's.
+/// Doubts the device's bytes: there are enough, but they may be others'.
 fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
     let read_us = run.summary.io_latency_us.get("read").and_then(|read| read.mean);
     let device = run.details.device.as_ref().filter(|device| device.read_requests > 0);
@@ -198,7 +199,7 @@ mod tests {
 
     const ASKED: u64 = 4_000_000_000;
 
-    /// A run through the page cache that asked for so much; what its process had read, and the device.
+    /// A run through the page cache with fixed reads; `own` are its process's bytes.
     fn run(own: Option<u64>, device_bytes: u64, change: impl Fn(&mut Run)) -> Run {
         let mut run = fixture::mixed_run();
         run.details.target.direct_io = Some(DirectIo { asked: false, used: false, reason: None });
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!((served.device, served.page_cache), (ASKED / 4, ASKED / 4 * 3));
         let served = reads(&run(Some(ASKED + 9), ASKED * 2, |_| {})).unwrap();
         assert!(served.is_by_device());
-        // Fetched from storage that nobody counts.
+        // The other half came from storage that is not counted.
         let served = reads(&run(Some(ASKED), ASKED / 2, |_| {})).unwrap();
         assert_eq!((served.device, served.page_cache, served.unseen), (ASKED / 2, 0, ASKED / 2));
     }
@@ -272,13 +273,13 @@ mod tests {
         );
         let served = reads(&on_loop(layers.clone(), ASKED)).unwrap();
         assert!(served.is_by_device() && served.layer.is_none());
-        // Twice as much for somebody, and a loop device that is quicker than its drive.
+        // Twice as much for another process, and a loop device that is faster than its drive.
         assert!(reads(&on_loop(layers.clone(), ASKED * 2)).unwrap_err().contains("2.0 times"));
         let mut quick = on_loop(layers, ASKED);
         let devices = &mut quick.details.os.as_mut().unwrap().whole.sum.devices;
         devices.as_mut().unwrap()[0].counts.read_ms = 500;
         assert!(reads(&quick).is_err());
-        // Without the page cache in between more is somebody else's, and all the same there.
+        // Without a page cache in between, the excess is others', and the answer is the same.
         let layers = [("loop0", None, None), ("vda", None, Some(Bottom::Hardware))];
         assert!(reads(&on_loop(layers.clone(), ASKED * 2)).unwrap().is_by_device());
         let served = reads(&on_loop(layers, ASKED / 2)).unwrap();
@@ -316,7 +317,7 @@ mod tests {
         let served = reads(&run).unwrap();
         assert_eq!((served.device, served.unseen), (0, ASKED));
         assert!(served.layer.unwrap().contains("tmpfs"));
-        // A drive that is not counted tells nothing.
+        // A drive that is not counted proves nothing.
         let layers = [("loop0", None, None), ("sdz", None, Some(Bottom::Hardware))];
         assert!(reads(&on_loop(layers, ASKED)).unwrap_err().contains("sdz"));
     }

@@ -1,7 +1,7 @@
-//! Petal's own two snapshots beside the database's report of the run: two layers
-//! that should agree: the same statistics, read by two parties. The report's window is the wider
-//! one, since its snapshots are taken before and after petal's, and making them is work that it
-//! counts too; so its totals may be larger, within a stated tolerance, and hardly be smaller.
+//! Compares petal's own two snapshots with the database's report of the run: two layers that should
+//! agree, the same statistics read by two parties. The report's window is the wider one, since its
+//! snapshots are taken before and after petal's, and making them is work that it counts too; so its
+//! totals may be larger, within a stated tolerance, and hardly be smaller.
 
 use serde_json::json;
 
@@ -15,10 +15,10 @@ use petal_model::record::server_report::SeenReport;
 
 /// A report that counts so much less than petal did within its window.
 const LESS_MAX: f64 = 0.02;
-/// A report that counts so much more, beyond the share by which its window is longer.
+/// The largest excess of a report's figures, in addition to the excess of its window's length.
 const MORE_MAX: f64 = 0.10;
-/// Over so many times the run, a report's totals say nothing of the run: whatever it counts would
-/// lie within the tolerance.
+/// Longest window, as a multiple of the run: in a longer one any total would be within the
+/// tolerance.
 const WINDOW_MAX: f64 = 2.0;
 /// Counts below these, and means of so few, are the report's own work as much as the run's, and are
 /// not judged.
@@ -28,13 +28,13 @@ const BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
 const LATENCIES: [(&str, &str); 3] =
     [("read", "read_us"), ("write", "write_us"), ("log", "log_write_us")];
 
-/// One figure of both.
+/// A figure in both sources.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beside {
+pub struct ReportRow {
     pub what: String,
     pub petal: f64,
     pub report: f64,
-    /// By how much the report's is more; negative: less.
+    /// Excess of the report's figure as a share; negative if it is less.
     pub share: Option<f64>,
     /// None: too little to be judged.
     pub agrees: Option<bool>,
@@ -42,17 +42,17 @@ pub struct Beside {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportComparison {
-    /// The files that stand for the whole run.
+    /// Files that cover the whole run.
     pub files: Vec<String>,
     pub run_s: f64,
     pub report_s: Option<f64>,
-    /// Shares by which the report's totals may be less and more.
+    /// Shares that the report's totals may be less and more.
     pub allowed: (f64, f64),
-    pub rows: Vec<Beside>,
+    pub rows: Vec<ReportRow>,
 }
 
-/// Compares petal's counters with the database's own report. None where the record has no report;
-/// the error says why a report could not be compared.
+/// Compares petal's counters with the database's own report. None if the record has no report; the
+/// error says why a report could not be compared.
 pub fn compare(run: &Run) -> Option<Result<ReportComparison, String>> {
     let reports = &run.summary.server_reports;
     (!reports.is_empty()).then(|| {
@@ -66,7 +66,7 @@ pub fn compare(run: &Run) -> Option<Result<ReportComparison, String>> {
     })
 }
 
-/// A window too wide to tell the run from what was beside it.
+/// Refuses a window that is too wide to separate the run from other work.
 fn check_window(comparison: &ReportComparison) -> Result<(), String> {
     let ReportComparison { files, run_s, report_s, .. } = comparison;
     let Some(report_s) = report_s.filter(|report_s| *report_s > run_s * WINDOW_MAX) else {
@@ -79,7 +79,7 @@ fn check_window(comparison: &ReportComparison) -> Result<(), String> {
     ))
 }
 
-/// The reports that together cover what petal counted.
+/// Chooses the reports that together cover petal's counters.
 fn chosen<'r>(run: &Run, reports: &'r [SeenReport]) -> Result<Vec<&'r SeenReport>, String> {
     let read: Vec<&SeenReport> = reports.iter().filter(|report| report.unread.is_none()).collect();
     if read.is_empty() {
@@ -97,7 +97,7 @@ fn chosen<'r>(run: &Run, reports: &'r [SeenReport]) -> Result<Vec<&'r SeenReport
     if let Some(cluster) = read.iter().find(|report| report.is_of_cluster()) {
         return Ok(vec![cluster]);
     }
-    // Endpoints that share instances stand in one entry.
+    // Endpoints that share instances are one entry.
     let endpoints = run.summary.endpoints.iter();
     let counted: usize = endpoints.map(|endpoint| endpoint.endpoint.split(", ").count()).sum();
     if counted > 1 && counted != read.len() {
@@ -135,7 +135,7 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> ReportComparison {
             let figure = only.figure(theirs)?;
             let share = (petal > 0.0).then(|| figure.value / petal - 1.0);
             let off = (figure.value - petal).abs() - figure.rounded_to;
-            Some(Beside {
+            Some(ReportRow {
                 what: format!("{ours}, us on average"),
                 petal,
                 report: figure.value,
@@ -148,18 +148,18 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> ReportComparison {
     ReportComparison { files, run_s, report_s, allowed, rows }
 }
 
-fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Beside {
+fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> ReportRow {
     let is_bytes = name.contains("bytes") || name.contains("size");
     let least = if is_bytes { BYTES_MIN } else { COUNT_MIN };
     let share = (petal > 0.0).then(|| report / petal - 1.0);
     let is_enough = petal.max(report) >= least;
-    Beside {
+    ReportRow {
         what: name.to_owned(),
         petal,
         report,
         share,
         agrees: is_enough.then(|| {
-            // What is below the least in difference is nobody's news.
+            // A difference below the least value is not reported.
             (report - petal).abs() < least / 2.0
                 || share.is_some_and(|share| share >= -less && share <= more)
         }),
@@ -168,7 +168,7 @@ fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Besid
 
 pub(super) fn judge(run: &Run) -> Judgement {
     let comparison = compare(run).ok_or(Clear)?.map_err(NoFinding::Unknown)?;
-    let differ: Vec<&Beside> =
+    let differ: Vec<&ReportRow> =
         comparison.rows.iter().filter(|row| row.agrees == Some(false)).collect();
     let worst = differ.first().ok_or(Clear)?;
     let names: Vec<&str> = differ.iter().map(|row| row.what.as_str()).collect();
@@ -187,7 +187,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
         "run_s": comparison.run_s, "report_s": comparison.report_s,
         "allowed_less": comparison.allowed.0, "allowed_more": comparison.allowed.1,
     }));
-    for Beside { what, petal, report, .. } in differ {
+    for ReportRow { what, petal, report, .. } in differ {
         let (ours, theirs) = (format!("petal: {what}"), format!("report: {what}"));
         found = found.with(json!({ ours: petal, theirs: report }));
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_wider_window_may_count_more_but_hardly_less() {
         let with = |reads| found(&run(vec![report("a", reads)]));
-        // Ten percent longer, and ten percent of its own.
+        // Ten percent longer, and ten percent of tolerance.
         assert_eq!(with(1_190_000.0), None);
         assert_eq!(with(990_000.0), None);
         let more = with(1_300_000.0).unwrap();

@@ -4,8 +4,8 @@
 //! Sides that ran one after the other are compared by Welch's test (Welch 1947, degrees of freedom
 //! by Satterthwaite 1946); the interval of the ratio of the means holds every ratio that this test
 //! does not refuse (Fieller 1954), so that it leaves out "no difference" exactly when the test is
-//! significant. Sides that ran in turn are compared by the ratios of their rounds, whose mean is the
-//! geometric one (Fleming and Wallace 1986). Many cells: Holm (1979).
+//! significant. Sides that ran in turn are compared by the ratios of their rounds, whose mean is
+//! the geometric one (Fleming and Wallace 1986). Many cells: Holm (1979).
 
 use serde::Serialize;
 
@@ -14,19 +14,19 @@ use super::estimate::{CONFIDENCE, Estimate, REPEATS_MIN, deviation, mean, t_p_va
 const LEVEL: f64 = 1.0 - CONFIDENCE;
 /// Halvings of the search for an interval's bound.
 const HALVINGS: u32 = 60;
-/// A bound farther than this from the ratio is no bound.
+/// Doublings from the ratio to its farthest bound; a farther one counts as unbounded.
 const DOUBLINGS_MAX: u32 = 24;
 
-/// Why the rounds of two sides prove nothing: the difference is then that of the means.
+/// Reason why the rounds of two sides prove nothing: the difference is then that of the means.
 pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero";
 
-/// How two sides were set against each other.
+/// Method of the comparison of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Round by round, as they ran in turn.
     Paired,
-    /// One side after the other.
+    /// Sides in sequence.
     Welch,
 }
 
@@ -34,12 +34,12 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     pub share: f64,
-    /// The 95 % interval of `share`; None where nothing can be said of it.
+    /// The 95 % interval of `share`; None if it is unknown.
     pub interval: Option<(f64, f64)>,
     /// Two-sided, of "no difference".
     pub p: Option<f64>,
     pub method: Method,
-    /// Why `interval` or `p` is None.
+    /// Reason for an unknown `interval` or `p`.
     pub unknown: Option<String>,
 }
 
@@ -91,7 +91,7 @@ fn welch_of(a: MeanEstimate, b: MeanEstimate) -> Option<Welch> {
     Some(Welch { t, freedom, p: t_p_value(t, freedom)? })
 }
 
-/// Welch's test of b against a; None under two values a side, or where neither side varies.
+/// Welch's test of b against a; None under two values a side, or if neither side varies.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     welch_of(MeanEstimate::of(a)?, MeanEstimate::of(b)?)
 }
@@ -170,8 +170,8 @@ pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
     })
 }
 
-/// Holm's step-down correction: p values of a family of tests, as each may be held against the
-/// level by itself. What is unknown is no member of the family.
+/// Holm's step-down correction: p values of a family of tests, each comparable with the level
+/// alone. Unknown values are not members of the family.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> =
         p_values.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?))).collect();
@@ -185,7 +185,7 @@ pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     corrected
 }
 
-/// Is a corrected p value significant?
+/// Returns whether a corrected p value is significant.
 pub fn is_significant(p: f64) -> bool {
     p < LEVEL
 }
@@ -254,8 +254,8 @@ mod tests {
         }
     }
 
-    /// Student's sleep data as the logarithms of ten rounds' ratios; by SciPy 1.17 the paired test of
-    /// the differences has t = -4.0621 and p = 0.002833.
+    /// Student's sleep data as the logarithms of ten rounds' ratios; by SciPy 1.17 the paired test
+    /// of the differences has t = -4.0621 and p = 0.002833.
     #[test]
     fn rounds_are_paired() {
         let difference = paired(&sleep_rounds()).unwrap();
@@ -264,7 +264,7 @@ mod tests {
         close(low.ln_1p() * 1000.0, -2.459885763276983, 1e-9);
         close(difference.share.ln_1p() * 1000.0, -1.58, 1e-9);
         close(high.ln_1p() * 1000.0, -0.7001142367230175, 1e-9);
-        // What drifts hits both sides of a round: paired sees what Welch does not.
+        // Drift affects both sides of a round: pairs show a difference that Welch's test does not.
         let drifting = [(100.0, 103.0), (150.0, 154.0), (200.0, 206.5)];
         assert!(paired(&drifting).unwrap().p.unwrap() < 0.01);
         let (a, b): (Vec<f64>, Vec<f64>) = drifting.into_iter().unzip();
@@ -321,8 +321,8 @@ mod tests {
         assert_eq!(paired(&[(0.0, 2.0)]), None);
     }
 
-    /// Runs of one and the same process: each has an offset of its own (variance between runs),
-    /// on top of it the mean of many noisy seconds.
+    /// Runs of one process: each has an offset (variance between runs), plus the mean of many
+    /// noisy seconds.
     fn runs(random: &mut Xoshiro256PlusPlus, count: usize, spread: f64) -> Vec<f64> {
         let normal = Normal::new(0.0, 1.0).unwrap();
         let mut draw = || normal.inverse_cdf(random.random::<f64>().max(1e-12));

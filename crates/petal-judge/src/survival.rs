@@ -1,19 +1,20 @@
-//! Which acknowledged commits survived: a ledger beside the rows as they are now.
+//! Compares a ledger with the rows as they are now, and finds the acknowledged commits that are
+//! lost.
 //!
-//! Commits are acknowledged in another order than they are made, so that the last one acknowledged
-//! of a row need not be the one that it should hold. What is certain:
+//! Commits are acknowledged in another order than they are made, so the last acknowledged commit of
+//! a row need not be its last version. These rules are certain:
 //!
 //! - A commit A came after the version V that a row holds if A's statement began after V was
-//!   acknowledged, or if both are of one session and A is the later one. Then A changed V, and a row
-//!   of A's that holds V has lost A.
-//! - V itself may never have been acknowledged: the operation was in flight, or failed as far as
-//!   its session could tell. It was over when a later operation of its session was; without one it
+//!   acknowledged, or if both are of one session and A is the later one. Then A changed V, and a
+//!   row of A's that holds V has lost A.
+//! - V itself may never have been acknowledged: the operation was in flight, or failed from its
+//!   session's point of view. It was over when a later operation of its session was; without one it
 //!   may have been committed at any time, and nothing is lost by it.
-//! - What the load or another run wrote was there before.
+//! - Rows of the load or of another run were there before.
 //!
-//! All else is allowed: two commits that overlap in time may stand in either order. Times of two
-//! driver hosts are by two clocks, from two triggers: the order of their commits is certain only
-//! where they are far apart.
+//! All else is allowed: two commits that overlap in time may be in either order. Times of two
+//! driver hosts are by two clocks, from two triggers: the order of their commits is certain only if
+//! they are far apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -51,7 +52,7 @@ const HOSTS_APART_NS: u64 = 1_000_000_000;
 pub struct Survival<'a> {
     ledger: &'a Ledger,
     stamps: RunStamps,
-    /// By schema, then by key from 1.
+    /// Versions by schema, then by key from 1.
     held: BTreeMap<u32, Vec<RowContent>>,
     unacknowledged: BTreeSet<Version>,
     /// The counts of rows so far.
@@ -71,7 +72,7 @@ impl<'a> Survival<'a> {
         }
     }
 
-    /// A row was read; an error says what is wrong with it.
+    /// Records a row that was read; an error describes its damage.
     pub fn found(&mut self, schema: u32, key: u64, row: Result<RowStamps, String>) {
         self.found.rows_read += 1;
         let held = row.and_then(|stamps| self.held_by(schema, key, stamps));
@@ -82,7 +83,7 @@ impl<'a> Survival<'a> {
         self.set(schema, key, held);
     }
 
-    /// There is no row of this key.
+    /// Records that no row has this key.
     pub fn missing(&mut self, schema: u32, key: u64) {
         self.bad(schema, key, "there is no such row".to_owned());
         self.set(schema, key, RowContent::Missing);
@@ -162,7 +163,7 @@ impl<'a> Survival<'a> {
         self.ledger.commits.iter().max_by_key(|commit| (commit.end_ns, commit.version))
     }
 
-    /// Whether the rows that were found hold the ledger's last commit, or what came after it.
+    /// Returns whether the rows that were found hold the ledger's last commit, or a later one.
     pub fn holds_last_commit(&self) -> bool {
         let Some(last) = self.last_commit() else { return true };
         let rows = self.held.get(&last.schema);
@@ -184,8 +185,8 @@ impl<'a> Survival<'a> {
         trigger.checked_add(since).map(moment::stamp)
     }
 
-    /// Judges what was found. `in_log`: stamps of whole records in the log of a device without
-    /// recovery, which keep a commit whose blocks are old.
+    /// Judges the rows that were found. `in_log`: stamps of whole records in the log of a device
+    /// without recovery, which keep a commit whose blocks are old.
     pub fn judge(self, url: &str, in_log: Option<&HashSet<u64>>) -> Verification {
         let ledger = self.ledger;
         let mut lost_rows: BTreeMap<(u32, u64), &Acknowledged> = BTreeMap::new();
@@ -266,7 +267,7 @@ impl<'a> Survival<'a> {
         }
     }
 
-    /// True if the content of a row is certainly from before this commit of it.
+    /// Returns true if the content of a row is certainly from before this commit of it.
     fn is_older(&self, held: &RowContent, commit: &Acknowledged) -> bool {
         let RowContent::Own { version, over_ns } = held else {
             return *held != RowContent::Unknown;

@@ -1,4 +1,4 @@
-//! Judges what a target states about itself, before a test is run on it.
+//! Judges a target's own facts before a test is run on it.
 
 use super::host::{Check, CheckResult, judged};
 use petal_model::stats::host::HostFacts;
@@ -7,10 +7,10 @@ use petal_model::stats::target::{
 };
 use petal_model::stats::units::bytes;
 
-/// Data of so many times the memory leave a page cache little to serve.
+/// Multiple of the memory: with larger data a page cache serves little.
 const TIMES_MEMORY: f64 = 2.0;
 
-/// What about the target would spoil a test, or must be known beside its figures.
+/// Checks facts of the target that distort a test, or that its reader must know.
 pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(direct_io) = &details.direct_io {
@@ -49,7 +49,7 @@ fn good_if(is_good: bool) -> CheckResult {
     if is_good { CheckResult::Good } else { CheckResult::Warn }
 }
 
-/// The data beside what may hold them in memory.
+/// Compares the data with the memory that may hold them.
 pub fn data(
     target: &Target,
     details: &TargetDetails,
@@ -85,7 +85,7 @@ pub fn data(
     judged("data", why, (value, verdict, advice))
 }
 
-/// Whether the database times its reads for petal; None where it is petal that times them.
+/// Checks whether the database times its reads for petal; None if petal times them.
 pub fn timing(details: &TargetDetails) -> Option<Check> {
     let timed_by = &details.io_events.timed_by;
     let (verdict, value, advice) = match &details.io_untimed {
@@ -97,7 +97,7 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
     Some(judged("I/O timing", why, (value, verdict, advice)))
 }
 
-/// How many sessions a run may have; None where there is no limit.
+/// Checks the largest number of sessions of a run; None if there is no limit.
 pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     let most = most?;
     let value = format!("at most {most} more are admitted");
@@ -107,7 +107,7 @@ pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     Some(judged("sessions", why, (value, good_if(most >= schemas.max(1)), advice)))
 }
 
-/// Whether a run with UPDATEs has room for its log, or why it has not; None where that is not seen.
+/// Checks whether a run with UPDATEs has room for its log, or why not; None if that is unknown.
 pub fn room(found: Result<bool, String>) -> Option<Check> {
     let why = "A server whose log finds no room stops for everybody and may not start again.";
     let (verdict, value) = match found {
@@ -139,7 +139,7 @@ pub fn privilege(privilege: &Privilege) -> Check {
     judged(format!("privilege: {}", privilege.what), &privilege.without, seen)
 }
 
-/// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
+/// Checks whether the rows of one schema are all there; `found` has the reason if that is unknown.
 pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
     let (verdict, value) = match &found {
         Err(why) => (CheckResult::Unknown, why.clone()),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_set_beside_what_may_hold_them() {
+    fn data_are_compared_with_the_memory_that_may_hold_them() {
         let host = HostFacts { memory_bytes: Some(8 << 30), ..HostFacts::default() };
         let target = Target { cache_bytes: Some(1 << 30), ..Target::default() };
         let local = TargetDetails { local: true, ..TargetDetails::default() };

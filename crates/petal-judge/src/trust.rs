@@ -96,7 +96,7 @@ pub(super) fn io_errors(run: &Run) -> Judgement {
     .with(json!({ (IoErrors.name()): calls, (CheckpointErrors.name()): checkpoints }))
 }
 
-/// Each operation must have visited exactly the rows asked of it.
+/// Judges the visited rows: each operation must visit exactly the rows asked of it.
 pub(super) fn rows_missing(run: &Run) -> Judgement {
     let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
     let asked =
@@ -272,7 +272,7 @@ fn uneven(endpoints: &[&EndpointShare]) -> Judgement {
     .with(json!({ "requests_per_session": shares }))
 }
 
-/// Standbys write what their primary changes, besides what the run asks of them.
+/// Judges standbys: they write their primary's changes in addition to the run's own requests.
 pub(super) fn replay(run: &Run) -> Judgement {
     let standbys: Vec<&EndpointShare> =
         run.summary.endpoints.iter().filter(|endpoint| endpoint.is_standby).collect();

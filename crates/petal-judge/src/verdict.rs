@@ -1,5 +1,5 @@
-//! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | who served it | what
-//! limited it`. What the record does not tell is said to be unknown, never guessed.
+//! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | layer of the reads |
+//! limit`. Facts that the record lacks are called unknown, never guessed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,8 @@ pub struct HeadlineFigures {
     pub limited_by: String,
 }
 
-/// Judges a run: puts its findings, who served its reads and what limited it into its summary.
+/// Judges a run: puts its findings, the layers that served its reads and its limit into its
+/// summary.
 pub fn conclude(run: &mut Run) {
     run.summary.findings = findings::judge(run);
     let Headline { run: shown, .. } = run.headline();
@@ -109,7 +110,7 @@ fn below_the_database(run: &Run, below: ServedBy) -> ServedBy {
     }
 }
 
-/// One that served nearly all alone; else each with its share.
+/// Names the layer that served nearly all alone; else each with its share.
 fn by_bytes(served: &ReadsServed) -> ServedBy {
     let percent = |bytes: u64| format!("{:.0} %", served.share(bytes) * 100.0);
     let mut parts = Vec::new();
@@ -141,8 +142,8 @@ fn by_bytes(served: &ReadsServed) -> ServedBy {
     }
 }
 
-/// What limited a run whose rate was asked, beside that rate.
-pub fn limited_beside_rate(run: &Run) -> String {
+/// Names the limit of a run whose rate was requested, with that rate.
+pub fn limited_with_rate(run: &Run) -> String {
     let run = &run.headline().run;
     held(run).or_else(|| whole_host(run)).unwrap_or_else(|| waited_for(run)).words
 }
@@ -152,7 +153,7 @@ fn limited_by(run: &Run) -> LimitedBy {
     found.unwrap_or_else(|| waited_for(run))
 }
 
-/// By a control group's limit on the device.
+/// Names a control group's limit on the device.
 fn held(run: &Run) -> Option<LimitedBy> {
     let reached = io_limits::reached(run)?;
     Some(limit(Limiter::IoLimit, reached.words(), reached.evidence()))
@@ -166,7 +167,7 @@ fn limit(by: Limiter, words: impl Into<String>, evidence: Value) -> LimitedBy {
     LimitedBy { by, words: words.into(), evidence }
 }
 
-/// What limits all that runs there; None where nothing does, as far as it is seen.
+/// Names a limit of the whole host; None if none is seen.
 fn whole_host(run: &Run) -> Option<LimitedBy> {
     let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
     if let Some(share) = share.filter(|_| !run.details.target.in_process) {
@@ -183,7 +184,7 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
     limits::is_processor_bound(run).then_some(limit)
 }
 
-/// What sessions spent most of their time with.
+/// Names the wait on which sessions spent most of their time.
 fn waited_for(run: &Run) -> LimitedBy {
     let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
     let on_processors = on_processors.map(|share| {
@@ -228,20 +229,20 @@ fn waited_for(run: &Run) -> LimitedBy {
     limit(by, format!("{what} ({words})"), evidence)
 }
 
-/// The share of DB time that sessions spent on a processor. The database counts it; where it works
-/// within petal, petal's own processor time stands for it. None where neither is known.
+/// The share of DB time that sessions spent on a processor. The database counts it; if it works
+/// within petal, petal's own processor time is used. None if neither is known.
 fn processor_share(run: &Run) -> Option<f64> {
     let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
     let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
     let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
-    // petal's threads beside the sessions work too.
+    // petal's threads other than the sessions work too.
     let db_time_us = run.details.db_time_s * 1e6;
     let own_us = own_us.map(|s| (s * 1e6).min(db_time_us));
     run.share_of_db_time(reported_us.or(own_us)?)
 }
 
-/// How much of what sessions can wait that was: of DB time, or where each waits for several things
-/// at once, of as many as IO_DEPTH lets all of them have.
+/// Returns a wait's share of DB time; or, if each session waits for several requests at once, its
+/// share of all that IO_DEPTH allows.
 fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
     if let Some(share) = run.share_of_db_time(time_us) {
         return Some((share, format!("{:.0} % of DB time", share * 100.0)));
@@ -276,7 +277,7 @@ fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
     times.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// True for the classes in which a session waits, within its DB time.
+/// Returns true for the classes in which a session waits, within its DB time.
 pub fn is_foreground(class: WaitClass) -> bool {
     !matches!(class, WaitClass::SystemIo | WaitClass::Idle | WaitClass::Cpu)
 }
@@ -389,7 +390,7 @@ mod tests {
         };
         assert!(limited(&all(WaitClass::Commit)).starts_with("log writes and syncs ("));
         assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
-        // Reads that nobody times are in no wait.
+        // Untimed reads are in no wait.
         let untimed = |run: &mut Run| {
             all(WaitClass::Network)(run);
             run.details.db_time_s *= 4.0;
@@ -414,7 +415,7 @@ mod tests {
             run.summary.waits.truncate(1);
         };
         assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
-        // A little over DB time are two clocks; much over it is no share.
+        // A little over DB time is caused by two clocks; much over it is not a share.
         let of_db_time = |share: f64| {
             move |run: &mut Run| {
                 run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
@@ -463,7 +464,7 @@ mod tests {
         assert_eq!(limited.evidence["wait_class"], "User I/O");
         let line = verdict(&run);
         assert_eq!((&line.served_by, &line.limited_by), (&served.words, &limited.words));
-        // What the record says is quoted, not made again.
+        // The record's answer is quoted, not computed again.
         run.details.device = None;
         run.summary.waits.clear();
         assert_eq!(verdict(&run), line);

@@ -1,13 +1,13 @@
-//! Of which time the figures of several runs are, where that is not each run's steady window.
+//! Names the time that the figures of several runs cover, if that is not each run's steady window.
 
 use std::collections::BTreeMap;
 
 use petal_model::record::observation::Observation;
 
-/// So many are named; the rest are counted.
+/// Number of names that are printed; the rest are counted.
 const NAMED_MAX: usize = 5;
 
-/// A note that names the runs whose figures are of another time than their steady window, by why.
+/// A note that names the runs whose figures do not cover their steady window, by reason.
 pub(super) fn note<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Option<String> {
     let mut all = 0;
     let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -14,9 +14,9 @@ use petal_model::record::{Run, Second};
 use petal_model::stats::counters::{CommonCounter, WaitClass};
 use petal_model::stats::units::bytes as size;
 
-/// From this share of updated rows on, moving them was a part of the work.
+/// Share of updated rows from which on moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
-/// From this share of visited rows on, rows were followed: a database's own dictionary has such
+/// Share of visited rows from which on rows were followed: a database's own dictionary has such
 /// too.
 const FOLLOWED_SHARE_MAX: f64 = 0.01;
 /// Blocks that a run of SELECTs may change, as a share of its rows.
@@ -45,7 +45,7 @@ pub(super) fn not_durable(run: &Run) -> Judgement {
     .with(json!({ "setting": durability.setting }))
 }
 
-/// Sessions that write: WRITERS where given, else all of them.
+/// Sessions that write: WRITERS if set, else all of them.
 fn writing_sessions(run: &Run) -> u64 {
     match run.summary.setting("writers").and_then(|value| value.as_u64()) {
         Some(writers) if writers > 0 => writers,
@@ -132,7 +132,7 @@ pub(super) fn block_images(run: &Run) -> Judgement {
         let images: Option<u64> = seconds.iter().map(|second| second.block_images).sum();
         Some(share(images?, seconds.iter().map(|second| second.rows.update).sum()))
     };
-    // The last, short second has no figures of its own.
+    // The last, short second has no figures.
     let known = timeline.iter().rposition(|second| second.block_images.is_some());
     let known = known.map_or(0, |last| last + 1);
     let first = timeline.get(..part).and_then(of);
@@ -266,7 +266,7 @@ pub(super) fn small_log_waits(run: &Run) -> Judgement {
     .with(json!({ "configuration_wait_s": time_s, "db_time_s": run.details.db_time_s }))
 }
 
-/// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
+/// Checkpoints that the log's size forced: counted by a server; all checkpoints if petal itself
 /// checkpoints by that size.
 pub(super) fn small_log_cadence(run: &Run) -> Judgement {
     let advice = &run.details.target.advice;

@@ -95,8 +95,8 @@ fn place(factors: &[(String, String)]) -> String {
     if words.is_empty() { words } else { format!(" at {words}") }
 }
 
-/// Lays out a comparison on one screen: the answer, limits, effects of findings, and the metric that
-/// differs most.
+/// Lays out a comparison on one screen: the answer, limits, effects of findings, and the metric
+/// that differs most.
 pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = paragraph("", "", &of_comparison(comparison));
     for (at, side) in comparison.sides.iter().enumerate() {
@@ -134,7 +134,7 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
         let changes = series.steps.iter().filter(|step| step.is_change);
         changes.filter_map(|step| step.shift).map(|shift| shift.share.abs()).fold(0.0, f64::max)
     };
-    // Of figures that are alike the first one.
+    // The first of equal figures.
     let most = history.series.iter().rev().max_by(|a, b| change(a).total_cmp(&change(b)));
     if let Some(series) = most {
         let mut newest = series.clone();

@@ -1,11 +1,11 @@
-//! A calibration as text: what to know in a few lines, then every point.
+//! A calibration as text: its summary in a few lines, then every point.
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
 use super::table::{Table, line, paragraph};
 use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 use petal_model::stats::histogram::LatencySummary;
 
-/// How to read its figures.
+/// Explanation of its figures.
 pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \
      the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
      counters; runs are compared by that.";
@@ -58,7 +58,7 @@ pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     lines.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// How many rounds its points had.
+/// Returns the number of rounds of its points.
 fn rounds(calibration: &Calibration) -> String {
     let each = || calibration.curves.values().flatten().map(|point| point.rounds);
     match (each().min(), each().max()) {
@@ -110,7 +110,7 @@ pub(super) fn figures(calibration: &Calibration) -> Table {
     table
 }
 
-/// What `--max-latency` asked for.
+/// Lists the results for `--max-latency`.
 pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
     let lines = calibration.under.iter().map(|under| {
         let bound = &under.bound;
@@ -130,7 +130,7 @@ pub(super) fn curve(points: &[CurvePoint]) -> Table {
                    at the device";
     Table::of_figures(heading).with_rows(points.iter().map(|point| {
         let latency = &point.latency_us;
-        // Of one round they would be the figure itself, and look steady.
+        // With one round they would be the figure itself, and look steady.
         let of_rounds =
             |iops| or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0));
         [
@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn the_rounds_are_told() {
-        let told = |each: &[u32]| {
+    fn the_rounds_are_reported() {
+        let rounds_of = |each: &[u32]| {
             let points = each.iter().map(|&rounds| point(rounds)).collect();
             rounds(&Calibration {
                 curves: [(READ.to_owned(), points)].into(),
                 ..Calibration::default()
             })
         };
-        assert_eq!(told(&[3, 3]), "3");
-        assert_eq!(told(&[3, 2]), "2 to 3");
-        assert_eq!(told(&[1, 1]), "1: too few for least and most");
-        assert_eq!(told(&[]), "-");
+        assert_eq!(rounds_of(&[3, 3]), "3");
+        assert_eq!(rounds_of(&[3, 2]), "2 to 3");
+        assert_eq!(rounds_of(&[1, 1]), "1: too few for least and most");
+        assert_eq!(rounds_of(&[]), "-");
     }
 }

@@ -1,4 +1,5 @@
-//! A record as a card, for a README or a ticket: one drawing, and a block of Markdown beside it.
+//! A record as a card, for a README or a ticket: one drawing, and a block of Markdown to go with
+//! it.
 
 use super::numbers::{micros, or_dash, rate};
 use super::petals::{PIOPS, can_draw, highest_peak, svg_titled};
@@ -13,7 +14,7 @@ pub const MARKDOWN_NAME: &str = "card.md";
 const LETTERS_MAX: usize = 118;
 
 pub struct Card {
-    /// None where no point is known.
+    /// None if no point is known.
     pub svg: Option<String>,
     pub markdown: String,
 }
@@ -73,7 +74,7 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// Text in a cell of a table of Markdown: no markup of its own.
+/// Escapes text for a cell of a Markdown table: no markup in it takes effect.
 fn cell(text: &str) -> String {
     let mut shown = String::new();
     for letter in printable_line(text).chars() {
@@ -95,7 +96,7 @@ mod tests {
     use petal_model::record::fixture;
 
     #[test]
-    fn a_sweeps_card_tells_its_highest_peak_and_its_platform() {
+    fn a_sweeps_card_names_its_highest_peak_and_its_platform() {
         let card = card(&Shown::of_sweep("a".into(), &swept(), None), None);
         assert!(
             card.markdown.starts_with("![petal: 12,060 PIOPS at 340.0 us](card.svg)\n\n| petal |")

@@ -15,7 +15,7 @@ use petal_model::record::Severity;
 
 /// Sides are letters in tables: their names may be long.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-/// A longer value in the table of what differs is cut.
+/// Longest value in the table of differences; a longer one is cut.
 const VALUE_LETTERS_MAX: usize = 36;
 
 /// The columns of the CSV after the factors.
@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     out
 }
 
-/// Warnings and errors of each side, and what they do to the answer: before any figure.
+/// Lists warnings and errors of each side, and their effect on the answer, before any figure.
 fn findings(out: &mut String, comparison: &Comparison) {
     let has_any = comparison.sides.iter().any(|side| !side.findings.is_empty());
     if !has_any {
@@ -84,7 +84,7 @@ fn findings(out: &mut String, comparison: &Comparison) {
     }
 }
 
-/// What each line costs, where its price is known.
+/// Lists the cost of each line, if its price is known.
 fn costs(out: &mut String, costs: &[Cost]) {
     let Some(first) = costs.first() else { return };
     let load = first.within.as_ref().map_or("at the peak".to_owned(), |objective| {
@@ -113,7 +113,7 @@ pub(super) fn cells_with<'a>(
     comparison.cells.iter().filter_map(|cell| Some((cell, figure(cell)?))).collect()
 }
 
-/// A row per cell and later side: both means, the difference, what it is worth.
+/// Builds a row per cell and later side: both means, the difference, its significance.
 pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> String {
     let several = comparison.sides.len() > 2;
     let factors = cells.first().into_iter().flat_map(|(cell, _)| &cell.factors);
@@ -152,8 +152,8 @@ fn side(figures: Option<&Figures>) -> [String; 3] {
     ]
 }
 
-/// Without a change, one side was not measured, or the baseline is nothing to take a share of. With
-/// `of_rounds`, it is of fewer rounds than there are runs.
+/// Formats a change. Without one, a side was not measured, or the baseline is 0 and has no share.
+/// With `of_rounds`, it is of fewer rounds than there are runs.
 fn changed(change: Option<&Change>, is_known: bool, of_rounds: Option<usize>) -> [String; 5] {
     let Some(change) = change else {
         let why = if is_known { "no share of 0" } else { "not measured" };

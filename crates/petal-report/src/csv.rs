@@ -1,6 +1,6 @@
-//! `timeline.csv`: one row a second. The unit is the end of a column's name; `cpu_*` are percent
-//! of all processors. Counts are those of the second, not rates: divide by `length_s`. Columns with
-//! a dot are those of [`super::csv_os`]. An empty field is unknown. docs/numbers.md describes every column.
+//! `timeline.csv`: one row a second. The unit is the end of a column's name; `cpu_*` are percent of
+//! all processors. Counts are per row, not rates: divide by `length_s`. [`super::csv_os`] has the
+//! columns with a dot. An empty field is unknown. docs/numbers.md describes every column.
 
 use super::csv_os::OsColumns;
 use super::exact_rows::ExactRows;
@@ -20,7 +20,7 @@ fn decimal(value: Option<f64>) -> Option<String> {
     value.map(|value| format!("{value:.3}"))
 }
 
-/// What petal itself counts.
+/// Columns that petal itself counts.
 const PETAL: [(&str, Field); 13] = [
     ("from_s", |second| decimal(Some(second.from_s))),
     ("length_s", |second| decimal(Some(second.length_s))),
@@ -37,7 +37,7 @@ const PETAL: [(&str, Field); 13] = [
     ("errors", |second| count(Some(second.errors))),
 ];
 
-/// What the operating system counts of the data's devices and of the processors.
+/// Columns that the operating system counts for the data's devices and for the processors.
 const HOST: [(&str, Field); 13] = [
     ("device_read_requests", |second| Some(second.device?.read_requests.to_string())),
     ("device_read_bytes", |second| Some(second.device?.read_bytes.to_string())),
@@ -54,7 +54,7 @@ const HOST: [(&str, Field); 13] = [
     ("cpu_steal", |second| decimal(Some(second.cpu?.steal))),
 ];
 
-/// Columns of every kind's latency, after those of [`PETAL`], of the database and of [`HOST`].
+/// Columns of every kind's latency, after [`PETAL`], the database's columns and [`HOST`].
 const LATENCIES: [(&str, LatencyFigure); 4] =
     [("mean", |l| l.mean), ("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
 

@@ -18,8 +18,8 @@ fn processors(interval: &OsInterval) -> Option<CpuPercents> {
     CpuPercents::of(&interval.cpus.host?)
 }
 
-/// Every column of a host, but for those of its devices. Processes are in percent of one
-/// processor, as pidstat tells them.
+/// Columns of a host, except the columns of its devices. Processes are in percent of one processor,
+/// as pidstat reports them.
 const HOST: [(&str, OsFigure); 46] = [
     ("mpstat.%usr", |i| Some(processors(i)?.usr)),
     ("mpstat.%nice", |i| Some(processors(i)?.nice)),
@@ -77,7 +77,7 @@ pub(super) fn figure(name: &str, interval: &OsInterval) -> Option<f64> {
 /// A figure of one device, from its counts or from the rates that iostat makes of them.
 type DeviceFigure = fn(&DeviceUse, &DeviceRates) -> Option<f64>;
 
-/// Every column of one of its devices.
+/// Columns of one of its devices.
 const DEVICE: [(&str, DeviceFigure); 12] = [
     ("r/s", |_, d| d.reads),
     ("rkB/s", |_, d| d.read_kib),
@@ -95,7 +95,7 @@ const DEVICE: [(&str, DeviceFigure); 12] = [
 
 struct HostColumns<'a> {
     seen: Option<&'a HostSeen>,
-    /// What each of its names begins with.
+    /// Prefix of each of its names.
     prefix: &'static str,
 }
 
@@ -103,7 +103,8 @@ struct HostColumns<'a> {
 pub struct OsColumns<'a>(Vec<HostColumns<'a>>);
 
 impl<'a> OsColumns<'a> {
-    /// The database's host, whether it was seen or not; petal's own where that is another one.
+    /// Columns of the database's host, whether it was seen or not; and of petal's own, if that is
+    /// a different one.
     pub fn of(run: &'a Run) -> Self {
         let mut hosts = vec![HostColumns { seen: run.database_host(), prefix: "" }];
         let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
@@ -123,7 +124,7 @@ impl<'a> OsColumns<'a> {
 
     pub fn fields(&self, second: &Second) -> impl Iterator<Item = Option<String>> {
         self.0.iter().flat_map(|host| {
-            // As everywhere, a short rest of a second is none.
+            // As everywhere, a short rest of a second does not count.
             let seen = host.seen.filter(|_| second.length_s > 0.5);
             let interval = seen.and_then(|seen| seen.second(second.from_s, second.length_s));
             let of_host = HOST.iter().map(move |(_, figure)| figure(interval?));
@@ -148,7 +149,7 @@ impl HostColumns<'_> {
     }
 }
 
-/// What an interval knows of a device, and its seconds.
+/// Returns an interval's figures of a device, and its seconds.
 fn find<'a>(interval: &'a OsInterval, name: &str) -> Option<(&'a DeviceUse, f64)> {
     let device = interval.devices.as_ref()?.iter().find(|known| known.name == name)?;
     Some((device, interval.seconds))

@@ -26,7 +26,7 @@ pub(super) fn poisoned<T: Serialize + DeserializeOwned>(value: &T) -> T {
 }
 
 fn poison(value: &mut Value, key: &str) {
-    // What the record itself reads: names of its own, not texts.
+    // Names that the record itself parses; they are not texts.
     const OWN: [&str; 6] = ["status", "severity", "class", "source", "format", "origin"];
     match value {
         Value::String(text) if !OWN.contains(&key) => *text = HOSTILE.to_owned(),
@@ -70,14 +70,14 @@ pub(super) fn sweep() -> Swept {
     swept
 }
 
-/// Nothing in it acts on a terminal.
+/// Asserts that nothing in it acts on a terminal.
 #[track_caller]
 fn assert_inert(text: &str, what: &str) {
     let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     assert!(!text.contains(|letter| acts(letter) || letter == '\u{202e}'), "{what}: {text}");
 }
 
-/// Nothing in it acts on a terminal or begins a line of its own.
+/// Asserts that nothing in it acts on a terminal or begins a separate line.
 #[track_caller]
 fn assert_plain(text: &str, what: &str) {
     assert_inert(text, what);
@@ -104,7 +104,7 @@ fn assert_no_markup(text: &str, what: &str) {
     assert!(!text.contains("<img") && !text.contains("href=\"javascript:"), "{what}");
 }
 
-/// Every file, and that what was poisoned is in it at all.
+/// Searches every file, and asserts that the poisoned text is in it at all.
 fn search(paths: Vec<PathBuf>) {
     assert!(!paths.is_empty());
     for path in paths {
@@ -129,7 +129,7 @@ fn in_folder(write: impl FnOnce(&RecordFolder) -> Vec<PathBuf>) {
 #[test]
 fn texts_of_a_record_do_nothing_in_its_reports() {
     in_folder(|folder| write_all(folder, &run()).unwrap());
-    // A run rebuilt from its journal tells other things.
+    // A run that was rebuilt from its journal has other texts.
     let mut rebuilt = run();
     rebuilt.details.rebuilt = true;
     rebuilt.summary.findings = petal_judge::judge(&rebuilt);

@@ -1,5 +1,5 @@
-//! The summary that `petal run --json` prints: exactly [`Summary`](petal_model::record::Summary), of which
-//! docs/petal-run.schema.json is the contract.
+//! The summary that `petal run --json` prints: exactly [`Summary`](petal_model::record::Summary),
+//! of which docs/petal-run.schema.json is the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
 }
 
-/// The word by which the JSON names a kind, a format, a source or a method.
+/// Returns the JSON name of a kind, a format, a source or a method.
 pub(super) fn word(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or("").to_owned()
@@ -30,8 +30,8 @@ pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
     pretty(&run.summary)
 }
 
-/// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
-/// A replay step by step is judged by the objective; without one by that which was stated then.
+/// Output of `petal sweep --json`: the plan, and the figures of each cell by name. A stepwise
+/// replay is judged by the objective, or by the recorded one if no other is given.
 pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, serde_json::Error> {
     let observations = swept.observations();
     let sweep = &swept.sweep;
@@ -44,7 +44,7 @@ pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, ser
         "plan": sweep.plan,
         "cells": cells.map(|((cell, run), seen)| json_of_cell(cell, run, seen)).collect::<Vec<_>>(),
     });
-    // Of readers that ran alone and with writers.
+    // Costs for readers that ran alone and with writers.
     let writer_costs = Petals::of(&observations).writer_costs;
     if !writer_costs.is_empty() {
         summary["writer_costs"] = json!(writer_costs);
@@ -78,10 +78,10 @@ fn json_of_cell(cell: &SweepCell, run: &Run, seen: &Observation) -> Value {
     })
 }
 
-/// Up to which multiple of the replayed load it was held; see [`BreakPoint`].
+/// Returns the highest multiple of the replayed load that was held; see [`BreakPoint`].
 fn json_of_fit(found: &BreakPoint) -> Value {
     let step = |step: &LoadStep| {
-        // Means over the runs, as multiples of what was asked; an unknown figure is not there.
+        // Means over the runs, as multiples of the requested rates; unknown figures are left out.
         let delivered: BTreeMap<WorkCount, f64> = WorkCount::ALL
             .into_iter()
             .filter_map(|figure| Some((figure, step.delivered(figure)?)))
@@ -113,8 +113,8 @@ struct WithLimits<'a, T> {
     limits: &'a [LimitResult],
 }
 
-/// What `petal compare --json` and `petal history --json` print: the comparison or the history, and
-/// what the limits came to.
+/// Output of `petal compare --json` and `petal history --json`: the comparison or the history, and
+/// the outcomes of the limits.
 pub fn with_limits(
     of: &impl Serialize,
     limits: &[LimitResult],

@@ -1,6 +1,6 @@
-//! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
-//! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
-//! sweep in [`write_sweep`], of a calibration in [`write_calibration`].
+//! Reports are pure functions of a [`Run`]: `petal report DIR` rebuilds all of them from a
+//! record made last year. One file per report; a new one is a file and a line in [`write_all`], of
+//! a sweep in [`write_sweep`], of a calibration in [`write_calibration`].
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -62,8 +62,8 @@ pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, Recor
     ])
 }
 
-/// Writes what the operating system saw as the files that SLOB leaves, and returns their paths; none
-/// where it was not watched.
+/// Writes the operating system's figures as the files that SLOB leaves, and returns their paths;
+/// empty if it was not watched.
 pub fn write_os_text(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
     let files = os_text::files(run).into_iter().flatten();
     files.map(|(name, text)| folder.write_atomically(name, text.as_bytes())).collect()
@@ -132,7 +132,7 @@ fn write(folder: &RecordFolder, name: &str, text: &str) -> Result<PathBuf, Recor
     folder.write_atomically(name, printable(text).as_bytes())
 }
 
-/// The text of a report, or why there is none.
+/// Returns the text of a report, or the reason for its absence.
 fn made<E: std::fmt::Display>(
     folder: &RecordFolder,
     name: &str,
@@ -142,8 +142,8 @@ fn made<E: std::fmt::Display>(
     text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
 }
 
-/// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed
-/// petal could not.
+/// Reads a record for reporting. A record that was rebuilt from a journal is judged here, because
+/// the killed petal could not do it.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = record::load(path)?;
     if run.details.rebuilt {

@@ -1,10 +1,10 @@
-//! Numbers as people read them: thousands apart, digits that matter, `-` for what is unknown.
+//! Numbers as people read them: thousands apart, significant digits, `-` if unknown.
 
 use std::time::Duration;
 
 pub use petal_model::stats::units::bytes;
 
-/// What stands for an unknown figure. Never 0.
+/// Placeholder for an unknown figure. Never 0.
 pub const UNKNOWN: &str = "-";
 
 /// `1,234,567`.
@@ -20,7 +20,7 @@ pub fn whole(value: u64) -> String {
     shown
 }
 
-/// With so many decimals, thousands apart.
+/// Formats a number with this many decimals, thousands apart.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (units, fraction) = match text.split_once('.') {
@@ -54,17 +54,17 @@ pub fn percent(share: f64) -> String {
     decimal(share * 100.0, 1)
 }
 
-/// `show` of what is known, `-` of what is not.
+/// Applies `show` to a known value, and returns `-` for an unknown one.
 pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
-/// The shortest text that reads back as the same value; empty for what is unknown.
+/// Returns the shortest text that reads back as the same value; empty if unknown.
 pub fn exact(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// One over the other; unknown where either is, or where there is nothing to divide by.
+/// Divides one by the other; None if either is unknown, or if the divisor is 0.
 pub fn ratio(over: Option<u64>, under: Option<u64>) -> Option<f64> {
     let (over, under) = over.zip(under)?;
     (under > 0).then(|| over as f64 / under as f64)
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         let shown: Vec<String> = [0, 999, 1000, 1_234_567, u64::MAX].map(whole).into();
         assert_eq!(shown, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
         assert_eq!(decimal(-1234.56, 1), "-1,234.6");

@@ -1,6 +1,6 @@
-//! `vmstat.out`, `iostat.out` and `mpstat.out`: what the operating system saw, an interval a second,
-//! in the shape in which SLOB leaves the output of `vmstat -t`, `iostat -t -xm` and `mpstat -P ALL`,
-//! for scripts that read those. Unknown is `-`. docs/numbers.md tells what the columns hold.
+//! `vmstat.out`, `iostat.out` and `mpstat.out`: the operating system's figures, an interval a
+//! second, in the shape in which SLOB leaves the output of `vmstat -t`, `iostat -t -xm` and `mpstat
+//! -P ALL`, for scripts that read those. Unknown is `-`. docs/numbers.md describes the columns.
 
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcDateTime};
@@ -14,13 +14,13 @@ use petal_model::settings::printable::printable_line;
 use petal_model::stats::os::iostat::DeviceRates;
 use petal_model::stats::os::{CpuTicks, DeviceUse, OsInterval};
 
-/// Every so many lines vmstat writes its heading again.
+/// Number of lines after which vmstat repeats its heading.
 const VMSTAT_LINES: usize = 24;
 
 /// The figures of `vmstat`, as timeline.csv names them too.
 const VMSTAT: [&str; 10] = ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "in", "cs"];
 
-/// Name and text of each file; None where the database's host was not watched.
+/// Returns name and text of each file; None if the database's host was not watched.
 pub fn files(run: &Run) -> Option<[(&'static str, String); 3]> {
     let seen = run.database_host().filter(|seen| !seen.seconds.is_empty())?;
     let began = moment::parse(&run.summary.started_at)?;
@@ -169,12 +169,12 @@ fn mpstat(ends: &[(Moment, &OsInterval)]) -> String {
     out
 }
 
-/// Without anything between thousands.
+/// Formats a number with no separator of thousands.
 fn decimal(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
 }
 
-/// In mpstat's order.
+/// Returns percentages in mpstat's order.
 fn percents(ticks: Option<CpuTicks>) -> [Option<f64>; 8] {
     let known = ticks.as_ref().and_then(CpuPercents::of);
     known.map_or([None; 8], |known| known.columns().map(Some))
@@ -186,7 +186,7 @@ mod tests {
     use petal_model::record::fixture;
 
     #[test]
-    fn seconds_stand_as_the_tools_write_them() {
+    fn seconds_are_as_the_tools_write_them() {
         let mut run = fixture::mixed_run();
         run.details.os.as_mut().unwrap().seconds.truncate(1);
         let [vmstat, iostat, mpstat] = files(&run).unwrap().map(|(_, text)| text);

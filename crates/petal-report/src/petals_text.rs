@@ -1,4 +1,4 @@
-//! Petals in words: peak, knee and bend-back of each line, what it ran into and why, the highest
+//! Petals in words: peak, knee and bend-back of each line, its limit and the cause, the highest
 //! load within an objective; and the points as a table, with their intervals.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use petal_judge::petals::{Estimate, PetalLine, Petals};
 use petal_judge::price;
 use petal_model::settings::objective::Objective;
 
-/// One sweep or table by itself, without settings that it may not have.
+/// Describes one sweep or table alone, without settings that it may not have.
 pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = paragraph("petals of ", "  ", name);
     section(
@@ -87,7 +87,7 @@ fn point(line: &PetalLine, position: usize) -> String {
     format!("{sessions} {noun} ({piops} PIOPS, {read} us)")
 }
 
-/// Warnings and errors, each with the points whose runs have it.
+/// Warnings and errors, each with the points that have it.
 fn findings(out: &mut String, petals: &Petals) {
     let points = petals.lines.iter().flat_map(|line| line.points.iter().map(move |p| (line, p)));
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -136,7 +136,7 @@ pub fn points(petals: &Petals) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// The section of readers alone and with writers; none where no sweep has both.
+/// Writes the section of readers alone and with writers; nothing if no sweep has both.
 pub fn writer_costs(out: &mut String, petals: &Petals) {
     if petals.writer_costs.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! A profile as text for a person: its rates, the busiest interval, where the figures come from and
-//! what is missing.
+//! A profile as text for a person: its rates, the busiest interval, the sources of its figures and
+//! the gaps.
 
 use super::numbers::{micros, or_dash, rate};
 use super::table::{Table, line, paragraph};

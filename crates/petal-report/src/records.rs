@@ -1,5 +1,5 @@
-//! Records as a gallery and a card show them: a sweep as it is; runs that no sweep holds together
-//! stand with those that differ from them in sessions and mix alone.
+//! Records as a gallery and a card show them: a sweep as it is; runs outside of a sweep are grouped
+//! if they differ in sessions and mix alone.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use petal_model::record::observation::Observation;
 use petal_model::record::sweep::Swept;
 use petal_model::settings::objective::Objective;
 
-/// One record, or several runs as one.
+/// A record, or several runs as one.
 pub struct Shown {
-    /// Where it lies.
+    /// Path of the record.
     pub name: String,
     pub petals: Petals,
     pub database: String,
@@ -24,7 +24,7 @@ pub struct Shown {
     pub petal_version: String,
 }
 
-/// What runs of one line, or of lines beside each other, may differ in.
+/// Settings that may differ between runs of one line, or of lines of one group.
 const VARIED: [&str; 6] =
     ["update_pct", "threads_per_schema", "readers", "writers", "run_time", "calibrations"];
 
@@ -52,7 +52,7 @@ impl Shown {
         Self::of(name, &swept.observations(), objective)
     }
 
-    /// The database and where it ran, in one line.
+    /// Returns the database and its host, in one line.
     pub fn title(&self) -> String {
         let known = [&self.database, &self.device, &self.host].into_iter();
         let known = known.filter(|text| !text.is_empty()).map(String::as_str);
@@ -60,7 +60,7 @@ impl Shown {
     }
 }
 
-/// Runs by their folders' names, each with those that differ from it in what [`VARIED`] names.
+/// Groups runs, named by their folders, that differ only in the settings of [`VARIED`].
 pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Shown> {
     let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
     for (name, run) in named {

@@ -1,5 +1,5 @@
-//! A replay for a person: how a profile becomes operations, before the run; what of it was imitated,
-//! after it; and up to which multiple a platform holds it.
+//! A replay for a person: how a profile becomes operations, before the run; the part that it
+//! imitated, after it; and the highest multiple that a platform holds.
 
 use std::iter;
 
@@ -64,7 +64,7 @@ fn bulleted(out: &mut String, name: &str, lines: &[String]) {
     }
 }
 
-/// What a run imitated; None of a run that is no replay.
+/// Reports the imitated part of a replay; None if the run is not a replay.
 pub fn imitated(run: &Run) -> Option<String> {
     let of = run.details.replay.as_ref()?;
     let scale = scale_of(run);
@@ -96,7 +96,7 @@ fn held(run: &Run, of: &ReplayOf) -> String {
     }
 }
 
-/// The answer: the line, the steps, and what was assumed.
+/// Reports the answer: the line, the steps, and the assumptions.
 pub fn break_point(found: &BreakPoint) -> String {
     let mut out = paragraph("", "  ", &found.line());
     out.push('\n');
@@ -136,11 +136,11 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
     }))
 }
 
-/// What stands above [`delivered_steps`].
+/// Heading of [`delivered_steps`].
 pub(super) const DELIVERED: &str =
     "what was delivered, as a multiple of what was asked (production's rates times the scale)";
 
-/// What each step delivered of the load, means over the rounds; empty where no figure is known.
+/// Lists the delivered load of each step, means over the rounds; empty if no figure is known.
 pub(super) fn delivered_steps(found: &BreakPoint) -> Table {
     let known: Vec<WorkCount> = WorkCount::ALL
         .into_iter()
@@ -154,7 +154,7 @@ pub(super) fn delivered_steps(found: &BreakPoint) -> Table {
     }))
 }
 
-/// Several platforms under the same load, a row each.
+/// Compares several platforms under the same load, a row each.
 pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
     let rows = found.iter().map(|(name, found)| {
         [

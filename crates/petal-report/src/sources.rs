@@ -1,10 +1,10 @@
-//! Which layer the figures of a section come from, in words. On the bare device there is no database
-//! to name: petal itself reads, writes and logs, and tells of it.
+//! Names the layer of a section's figures, in words. On the bare device there is no database to
+//! name: petal itself reads, writes, logs and reports.
 
 use petal_model::record::Run;
 
 pub(super) struct FigureSources {
-    /// Of a layer's row, above the device.
+    /// Name of a layer's row, above the device.
     pub name: &'static str,
     pub layers: &'static str,
     pub counts: &'static str,

@@ -1,6 +1,5 @@
-//! The one table of all reports, which text and pages lay out; and tables and paragraphs as text of
-//! a fixed width, as a terminal and a mail show them: [`WIDTH`], or what [`within`] lays out for a
-//! narrower terminal.
+//! The one table of all reports, for text and pages; and tables and paragraphs as text of a fixed
+//! width for a terminal and a mail: [`WIDTH`], or the narrower width of [`within`].
 
 use std::cell::Cell as Shared;
 
@@ -16,7 +15,7 @@ thread_local! {
     static COLUMNS: Shared<usize> = const { Shared::new(WIDTH) };
 }
 
-/// Has `report` lay out its text for a terminal of so many columns.
+/// Lays out the text of `report` for a terminal of this width.
 pub fn within<T>(columns: usize, report: impl FnOnce() -> T) -> T {
     let before = COLUMNS.replace(columns.clamp(WIDTH_MIN, WIDTH));
     let made = report();
@@ -37,28 +36,28 @@ pub enum Align {
     Right,
 }
 
-/// A table: a name and a side for each column, its rows, and what goes with them.
+/// A table: a name and a side for each column, its rows, and its texts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// On a page; text has a section's title instead.
+    /// Caption on a page; text has a section's title instead.
     pub caption: String,
-    /// A page shows it closed until somebody opens it.
+    /// A page shows it closed until the reader opens it.
     pub is_folded: bool,
     /// A page lets its reader sort and filter the rows.
     pub is_sortable: bool,
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<Cell>>,
-    /// What to know of its figures, below them.
+    /// Remarks on its figures, below them.
     pub note: String,
 }
 
-/// One field of a table: its text, and what a page adds to it.
+/// A field of a table: its text, and the additions of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cell {
     pub text: String,
     /// A path relative to the page.
     pub link: Option<String>,
-    /// Share of one, drawn beside the text.
+    /// Share of one, drawn next to the text.
     pub share: Option<f64>,
     /// A drawing of petal's own, before the text.
     pub picture: String,
@@ -79,7 +78,7 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
-    /// The length of the bar beside the text, in percent.
+    /// Returns the length of the bar next to the text, in percent.
     pub fn bar_pct(&self) -> String {
         format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
     }
@@ -93,8 +92,8 @@ impl Table {
         Self { columns, ..Self::default() }
     }
 
-    /// A table by its heading, such as `event | waits: | class`: figures stand in the columns whose
-    /// names end in a colon, at their right.
+    /// Builds a table from its heading, such as `event | waits: | class`: figures are in the
+    /// columns whose names end in a colon, at their right.
     pub fn headed(heading: &str) -> Self {
         let columns = heading.split(" | ").map(|name| match name.strip_suffix(':') {
             Some(name) => (name, Align::Right),
@@ -149,12 +148,12 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The names of the columns, and whether figures stand under them.
+    /// Returns the names of the columns, and whether figures are in them.
     pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
         self.columns.iter().map(|(name, align)| (name.as_str(), *align == Align::Right))
     }
 
-    /// True where figures stand in this column.
+    /// Returns true if this column has figures.
     pub fn is_figure(&self, column: &usize) -> bool {
         self.columns.get(*column).is_some_and(|(_, align)| *align == Align::Right)
     }
@@ -168,9 +167,9 @@ impl Table {
         self.rows[row].iter().map(|cell| cell.text.as_str()).collect()
     }
 
-    /// The table as text, with a line under the names, and its note below. No line ends in spaces.
-    /// What is too wide for a terminal has the text of its last column broken; else it is parted,
-    /// with the first column before the others in each part.
+    /// Renders the table as text, with a line under the names, and its note below. No line ends in
+    /// spaces. If the table is too wide for a terminal, the text of its last column is wrapped;
+    /// else the table is split, with the first column before the others in each part.
     pub fn render(&self) -> String {
         let mut widths: Vec<usize> = self
             .columns
@@ -194,8 +193,8 @@ impl Table {
         if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
     }
 
-    /// What a narrower terminal leaves to a last column of words; None where it needs no less, or
-    /// cannot be broken so.
+    /// Returns the width of a last column of words on a narrower terminal; None if it needs no
+    /// less, or cannot be wrapped.
     fn room_for_text(&self, widths: &[usize]) -> Option<usize> {
         let ((name, align), (wanted, others)) = self.columns.last().zip(widths.split_last())?;
         let taken = others.iter().map(|width| width + GAP.len()).sum();
@@ -236,8 +235,8 @@ impl Table {
     }
 }
 
-/// Which columns stand beside each other: all of them, or on a narrower terminal as many as fit
-/// behind the first.
+/// Splits columns into parts: all of them, or on a narrower terminal as many as fit behind the
+/// first.
 fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
     let width_of = |part: &[usize]| {
         let cells: usize = part.iter().filter_map(|&at| widths.get(at)).sum();
@@ -264,13 +263,13 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// One line with its end, whatever the text holds.
+/// Returns one line with its end, for any text.
 pub fn line(text: &str) -> String {
     format!("{}\n", printable_line(text))
 }
 
-/// Breaks a text at spaces, at the width that [`within`] says: the first line begins with `first`, the
-/// others with `rest`.
+/// Breaks a text at spaces, at the width that [`within`] says: the first line begins with `first`,
+/// the others with `rest`.
 pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     paragraph::paragraph(first, rest, text, columns())
 }
@@ -280,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stand_under_their_names() {
+    fn figures_are_under_their_names() {
         let mut table = Table::of_figures("event | waits");
         table.row(["main read", "1,234"]);
         table.row(["µs", "7"]);

@@ -98,7 +98,7 @@ fn listed(heading: &str, rows: impl Iterator<Item = String>, all: u64) -> Vec<St
     heading.into_iter().chain(rows).chain(more).collect()
 }
 
-/// What the answer depends on.
+/// Lists the conditions of the answer.
 fn caveats(found: &Verification) -> Vec<String> {
     let mut caveats = Vec::new();
     if let Some(recovery) = &found.recovery {

@@ -1,5 +1,5 @@
-//! Figures as an Excel workbook: the tables of the CSV files, a sheet each, with numbers as numbers,
-//! an empty cell for what is unknown, and charts that the spreadsheet draws itself.
+//! Figures as an Excel workbook: the tables of the CSV files, a sheet each, with numbers as
+//! numbers, an empty cell for an unknown value, and charts that the spreadsheet draws itself.
 
 pub use rust_xlsxwriter::XlsxError;
 use rust_xlsxwriter::{Chart, ChartMarker, ChartType, DocProperties, Format, Workbook, Worksheet};
@@ -22,14 +22,14 @@ struct Sheet {
     rows: Vec<Vec<String>>,
 }
 
-/// One chart of a sheet: what it draws over which column, a series for each value of another one.
+/// A chart of a sheet: its figure over a column, a series for each value of another one.
 struct SheetChart<'a> {
     kind: ChartType,
     title: &'a str,
     x: &'a str,
     ys: &'a [&'a str],
     y_title: &'a str,
-    /// Rows with equal texts here stand below each other, and are a series.
+    /// Column that forms the series: rows with equal texts here are below each other.
     by: Option<&'a str>,
 }
 
@@ -75,7 +75,7 @@ pub fn runs(
     written([
         (petals, &PETALS[..]),
         (cells, &[]),
-        // More lines than these tell nothing.
+        // A chart with more lines is unreadable.
         (seconds, if all.len() <= LINES_MAX { of_seconds } else { &[] }),
         (waits(all), &of_waits),
     ])
@@ -83,7 +83,7 @@ pub fn runs(
 
 const LINES_MAX: usize = 12;
 
-/// A workbook of AWR and Statspack reports. They tell no seconds.
+/// Builds a workbook of AWR and Statspack reports. They have no seconds.
 pub fn reports(reports: &[Report]) -> Result<Vec<u8>, XlsxError> {
     let observations: Vec<Observation> = reports.iter().map(observation).collect();
     let mut waits = Sheet::new("waits", "file event waits time_s avg_us");
@@ -226,7 +226,7 @@ impl Sheet {
             .collect()
     }
 
-    /// None where a column is not there, or nothing in it is known.
+    /// None if a column is missing, or nothing in it is known.
     fn chart(&self, drawing: &SheetChart<'_>) -> Option<Chart> {
         let x = self.column(drawing.x)?;
         let mut chart = Chart::new(drawing.kind);
@@ -252,7 +252,7 @@ impl Sheet {
     }
 }
 
-/// A number as a number. What has more digits than a spreadsheet keeps stays text.
+/// Parses a number. A number with more digits than a spreadsheet keeps stays text.
 fn number(cell: &str) -> Option<f64> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let is_plain = cell.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-');
@@ -260,10 +260,10 @@ fn number(cell: &str) -> Option<f64> {
     (number.abs() < EXACT_MAX).then_some(number)
 }
 
-/// The workbook of all sheets that have a row; charts stand at the right of the figures.
+/// Writes a workbook of all sheets that have a row; charts are at the right of the figures.
 fn written<const N: usize>(sheets: [(Sheet, &[SheetChart<'_>]); N]) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
-    // By this petal knows its own when it writes the file again.
+    // This mark identifies petal's own file when it is written again.
     workbook.set_properties(&DocProperties::new().set_author("petal"));
     for (sheet, drawings) in sheets.iter().filter(|(sheet, _)| !sheet.rows.is_empty()) {
         let worksheet = workbook.add_worksheet();

@@ -1,4 +1,4 @@
-//! What petal makes of reports that a database printed: points, profiles, records and series over time.
+//! Converts reports that a database printed to points, profiles, records and series over time.
 
 pub mod observation;
 pub mod over_time;

@@ -32,14 +32,14 @@ const FOLLOWED: [&str; 16] = [
 /// A report as many times as long as most is of the same time as others.
 const LONG: f64 = 1.5;
 
-/// One instance's reports over time.
+/// Reports of one instance over time.
 pub struct ReportsOverTime {
     pub name: String,
     pub found: OverTime,
     pub notes: Vec<String>,
 }
 
-/// Each instance by itself, in the order in which they first appear.
+/// Groups reports by instance, in the order in which instances first appear.
 pub fn of(reports: &[Report]) -> Vec<ReportsOverTime> {
     let by_name = by_key(reports.iter().map(|report| (name(report), report)));
     by_name.into_iter().map(|(name, own)| one(name, own)).collect()

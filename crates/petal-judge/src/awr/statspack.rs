@@ -168,7 +168,7 @@ fn load_profile(interval: &DatabaseInterval) -> PageTable {
     table(Topic::LoadProfile, "Load Profile", &names, rows.collect())
 }
 
-/// Blank where there is nothing to divide by.
+/// Blank if the divisor is unknown or 0.
 fn rate(total: f64, over: Option<f64>) -> String {
     over.filter(|over| *over > 0.0).map_or(String::new(), |over| format!("{:.3}", total / over))
 }

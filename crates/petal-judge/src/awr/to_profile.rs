@@ -1,5 +1,5 @@
-//! From a report to the part of a profile that it gives: an interval's rates and latencies, where
-//! each stands in the report, and why one is missing.
+//! Converts a report to its part of a profile: an interval's rates and latencies, their positions
+//! in the report, and the reasons for missing ones.
 
 use time::PrimitiveDateTime;
 
@@ -66,7 +66,7 @@ fn column(report: &Report, name: &str) -> Option<Figure> {
     (columns::column(name)?.value)(report)
 }
 
-/// Waits for reads of one block, whoever serves them, over the time.
+/// Waits for single-block reads per second, whichever layer served them.
 fn single_block_reads(report: &Report) -> Option<Figure> {
     let elapsed = report.header.elapsed_min.as_ref()?;
     let waited = waits_of_all(report, &SINGLE_BLOCK_READS);
@@ -89,7 +89,7 @@ fn multi_block_reads(report: &Report) -> Option<Figure> {
     })
 }
 
-/// What single-block reads did not bring.
+/// Blocks that single-block reads did not read.
 fn multi_block_read_blocks(report: &Report) -> Option<Figure> {
     let blocks = column(report, "physical_read_blocks_per_s")?;
     let single = single_block_reads(report)?;
@@ -107,7 +107,7 @@ fn commits(report: &Report) -> Option<Figure> {
     })
 }
 
-/// What a report gives.
+/// Converts a report to its part of a profile.
 pub fn part(report: &Report) -> SourcePart {
     let mut input = input(report);
     let mut interval = ProfileInterval {
@@ -220,7 +220,7 @@ fn within_the_whole(interval: &mut ProfileInterval, input: &mut Input) {
     }
 }
 
-/// Says where a report's clock moved otherwise than its elapsed time.
+/// Reports a clock that moved differently from the report's elapsed time.
 fn clock_note(report: &Report, length_s: f64) -> Option<String> {
     let time = |found: Option<Figure>| -> Option<PrimitiveDateTime> { parse_time(&found?.shown()) };
     let (begin, end) = (time(begin_iso(report))?, time(end_iso(report))?);

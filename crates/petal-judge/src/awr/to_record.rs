@@ -1,6 +1,6 @@
-//! From the reports in a run's folder to what its record keeps of them. One report may lie there
-//! twice, as text and as HTML: HTML does not cut names, so it is read first, and the text where the
-//! HTML is not whole. What cannot be read is kept as such, with the reason.
+//! Converts the reports in a run's folder to the part that its record keeps of them. One report may
+//! be there twice, as text and as HTML. HTML does not cut names, so it is read first; the text is
+//! read if the HTML is incomplete. An unreadable report is kept as such, with the reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use petal_model::record::server_report::{ReportContent, ServerReport};
 use petal_model::record::server_report::{ReportEvent, ReportFigure, SeenReport};
 use petal_model::record::{Finding, Severity, as_text};
 
-/// Statistics that are kept as totals: what a run's own counters have under the same names.
+/// Statistics that are kept as totals: the run's own counters have the same names.
 const TOTALS: [&str; 15] = [
     "session logical reads",
     "physical reads",
@@ -36,7 +36,7 @@ const TOTALS: [&str; 15] = [
     "execute count",
     "table fetch continued row",
 ];
-/// Columns that identify a report, for which a record has fields of its own.
+/// Columns that identify a report; a record has separate fields for them.
 const NAMES: [&str; 4] = ["db_id", "instance_number", "begin_snap", "end_snap"];
 const TOP_EVENTS: usize = 10;
 /// A folder's files that are taken for reports.
@@ -44,7 +44,7 @@ const STEMS: [&str; 2] = ["awr", "statspack"];
 /// Endings of such files. Of one report in several files, HTML is read first.
 const ENDINGS: [&str; 4] = ["html", "htm", "txt", "lst"];
 
-/// The reports in a run's folder; none where nobody put any there.
+/// Reads the reports in a run's folder; empty if no report is there.
 pub fn in_folder(folder: &Path) -> Vec<SeenReport> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -97,7 +97,7 @@ fn read_all(files: Vec<SourceFile>) -> Vec<SeenReport> {
         by_stem.entry(stem).or_default().push((name, source));
     }
     let mut seen: Vec<SeenReport> = by_stem.into_values().filter_map(most_complete).collect();
-    // What SQL*Plus made of the same snapshots stands for what petal made of them.
+    // SQL*Plus's report replaces petal's own report of the same snapshots.
     seen.sort_by_key(|report| std::cmp::Reverse(report.totals.len() + report.figures.len()));
     let mut kept: Vec<SeenReport> = Vec::new();
     for report in seen {
@@ -138,7 +138,7 @@ fn most_complete(mut files: Vec<SourceFile>) -> Option<SeenReport> {
     best
 }
 
-/// The reason without the file, which is named beside it.
+/// Returns the reason without the file name, which is in the same message already.
 fn reason(error: AwrError) -> String {
     match error {
         AwrError::Unreadable { error, .. } => error.to_string(),
@@ -250,7 +250,7 @@ mod tests {
         assert!(report.findings.iter().any(|finding| finding.id == "not-durable"));
     }
 
-    /// What the engine makes of PERFSTAT's tables, by a test of its own.
+    /// Reads the engine's output for PERFSTAT's tables; another test writes that file.
     #[test]
     fn what_petal_makes_of_statspacks_tables_is_read_with_every_digit() {
         let made = include_str!("../../../../tests/data/awr/sp_petal.txt");

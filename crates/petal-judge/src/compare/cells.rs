@@ -1,5 +1,5 @@
-//! Which runs belong to one cell. What is varied within a side makes cells; what is constant on
-//! each side and differs between them is what is being compared.
+//! Groups runs into cells. Factors that vary within a side make cells; facts that are constant on
+//! each side and differ between sides are the subject of the comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use crate::{and_more, factor_words};
 use petal_model::record::observation::Observation;
 use petal_model::settings::table::{self, Group};
 
-/// Facts that tell two runs of no sweep apart, as the parameters of the workload do: runs that
+/// Facts that distinguish two runs of no sweep, as the parameters of the workload do: runs that
 /// differ in one are different tests, not repeats.
 const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
 /// The cells of one side only that are named.
 const NAMED_MAX: usize = 5;
 
-/// A cell with its runs on each side, as far as their figures stand for it. One that has none on any
-/// side is a cell too: it was to be measured.
+/// A cell with its usable runs on each side. A cell without any is a cell too: it should have been
+/// measured.
 pub(super) struct CellRuns<'a> {
     pub factors: Vec<(String, String)>,
     pub sides: Vec<Vec<&'a Observation>>,
-    /// Its runs on all sides whose figures do not stand for it.
+    /// Runs on all sides whose figures do not represent the cell.
     pub unusable: Vec<&'a Observation>,
 }
 
@@ -29,8 +29,8 @@ fn is_whole(seen: &Observation) -> bool {
     seen.why_unusable().is_none()
 }
 
-/// The factors that vary within a side, in the order in which they are found. A run that cannot be
-/// used makes cells by what its series gave it alone.
+/// Returns the factors that vary within a side, in the order in which they are found. An unusable
+/// run makes cells only by the factors of its series.
 pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
     let all = || sides.iter().flat_map(|side| &side.observations);
     let mut candidates: Vec<&str> =
@@ -53,21 +53,21 @@ pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
         .collect()
 }
 
-/// A parameter that says what is done, and to how much data.
+/// Returns true for a parameter of the workload or of its data's size.
 fn is_workload(key: &str) -> bool {
     use Group::{Data, Io, Mix, Pattern};
     let parameter = table::find(&key.to_uppercase());
     parameter.is_some_and(|parameter| [Data, Mix, Pattern, Io].contains(&parameter.group))
 }
 
-/// A factor of a run: what its series gave it, else what it was run with.
+/// Returns a factor of a run: from its series, else from its own sessions or settings.
 pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
     let counted =
         || seen.sessions.filter(|_| key == "sessions").map(|sessions| sessions.to_string());
     seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
 }
 
-/// All cells, in the order of their factors.
+/// Returns all cells, sorted by their factors.
 pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRuns<'a>> {
     let mut by_values: BTreeMap<Vec<Level>, CellRuns<'a>> = BTreeMap::new();
     for (at, side) in sides.iter().enumerate() {
@@ -88,8 +88,8 @@ pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRun
     by_values.into_values().collect()
 }
 
-/// The cells that the baseline and another side have, and those that they do not. Without a whole
-/// run on any side there is a cell only where a series was to measure it.
+/// Returns the cells that the baseline shares with another side, and the cells that it does not.
+/// Without a whole run on any side a cell exists only if a series should have measured it.
 pub(super) fn matched<'a>(
     sides: &'a [ComparedSide],
     keys: &[String],
@@ -132,7 +132,8 @@ pub(super) fn label(factors: &[(String, String)]) -> String {
     if factors.is_empty() { "all".to_owned() } else { factor_words(factors) }
 }
 
-/// Factors, settings and environment in which the sides differ, those of the cells left out.
+/// Lists the factors, settings and environment in which the sides differ, except the cells'
+/// factors.
 pub(super) fn context_differences(
     sides: &[ComparedSide],
     keys: &[String],

@@ -1,8 +1,8 @@
-//! A figure over versions, days or another fact of its runs: what each group of runs measured, where
-//! it changed by more than groups vary, and whether it drifts. For tests that run every night.
+//! Follows a figure over versions, days or another fact of its runs: each group's measurement,
+//! changes that exceed the variation of groups, and drift. For tests that run every night.
 //!
-//! The group is the unit of evidence: what differs from night to night is in none of the runs of one
-//! night, however many they are.
+//! The group is the unit of evidence: the runs of one night, however many, do not show the
+//! differences of nights.
 
 use serde::Serialize;
 
@@ -17,32 +17,32 @@ use petal_model::record::observation::Observation;
 use petal_model::settings::limit::ChangeLimit;
 
 pub const FORMAT: &str = "petal-history/1";
-/// The name by which runs are grouped by the day on which they began.
+/// The name that groups runs by the day on which they began.
 pub const DAY: &str = "day";
 
-/// All that is reported of a history.
+/// Contents of the report of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     pub format: String,
-    /// The fact by which runs are grouped, or `day`.
+    /// Fact that groups the runs, or `day`.
     pub by: String,
     /// The group that began last, whether its runs can be used or not. Limits are held against it.
     pub newest: String,
     pub series: Vec<FigureHistory>,
-    /// Cells of the newest group none of whose runs can be used, each with a sentence on it.
+    /// Cells of the newest group without a usable run, each with a sentence about it.
     #[serde(skip)]
     failed: Vec<(Vec<(String, String)>, String)>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
 
-/// One figure of one cell, in the order of time.
+/// A figure of one cell, sorted by time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FigureHistory {
     pub factors: Vec<(String, String)>,
     pub metric: String,
     pub steps: Vec<HistoryGroup>,
-    /// From the first group to the newest, by the line through the groups' means.
+    /// Change from the first group to the newest, by the line through the groups' means.
     pub trend: Option<Shift>,
 }
 
@@ -51,17 +51,17 @@ pub struct FigureHistory {
 pub struct HistoryGroup {
     pub group: String,
     pub figures: Figures,
-    /// From the level before it; null of the first group. Its interval is null until three groups
-    /// that differ say how far groups lie apart.
+    /// Change from the previous level; null for the first group. Its interval is null until three
+    /// groups that differ show the spread of groups.
     pub shift: Option<Shift>,
-    /// True where it left the level by more than chance explains, over all groups of the series. The
-    /// groups after it that lie apart on the same side are no further change.
+    /// True if it left the level by more than chance explains, over all groups of the series. Later
+    /// groups that differ in the same direction are no further change.
     pub is_change: bool,
-    /// What else is different from the group before.
+    /// Other differences from the previous group.
     pub differences: Vec<ContextDifference>,
 }
 
-/// A change as a share of what was before.
+/// A change as a share of the earlier value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Shift {
     pub share: f64,
@@ -70,7 +70,8 @@ pub struct Shift {
     pub p: Option<f64>,
 }
 
-/// Groups runs by `by`, in the order in which the groups began, and follows each metric of each cell.
+/// Groups runs by `by`, in the order in which the groups began, and follows each metric of each
+/// cell.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
     let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
     let (mut sides, mut said) = notes::whole_runs(&[all]);
@@ -109,7 +110,8 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     })
 }
 
-/// Why a cell of the newest group has no figure. Records that cannot be read tell no factors.
+/// Returns the reason why a cell of the newest group has no figure. Unreadable records have no
+/// factors.
 fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> String {
     if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
         return format!("{}: {newest} not measured", cells::label(&cell.factors));
@@ -162,7 +164,7 @@ fn followed(
         let is_change = lies_apart && apart.is_empty();
         if lies_apart {
             apart.push(figures.mean);
-            // As many in a row on one side are a level of their own; fewer were odd nights.
+            // This number in a row on one side is a separate level; fewer were odd nights.
             if apart.len() == REPEATS_MIN {
                 finished = finished.with(&level);
                 level = std::mem::take(&mut apart);
@@ -180,8 +182,8 @@ fn followed(
     FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
 }
 
-/// How far groups lie apart, as a share of the mean of their level. It belongs to the platform:
-/// what earlier levels told of it holds for a new one.
+/// The spread of groups, as a share of the mean of their level. It is a property of the platform:
+/// the spread of earlier levels holds for a new one.
 #[derive(Debug, Clone, Copy, Default)]
 struct GroupSpread {
     squares: f64,
@@ -196,15 +198,15 @@ impl GroupSpread {
         Self { squares: self.squares + share.powi(2) * freedom, freedom: self.freedom + freedom }
     }
 
-    /// As a standard deviation; None of too few groups, and where none differ.
+    /// Returns the standard deviation; None if there are too few groups, or if none differ.
     fn deviation(self) -> Option<f64> {
         let is_known = self.freedom >= REPEATS_MIN as f64 - 1.0 && self.squares > 0.0;
         is_known.then(|| (self.squares / self.freedom).sqrt())
     }
 }
 
-/// A group's mean against those of the level before it, by how far groups lie apart at this level
-/// and at the finished ones: zero is in the interval where the next mean may well be this one.
+/// Compares a group's mean with the means of the level before it, by the spread of groups at this
+/// level and at the finished ones. The interval includes zero if the level may be unchanged.
 fn shift(level: &[f64], finished: GroupSpread, now: f64) -> Option<Shift> {
     let base = mean(level).filter(|base| *base != 0.0)?;
     let share = (now - base) / base.abs();
@@ -216,7 +218,7 @@ fn shift(level: &[f64], finished: GroupSpread, now: f64) -> Option<Shift> {
 }
 
 /// The straight line through the means, by least squares: its rise from the first to the last, as a
-/// share of where it begins. None under four groups: three lie near a line too easily.
+/// share of its first value. None under four groups: three lie near a line too easily.
 fn trend(means: &[f64]) -> Option<Shift> {
     const GROUPS_MIN: usize = 4;
     let n = means.len() as f64;
@@ -236,8 +238,9 @@ fn trend(means: &[f64]) -> Option<Shift> {
 }
 
 impl History {
-    /// Holds a limit against the newest group of each series, and against its trend, which can break a
-    /// limit but leaves none open. A cell that the newest group has no whole run of leaves it open.
+    /// Holds a limit against the newest group of each series, and against its trend, which can
+    /// break a limit but leaves none open. A cell that the newest group has no whole run of leaves
+    /// it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
         let series: Vec<&FigureHistory> =
             self.series.iter().filter(|series| series.metric == limit.metric).collect();
@@ -277,7 +280,7 @@ mod tests {
     use petal_model::record::Status;
     use petal_model::record::observation::metric;
 
-    /// A run each night, or several, with so many PIOPS.
+    /// A run each night, or several, with these PIOPS.
     fn nights(all: &[&[f64]]) -> Vec<Observation> {
         let run = |(night, value): (usize, &f64)| Observation {
             source: format!("night {night}"),
@@ -406,7 +409,7 @@ mod tests {
             let wrong = found.iter().filter(|found| **found > 0).count() as u64;
             assert!(wrong <= allowed, "{wrong} of {HISTORIES} histories, {between} between nights");
             assert!(wrong > 0, "a test that never fires would pass too");
-            // One that is wrong is so about once, not from then on.
+            // A false change occurs about once, not from then on.
             assert!(found.iter().sum::<usize>() as u64 <= wrong * 2, "{found:?}");
         }
     }
@@ -462,7 +465,7 @@ mod tests {
         let failed = night(&[("16", 1.0)], 6, Status::Failed);
         assert_eq!(held([half.clone(), failed].concat()), (Inconclusive, lacks_16.clone()));
         assert_eq!(held(half.clone()), (Inconclusive, lacks_16.clone()));
-        // One that was never measured, and a record that cannot be read.
+        // A cell that was never measured, and an unreadable record.
         let whole = night(&[("8", 101.0), ("16", 101.0)], 6, Status::Complete);
         let never = night(&[("32", 1.0)], 6, Status::Failed);
         let lacks_32 = "SESSIONS 32: 2026-11-06 not measured".to_owned();
@@ -472,7 +475,7 @@ mod tests {
         assert_eq!(outcome, Inconclusive);
         let unread = "2026-11-06: no record can be read of nightly/20261106T020000Z-run";
         assert!(because.contains(unread) && !because.contains("SESSIONS -"), "{because}");
-        // It fails all the same where another cell is past the limit.
+        // It fails all the same if another cell is past the limit.
         assert_eq!(held(night(&[("8", 50.0)], 6, Status::Complete)).0, Failed);
     }
 

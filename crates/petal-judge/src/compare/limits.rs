@@ -6,19 +6,20 @@ use serde::Serialize;
 use super::Comparison;
 use petal_model::settings::limit::{ChangeLimit, Past};
 
-/// What a limit came to. In their order the worse one stands for several.
+/// Outcome of a limit, sorted from best to worst: the worst one represents several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitOutcome {
-    /// Every interval lies wholly on the good side.
+    /// Intervals lie wholly on the good side.
     Passed,
-    /// An interval holds the limit, or there is none: not enough repeats, or no whole run on a side.
+    /// An interval includes the limit, or is missing: not enough repeats, or no whole run on a
+    /// side.
     Inconclusive,
     /// An interval lies wholly past the limit.
     Failed,
 }
 
-/// One limit, with what decided it.
+/// A limit with the comparison that decided it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitResult {
     pub limit: String,
@@ -27,7 +28,7 @@ pub struct LimitResult {
     pub because: Vec<String>,
 }
 
-/// The share of a change, and its interval where there is one.
+/// The share of a change, and its interval if there is one.
 pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 
 /// Holds a limit against every cell and side; a cell that is not on both sides leaves it open.

@@ -1,11 +1,10 @@
-//! Two or more sides, set against each other cell by cell: what each measured, the difference from
-//! the first side with its interval, what else the sides differ in, and what a reader must know
-//! before believing it. Pure functions of observations.
+//! Compares two or more sides cell by cell: each side's figures, the difference from the first side
+//! with its interval, other differences of the sides, and warnings for the reader. Pure functions
+//! of observations.
 //!
-//! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`worth`] has the
-//! findings of each side and what they do to the answer, [`notes`] says
-//! what spoils a comparison, [`limits`] holds a limit against it, [`history`] follows a figure over
-//! many groups of runs.
+//! [`cells`] matches the varied factors, [`rounds`] decides whether sides ran in turn, [`worth`]
+//! has the findings of each side and their effect on the answer, [`notes`] lists problems of a
+//! comparison, [`limits`] checks a limit, [`history`] follows a figure over many groups of runs.
 
 mod cells;
 pub mod history;
@@ -30,8 +29,8 @@ pub use worth::SideFinding;
 
 pub const FORMAT: &str = "petal-compare/1";
 
-/// What is compared where nobody names a metric, in this order, where it is known. Figures of
-/// hooks come after them.
+/// Metrics that are compared by default, in this order, if they are known. Figures of hooks come
+/// after them.
 const USUAL: [&str; 10] = [
     metric::PIOPS,
     metric::READS,
@@ -46,7 +45,7 @@ const USUAL: [&str; 10] = [
 ];
 const HOOK: &str = "hook_";
 
-/// One side: a name, and its runs.
+/// A side: a name, and its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ComparedSide {
     pub name: String,
@@ -77,7 +76,7 @@ pub struct Comparison {
     pub differences: Vec<ContextDifference>,
     /// Facts that a reader must know first. Each begins with the id of its finding.
     pub notes: Vec<String>,
-    /// By line and side, where PRICE_PER_MONTH is known.
+    /// Sorted by line and side; empty if PRICE_PER_MONTH is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
 }
@@ -90,18 +89,18 @@ pub struct SideSummary {
     pub findings: Vec<SideFinding>,
 }
 
-/// What was measured under the same factors.
+/// Figures that were measured under the same factors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedCell {
     pub factors: Vec<(String, String)>,
-    /// In the order of [`Comparison::metrics`]; those that no side knows here are left out.
+    /// Sorted as [`Comparison::metrics`]; figures that no side knows here are left out.
     pub figures: Vec<ComparedFigure>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedFigure {
     pub metric: String,
-    /// By side; null where it is not known.
+    /// Figures by side; null if unknown.
     pub sides: Vec<Option<Figures>>,
     /// The change of each later side from the first.
     pub changes: Vec<Option<Change>>,
@@ -116,15 +115,15 @@ pub struct Figures {
     pub interval: Option<(f64, f64)>,
 }
 
-/// A difference, and what it means among all cells.
+/// A difference, and its significance among all cells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     #[serde(flatten)]
     pub difference: Difference,
-    /// After Holm's correction over the cells of this metric and side.
+    /// Value after Holm's correction over the cells of this metric and side.
     pub p_corrected: Option<f64>,
     pub significance: Significance,
-    /// How many pairs of runs it is of; null of sides that ran one after the other.
+    /// Number of pairs of runs; null for sides that ran one after the other.
     pub rounds: Option<usize>,
 }
 
@@ -140,11 +139,11 @@ pub enum Significance {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextDifference {
     pub name: String,
-    /// By side: the values of its runs, null where none says.
+    /// Values of each side's runs, null if no run has one.
     pub values: Vec<Option<String>>,
 }
 
-/// Why there is nothing to compare.
+/// Reason why there is nothing to compare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     #[error(
@@ -300,8 +299,8 @@ fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
 }
 
 impl ComparedFigure {
-    /// The later sides, by their position, of whose runs some are in no round, each with the rounds
-    /// that were paired.
+    /// Later sides with runs outside of rounds, by position, each with its number of paired
+    /// rounds.
     pub fn unpaired(&self) -> impl Iterator<Item = (usize, usize)> {
         let runs = |side: usize| self.sides[side].as_ref().map_or(0, |known| known.values.len());
         let changes = (1..).zip(&self.changes);
@@ -311,14 +310,14 @@ impl ComparedFigure {
 }
 
 impl Comparison {
-    /// With what each line of each side costs, of the highest load within an objective.
+    /// Adds the cost of each line of each side, at the highest load within an objective.
     pub fn with_costs(mut self, sides: &[ComparedSide], objective: Option<&Objective>) -> Self {
         let of = |side: &ComparedSide| price::of_side(&side.name, &side.observations, objective);
         self.costs = sides.iter().flat_map(of).collect();
         self
     }
 
-    /// All changes of a metric, with their cell and the name of their side.
+    /// Returns all changes of a metric, with their cell and the name of their side.
     pub fn changes<'a>(
         &'a self,
         metric: &'a str,
@@ -332,7 +331,7 @@ impl Comparison {
         })
     }
 
-    /// True where any difference is by this method.
+    /// Returns true if any difference is by this method.
     pub fn has(&self, method: Method) -> bool {
         let figures = self.cells.iter().flat_map(|cell| &cell.figures);
         let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());

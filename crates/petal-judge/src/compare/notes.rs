@@ -1,4 +1,4 @@
-//! Notes on a comparison: what spoils it, or must be known beside it.
+//! Notes on a comparison: its problems, and facts that its reader must know.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,13 @@ use petal_model::stats::units;
 
 /// The longest run of a cell over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
-/// So many of a kind are named; the rest are counted.
+/// Number of names of a kind that are printed; the rest are counted.
 const NAMED_MAX: usize = 5;
-/// Evenness is judged by the first of these that endpoints tell.
+/// Metrics for evenness, by preference: the first that endpoints report is used.
 const EVEN_BY: [&str; 3] = [metric::PIOPS, metric::READS, metric::OPS];
 
-/// The sides without the runs whose figures do not stand for their cell, and a note on those.
+/// Returns the sides without the runs whose figures do not represent their cell, and a note on
+/// those runs.
 pub(super) fn whole_runs(sides: &[ComparedSide]) -> (Vec<ComparedSide>, Vec<String>) {
     let mut left_out = Vec::new();
     let sides = sides
@@ -70,7 +71,7 @@ fn reported(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<
     Some(format!("{id}: {lead}{}{more}{advice}", all.join("; ")))
 }
 
-/// Their figures are kept, and are those of fewer sessions than were asked for.
+/// Notes runs that lost sessions: their figures are kept, for fewer sessions than requested.
 fn sessions_lost(matched: &[CellRuns<'_>]) -> Option<String> {
     let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
     let short = runs.filter_map(|seen| {
@@ -148,7 +149,7 @@ fn without_ratio(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<Strin
     reported("no-ratio", "", shown.collect(), &advice)
 }
 
-/// All figures, each with the name of its cell.
+/// Returns all figures, each with the name of its cell.
 fn figures(cells: &[ComparedCell]) -> impl Iterator<Item = (String, &ComparedFigure)> {
     cells.iter().flat_map(|cell| cell.figures.iter().map(|figure| (label(&cell.factors), figure)))
 }
@@ -175,7 +176,7 @@ fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
     reported("mixed-run-lengths", "", differing.collect(), "; short runs have not settled")
 }
 
-/// Every run in which an endpoint is too far from the mean of all, with the one that is farthest.
+/// Notes each run in which an endpoint is too far from the mean of all, and its farthest endpoint.
 fn uneven_endpoints(sides: &[ComparedSide]) -> Option<String> {
     let all = sides.iter().flat_map(|side| &side.observations);
     let advice = "; over 5 % from the mean of the endpoints: look at paths, caches and other load \

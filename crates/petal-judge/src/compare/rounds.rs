@@ -1,4 +1,4 @@
-//! Did two sides run in turn? Only then does a round's pair share what drifted meanwhile.
+//! Checks whether two sides ran in turn. Only then do the two runs of a round share the same drift.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use time::OffsetDateTime;
 
 use petal_model::record::observation::Observation;
 
-/// True where the runs of both sides alternate: in the order of time, each two in a row are one of
-/// either side, so that no side has two in a row within one round or finishes before the other
-/// begins. Runs that do not say when they began, or sides of different counts, do not.
+/// Returns true if the runs of both sides alternate: in the order of time, each two in a row are
+/// one of either side, so that no side has two in a row within one round or finishes before the
+/// other begins. Runs without a start time, or sides of different counts, do not.
 pub(super) fn ran_in_turn(a: &[&Observation], b: &[&Observation]) -> bool {
     if a.len() != b.len() || a.len() < 2 {
         return false;
@@ -22,8 +22,8 @@ pub(super) fn ran_in_turn(a: &[&Observation], b: &[&Observation]) -> bool {
     order.chunks(2).all(|two| two[0].1 != two[1].1)
 }
 
-/// The figure of both sides, round by round; a round that lacks it on either side is left out.
-/// By the numbers of the rounds where both sides have each once, else in the order given.
+/// Returns the figure of both sides, round by round; a round that lacks it on either side is left
+/// out. Rounds are matched by number if both sides have each number once, else by order.
 pub(super) fn pairs(a: &[&Observation], b: &[&Observation], metric: &str) -> Vec<(f64, f64)> {
     let is_numbered = |runs: &[&Observation]| {
         let rounds: BTreeSet<u32> = runs.iter().filter_map(|seen| seen.repeat).collect();

@@ -17,7 +17,7 @@ fn side(name: &str, observations: Vec<Observation>) -> ComparedSide {
     ComparedSide { name: name.into(), observations }
 }
 
-/// A run of a round: it began so many minutes after noon.
+/// A run of a round that began this number of minutes after noon.
 fn run(round: u32, minute: u32, piops: f64) -> Observation {
     Observation {
         source: format!("run at {minute}"),
@@ -140,7 +140,7 @@ fn runs_are_matched_by_what_varies_within_a_side() {
         let seen = Observation::of_run("x", Vec::new(), &run);
         with_piops(seen, piops)
     };
-    // One setting a side: it is what is compared, not what makes cells.
+    // One setting a side is the subject of the comparison and makes no cells.
     let sides = [
         side("before", vec![of(20, 8, true, 100.0), of(20, 8, true, 101.0), of(20, 8, true, 99.0)]),
         side("after", vec![of(20, 8, false, 80.0), of(20, 8, false, 81.0), of(20, 8, false, 79.0)]),
@@ -155,7 +155,7 @@ fn runs_are_matched_by_what_varies_within_a_side() {
         .collect();
     assert_eq!(differs, [("direct_io", vec![Some("true"), Some("false")])]);
 
-    // Two settings within a side make two cells; what only one side has is reported.
+    // Two settings within a side make two cells; a cell of only one side is reported.
     let sides = [
         side("before", vec![of(20, 8, true, 100.0), of(0, 16, true, 200.0), of(30, 4, true, 5.0)]),
         side("after", vec![of(0, 16, true, 180.0), of(20, 8, true, 90.0)]),
@@ -321,14 +321,14 @@ fn a_cell_that_failed_on_one_side_is_no_pass() {
     let (outcome, _, notes) = held(&[good("8"), failed.clone()], &[good("8"), failed.clone()]);
     assert_eq!(outcome, LimitOutcome::Inconclusive);
     assert!(notes.contains("SESSIONS 16 (no whole run on any side)"), "{notes}");
-    // What is past the limit fails all the same.
+    // A figure past the limit fails all the same.
     let slow = of("8", Status::Complete, [50.0, 51.0, 49.0]);
     assert_eq!(held(&both, &[slow, failed]).0, LimitOutcome::Failed);
 }
 
 /// Plain runs have no series: a run that was called off with other settings makes no cells.
 #[test]
-fn a_run_that_cannot_be_used_does_not_tell_runs_apart() {
+fn a_run_that_cannot_be_used_does_not_distinguish_runs() {
     let of = |pct: &str, status, piops| Observation {
         context: BTreeMap::from([("update_pct".to_owned(), pct.to_owned())]),
         status: Some(status),
@@ -346,7 +346,8 @@ fn a_run_that_cannot_be_used_does_not_tell_runs_apart() {
     assert!(comparison.notes[0].contains(left_out), "{:?}", comparison.notes);
 }
 
-/// No series was to measure what such a run had begun: limits are held against the other cells.
+/// Tests that a run outside of a series makes no cell if it is unusable: limits apply to the other
+/// cells.
 #[test]
 fn a_plain_run_that_cannot_be_used_makes_no_cell() {
     let of = |sessions, status| {
@@ -381,8 +382,8 @@ fn percentiles_are_known_by_their_names() {
 }
 
 proptest! {
-    /// Nothing is lost on the way: every run is in a cell, left out with a note, or in a cell that
-    /// only one side has.
+    /// Tests that no run is lost: each is in a cell, left out with a note, or in a cell that only
+    /// one side has.
     #[test]
     fn every_run_is_somewhere(
         a in prop::collection::vec((0u8..4, 1.0f64..1e6), 1..20),

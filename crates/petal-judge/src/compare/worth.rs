@@ -1,4 +1,4 @@
-//! The findings of each side, and what some of them do to the answer of a comparison.
+//! Lists the findings of each side, and the effect of some of them on the answer of a comparison.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use petal_model::record::observation::Observation;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideFinding {
     pub id: String,
-    /// None where the source has its id alone.
+    /// None if the source has its id alone.
     pub severity: Option<Severity>,
-    /// How many of the side's runs have it.
+    /// Number of the side's runs that have it.
     pub runs: usize,
     /// The first one's message; None if the source has its id alone.
     pub message: Option<String>,
@@ -41,7 +41,7 @@ pub(super) fn findings(side: &ComparedSide) -> Vec<SideFinding> {
     found
 }
 
-/// A finding that changes what a comparison can say: of every side, and of some sides alone.
+/// A finding that limits the conclusions of a comparison: text for every side, and for some sides.
 struct Effect {
     id: &'static str,
     of_all: &'static str,

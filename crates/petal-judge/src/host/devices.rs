@@ -1,16 +1,16 @@
-//! Checks of the data's devices, for what would spoil a test: queues, caches, room, mounts, arrays
-//! at work.
+//! Checks of the data's devices that find problems for a test: queues, caches, free space, mounts,
+//! arrays at work.
 
 use super::{Check, CheckResult, FactCheck, good, judged};
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
 use petal_model::stats::host::{HostDevice, HostFacts, RaidResync};
 use petal_model::stats::units::bytes;
 
-/// The share of a file system that is free. The allocator scatters what is left, and flash needs
-/// room to rewrite.
+/// The share of a file system that is free. The allocator scatters new blocks over the remaining
+/// space, and flash needs room to rewrite.
 const LITTLE_FREE: f64 = 0.1;
 const VERY_LITTLE_FREE: f64 = 0.03;
-/// They make a write cost more, or a flush nothing.
+/// Mount options that make a write cost more, or a flush nothing.
 const SPOILING_OPTIONS: [&str; 6] =
     ["nobarrier", "barrier=0", "sync", "data=journal", "compress", "compress-force"];
 /// Linux's own default.
@@ -158,7 +158,7 @@ pub(super) const FILE_SYSTEM: [FactCheck<HostDevice>; 2] = [
     },
 ];
 
-/// `file: reason`, as the search for devices tells it.
+/// Builds a check from `file: reason`, the message of the search for devices.
 pub(super) fn unseen(file: &str) -> Check {
     let (path, reason) = file.split_once(": ").unwrap_or((file, "it is not known why"));
     let why = format!("What reaches the device stays unknown in every figure: {reason}.");

@@ -1,11 +1,10 @@
-//! Checks of a host's memory, for what would spoil a test: swap, limits, pages that wait to be
-//! written.
+//! Checks of a host's memory that find problems for a test: swap, limits, dirty pages.
 
 use super::{CheckResult, FactCheck, good};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::units::bytes;
 
-/// The share of memory that lies in swap. Below it, that is what nobody uses.
+/// The share of memory in swap. A smaller share is unused memory.
 const MUCH_SWAPPED: f64 = 0.01;
 /// Seconds' worth of writes, on most devices.
 const MUCH_DIRTY_BYTES: u64 = 1 << 30;
@@ -67,7 +66,7 @@ pub(super) const MEMORY: [FactCheck<HostFacts>; 4] = [
               them that a short run ends unpaid; direct I/O is not touched by this.",
         judge: |host| {
             let ratios = host.dirty_ratio.zip(host.dirty_background_ratio);
-            // 0 stands for a limit in bytes, which these do not tell.
+            // 0 means that the limit is set in bytes, which these files do not show.
             let known = ratios.filter(|(most, begin)| *most > 0 && *begin > 0);
             let ((most, begin), memory) = known.zip(host.memory_bytes)?;
             let gathered = u64::try_from(u128::from(memory) * u128::from(begin) / 100);

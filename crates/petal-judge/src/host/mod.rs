@@ -1,8 +1,8 @@
-//! Checks of a host, for what would spoil an I/O test: one check per fact, with the reason and the
+//! Checks of a host that find problems for an I/O test: one check per fact, with the reason and the
 //! command that changes it. Pure functions of [`HostFacts`]; nothing here reads, changes or prints
-//! anything. A fact that is not known is never held against the host.
+//! anything. An unknown fact never fails a check.
 //!
-//! A warning is for what distorts figures; a note for what a reader of them should know.
+//! A warning is for a fact that distorts figures; a note for a fact that a reader should know.
 
 mod devices;
 mod memory;
@@ -34,11 +34,11 @@ pub struct Check {
     pub verdict: CheckResult,
     /// Its effect on a test, in one sentence.
     pub why: String,
-    /// A shell's line that changes it, or shows more; empty where there is nothing to do.
+    /// Shell command that changes it, or shows more; empty if there is nothing to do.
     pub advice: String,
 }
 
-/// Every check, in the order of a report: processors, memory, others, devices.
+/// Returns all checks, in the order of a report: processors, memory, others, devices.
 pub fn check(host: &HostFacts) -> Vec<Check> {
     let of_host = PROCESSORS.iter().chain(&MEMORY).chain([&RAID]);
     let mut checks: Vec<Check> = of_host.map(|check| check.of("", host)).collect();
@@ -70,7 +70,7 @@ struct FactCheck<F> {
     name: &'static str,
     /// Its effect on a test, in one sentence.
     why: &'static str,
-    /// None where the fact is not known.
+    /// None if the fact is unknown.
     judge: fn(&F) -> Option<JudgedValue>,
 }
 

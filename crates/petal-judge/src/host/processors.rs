@@ -1,16 +1,15 @@
-//! Checks of a host's processors, for what would spoil a test: their clocks, their sleep, who else
-//! has them.
+//! Checks of a host's processors that find problems for a test: clocks, sleep states, other users.
 
 use super::{CheckResult, FactCheck, good};
 use petal_model::stats::host::{HostFacts, IdleState};
 
-/// Waking takes a noticeable, or a large, part of what a read from flash takes.
+/// Wake-up times that are a noticeable, or a large, part of a read from flash.
 const SLOW_WAKE_US: u64 = 10;
 const VERY_SLOW_WAKE_US: u64 = 50;
 /// The share of the processors that others use.
 const SOME_LOAD: f64 = 0.1;
 const MUCH_LOAD: f64 = 0.5;
-/// Read without a system call, as they are in the kernel's own page that every process maps.
+/// Clocks that are read without a system call: the kernel's page for them is in every process.
 const FAST_CLOCKS: [&str; 3] = ["tsc", "arch_sys_counter", "timebase"];
 const FAST_VIRTUAL_CLOCKS: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 

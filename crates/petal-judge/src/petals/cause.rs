@@ -1,6 +1,5 @@
-//! Why a line stopped rising: from the figures at two of its points, the earlier and better one
-//! and the later one. A figure that is not known is no evidence; without any the cause is
-//! `unknown`.
+//! Finds why a line stopped rising, from the figures at two of its points: the earlier and better
+//! one and the later one. An unknown figure is no evidence; without any the cause is `unknown`.
 //!
 //! A read's time holds its waits for a processor too. A slower read is therefore storage's only if
 //! the processors are known to have had room; else it is [`STORAGE_OR_PROCESSORS`].
@@ -13,16 +12,17 @@ const CPU_BUSY_PCT_MIN: f64 = 96.0;
 /// Processors that were busier than this may have made reads wait.
 const CPU_ROOM_PCT_MAX: f64 = 90.0;
 const STORAGE_OR_PROCESSORS: &str = "storage or processors: not known";
-/// petal's own share of its host: full beside a busy server, or by itself.
+/// petal's own share of its host: full next to a busy server, or alone.
 const GENERATOR_SHARED_PCT_MIN: f64 = 30.0;
 const GENERATOR_ALONE_PCT_MIN: f64 = 90.0;
-/// A class of waits that takes so many points more of DB time than before has grown.
+/// Percentage points of DB time by which a class of waits must rise to have grown.
 const WAIT_POINTS_MIN: f64 = 10.0;
 const HIT_POINTS_MIN: f64 = 5.0;
 const DEVICE_UTIL_PCT_MIN: f64 = 95.0;
 /// Latencies that differ by less are the same.
 const LATENCY_SHARE_MIN: f64 = 0.05;
-/// Findings that say that the storage was not all the database's, or not what served it.
+/// Findings that make the storage an unlikely cause: others used it, or another layer served the
+/// reads.
 const AGAINST_STORAGE: [(&str, &str); 3] = [
     ("other-load", "somebody else used the device or the processors"),
     ("cached-by-os", "reads did not come from the device"),
@@ -43,7 +43,7 @@ pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
     ];
     let found = first.into_iter().flatten().chain(pair.waits()).chain(last.into_iter().flatten());
     let (causes, mut evidence): (Vec<&str>, Vec<String>) = found.unzip();
-    // A sentence without a cause of its own rules causes out.
+    // A sentence with an unknown cause rules other causes out.
     let mut cause = causes.into_iter().find(|cause| *cause != "unknown").unwrap_or("unknown");
     if cause == "storage" {
         let (proven, doubts) = pair.storage();
@@ -132,8 +132,8 @@ impl Pair<'_> {
         })
     }
 
-    /// A slower read may be storage's. A faster one with fewer PIOPS is not, and does not show whose
-    /// it is.
+    /// A slower read may be caused by storage. A faster one with fewer PIOPS is not, and its cause
+    /// is unknown.
     fn latency(&self) -> Option<(&'static str, String)> {
         let (better, later) = self.both(metric::READ_US)?;
         let (piops_better, piops_later) = self.both(metric::PIOPS)?;
@@ -219,7 +219,7 @@ impl Pair<'_> {
     }
 }
 
-/// The share of the processors that was busy: where only idle time is reported, 100 less that.
+/// The share of the processors that was busy; if only idle time is reported, 100 less that.
 fn busy_pct(point: &Point) -> Option<f64> {
     let idle = || point.figure(metric::CPU_IDLE).map(|idle| 100.0 - idle);
     point.figure(metric::CPU_BUSY).or_else(idle)

@@ -1,5 +1,5 @@
-//! From observations to lines: a line joins observations that differ in sessions only. Repeats of a
-//! cell are one point. Cells of different active data sets, or of other shares of readers and
+//! Groups observations into lines: a line joins observations that differ in sessions only. Repeats
+//! of a cell are one point. Cells of different active data sets, or of other shares of readers and
 //! writers, are never joined.
 
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ const WRITERS: &str = "writers";
 /// The factor that READERS and WRITERS become on a line.
 const MIX: &str = "mix";
 
-/// True for a factor that is a number of sessions, of all or of one kind.
+/// Returns true for a factor that is a number of sessions, of all or of one kind.
 pub(super) fn is_sessions(key: &str) -> bool {
     SESSION_FACTORS.contains(&key)
 }
 
-/// How many sessions only read and how many only write, where a run has such sessions.
+/// Number of sessions that only read and that only write, if a run has such sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kinds {
     pub(super) readers: u32,
@@ -65,7 +65,7 @@ impl Kinds {
     }
 }
 
-/// The lines, in the order of their factors, and what had to be left out or split.
+/// Returns the lines, sorted by their factors, and the observations that were left out or split.
 pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
     let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let axis = axis(observations);
@@ -145,7 +145,7 @@ fn axis(observations: &[Observation]) -> Option<&'static str> {
     SESSION_FACTORS.into_iter().find(is_there)
 }
 
-/// The factor, where it is the sessions; else what the run says of itself, or the factors.
+/// Returns the factor if it is the sessions; else the run's own number, or the factors.
 fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
     let reported = || seen.factor(axis?)?.parse().ok();
     match axis {
@@ -155,7 +155,7 @@ fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
     }
 }
 
-/// A figure that one of the repeats does not know is no figure of the point.
+/// A figure that one of the repeats lacks is unknown for the point.
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     let mut repeats = repeats.to_vec();
     repeats.sort_by_key(|seen| seen.repeat);
@@ -184,7 +184,7 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     }
 }
 
-/// Of the repeat to which the device served the least.
+/// Returns the layers of the repeat to which the device served the least.
 fn served_by(repeats: &[&Observation]) -> Option<String> {
     let known = repeats.iter().filter_map(|seen| Some((seen, seen.served_by.as_ref()?)));
     let device = |seen: &Observation| seen.metric(metric::SERVED_DEVICE).unwrap_or(0.0);
@@ -243,7 +243,7 @@ fn active(bytes: Option<u64>) -> String {
     bytes.map_or("unknown".to_owned(), units::bytes)
 }
 
-/// What tells each line from the others; of a single line all that is constant on it.
+/// Returns names by the factors that distinguish the lines; for a single line all constant factors.
 fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
     let differs = |key: &str| {
         let of =
@@ -253,8 +253,8 @@ fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
     groups
         .iter()
         .map(|group| {
-            let telling = group.factors.iter().filter(|(key, _)| differs(key));
-            let mut name = factor_words(telling);
+            let distinct = group.factors.iter().filter(|(key, _)| differs(key));
+            let mut name = factor_words(distinct);
             if name.is_empty() {
                 name = factor_words(&group.factors);
             }

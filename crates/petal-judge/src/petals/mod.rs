@@ -1,10 +1,10 @@
-//! Petals: mean single-block read latency against PIOPS, a line per UPDATE_PCT, a point per
-//! number of sessions; peak, knee and bend-back of each line, and what the evidence says of the
-//! cause. Pure functions of observations; drawing is the reports'.
+//! Petals: mean single-block read latency against PIOPS, a line per UPDATE_PCT, a point per number
+//! of sessions; peak, knee and bend-back of each line, and the evidence for the cause. Pure
+//! functions of observations; drawing is the reports' part.
 //!
 //! [`lines`] groups observations into lines, [`shape`] finds peak, knee and bend-back, [`cause`]
-//! weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] says what
-//! a reader must know first.
+//! weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
+//! warnings for the reader.
 
 mod cause;
 mod lines;
@@ -23,7 +23,7 @@ use petal_model::record::observation::Observation;
 use petal_model::settings::objective::Objective;
 pub use writer_cost::{WriterCost, WriterCostRow};
 
-/// One cell: a number of sessions on a line.
+/// A cell: a number of sessions on a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Point {
     pub sessions: u32,
@@ -40,13 +40,14 @@ pub struct Point {
     pub op_p99_us: Option<Estimate>,
     /// The ids of its runs' warnings and errors, each once.
     pub warnings: BTreeSet<String>,
-    /// Who served the reads, of the repeat to which the device served the least; None if unknown.
+    /// Layers that served the reads, of the repeat to which the device served the least; None if
+    /// unknown.
     pub served_by: Option<String>,
     /// The limit that most of its repeats met; None if unknown.
     pub limited_by: Option<String>,
     /// A cache served reads of one of its runs.
     pub is_from_cache: bool,
-    /// How long its runs were, in seconds.
+    /// Duration of its runs, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all figures, by the names of
     /// [`metric`](petal_model::record::observation::metric).
@@ -56,31 +57,31 @@ pub struct Point {
 /// The points that differ only in sessions, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PetalLine {
-    /// What tells it from the other lines, such as `UPDATE_PCT 20`.
+    /// Factor that distinguishes it from the other lines, such as `UPDATE_PCT 20`.
     pub name: String,
     /// The factors that are constant on it.
     pub factors: Vec<(String, String)>,
     pub points: Vec<Point>,
     /// The position in `points` of the most PIOPS.
     pub peak: Option<usize>,
-    /// The position of the fewest sessions whose PIOPS lie within the peak's interval, where that is
+    /// The position of the fewest sessions whose PIOPS lie within the peak's interval, if that is
     /// another point.
     pub saturated_from: Option<usize>,
     /// The position of the largest PIOPS over read latency.
     pub knee: Option<usize>,
-    /// From the knee to the last point, where that is another one.
+    /// Change from the knee to the last point, if that is another one.
     pub beyond_knee: Option<BeyondKnee>,
-    /// The first point that bends back, else the lowest after the peak; None where the peak is last.
+    /// The first point that bends back, else the lowest after the peak; None if the peak is last.
     pub after_peak: Option<AfterPeak>,
     pub bend_back: Option<BendBack>,
-    /// What kept the line from rising further, where latency rose much faster. Of a line that bends
-    /// back it is the same cause.
+    /// The limit that kept the line from rising further, if latency rose much faster. If a line
+    /// bends back it is the same cause.
     pub limit: Option<Limit>,
     /// The position of the highest load that meets the objective; None without one, too.
     pub within_objective: Option<usize>,
 }
 
-/// How PIOPS and read latency changed from the knee to the last point, as shares.
+/// Changes of PIOPS and read latency from the knee to the last point, as shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondKnee {
     pub piops_change: f64,
@@ -92,7 +93,7 @@ pub struct BeyondKnee {
 pub struct AfterPeak {
     /// Position in the line's points.
     pub at: usize,
-    /// By which share its PIOPS are lower than the peak's.
+    /// Share of the peak's PIOPS that it lacks.
     pub lower_by: f64,
     pub noise: Noise,
 }
@@ -106,7 +107,7 @@ pub enum Noise {
     Unknown,
 }
 
-/// Where throughput went back after the peak, and why.
+/// A fall of throughput after the peak, and its cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BendBack {
     /// Position in the line's points.
@@ -114,14 +115,14 @@ pub struct BendBack {
     /// `processor`, `storage`, `storage or processors: not known`, `log`, `locks`, `cache`,
     /// `generator` or `unknown`.
     pub cause: String,
-    /// One sentence per piece of evidence.
+    /// A sentence per piece of evidence.
     pub evidence: Vec<String>,
 }
 
-/// What a line ran into.
+/// The limit of a line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limit {
-    /// One of the causes of [`BendBack::cause`].
+    /// Cause, as in [`BendBack::cause`].
     pub cause: String,
     pub evidence: Vec<String>,
 }
@@ -129,10 +130,10 @@ pub struct Limit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Petals {
     pub lines: Vec<PetalLine>,
-    /// What a reader must know before comparing: cells that may not be joined and why. Each begins
+    /// Warnings before a comparison: cells that may not be joined, and the reasons. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
     pub notes: Vec<String>,
-    /// Of readers that ran alone and with writers.
+    /// Costs for readers that ran alone and with writers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writer_costs: Vec<WriterCost>,
 }
@@ -148,9 +149,9 @@ impl Petals {
         Self { lines, notes, writer_costs: writer_cost::of(observations) }
     }
 
-    /// Marks on each line the highest load that meets the objective: the most PIOPS (operations
-    /// where PIOPS are unknown) among the points whose mean is within it.
-    /// Without an objective nothing is marked.
+    /// Marks on each line the highest load that meets the objective: the most PIOPS (operations if
+    /// PIOPS are unknown) among the points whose mean is within it. Without an objective nothing is
+    /// marked.
     pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
         let Some(objective) = objective else { return self };
         for line in &mut self.lines {

@@ -1,8 +1,8 @@
 //! The shape of one line: peak, knee, bend-back, as METHOD defines them.
 //!
-//! *Peak*: the point with the most PIOPS. *Saturated from*: the point with the fewest sessions whose
-//! PIOPS lie within the peak's interval, where that is another point. *Knee*: the largest PIOPS over
-//! read latency (Kleinrock's power). *Bend-back*: the first point after the peak that is lower
+//! *Peak*: the point with the most PIOPS. *Saturated from*: the point with the fewest sessions
+//! whose PIOPS lie within the peak's interval, if that is another point. *Knee*: the largest PIOPS
+//! over read latency (Kleinrock's power). *Bend-back*: the first point after the peak that is lower
 //! beyond the interval; with single runs, which have none, lower by more than repeats may vary.
 
 use super::super::estimate::VARIATION_MAX;
@@ -10,12 +10,11 @@ use super::cause;
 use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Point};
 use petal_model::record::observation::metric;
 
-/// A peak's interval that is wider than this share of its mean, to each side, says nothing of where
-/// the line became flat: almost every point lies in it.
+/// The widest interval of a peak, as a share of its mean to each side, that can show where the line
+/// became flat: almost every point lies in a wider one.
 const WIDE_SHARE: f64 = 0.25;
 
-/// Beyond the knee, throughput that rises by less than this share of what latency does is asked for
-/// its cause.
+/// The share of the rise in latency beyond the knee: throughput that rises by less gets a cause.
 const GAIN_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut PetalLine) {
@@ -64,8 +63,8 @@ fn after_peak(points: &[Point], peak: usize, bend: Option<usize>) -> Option<Afte
     (top.mean > 0.0).then(|| AfterPeak { at, lower_by: 1.0 - piops.mean / top.mean, noise })
 }
 
-/// Why latency rises much faster than throughput from the knee to the last point; None where it
-/// does not.
+/// Returns the cause if latency rises much faster than throughput from the knee to the last point;
+/// None if it does not.
 fn saturation(line: &PetalLine) -> Option<Limit> {
     let BeyondKnee { piops_change, read_us_change } = line.beyond_knee?;
     let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
@@ -74,8 +73,8 @@ fn saturation(line: &PetalLine) -> Option<Limit> {
     Some(Limit { cause, evidence })
 }
 
-/// The first point within the peak's interval; None where that is the peak, where the interval is
-/// too wide to say, and of single runs, which have none.
+/// Returns the first point within the peak's interval; None if that is the peak, if the interval is
+/// too wide, or for single runs, which have none.
 fn saturated_from(points: &[Point], peak: usize) -> Option<usize> {
     let top = points[peak].piops.as_ref()?;
     let half_width = top.half_width.filter(|half| *half <= top.mean * WIDE_SHARE)?;
@@ -90,7 +89,7 @@ fn knee(points: &[Point]) -> Option<usize> {
         (piops > 0.0 && read_us > 0.0).then(|| piops / read_us)
     };
     let known = points.iter().enumerate().filter_map(|(at, point)| Some((at, power(point)?)));
-    // One point is no knee of anything.
+    // A single point has no knee.
     let known = known.filter(|_| points.len() > 1);
     known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
 }
@@ -102,7 +101,7 @@ fn bend_back(points: &[Point], peak: usize) -> Option<usize> {
     })
 }
 
-/// How far apart two means must be to differ: both intervals together.
+/// The smallest difference of two means that counts: both intervals together.
 fn beyond(a: &Estimate, b: &Estimate) -> f64 {
     match a.half_width.zip(b.half_width) {
         Some((a, b)) => a.hypot(b),
@@ -114,8 +113,8 @@ fn half_width(point: &Point) -> Option<f64> {
     point.piops.as_ref().and_then(|piops| piops.half_width)
 }
 
-/// The point with the most PIOPS (operations where no point knows PIOPS) of those that `fits`;
-/// of equal ones the first.
+/// Returns the point with the most PIOPS (operations if no point knows PIOPS) of those that `fits`;
+/// if several are equal, the first.
 pub(super) fn highest(points: &[Point], fits: impl Fn(&Point) -> bool) -> Option<usize> {
     let knows_piops = points.iter().any(|point| point.piops.is_some());
     let load = if knows_piops { metric::PIOPS } else { metric::OPS };

@@ -67,7 +67,8 @@ fn a_published_line_has_its_knee_peak_and_limit() {
     insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 43 to 821 s; short runs have not settled");
 }
 
-/// The same array over Infiniband: up to 32 readers short runs of fixed work, then another method.
+/// Runs of the same array over Infiniband: up to 32 readers with short fixed work, then another
+/// method.
 #[test]
 fn a_change_of_method_is_pointed_at() {
     let petals = published(include_str!("../../../../tests/samples/flash-infiniband.csv"));
@@ -117,7 +118,7 @@ fn cells_of_other_active_data_are_never_joined() {
     assert_eq!(petals.lines[1].name, "UPDATE_PCT 20, active 2.00 GiB");
 }
 
-/// A run of so many readers and writers, with the mean latency of its SELECTs.
+/// A run of these numbers of readers and writers, with the mean latency of its SELECTs.
 fn kinds(readers: u32, writers: u32, repeat: u32, select_us: f64) -> Observation {
     let mut seen = seen(readers + writers, repeat, 100.0, 10.0);
     seen.factors[0] = ("readers".into(), readers.to_string());
@@ -206,7 +207,7 @@ fn an_interval_that_reaches_almost_every_point_does_not_say_where_a_line_is_flat
     let many = |piops| [few.clone(), repeats(32, piops)].concat();
     let saturated_from = |runs: &[Observation]| Petals::of(runs).lines[0].saturated_from;
     assert_eq!(saturated_from(&many([500.0, 1000.0, 1500.0])), None);
-    // Where the interval is narrow, one session ties with the peak or does not.
+    // If the interval is narrow, one session ties with the peak or does not.
     assert_eq!(saturated_from(&many([302.0, 304.0, 306.0])), Some(0));
     assert_eq!(saturated_from(&many([500.0, 502.0, 504.0])), None);
 }
@@ -235,7 +236,7 @@ fn the_cause_of_a_bend_is_named_from_evidence() {
     let cause =
         |before: &[(&str, f64)], later: &[(&str, f64)], us: f64| bent(before, later, us).cause;
     const NOT_KNOWN: &str = "storage or processors: not known";
-    // Latency alone is no evidence of one or the other.
+    // Latency alone proves neither.
     assert_eq!(cause(&[], &[], 60.0), "unknown");
     assert_eq!(cause(&[], &[], 400.0), NOT_KNOWN);
     assert_eq!(cause(&[], &[], 101.0), "unknown");
@@ -371,7 +372,7 @@ fn the_highest_load_within_an_objective() {
     assert_eq!(within("op.p99=3ms"), Some(2));
     assert_eq!(within("op.p99=100us"), None);
     assert_eq!(within("read.avg=100us"), Some(2));
-    // What was not measured meets nothing.
+    // An unmeasured figure meets no objective.
     assert_eq!(within("log.avg=1s"), None);
 }
 

@@ -17,10 +17,10 @@ const SELECT_MEAN: &str = "select_mean_us";
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WriterCost {
     pub readers: u32,
-    /// Further factors and what the readers read, where a sweep varies these.
+    /// Further factors and the readers' data, if a sweep varies these.
     pub factors: Vec<(String, String)>,
     pub active_bytes: Option<u64>,
-    /// By the number of writers.
+    /// Sorted by the number of writers.
     pub rows: Vec<WriterCostRow>,
 }
 
@@ -33,7 +33,7 @@ pub struct WriterCostRow {
     pub select_p50_us: Option<Estimate>,
     pub select_p99_us: Option<Estimate>,
     pub read_us: Option<Estimate>,
-    /// Of the mean SELECT from that of the readers alone.
+    /// Change of the mean SELECT from the readers alone.
     pub change: Option<Difference>,
 }
 

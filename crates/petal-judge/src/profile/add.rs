@@ -1,4 +1,4 @@
-//! Profiles of several databases, added up by time of day: what one platform has to bear when all of
+//! Profiles of several databases, added up by time of day: the load of one platform when all of
 //! them move there.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use petal_model::record::profile::{FORMAT, Input, Profile, ProfileInterval, time
 use petal_model::stats::server_work::WorkCount;
 
 const DAY_S: f64 = 86_400.0;
-/// Finer than a minute nobody compares days.
+/// Shortest slot of a day: a minute.
 const SLOT_S_MIN: f64 = 60.0;
 
 /// The sum. Every profile needs times; of several days the highest at each time of day counts.
@@ -81,12 +81,12 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
 }
 
 fn slot_begin(slot: usize, slot_s: f64) -> PrimitiveDateTime {
-    // A day that stands for all of them.
+    // A day that represents all of them.
     PrimitiveDateTime::new(date!(2000 - 01 - 01), Time::MIDNIGHT)
         + Duration::seconds_f64(slot as f64 * slot_s)
 }
 
-/// As long as the intervals of the coarsest profile mostly are, so that a day has whole ones.
+/// Slot length: the usual interval of the coarsest profile, so that a day has whole slots.
 fn slot_s(profiles: &[(String, Profile)]) -> f64 {
     let median = |profile: &Profile| {
         let mut lengths: Vec<f64> = profile.intervals.iter().map(|it| it.length_s).collect();

@@ -1,7 +1,7 @@
-//! Profiles of what a database did over time. [`parts`] puts what several sources tell of one
-//! database into one profile, [`add`] adds profiles of several databases up by time of day,
-//! [`of_run`] makes one of a run's record, [`of_work`] of a server's counters. Nothing here knows an
-//! engine: sources hand over counts that are typed.
+//! Profiles of a database's work over time. [`parts`] joins several sources of one database into
+//! one profile, [`add`] adds profiles of several databases up by time of day, [`of_run`] makes one
+//! of a run's record, [`of_work`] of a server's counters. Nothing here knows an engine: sources
+//! hand over typed counts.
 
 pub mod add;
 pub mod of_run;
@@ -15,13 +15,13 @@ use petal_model::record::profile::{
 };
 use petal_model::stats::server_work::{WorkCount, WorkTime};
 
-/// Clocks of snapshots tell minutes in some reports.
+/// Clocks of snapshots are precise to minutes in some reports.
 pub(crate) const SLACK_S: f64 = 61.0;
 const GAPS_SHOWN: usize = 20;
 /// Less than one read, write or commit in ten seconds.
 const IDLE_PER_S: f64 = 0.1;
 
-/// Why no profile can be made.
+/// Reason why no profile can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     #[error("{what}: {names}; make a profile of each, then add them: petal profile A.json B.json")]
@@ -32,19 +32,19 @@ pub enum ProfileError {
     Other(String),
 }
 
-/// True where no interval has work that a load could be made of.
+/// Returns true if no interval has work that a load could be made of.
 pub fn is_idle(profile: &Profile) -> bool {
     profile.intervals.iter().all(|interval| interval.load() < IDLE_PER_S)
 }
 
-/// A profile that was read: what follows from its intervals is made anew, for they may have been
+/// Computes the summary of a profile that was read again, because its intervals may have been
 /// edited.
 pub fn resummarise(profile: Profile) -> Profile {
     let gaps = profile.gaps.clone();
     Profile { gaps, ..summarise(profile) }
 }
 
-/// Adds what follows from the intervals: the busiest, percentiles, and notes on time.
+/// Adds the summary of the intervals: the busiest, percentiles, and notes on time.
 pub fn summarise(mut profile: Profile) -> Profile {
     let figures = profile.intervals.iter().flat_map(|interval| interval.per_second.keys().copied());
     let mut percentiles = BTreeMap::new();
@@ -119,8 +119,8 @@ fn weight_of(figure: WorkTime) -> WorkCount {
     }
 }
 
-/// Rates of what ran at the same time, added; latencies weighted by the counts that they are means
-/// of. A rate that one of them does not tell is not known of all.
+/// Adds rates that ran at the same time; latencies are weighted by their counts. A rate that one
+/// part lacks is unknown for all.
 fn together(parts: &[&ProfileInterval]) -> (BTreeMap<WorkCount, f64>, BTreeMap<WorkTime, f64>) {
     let mut rates = BTreeMap::new();
     for figure in WorkCount::ALL {
@@ -194,7 +194,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_one_part_does_not_tell_is_not_known_of_all() {
+    fn a_figure_that_one_part_lacks_is_unknown_for_all() {
         let one = interval("2026-11-22T10:00:00", 60.0, 100.0, 3.0);
         let mut other = interval("2026-11-22T10:00:00", 60.0, 300.0, 3.0);
         other.per_second.remove(&WorkCount::Commits);

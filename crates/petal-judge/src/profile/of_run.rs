@@ -1,4 +1,4 @@
-//! A profile of a run of petal's own, by what its database counted second by second.
+//! A profile of a run of petal's own, from the database's counters second by second.
 
 use std::collections::BTreeMap;
 

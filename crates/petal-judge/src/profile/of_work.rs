@@ -5,14 +5,14 @@ use petal_model::record::profile::{Clock, Input, ProfileInterval, time_text};
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 use time::PrimitiveDateTime;
 
-/// A look at all servers: when, and what they had done until then.
+/// A snapshot of all servers: its time, and their work until then.
 #[derive(Debug, Clone)]
 pub struct WorkSnapshot {
     /// UTC, by this host's clock.
     pub at: PrimitiveDateTime,
-    /// By a clock that is never set.
+    /// Time of a monotonic clock.
     pub elapsed_s: f64,
-    /// Or why it could not be read.
+    /// Counts, or the reason why they could not be read.
     pub work: Result<Vec<ServerWork>, String>,
 }
 
@@ -86,8 +86,8 @@ fn interval(earlier: &WorkSnapshot, later: &WorkSnapshot) -> Result<ProfileInter
         }
     }
     for figure in WorkCount::ALL {
-        // A standby has no commits of its own: what no server tells is left out, what one tells is
-        // the sum.
+        // A standby has no own commits: a count that no server has is left out, the others are
+        // added.
         let grown = pairs
             .iter()
             .filter_map(|(then, now)| Some(now.counts.get(&figure)? - then.counts.get(&figure)?));

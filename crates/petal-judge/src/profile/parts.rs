@@ -1,4 +1,4 @@
-//! One profile of a database from several sources, such as the reports of a day or of all instances
+//! A profile of one database from several sources, such as the reports of a day or of all instances
 //! of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,19 +10,19 @@ use petal_model::stats::server_work::WorkCount;
 /// Snapshots of a cluster's instances are taken within so long.
 const AT_ONCE_S: f64 = 300.0;
 
-/// What one source tells: of one database, or of one instance of it.
+/// Contents of one source: of one database, or of one instance of it.
 #[derive(Debug, Clone, Default)]
 pub struct SourcePart {
     pub input: Input,
     pub clock: Clock,
     pub block_bytes: Option<u32>,
-    /// Names the database beyond doubt, where the source does.
+    /// Identifies the database beyond doubt, if the source does.
     pub database_id: Option<String>,
-    /// The number of the snapshot that it begins with: the order where dates are not known.
+    /// The number of its first snapshot: the sort order if dates are unknown.
     pub snapshot: Option<f64>,
     /// Other instances may belong to the same database.
     pub is_cluster: bool,
-    /// In the order of time; inputs are filled in here.
+    /// Sorted by time; inputs are filled in here.
     pub intervals: Vec<ProfileInterval>,
 }
 
@@ -40,7 +40,7 @@ impl SourcePart {
     }
 }
 
-/// One interval of one instance.
+/// An interval of one instance.
 struct InstanceInterval {
     instance: String,
     snapshot: Option<f64>,
@@ -56,7 +56,7 @@ pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
             let lacks = || gaps.values().cloned().collect();
             let said: Vec<String> = if notes.is_empty() { lacks() } else { notes.clone() };
             let said = said.join(", ");
-            // What could not be read says its name.
+            // A reason for an unreadable source begins with its name already.
             if said.starts_with(&format!("{name}: ")) { said } else { format!("{name}: {said}") }
         };
         return Err(ProfileError::Nothing(parts.iter().map(why).collect()));
@@ -95,7 +95,7 @@ pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
     Ok(summarise(profile))
 }
 
-/// One database, and several instances only of a cluster.
+/// Accepts one database, and several instances only of a cluster.
 fn one_of_each(reported: &[&SourcePart]) -> Result<(), ProfileError> {
     let mut databases: BTreeMap<&str, &SourcePart> = BTreeMap::new();
     let mut instances: BTreeMap<&str, &SourcePart> = BTreeMap::new();
@@ -119,8 +119,8 @@ fn one_of_each(reported: &[&SourcePart]) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// Keeps the shorter of two intervals of one instance that overlap, such as an hour's report
-/// beside the day's.
+/// Keeps the shorter of two intervals of one instance that overlap, such as an hour's report and
+/// the day's.
 fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<InstanceInterval> {
     pieces.sort_by(|one, other| one.interval.length_s.total_cmp(&other.interval.length_s));
     let mut kept: Vec<InstanceInterval> = Vec::new();
@@ -166,7 +166,7 @@ fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<Insta
     kept
 }
 
-/// Where one has no date nothing is known of it.
+/// Returns true if two intervals overlap; false if either has no date.
 fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
     let common = || {
         let begin = one.begin_time()?.max(other.begin_time()?);
@@ -178,7 +178,7 @@ fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
     })
 }
 
-/// Adds what instances did at the same time.
+/// Adds the work of instances at the same time.
 fn at_the_same_time(pieces: &[InstanceInterval], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
     let instances: BTreeSet<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
     let mut groups: Vec<Vec<&InstanceInterval>> = Vec::new();

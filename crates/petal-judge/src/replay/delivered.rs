@@ -1,4 +1,4 @@
-//! What a run delivered of the load that it replays: as a reader compares it, beside what was asked.
+//! The delivered part of the load that a run replays, for comparison with the requested load.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,30 @@ use petal_model::record::{Run, as_text};
 use petal_model::settings::rates::RateOverTime;
 use petal_model::stats::server_work::WorkCount;
 
-/// Rates per second of one figure; None where one is not known.
+/// Rates per second of one figure; None if unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivered {
     /// Production's rate times the scale.
     pub asked: Option<f64>,
-    /// What the run did.
+    /// Rate of the run.
     pub here: Option<f64>,
 }
 
 impl Delivered {
-    /// What was done as a multiple of what was asked; None where nothing was.
+    /// Returns the delivered rate as a multiple of the requested one; None if nothing was
+    /// requested.
     pub fn ratio(self) -> Option<f64> {
         Some(self.here? / self.asked.filter(|asked| *asked > 0.0)?)
     }
 }
 
-/// How many times production's load was asked for.
+/// Returns the requested multiple of production's load.
 pub fn scale_of(run: &Run) -> f64 {
     run.summary.setting_number("rate_scale").unwrap_or(1.0)
 }
 
-/// Of its steady window, and of all of it where its rates change in between: production's are means
-/// over all of them.
+/// Returns rates of the run's steady window, or of the whole run if its rates change meanwhile:
+/// production's rates are means over all of it.
 pub fn delivered(run: &Run) -> BTreeMap<WorkCount, Delivered> {
     let Some(of) = &run.details.replay else { return BTreeMap::new() };
     let headline = run.headline();
@@ -73,7 +74,7 @@ mod tests {
     use petal_model::record::replay::ReplayOf;
 
     #[test]
-    fn a_run_is_set_beside_what_was_asked_at_its_scale() {
+    fn a_run_is_compared_with_the_requested_load_at_its_scale() {
         let mut run = fixture::mixed_run();
         assert!(delivered(&run).is_empty(), "no replay");
         let commits = run.headline().run.summary.per_second.commits.unwrap();

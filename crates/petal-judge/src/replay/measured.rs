@@ -9,28 +9,28 @@ use petal_model::settings::RedoStress;
 /// Blocks that the target reads from storage for operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadCost {
-    /// For each row; under 1 where a cache serves some.
+    /// Reads per row; under 1 if a cache serves some.
     pub per_row: f64,
-    /// For each operation beside its rows, such as those of an index.
+    /// Reads per operation in addition to its rows, such as those of an index.
     pub per_operation: f64,
 }
 
 impl ReadCost {
-    /// A block for each row: what is assumed before a trial.
+    /// A block for each row: the assumption before a trial.
     pub const PLAIN: Self = Self { per_row: 1.0, per_operation: 0.0 };
 
-    /// For an operation on so many rows.
+    /// Returns the reads of an operation on this number of rows.
     pub fn of(&self, rows: f64) -> f64 {
         rows * self.per_row + self.per_operation
     }
 }
 
-/// Fewer reads of each row than this come mostly from a cache: visiting more rows would not help.
+/// Fewest reads per row: below it most come from a cache, and visiting more rows would not help.
 const READS_PER_ROW_MIN: f64 = 0.5;
-/// Fewer writes than this are put off beyond the trial, or made of rows that were changed twice.
+/// Fewest writes per row: below it some follow after the trial, or rows were changed twice.
 const WRITES_PER_ROW_MIN: f64 = 0.5;
 const PER_ROW_MAX: f64 = 8.0;
-/// Fewer rows tell nothing.
+/// Fewest rows that give a result.
 const ROWS_MIN: u64 = 200;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,8 +47,8 @@ pub struct TrialMeasurements {
 }
 
 impl TrialMeasurements {
-    /// Adds what an earlier trial measured and this one does not tell: redo per row under the other
-    /// REDO_STRESS, and what had too few rows now.
+    /// Adds figures that an earlier trial measured and this one lacks: redo per row under the other
+    /// REDO_STRESS, and figures with too few rows now.
     pub fn after(self, earlier: Option<&Self>) -> Self {
         let Some(earlier) = earlier else { return self };
         let other = |redo_stress| match redo_stress {
@@ -97,7 +97,7 @@ impl TrialMeasurements {
         }
     }
 
-    /// Reads by which other rates can be asked for; None where that would not help.
+    /// Returns the reads that can correct the requested rates; None if that would not help.
     pub fn usable_reads(&self) -> Option<ReadCost> {
         self.reads.filter(|cost| cost.per_row >= READS_PER_ROW_MIN)
     }
@@ -124,7 +124,7 @@ mod tests {
     use petal_model::record::fixture;
 
     #[test]
-    fn a_trial_tells_what_each_row_costs() {
+    fn a_trial_measures_the_cost_of_each_row() {
         let run = fixture::mixed_run();
         let found = TrialMeasurements::of(&run);
         let (rows, io) = (&run.summary.rows, &run.details.io);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_of_few_rows_leaves_what_the_one_before_it_told() {
+    fn a_trial_of_few_rows_keeps_the_earlier_trials_figures() {
         let found = TrialMeasurements::of(&fixture::mixed_run());
         let few = TrialMeasurements {
             reads: None,

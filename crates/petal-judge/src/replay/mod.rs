@@ -1,6 +1,6 @@
 //! Turns a profile into operations of petal's own: rates, work units and redo of an open loop, and
-//! what they do not imitate. The one place that knows; [`measured`] tells what a trial found,
-//! [`delivered`] what a run did of the load.
+//! the parts that they do not imitate. All of that knowledge is here; [`measured`] has the results
+//! of a trial, [`delivered`] a run's share of the load.
 
 pub mod delivered;
 pub mod measured;
@@ -27,26 +27,26 @@ use super::profile::is_idle;
 const SELECTS_PER_S_MAX: f64 = 1000.0;
 const WORK_UNIT_DEFAULT_MAX: u32 = 64;
 const WORK_UNIT_MAX: u32 = 1024;
-/// What a row's change logs beside its columns, as a guess before a trial.
+/// Redo bytes of a row's change without its columns, as a guess before a trial.
 const REDO_OVERHEAD_BYTES: f64 = 150.0;
 const LITE_COLUMNS: f64 = 2.0;
 
-/// Which part of a profile is driven.
+/// Part of a profile that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Played {
     /// The rates of its busiest interval, all the time.
     Busiest,
-    /// All intervals in their order, in the length of the run.
+    /// Intervals in their order, all of them in the length of the run.
     All,
 }
 
-/// What the target is, as far as a replay must know it.
+/// The target's properties that a replay needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ground {
     pub block_bytes: u32,
     /// Rows, so blocks, of a schema that are in use.
     pub rows: u64,
-    /// Rows of each scan table; 0: there is none.
+    /// Rows of each scan table; 0 without one.
     pub scan_rows: u64,
     /// Bytes of all scan tables together.
     pub scan_bytes: u64,
@@ -55,7 +55,7 @@ pub struct Ground {
     pub column_bytes: usize,
 }
 
-/// What was asked for beside the profile.
+/// Options of a replay in addition to the profile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayOptions {
     pub work_unit: Option<u32>,
@@ -74,12 +74,13 @@ pub struct ReplayPlan {
     pub scan_rate: RateOverTime,
     /// Rates per second that the target should reach at a scale of 1.
     pub expected: BTreeMap<WorkCount, f64>,
-    /// Those of them that no trial told: one block for each row, and redo by the width of the columns.
+    /// Figures that no trial measured: one block for each row, and redo by the width of the
+    /// columns.
     pub assumed: Vec<WorkCount>,
     pub of: ReplayOf,
 }
 
-/// Why a profile cannot be driven.
+/// Reason why a profile cannot be replayed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReplayError {
     #[error(
@@ -94,7 +95,7 @@ pub enum ReplayError {
     Unknown(String),
 }
 
-/// The operations of a profile on this ground, corrected by what a trial of an earlier plan found.
+/// Plans the operations of a profile on this ground, corrected by the trial of an earlier plan.
 pub fn plan(
     profile: &Profile,
     (played, run_time): (Played, Duration),
@@ -135,7 +136,7 @@ pub fn plan(
         let rows = per_commit.map_or(1.0, |(writes, commits)| writes / commits / writes_per_row);
         whole_unit(rows, ground)
     });
-    // What UPDATEs leave of the reads.
+    // Reads that remain after the UPDATEs.
     let left = |reads: f64, commits: f64| {
         (reads - commits * cost.of(f64::from(update_work_unit))).max(0.0)
     };
@@ -171,7 +172,7 @@ pub fn plan(
         assumed: Vec::new(),
         of,
     };
-    // Of several intervals the mean of what each leaves to SELECTs.
+    // Mean rate of SELECTs over the intervals.
     let selects = weighted(&intervals, &selects_of);
     (plan.expected, plan.assumed) =
         expected(&plan, (selects, scans_per_s(1.0) > 0.0), ground, trial);
@@ -185,7 +186,7 @@ fn whole_unit(rows: f64, ground: &Ground) -> u32 {
     (rows.round() as u32).clamp(1, most)
 }
 
-/// The mean over the time in which it is known; None where it is known of no interval.
+/// Returns the mean over the time in which it is known; None if no interval knows it.
 fn mean(intervals: &[&ProfileInterval], figure: WorkCount) -> Option<f64> {
     let known: Vec<&ProfileInterval> =
         intervals.iter().copied().filter(|it| it.rate(figure).is_some()).collect();
@@ -231,7 +232,7 @@ fn redo_guess(redo_stress: RedoStress, ground: &Ground) -> f64 {
     columns * ground.column_bytes as f64 + REDO_OVERHEAD_BYTES
 }
 
-/// The one that comes closer to the redo of a commit; by a trial where there was one.
+/// Returns the value that comes closer to the redo of a commit; by a trial if there was one.
 fn redo_stress(
     of: &ReplayOf,
     ground: &Ground,
@@ -244,7 +245,7 @@ fn redo_stress(
     let of_trial = trial.and_then(|trial| Some((trial.redo_stress, trial.redo_per_row?)));
     let bytes = |redo_stress: RedoStress| {
         let guess = redo_guess(redo_stress, ground);
-        // The kinds differ by their columns; what else is logged, such as whole pages, both log.
+        // The kinds differ by their columns; both log the rest, such as whole pages.
         let by_columns = |(tried, found): (RedoStress, f64)| {
             (found + guess - redo_guess(tried, ground)).max(guess)
         };
@@ -264,8 +265,8 @@ fn redo_per_commit(of: &ReplayOf) -> Option<f64> {
     Some(of.rate(WorkCount::RedoBytes)? / commits)
 }
 
-/// What the target will do, by what it did in the trial for each row; and the figures that a trial
-/// did not tell.
+/// Returns the target's expected rates, by its rates per row in the trial; and the figures that a
+/// trial did not measure.
 fn expected(
     plan: &ReplayPlan,
     (selects, scans): (f64, bool),
@@ -303,8 +304,8 @@ fn expected(
 }
 
 impl ReplayPlan {
-    /// What the target should do as a multiple of what production did; None where either is not
-    /// known, or production did none.
+    /// Returns the target's expected rate as a multiple of production's; None if either is unknown,
+    /// or if production's is 0.
     pub fn ratio(&self, figure: WorkCount) -> Option<f64> {
         let production = self.of.rate(figure).filter(|rate| *rate > 0.0)?;
         Some(self.expected.get(&figure)? / production)
@@ -322,8 +323,8 @@ impl ReplayPlan {
         ])
     }
 
-    /// The plan with parameters as a record shows them: what a trial corrected in another call. What
-    /// the target should do is not known then. None where one of them is missing.
+    /// Returns the plan with the parameters of a record: a trial in another call may have corrected
+    /// them. The expected rates are unknown then. None if a parameter is missing.
     pub fn with_parameters(&self, settings: &Map<String, Value>) -> Option<Self> {
         let text = |key: &str| Some(as_text(settings.get(key)?, ""));
         let rate = |key: &str| RateOverTime::parse(&text(key)?);

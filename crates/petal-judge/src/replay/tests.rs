@@ -85,7 +85,7 @@ fn the_busiest_interval_becomes_operations() {
 }
 
 #[test]
-fn a_trial_corrects_reads_and_writes_and_tells_what_is_left() {
+fn a_trial_corrects_reads_and_writes_and_reports_the_rest() {
     // Half of the rows come from a cache, blocks are written twice, and redo is 16 times as much.
     let tried = trial(0.5, 2.0, 12_000.0, RedoStress::Lite);
     let plan = planned(&busy(), Some(&tried));
@@ -158,8 +158,8 @@ fn more_redo_takes_all_columns_and_scans_need_a_table() {
 fn the_kind_of_update_whose_redo_is_nearer_is_taken_by_trials_of_both() {
     let mut paged = busy();
     paged.intervals[1].per_second.insert(RedoBytes, 50.0 * 8.0 * 2500.0);
-    // Guessed from the columns alone it is HEAVY. A trial of it finds page images beside them, which
-    // the other kind logs, too.
+    // A guess from the columns alone is HEAVY. A trial of it also finds page images, which the
+    // other kind logs, too.
     assert_eq!(planned(&paged, None).redo_stress, RedoStress::Heavy);
     let heavy = trial(1.0, 1.0, 4000.0, RedoStress::Heavy);
     let second = planned(&paged, Some(&heavy));

@@ -1,4 +1,4 @@
-//! A plan in words: how a profile becomes operations, and what they leave out.
+//! A plan in words: how a profile becomes operations, and the parts that they leave out.
 
 use super::measured::TrialMeasurements;
 use super::{Ground, Played, ReplayPlan, redo_per_commit};
@@ -8,7 +8,7 @@ use petal_model::settings::RedoStress;
 use petal_model::stats::server_work::WorkCount;
 use petal_model::stats::units::bytes;
 
-/// What differs by less is imitated.
+/// Differences below this share count as imitated.
 const SHARE_MAX: f64 = 0.05;
 
 pub fn time(profile: &Profile, played: Played) -> String {
@@ -77,7 +77,7 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
     lines
 }
 
-/// What the operations do not imitate, with its size.
+/// Lists the parts that the operations do not imitate, with their size.
 pub fn not_imitated(
     plan: &ReplayPlan,
     profile: &Profile,
@@ -183,7 +183,7 @@ fn unknown_figures(of: &ReplayOf) -> Vec<String> {
     lines
 }
 
-/// What stands in for figures that no trial told.
+/// Describes the assumptions for figures that no trial measured.
 fn assumed(plan: &ReplayPlan, was_tried: bool) -> Option<String> {
     let figures: Vec<&str> = plan.assumed.iter().map(|figure| figure.words()).collect();
     let why = match was_tried {

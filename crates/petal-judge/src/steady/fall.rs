@@ -1,5 +1,5 @@
-//! When and how far the rate fell, and what else changed then. A candidate is named with its
-//! evidence; that it is the cause is for the reader to decide.
+//! Finds when and how far the rate fell, and the other changes at that time. A candidate is named
+//! with its evidence; the reader decides whether it is the cause.
 
 use super::super::estimate;
 use super::super::others::Others;
@@ -7,7 +7,8 @@ use super::rate;
 use petal_model::record::Second;
 use petal_model::stats::os::CpuShare;
 
-/// Who used the processors between two moments of the run, in seconds; None where that is unknown.
+/// Other processes' use of the processors between two moments of the run, in seconds; None if
+/// unknown.
 pub(super) type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Others>;
 
 /// A smaller fall is noise.
@@ -25,9 +26,9 @@ const STEAL_POINTS_MIN: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// From one second to the next.
+    /// Fall between two seconds.
     Step,
-    /// All the way.
+    /// Fall over the whole stretch.
     Drift,
 }
 
@@ -39,8 +40,7 @@ pub struct Fall {
     /// Operations per second before and after; of a drift at the ends of the fitted line.
     pub before: f64,
     pub after: f64,
-    /// What else changed, a phrase each with its figures; empty where nothing that was recorded
-    /// did.
+    /// Other changes, a phrase each with its figures; empty if nothing recorded changed.
     pub candidates: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
     Some(Fall { shape, at_s: seconds[at].from_s, before, after: after.max(0.0), candidates })
 }
 
-/// Where two levels explain the rates best, and the squares that they leave.
+/// Finds where two levels explain the rates best, and the squares that remain.
 fn best_step(rates: &[f64]) -> Option<(usize, f64)> {
     let total: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
@@ -122,12 +122,12 @@ struct Stretches<'a> {
 }
 
 impl Stretches<'_> {
-    /// A figure of both stretches; None where one of them lacks it.
+    /// Returns a figure of both stretches; None if one of them lacks it.
     fn both(&self, figure: impl Fn(&[&Second]) -> Option<f64>) -> Option<(f64, f64)> {
         figure(self.early).zip(figure(self.late))
     }
 
-    /// Totals of a count over each stretch's time; None where one second does not know.
+    /// Totals of a count over each stretch's time; None if one second lacks it.
     fn rates(&self, count: SecondCount) -> Option<(f64, f64)> {
         self.both(|seconds| {
             let total: Option<u64> = seconds.iter().map(|second| count(second)).sum();
@@ -141,7 +141,7 @@ impl Stretches<'_> {
         (under.0 > 0.0 && under.1 > 0.0).then(|| (over.0 / under.0, over.1 / under.1))
     }
 
-    /// The mean of a share of the processors; None where one second does not know.
+    /// The mean of a share of the processors; None if one second lacks it.
     fn cpu(&self, share: fn(&CpuShare) -> f64) -> Option<(f64, f64)> {
         self.both(|seconds| {
             let all: Option<Vec<f64>> =
@@ -183,7 +183,7 @@ impl Stretches<'_> {
         (late > early && early == 0.0).then(|| "vacuum: it ran, and had not before".to_owned())
     }
 
-    /// UPDATEs slower while SELECTs are not: what only they wait for is the log.
+    /// Reports UPDATEs that became slower while SELECTs did not: only UPDATEs wait for the log.
     fn log(&self) -> Option<String> {
         let latency = |kind: &str| {
             self.both(|seconds| {
@@ -259,7 +259,7 @@ impl Stretches<'_> {
         })
     }
 
-    /// Who used the processors before and after.
+    /// Processes that used the processors before and after.
     fn used(&self) -> Option<(Others, Others)> {
         let of = |seconds: &[&Second]| {
             let (first, last) = seconds.first().zip(seconds.last())?;
@@ -278,7 +278,8 @@ impl Stretches<'_> {
         })
     }
 
-    /// As busy as before for fewer operations: a lower clock does that, where nobody else was busy.
+    /// Reports processors as busy as before for fewer operations: a lower clock causes that, if no
+    /// other process was busy.
     fn clock(&self) -> Option<String> {
         if self.used().is_some_and(|(_, late)| late.processors >= late.enough()) {
             return None;
@@ -348,7 +349,7 @@ mod tests {
         }
 
         #[test]
-        fn a_drift_is_told_from_a_cliff(seed: u64, drift in 0.3f64..0.9) {
+        fn a_drift_is_distinguished_from_a_cliff(seed: u64, drift in 0.3f64..0.9) {
             let fall = fallen(&simulated(seed, 400, |at| 10_000.0 * (1.0 - drift * at))).unwrap();
             prop_assert_eq!(fall.shape, Shape::Drift);
             prop_assert!((fall.share() - drift).abs() < 0.03, "{:?}", fall);
@@ -362,10 +363,10 @@ mod tests {
 
     /// A cliff at half the run, with other figures before and after.
     fn cliff(change: impl Fn(&mut Second, bool)) -> Vec<String> {
-        cliff_beside(&|_, _| None, change)
+        cliff_with(&|_, _| None, change)
     }
 
-    fn cliff_beside(used: UsedBetween<'_>, change: impl Fn(&mut Second, bool)) -> Vec<String> {
+    fn cliff_with(used: UsedBetween<'_>, change: impl Fn(&mut Second, bool)) -> Vec<String> {
         let shape = |now: f64| if now < 0.5 { 10_000.0 } else { 5_000.0 };
         let mut timeline = simulated(3, 400, shape);
         for (at, second) in timeline.iter_mut().enumerate() {
@@ -452,11 +453,12 @@ mod tests {
                 Some(Others { own: 2.0 - processors, processors, of: 2 })
             }
         };
-        insta::assert_snapshot!(cliff_beside(&others(0.1), busy).join("\n"), @"others' work: others used 1.7 of the 2 processors, 0.1 before");
-        // They were there all the time: what they took now is not known, and no clock is blamed.
-        assert!(cliff_beside(&others(1.6), busy).is_empty());
+        insta::assert_snapshot!(cliff_with(&others(0.1), busy).join("\n"), @"others' work: others used 1.7 of the 2 processors, 0.1 before");
+        // Other processes were there all the time: their additional use is unknown, and no clock is
+        // blamed.
+        assert!(cliff_with(&others(1.6), busy).is_empty());
         let alone = |_, _| Some(Others { own: 2.0, processors: 0.0, of: 2 });
-        assert!(cliff_beside(&alone, busy)[0].starts_with("heat or a lower clock"));
+        assert!(cliff_with(&alone, busy)[0].starts_with("heat or a lower clock"));
     }
 
     #[test]

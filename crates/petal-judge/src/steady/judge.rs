@@ -12,7 +12,7 @@ use crate::{and_more, others, writes};
 use petal_model::record::{Run, Second, figures};
 use petal_model::stats::units::bytes as size;
 
-/// So many stalled seconds are named; the rest are counted.
+/// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
 const TOO_SHORT: &str = "too-short-to-judge";
 
@@ -39,7 +39,8 @@ pub(crate) fn unstable(run: &Run) -> Judgement {
     }
 }
 
-/// With from when on it was steady, if it was, and with the fall, if the rate fell.
+/// Judges an unsteady run: the second from which on it was steady, if it was, and the fall, if the
+/// rate fell.
 fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judgement {
     let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
     let onset = onset(&run.details.timeline, from_s, to_s);
@@ -74,7 +75,7 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
     }))
 }
 
-/// The fall of a stretch of a run's seconds, with what the record tells of that time.
+/// The fall of a stretch of a run's seconds, with the record's facts about that time.
 pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
     fall::fall(seconds, &|from_s, to_s| others::between(run, from_s, to_s))
 }
@@ -184,7 +185,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     }))
 }
 
-/// What was out of the ordinary in the stalled seconds, by the record's own figures.
+/// Lists unusual figures of the stalled seconds, from the record.
 fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
     type Figure = fn(&Second) -> Option<f64>;
     let figures: [(Figure, f64, &str); 4] = [
@@ -267,7 +268,7 @@ mod tests {
         asked.steady_from_s = None;
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: RUN_TIME ended the run before it was proven steady; 50.2 GiB were written, 1.00 GiB and a whole checkpoint cycle in every window were asked for");
-        // Of a run that only reads no volume is asked.
+        // A run that only reads needs no volume.
         asked = UntilSteadyResult { volume_bytes: 0, steady_from_s: Some(5.0) };
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on");

@@ -1,11 +1,12 @@
-//! Is the rate steady? The rule of the SNIA Solid State Storage Performance Test Specification
-//! (PTS): over five equal windows, the range of their means is within 20 % of the mean, and the
-//! excursion of the line fitted through them within 10 %. Pure functions of rates over time.
+//! Judges whether the rate is steady. The rule of the SNIA Solid State Storage Performance Test
+//! Specification (PTS): over five equal windows, the range of their means is within 20 % of the
+//! mean, and the excursion of the line fitted through them within 10 %. Pure functions of rates
+//! over time.
 //!
 //! The rate is petal's own operations per second: known for every engine and every second, and
-//! meaningful for cached tests too, where PIOPS is noise around zero.
+//! meaningful for cached tests too, for which PIOPS is noise around zero.
 //!
-//! [`fall`] says when and how far a rate fell and what changed with it, [`proof`] when a run that
+//! [`fall`] finds when and how far a rate fell and the other changes, [`proof`] when a run that
 //! goes on may end because it is steady, [`judge`](mod@judge) makes findings of it.
 
 pub mod fall;
@@ -23,15 +24,15 @@ pub const WINDOWS: usize = 5;
 pub const WINDOW_S_MIN: f64 = 60.0;
 const RANGE_SHARE_MAX: f64 = 0.20;
 const SLOPE_SHARE_MAX: f64 = 0.10;
-/// Below this median, a second of half the rate is chance and not a stall.
+/// Lowest median for stalls: below it, a second of half the rate is chance.
 const STALL_MEDIAN_OPS_MIN: f64 = 20.0;
-/// A shorter interval at the end of a run is no second to judge.
+/// Shortest second that is judged; a shorter interval at the end of a run is left out.
 const SECOND_S_MIN: f64 = 0.5;
 
 /// Clocks end a run a little before or after its planned time.
 const CLOCK_SLACK_S: f64 = 0.5;
 
-/// What the rule says of a timeline.
+/// Verdict of the rule on a timeline.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Steadiness {
     TooShort {
@@ -42,18 +43,18 @@ pub enum Steadiness {
     Unstable(Windows),
 }
 
-/// The five windows and what the rule looks at, as shares of their mean.
+/// The five windows and the rule's criteria, as shares of their mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windows {
     pub length_s: f64,
-    /// From one checkpoint's end to the next, on average; None where fewer than two are seen.
+    /// Mean time between the ends of two checkpoints; None if fewer than two are seen.
     pub cycle_s: Option<f64>,
     pub ops_per_second: [f64; WINDOWS],
     /// Largest minus smallest.
     pub range_share: f64,
     /// Rise (or fall) of the fitted line from the first window to the last.
     pub slope_share: f64,
-    /// Checkpoints that ended in each window; None where the seconds do not say.
+    /// Checkpoints that ended in each window; None if the seconds lack them.
     pub checkpoints: Option<[u64; WINDOWS]>,
 }
 
@@ -62,8 +63,8 @@ impl Windows {
         self.range_share <= RANGE_SHARE_MAX && self.slope_share.abs() <= SLOPE_SHARE_MAX
     }
 
-    /// Each window holds a whole checkpoint cycle: one ended in every window, and a window is no
-    /// shorter than a cycle. None where the seconds do not say.
+    /// Returns whether each window holds a whole checkpoint cycle: one ended in every window, and a
+    /// window is no shorter than a cycle. None if the seconds lack checkpoints.
     pub fn have_cycles(&self) -> Option<bool> {
         let is_long_enough = self.cycle_s.is_some_and(|cycle_s| cycle_s <= self.length_s);
         self.checkpoints.map(|ended| is_long_enough && ended.iter().all(|&count| count > 0))
@@ -85,8 +86,8 @@ pub fn steadiness(timeline: &[Second], from_s: f64, to_s: f64) -> Steadiness {
     if windows.is_steady() { Steadiness::Steady(windows) } else { Steadiness::Unstable(windows) }
 }
 
-/// The earliest second from which on, up to `to_s`, the rule holds, with its windows. None where
-/// it holds from no second that leaves time enough.
+/// The earliest second from which on, up to `to_s`, the rule holds, with its windows. None if it
+/// holds from no second that leaves enough time.
 pub fn onset(timeline: &[Second], from_s: f64, to_s: f64) -> Option<(f64, Windows)> {
     let sums = Sums::of(timeline);
     let starts = timeline.iter().map(|second| second.from_s).filter(|&start_s| start_s >= from_s);
@@ -226,8 +227,8 @@ mod tests {
             prop_assert!(matches!(verdict, Steadiness::TooShort { .. }), "{:?}", verdict);
         }
 
-        /// A warm-up that rises, then a flat stretch: steady from its end on, within what the rule
-        /// forgives.
+        /// A warm-up that rises, then a flat stretch: steady from its end on, within the rule's
+        /// tolerance.
         #[test]
         fn the_onset_is_where_the_flat_part_begins(seed: u64, warm_up in 60u32..400) {
             let seconds = warm_up + 600;

@@ -1,6 +1,6 @@
-//! Has a run that goes on been steady long enough to end it? The rule over the newest seconds:
-//! five windows of a minute, or longer ones where a checkpoint cycle is longer; on writes only
-//! after a stated volume, since a fresh or idle drive takes its first writes faster.
+//! Judges whether a run in progress has been steady long enough to end it. The rule over the newest
+//! seconds: five windows of a minute, or longer ones if a checkpoint cycle is longer; on writes
+//! only after a stated volume, since a fresh or idle drive takes its first writes faster.
 
 use super::WINDOWS;
 use super::sums::Sums;
@@ -9,12 +9,12 @@ use petal_model::record::Second;
 /// Windows are made longer by these factors to find a whole checkpoint cycle in each.
 const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 
-/// What must be true before a run may end.
+/// Conditions that let a run end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// No window is shorter.
+    /// Length of the shortest window.
     pub window_s: f64,
-    /// Nothing before this counts.
+    /// End of the warm-up; earlier seconds do not count.
     pub warm_up_s: f64,
     /// The run has UPDATEs: checkpoint cycles and the volume count.
     pub writes: bool,
@@ -22,13 +22,13 @@ pub struct Terms {
     pub volume_bytes: u64,
 }
 
-/// No run can be proven steady in less, in seconds from its trigger.
+/// Returns the shortest time that can prove a run steady, in seconds from its trigger.
 pub fn shortest_s(warm_up_s: f64, window_s: f64) -> f64 {
     warm_up_s + window_s * WINDOWS as f64
 }
 
-/// From when on a timeline's newest seconds are steady, by these terms; None while that is not
-/// proven. What a database does not count (its writes, its checkpoints) proves nothing.
+/// Returns the second from which on a timeline's newest seconds are steady, by these terms; None
+/// while that is not proven. Writes or checkpoints that a database does not count prove nothing.
 pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
     let last = timeline.last()?;
     let to_s = last.from_s + last.length_s;
@@ -40,14 +40,14 @@ pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
     let mut windows = begins
         .take_while(|from_s| *from_s >= terms.warm_up_s)
         .map(|from_s| (from_s, sums.windows(from_s, to_s)));
-    // The shortest that show whole cycles: longer ones would hide what fell lately.
+    // The shortest windows with whole cycles: longer ones would hide a recent fall.
     let (from_s, windows) =
         windows.find(|(_, windows)| !terms.writes || windows.have_cycles() == Some(true))?;
     (windows.is_steady() && windows.mean() > 0.0).then_some(from_s)
 }
 
-/// Data blocks and log that the database wrote so far, at least: a second that does not say adds
-/// nothing. None where no second says.
+/// Data blocks and log that the database has written, at least: a second without them adds nothing.
+/// None if no second has them.
 pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
     let reported = timeline.iter().filter_map(|second| {
         let io = second.io?;
@@ -66,7 +66,7 @@ mod tests {
     const READS: Terms = Terms { window_s: 60.0, warm_up_s: 0.0, writes: false, volume_bytes: 0 };
     const MB: u64 = 1_000_000;
 
-    /// 1 MB of data and 1 MB of log a second, a checkpoint every so many seconds.
+    /// 1 MB of data and 1 MB of log a second, a checkpoint every `checkpoint_every` seconds.
     fn timeline(rates: &[u64], checkpoint_every: u64) -> Vec<Second> {
         (0..)
             .zip(rates)
@@ -121,13 +121,12 @@ mod tests {
     fn writes_must_reach_the_volume_and_whole_checkpoint_cycles() {
         let writes = Terms { writes: true, volume_bytes: 800 * MB, ..READS };
         assert_eq!(ends_at(&timeline(&[1000; 900], 20), &writes), Some(400));
-        // A checkpoint every 110 s does not fit into windows of a minute, but into those of two.
+        // A checkpoint every 110 s does not fit into windows of a minute, but into two minutes.
         let small = Terms { volume_bytes: MB, ..writes };
         assert_eq!(ends_at(&timeline(&[1000; 900], 110), &small), Some(600));
-        // One that never ends proves nothing.
+        // A checkpoint that never ends proves nothing.
         assert_eq!(ends_at(&timeline(&[1000; 900], 100_000), &small), None);
-        // A second that was missed takes nothing from what others say; if none says, nothing is
-        // proven.
+        // A missed second does not invalidate the others; without any, nothing is proven.
         let mut unknown = timeline(&[1000; 900], 20);
         (unknown[10].io, unknown[10].checkpoints) = (None, None);
         assert_eq!(ends_at(&unknown, &writes), Some(401));

@@ -10,7 +10,7 @@ pub(super) struct Sums {
     middles_s: Vec<f64>,
     ops: Vec<u64>,
     time_s: Vec<f64>,
-    /// None where no second says; one that does not adds none.
+    /// None if no second knows them; a second that does not know adds none.
     checkpoints: Option<Vec<u64>>,
 }
 
@@ -22,7 +22,7 @@ impl Sums {
             time_s: vec![0.0],
             checkpoints: None,
         };
-        let is_told = timeline.iter().any(|second| second.checkpoints.is_some());
+        let is_known = timeline.iter().any(|second| second.checkpoints.is_some());
         let mut ended = vec![0];
         let (mut ops, mut time_s, mut checkpoints) = (0, 0.0, 0);
         for second in timeline {
@@ -34,7 +34,7 @@ impl Sums {
             sums.time_s.push(time_s);
             ended.push(checkpoints);
         }
-        sums.checkpoints = is_told.then_some(ended);
+        sums.checkpoints = is_known.then_some(ended);
         sums
     }
 

@@ -29,13 +29,13 @@ fn ledger(commits: Vec<Acknowledged>) -> Ledger {
     }
 }
 
-/// Of keys `first` and the next.
+/// Builds a commit of key `first` and the next.
 fn commit(session: u32, sequence: u64, first: u64, time: (u64, u64)) -> Acknowledged {
     let version = Version { session, sequence };
     Acknowledged { version, schema: 1, first, rows: 2, begin_ns: time.0, end_ns: time.1 }
 }
 
-/// The verdict where each row holds this version; None: the load's.
+/// The verdict if each row holds this version; None is the load's.
 fn judged(ledger: &Ledger, rows: &[Option<(u32, u64)>]) -> Verification {
     let mut survival = Survival::new(ledger);
     let stamps = RunStamps::of_mask(ledger.header.stamp_mask);
@@ -71,7 +71,7 @@ fn a_row_that_holds_its_last_version_lost_nothing() {
 }
 
 #[test]
-fn what_overlaps_in_time_may_stand_in_either_order() {
+fn commits_that_overlap_may_be_in_either_order() {
     let ledger = ledger(vec![commit(1, 3, 1, (10, 30)), commit(2, 7, 1, (20, 40))]);
     for held in [(1, 3), (2, 7)] {
         assert_eq!(lost(&ledger, &[Some(held); 2]), (0, 0), "{held:?}");
@@ -92,13 +92,13 @@ fn a_version_that_was_never_acknowledged_is_allowed_while_it_may_have_been_in_fl
         vec![commit(1, 3, 1, (10, 20)), commit(2, 7, 1, (50, 60)), commit(1, 9, 3, (30, 40))];
     let ledger = ledger(commits);
     let rest = [Some((1, 9)), Some((1, 9))];
-    // Nothing of its session came later: it may be the last of all.
+    // Its session did nothing later: it may be the last of all.
     let in_flight = [&[Some((1, 12)); 2][..], &rest].concat();
     assert_eq!(lost(&ledger, &in_flight), (0, 0));
     let verdict = judged(&ledger, &in_flight);
     assert_eq!((verdict.unacknowledged_rows, verdict.unacknowledged_versions), (2, 1));
-    // It was over at 40, and the other session's commit began after that; of its own session's
-    // commits on the row it is the later one.
+    // It was over at 40, and the other session's commit began after that. In its session it is the
+    // later commit on the row.
     let failed = [&[Some((1, 5)); 2][..], &rest].concat();
     assert_eq!(lost(&ledger, &failed), (1, 2));
     // A session that acknowledged nothing.
@@ -115,7 +115,7 @@ fn what_is_torn_missing_or_of_elsewhere_is_bad() {
     survival.missing(1, 1);
     survival.found(1, 2, Err("c3 is no text of petal's".to_owned()));
     let verdict = survival.judge("db", None);
-    // What a bad row holds is not known; a missing one holds nothing.
+    // The content of a bad row is unknown; a missing row has none.
     assert_eq!((verdict.bad_rows, verdict.lost_commits, verdict.lost_rows), (2, 1, 1));
     // The commit of row 4 is not counted as kept: that row was not read.
     assert_eq!((verdict.survived_commits, verdict.unknown_commits), (0, 1));
@@ -170,7 +170,8 @@ fn what_another_host_acknowledged_is_judged_by_its_own_ledger() {
     let merged = judged(&both, &held);
     assert_eq!((merged.lost_commits, merged.lost_rows, merged.missing_share_rows), (1, 2, 0));
     assert!(merged.missing_shares.is_empty());
-    // Counted from a trigger that was 3 s late, what began 2 s after the other may have been before.
+    // With a trigger that was 3 s late, a commit that began 2 s after the other may have been
+    // first.
     both.triggers_apart_us = 3_000_000;
     assert_eq!(lost(&both, &held), (0, 0));
     both.triggers_apart_us = 0;
@@ -199,8 +200,8 @@ fn history() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
 }
 
 proptest! {
-    /// Whatever came last is never called lost, however late it was acknowledged, and whether or
-    /// not its acknowledgement was kept.
+    /// Tests that the last commit is never called lost, however late it was acknowledged, and
+    /// whether or not its acknowledgement was kept.
     #[test]
     fn the_last_commit_of_a_row_is_never_lost(history in history(), heard in 0usize..40) {
         let (mut at, mut sequences) = (100, [0u64; 4]);

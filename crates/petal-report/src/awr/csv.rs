@@ -1,6 +1,6 @@
-//! CSV: a row per report, and per instance of a cluster behind it; file, kind and format, its factors, then
-//! [`COLUMNS`](petal_awr::columns::COLUMNS). Plain numbers without thousands apart; an empty field
-//! is unknown.
+//! CSV: a row per report, and per instance of a cluster behind it; file, kind and format, its
+//! factors, then [`COLUMNS`](petal_awr::columns::COLUMNS). Plain numbers without thousands apart;
+//! an empty field is unknown.
 
 use petal_awr::columns::COLUMNS;
 use petal_awr::figure::Figure;
@@ -29,7 +29,7 @@ pub fn table(reports: &[Report]) -> ExactRows<'_> {
     ExactRows::new(all, rows)
 }
 
-/// With all digits that are known; what was computed has six that matter.
+/// Formats a figure with all known digits; a computed one with six significant digits.
 pub fn plain(figure: Option<Figure>) -> String {
     match figure.map(|figure| (figure.value, figure.as_printed)) {
         None => String::new(),

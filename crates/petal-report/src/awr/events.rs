@@ -1,5 +1,5 @@
 //! `Filename, Event, Waits, Time(s), Latency, IOPS`: a row per report for its single-block reads,
-//! as people print beside their petals. Latency is in microseconds, IOPS are the database's read
+//! as people print them with their petals. Latency is in microseconds, IOPS are the database's read
 //! requests per second.
 
 use crate::numbers::{UNKNOWN, decimal, micros, or_dash, whole};

@@ -1,4 +1,4 @@
-//! Where each figure of a report came from: its section, as printed, and what was computed.
+//! Explains the source of each figure of a report: its section, as printed, and the computation.
 
 use crate::numbers::UNKNOWN;
 use crate::table::{Table, line};

@@ -1,5 +1,5 @@
 //! The pipe-separated columns of SLOB's awr_info, for scripts that read them. An empty field is
-//! unknown; latencies are whole microseconds, never 0 for what was too short to be shown.
+//! unknown; latencies are whole microseconds, never 0 for a time too short to be shown.
 
 use petal_awr::columns::value;
 use petal_awr::figure::Figure;
@@ -55,7 +55,7 @@ fn text(cell: &str) -> String {
     printable_line(cell).replace('|', "_")
 }
 
-/// Under a microsecond with decimals, so that it is not 0.
+/// Formats a latency; below a microsecond with decimals, so that it is not 0.
 fn latency(report: &Report, name: &str) -> String {
     let shown = |us: f64| if us < 0.5 { format!("{us:.3}") } else { format!("{us:.0}") };
     value(report, name).map(shown).unwrap_or_default()

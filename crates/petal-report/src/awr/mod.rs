@@ -1,5 +1,5 @@
 //! AWR and Statspack reports as petal shows them: a table, CSV, JSON, the columns of awr_info, the
-//! table of events, and where each figure came from. Pure functions of [`Report`]s; docs/awr.md
+//! table of events, and the source of each figure. Pure functions of [`Report`]s; docs/awr.md
 //! describes every column.
 
 pub mod csv;

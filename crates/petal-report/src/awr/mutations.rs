@@ -1,5 +1,5 @@
-//! Damaged reports: whatever is done to a sample, reading and showing it ends, panics nowhere, and
-//! tells no number that does not stand in the file.
+//! Damaged reports: after any damage to a sample, reading and showing it ends, panics nowhere, and
+//! prints no number that is not in the file.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use petal_awr::report::{Format, LoadLine, Report};
 use petal_awr::samples::{SAMPLES, log_line};
 use petal_awr::{AwrError, parse, source};
 
-/// One thing that happens to a file. Places are shares of its length.
+/// A kind of damage to a file. Places are shares of its length.
 #[derive(Debug, Clone)]
 enum Damage {
     Cut(f64),
@@ -122,7 +122,7 @@ fn apply(damage: &Damage, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads what is left, and shows it; fails only by a fault of petal's own.
+/// Reads the damaged file, and shows it; fails only by a fault of petal's own.
 fn holds(bytes: &[u8]) -> Result<(), String> {
     let source = source::decode(bytes.to_vec());
     let text = source.text.clone();
@@ -137,13 +137,13 @@ fn holds(bytes: &[u8]) -> Result<(), String> {
             info::render(reports);
             events::render(reports);
             csv::table(reports).csv().map_err(|error| error.to_string())?;
-            if report.format == Format::Text { stands_in(&text, &report) } else { Ok(()) }
+            if report.format == Format::Text { is_in(&text, &report) } else { Ok(()) }
         }
     }
 }
 
-/// Numbers are whole words of the text: none is half of one.
-fn stands_in(text: &str, report: &Report) -> Result<(), String> {
+/// Asserts that numbers are whole words of the text.
+fn is_in(text: &str, report: &Report) -> Result<(), String> {
     for figure in figures(report) {
         let Some(printed) = &figure.as_printed else { continue };
         let Some(number) = figure.number() else { continue };
@@ -201,8 +201,8 @@ proptest! {
     }
 }
 
-/// `PETAL_FUZZ_S=3600 cargo test --release --lib awr -- --ignored fuzz --nocapture`: the same, for so
-/// many seconds. A file that fails is written beside, and named.
+/// `PETAL_FUZZ_S=3600 cargo test --release --lib awr -- --ignored fuzz --nocapture`: the same test
+/// for that many seconds. A file that fails is written next to the sample, and named.
 #[test]
 #[ignore = "runs as long as PETAL_FUZZ_S says"]
 fn fuzz() {

@@ -15,7 +15,7 @@ pub fn render(all: &[ReportsOverTime]) -> String {
     all.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// The moment's begin, or the file where it is not known.
+/// Returns the moment's begin, or the file if it is unknown.
 pub fn moment(found: &OverTime, at: usize) -> String {
     let moment = found.moments.get(at);
     let begin = moment
@@ -49,7 +49,7 @@ fn text(of: &ReportsOverTime) -> String {
     out
 }
 
-/// The moment in which most stands out, and what does.
+/// Describes the moment with the most outliers.
 pub fn worst(found: &OverTime) -> String {
     let Some(at) = found.worst else {
         return "none: nothing stands out, or there are too few reports to compare".to_owned();
@@ -89,7 +89,7 @@ pub fn figures(found: &OverTime) -> Table {
     Table::headed(head).with_rows(rows)
 }
 
-/// Everything that stands out, in the order of time.
+/// Lists all outliers, sorted by time.
 pub fn anomalies(found: &OverTime) -> Table {
     let head = "begin | figure | value: | median: | MAD: | deviations: | compared with";
     let all = (0..found.moments.len())

@@ -71,7 +71,7 @@ struct FindingGroup<'r> {
     files: Vec<&'r str>,
 }
 
-/// The gravest first, then those of the most reports.
+/// Groups findings: the gravest first, then the ones in most reports.
 fn groups(reports: &[Report]) -> Vec<FindingGroup<'_>> {
     let all = reports.iter().flat_map(|report| {
         report.findings.iter().map(|finding| (finding.id.as_str(), (finding, report.file.as_str())))

@@ -39,7 +39,7 @@ fn findings_are_reported_once_with_the_number_of_their_reports() {
     );
     assert_eq!(findings.matches("redo synch writes").count(), 1, "{findings}");
     assert!(findings.contains("also in 1.txt, 2.txt, 3.txt, 4.txt, 5.txt and 3 more"));
-    // Quiet: only what makes the figures mean nothing.
+    // Quiet: only findings that make the figures meaningless.
     let quiet = table::render(&reports, true);
     assert!(quiet.contains("ERROR spans-restart") && !quiet.contains("not-durable"), "{quiet}");
 }

@@ -1,12 +1,12 @@
-//! A chart as a page shows it: one or more ways to draw it, its series to switch off, and the
-//! table of its values, from which the script reads what it shows under the pointer.
+//! A chart as a page shows it: one or more ways to draw it, its series to switch off, and the table
+//! of its values. The script reads the values under the pointer from that table.
 
 use super::marker::Marker;
 use super::palette::Color;
 use super::svg::{circle, fill, path, stroke};
 use crate::table::Table;
 
-/// One way to draw it, such as `linear` or `log`.
+/// A way to draw the chart, such as `linear` or `log`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     pub name: &'static str,
@@ -24,7 +24,7 @@ impl Variant {
     }
 }
 
-/// One of its series: `data-series` of its marks, and how it looks.
+/// A series of the chart: `data-series` of its marks, and its look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartSeries {
     pub number: usize,
@@ -38,7 +38,7 @@ pub struct Chart {
     /// Unique in its page.
     pub id: String,
     pub title: String,
-    /// What it shows, on which layer, and what to beware of.
+    /// Meaning of the chart, its layer, and warnings.
     pub note: String,
     pub is_wide: bool,
     pub variants: Vec<Variant>,
@@ -101,7 +101,8 @@ fn icon(class: &str, (width, height): (u32, u32), drawn: &str) -> String {
     )
 }
 
-/// A line in the size of a word, by places from 0 to 1 on either axis, with a ring about one of them.
+/// A line in the size of a word, by places from 0 to 1 on either axis, with a ring about one of
+/// them.
 pub fn spark(places: &[(f64, f64)], ringed: Option<usize>) -> String {
     let at = |(x, y): &(f64, f64)| (6.0 + x * 108.0, 34.0 - y * 28.0);
     let (stroke, fill) = (stroke(Color::Series(0), 1.8), fill(Color::Series(0), 1.0));

@@ -1,10 +1,10 @@
-//! Where the words beside points go: at the first place about their point where they cover no
-//! other word and no marker; a word of little weight that finds none is left out, for the value
-//! is in the chart's table as well.
+//! Places the words next to points: at the first place about their point that covers no other word
+//! and no marker. A word of little weight without such a place is left out, because the value is in
+//! the chart's table as well.
 
 use super::svg::LETTER;
 
-/// A word that must be seen covers what it must; another one gives way.
+/// Weight of a word: a required word may cover others; an optional one gives way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     Must,
@@ -20,7 +20,7 @@ struct Patch {
 }
 
 impl Patch {
-    /// So far to each side of a point.
+    /// Builds a box around a point with these distances to each side.
     fn about(x: f64, y: f64, across: f64, up: f64) -> Self {
         Self { left: x - across, top: y - up, right: x + across, bottom: y + up }
     }
@@ -41,14 +41,14 @@ pub struct Labels {
     strokes: Vec<Patch>,
 }
 
-/// From one line of a word to the next, in parts of its size.
+/// Distance of two lines of a word, in parts of its size.
 pub const LINE: f64 = 1.22;
 
-/// What covering costs, for each square pixel.
+/// Cost of covering, for each square pixel.
 const COST_WORD: f64 = 100.0;
 const COST_MARKER: f64 = 20.0;
 const COST_STROKE: f64 = 1.2;
-/// What each pixel away from the point costs: a near word is known to be its point's.
+/// Cost of each pixel away from the point: a near word clearly belongs to its point.
 const COST_GAP: f64 = 1.5;
 /// A word that may be left out is, from this cost on.
 const COST_MAX: f64 = 90.0;

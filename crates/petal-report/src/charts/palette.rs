@@ -1,11 +1,11 @@
 //! The colors of every chart. A color here is a role with two shades: the light one is written into
-//! the drawing, so that it stands alone anywhere; a page restyles the role by its class for dark.
+//! the drawing, so that it works alone anywhere; a page restyles the role by its class for dark.
 //!
-//! The series take Okabe and Ito's hues, which people who see few colors still tell apart,
+//! The series take Okabe and Ito's hues, which people who see few colors still distinguish,
 //! darkened for white paper and lightened for black. Colour is never alone: markers, dashes and
-//! labels tell the same.
+//! labels carry the same information.
 
-/// What a stroke, an area or a word is for.
+/// Role of a stroke, an area or a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
     Text,
@@ -56,19 +56,19 @@ impl Color {
         }
     }
 
-    /// The class by which a page restyles it.
+    /// Returns the class that a page uses to restyle it.
     pub fn class(self) -> &'static str {
         self.shade().class
     }
 
-    /// As CSS writes it, on white.
+    /// Returns the color in CSS notation, on white.
     pub fn hex(self) -> String {
         hex(self.shade().light)
     }
 }
 
 /// The style sheet of all roles: variables for light and dark, and the classes that use them.
-/// `html[data-theme]` overrides what the system prefers; paper is always light.
+/// `html[data-theme]` overrides the system's preference; paper is always light.
 pub fn css() -> String {
     let shades = || BASE.iter().chain(&HUES);
     let variables = |pick: fn(&Shade) -> u32| -> String {

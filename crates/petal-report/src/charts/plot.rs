@@ -1,5 +1,5 @@
-//! One chart: a frame with axes, and marks over it in the values of the axes. This file decides how
-//! a chart of petal's looks; [`super::svg`] writes its elements.
+//! A chart: a frame with axes, and marks over it in the values of the axes. This file decides how a
+//! chart of petal's looks; [`super::svg`] writes its elements.
 
 use super::labels::{LINE, Labels};
 use super::marker::Marker;
@@ -9,20 +9,20 @@ use super::svg::{LETTER, circle, escape, fill, path, pixels, stroke, tenth};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartUse {
-    /// Inside a page whose script shows the values of what is under the pointer.
+    /// A drawing inside a page whose script shows the values under the pointer.
     Page,
-    /// A file of its own: white paper, its title in it, values as the titles of its marks.
+    /// A separate file: white paper, its title in it, values as the titles of its marks.
     Alone,
 }
 
-/// An axis and what it counts, with its unit and layer.
+/// An axis and its quantity, with unit and layer.
 #[derive(Debug, Clone)]
 pub struct PlotAxis {
     pub scale: Scale,
     pub title: String,
     /// Words instead of the values of ticks.
     pub words: Option<Vec<(f64, String)>>,
-    /// Pixels for the words beside it, at least: charts below each other line up.
+    /// Pixels for the words next to it, at least: charts below each other line up.
     pub room: f64,
 }
 
@@ -51,16 +51,16 @@ impl PlotAxis {
     }
 }
 
-/// What a chart is before anything is drawn on it.
+/// An empty chart.
 #[derive(Debug, Clone)]
 pub struct ChartFrame<'a> {
     /// Unique in its page.
     pub id: &'a str,
-    /// Alone, further lines stand below it.
+    /// Title; further lines follow below it if the chart is a separate file.
     pub title: &'a str,
-    /// What one would say of it to somebody who does not see it.
+    /// Description for a reader who does not see the chart.
     pub description: &'a str,
-    /// In pixels.
+    /// Width in pixels.
     pub width: f64,
     pub height: f64,
     pub x: PlotAxis,
@@ -88,13 +88,13 @@ pub struct Plot {
     shown: ChartUse,
     /// Left, top, right, bottom of the axes, in pixels.
     edges: [f64; 4],
-    /// Left of everything but the axes' own words.
+    /// Space at the left of everything except the axes' words.
     margin: f64,
 }
 
 const TEXT: f64 = 12.0;
 const TITLE: f64 = 17.0;
-/// From one line below the title to the next.
+/// Distance of two lines below the title.
 const LINE_BELOW: f64 = 16.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,13 +206,13 @@ impl Plot {
         Labels::within(left + 2.0, top - 4.0, right + 12.0, bottom - 1.0)
     }
 
-    /// Where values are, in pixels.
+    /// Returns the place of values, in pixels.
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let [left, top, right, bottom] = self.edges;
         (self.x.place(x, left, right), self.y.place(y, bottom, top))
     }
 
-    /// What is drawn by `draw` as one group with these attributes.
+    /// Wraps the output of `draw` in one group with these attributes.
     pub fn group(&mut self, attributes: &str, draw: impl FnOnce(&mut Self)) {
         self.write(&format!("<g {attributes}>"));
         draw(self);
@@ -259,8 +259,8 @@ impl Plot {
         self.write(&format!("{}{}/>", rect(edges), fill(color, opacity)));
     }
 
-    /// Many rectangles of one color as one element, each from corner to corner in values. Edges are
-    /// sharp, so that no seam shows between neighbours.
+    /// Draws many rectangles of one color as one element, each from corner to corner in values.
+    /// Edges are sharp, so that no seam shows between neighbours.
     pub fn rectangles(&mut self, all: &[[(f64, f64); 2]], color: Color, opacity: f64) {
         let mut path = String::new();
         for [from, to] in all {
@@ -364,20 +364,20 @@ impl Plot {
         });
     }
 
-    /// What the pointer finds about a point: a row of the chart's table.
+    /// Adds the target of the pointer about a point: a row of the chart's table.
     pub fn hit_point(&mut self, at: (f64, f64), row: usize, description: &str) {
         let shape = circle(self.at(at.0, at.1), 11.0);
         self.hit(&shape, "circle", row, description);
     }
 
-    /// What the pointer finds between two places of the x axis, from top to bottom.
+    /// Adds the target of the pointer between two places of the x axis, from top to bottom.
     pub fn hit_column(&mut self, from: f64, to: f64, row: usize) {
         let [_, top, _, bottom] = self.edges;
         let ((left, _), (right, _)) = (self.at(from, 0.0), self.at(to, 0.0));
         self.hit_box([left, top, right.max(left + 0.5), bottom], row);
     }
 
-    /// What the pointer finds within a box in pixels: left, top, right, bottom.
+    /// Adds the target of the pointer within a box in pixels: left, top, right, bottom.
     pub fn hit_box(&mut self, edges: [f64; 4], row: usize) {
         self.hit(&rect(edges), "rect", row, "");
     }
@@ -414,7 +414,7 @@ fn rect([left, top, right, bottom]: [f64; 4]) -> String {
     )
 }
 
-/// The element, with what a screen reader says of it.
+/// Returns the element, with its text for a screen reader.
 fn opening(frame: &ChartFrame<'_>) -> String {
     let (width, height) = (pixels(frame.width), pixels(frame.height));
     let (size, paper) = match frame.shown {

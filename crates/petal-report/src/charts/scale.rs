@@ -2,7 +2,7 @@
 
 use super::super::numbers::decimal;
 
-/// One axis from a lowest to a highest value, both finite and apart.
+/// An axis from a lowest to a highest value, both finite and different.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
     from: f64,
@@ -13,12 +13,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From zero to a tick at or above the largest value.
+    /// Builds a scale from zero to a tick at or above the largest value.
     pub fn linear(values: impl IntoIterator<Item = f64>) -> Self {
         Self::with_steps(values, 6)
     }
 
-    /// From zero to a tick at or above the largest value, in so many steps at most.
+    /// Builds a scale from zero to a tick at or above the largest value, with at most this many
+    /// steps.
     pub fn with_steps(values: impl IntoIterator<Item = f64>, steps_max: usize) -> Self {
         let most = finite(values).fold(0.0, f64::max);
         if most < 1e-9 {
@@ -34,7 +35,8 @@ impl Scale {
         Self { from, to, is_log: false, ticks: None }
     }
 
-    /// Over all values above zero, with a little room; what is not above zero has no place here.
+    /// Builds a scale over all values above zero, with a little room; other values have no place
+    /// here.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Self {
         let (least, most) = finite(values)
             .filter(|&value| value >= 1e-9)
@@ -60,7 +62,7 @@ impl Scale {
         Self { from, to, is_log: true, ticks: Some(ticks) }
     }
 
-    /// With these ticks instead of its own.
+    /// Replaces its ticks with these.
     pub fn with_ticks(self, ticks: Vec<f64>) -> Self {
         Self { ticks: Some(ticks), ..self }
     }
@@ -77,7 +79,7 @@ impl Scale {
         self.to
     }
 
-    /// True for a value between its bounds.
+    /// Returns true for a value between its bounds.
     pub fn shows(&self, value: f64) -> bool {
         (self.from..=self.to).contains(&value)
     }
@@ -116,7 +118,7 @@ impl Scale {
         (from + ((to - from) * self.share(value)).round()) / 10.0
     }
 
-    /// How far along the axis a value lies, from 0 to 1.
+    /// Returns the position of a value along the axis, from 0 to 1.
     pub fn share(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
@@ -139,14 +141,14 @@ pub fn tick_label(value: f64) -> String {
     decimal(value, decimals as usize)
 }
 
-/// Beyond this nothing was measured, and steps between ticks would lose their digits.
+/// Highest value of an axis: nothing measured exceeds it, and ticks beyond it would lose digits.
 const VALUE_MAX: f64 = 1e15;
 
 fn finite(values: impl IntoIterator<Item = f64>) -> impl Iterator<Item = f64> {
     values.into_iter().filter(|value| value.abs() <= VALUE_MAX)
 }
 
-/// 1, 2 or 5 times a power of ten, at most so many times in `span`.
+/// Returns 1, 2 or 5 times a power of ten that fits at most this number of times in `span`.
 fn step(span: f64, most: usize) -> f64 {
     let least = span / most.max(1) as f64;
     let power = 10_f64.powf(least.log10().floor());

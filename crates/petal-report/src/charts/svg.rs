@@ -1,5 +1,5 @@
 //! SVG elements as text: a class per color, so that a page can restyle it, and the light shade as
-//! an attribute, so that a drawing stands alone. Coordinates are pixels with one decimal.
+//! an attribute, so that a drawing works alone. Coordinates are pixels with one decimal.
 
 use std::fmt::Write;
 
@@ -13,13 +13,13 @@ pub(super) fn tenth(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
 
-/// Pixels with one decimal where there is one.
+/// Formats pixels with one decimal, if there is one.
 pub(super) fn pixels(value: f64) -> String {
     // Adding zero drops the sign of a negative one.
     (tenth(value) + 0.0).to_string()
 }
 
-/// Text as markup may hold it. What XML forbids is shown as a replacement character.
+/// Escapes text for markup. A character that XML forbids is shown as a replacement character.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -14,7 +14,7 @@ use petal_model::stats::histogram::Bar;
 /// Spreads in one chart at most; the longest waits first.
 const SPREADS_MAX: usize = 7;
 
-/// How latency is spread: operations, and waits that were timed one by one.
+/// Draws the spread of latency: operations, and waits that were timed one by one.
 pub(super) fn histogram(run: &Run) -> Option<Chart> {
     let spreads = spreads(run);
     let uppers = uppers(&spreads);
@@ -109,14 +109,14 @@ fn described(spreads: &[BarGroup<'_>]) -> String {
     said
 }
 
-/// One layer: read and written bytes; None is unknown.
+/// A layer: read and written bytes; None is unknown.
 struct Layer {
     name: String,
     read: Option<u64>,
     written: Option<u64>,
 }
 
-/// The same work as petal asked for it, the database saw it, and the device served it.
+/// Draws the same work on each layer: petal's requests, the database's counts, the device's counts.
 pub(super) fn layers(run: &Run) -> Option<Chart> {
     let layers = layers_of(run);
     let known = layers.iter().flat_map(|layer| [layer.read, layer.written]).flatten();

@@ -1,5 +1,5 @@
-//! Runs on the curve of their calibrated device: requests per second and latency over the number
-//! in flight, at the device. A point of its own for each run, in the section of a run or a sweep.
+//! Runs on the curve of their calibrated device: requests per second and latency over the number in
+//! flight, at the device. A separate point for each run, in the section of a run or a sweep.
 
 use super::super::charts::{Chart, Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
@@ -21,7 +21,7 @@ const NOTE_US: &str = "At the device: requests in flight over their rate, by the
      counters, for the curve and the run alike. The curve's p99 is petal's clock, from submit to \
      completion; of a run's requests the kernel tells no percentiles.";
 
-/// None where no calibration of the device is known.
+/// None if no calibration of the device is known.
 pub(super) fn of_run(run: &Run) -> Option<Section> {
     let share = run.details.calibrated.as_ref()?;
     let table = table(share).with_note(notes(share).join(". "));
@@ -29,7 +29,7 @@ pub(super) fn of_run(run: &Run) -> Option<Section> {
     Some(section().notes([line(share)]).charts(charts).table("The run and its curve", table))
 }
 
-/// Every cell on the curve that it was compared with.
+/// Draws each cell on the curve that it was compared with.
 pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     let cells = swept.sweep.cells.iter().zip(&swept.runs);
     let shares: Vec<(String, &CalibratedShare)> = cells
@@ -59,7 +59,7 @@ fn section() -> Section {
     Section::new("device", "Beside the calibrated device", layer)
 }
 
-/// One line for each curve that a run was compared with, one point for each run.
+/// Draws a line for each curve that a run was compared with, and a point for each run.
 fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Chart> {
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
@@ -132,7 +132,7 @@ fn said(share: &CalibratedShare) -> String {
     }
 }
 
-/// What a request took at the device, by Little's law.
+/// Returns the time of a request at the device, by Little's law.
 fn run_us(share: &CalibratedShare) -> Option<f64> {
     (share.device_iops > 0.0).then(|| share.device_depth / share.device_iops * 1e6)
 }

@@ -1,4 +1,4 @@
-//! The page of a calibration: what the device alone can do, at every depth.
+//! The page of a calibration: the limits of the device alone, at every depth.
 
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
 use super::super::charts::Chart;

@@ -1,5 +1,5 @@
-//! The page of a replay's break point, for whoever decides: production's load over time under what
-//! the platform holds, the steps, and what was assumed.
+//! The page of a replay's break point, for the person who decides: production's load over time and
+//! the highest load that the platform holds, the steps, and the assumptions.
 
 use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
@@ -18,7 +18,7 @@ const Y_TITLE: &str = "reads, writes and commits per second";
 const NOTE: &str = "Reads, block writes and commits of production per second, as its profile tells \
                     them. The line above is what the platform held of the replayed load.";
 
-/// The page; the chart stands alone beside it.
+/// Builds the page; the chart is also a separate file.
 pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let scale = |value: Option<f64>| or_dash(value, |scale| format!("{scale}"));
     let assumed = [found.of.how.clone(), found.notes.clone()].concat();
@@ -69,7 +69,7 @@ fn fails_layer(found: &BreakPoint) -> String {
     )
 }
 
-/// The chart as a drawing of its own.
+/// Draws the chart as a separate file.
 pub fn fit_svg(found: &BreakPoint, profile: &Profile) -> String {
     draw(found, profile, ChartUse::Alone)
 }

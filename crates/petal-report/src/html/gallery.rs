@@ -1,5 +1,5 @@
-//! Many records on one page: a row for each of their lines to sort and to filter, published figures
-//! beside them, and each record's petals in small, all on the same axes.
+//! A page of many records: a row for each of their lines to sort and to filter, published figures
+//! for comparison, and each record's petals in small, all on the same axes.
 
 use super::super::charts::chart::spark;
 use super::super::numbers::{bytes, micros, or_dash, rate};

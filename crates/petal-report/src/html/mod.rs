@@ -1,6 +1,6 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; what a
-//! page is made of is in [`page`], which values its charts show in [`time`], [`bars`] and
+//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; the
+//! parts of a page are in [`page`], the values of its charts in [`time`], [`bars`] and
 //! [`calibrated`].
 
 mod bars;

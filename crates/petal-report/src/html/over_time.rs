@@ -1,5 +1,5 @@
-//! The page of reports over time: a chart for each figure with what stands out ringed, the worst
-//! hour, what moved together.
+//! The page of reports over time: a chart for each figure with its outliers ringed, the worst hour,
+//! the figures that moved together.
 
 use super::super::awr::over_time::{anomalies, figures, moment, worst};
 use super::super::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};

@@ -37,14 +37,14 @@ pub(super) struct Tile {
     pub(super) value: String,
     pub(super) unit: &'static str,
     pub(super) layer: String,
-    /// True for words instead of a number.
+    /// True if the value is words instead of a number.
     pub(super) is_text: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct ShownFinding {
     pub(super) finding: Finding,
-    /// Where it was found, if not everywhere.
+    /// Place where it was found, if not everywhere.
     pub(super) place: String,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct ShownFinding {
 pub(super) struct Section {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// Whose figures these are.
+    /// Layer of these figures.
     pub(super) layer: &'static str,
     pub(super) parts: Vec<SectionPart>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) enum SectionPart {
     Figure(Chart),
-    /// One of many: a browser builds it when it comes near the window.
+    /// A chart of many: a browser builds it when it comes near the window.
     FigureOnDemand(Chart),
     Table(Table),
     Facts(Vec<(String, String)>),
@@ -141,7 +141,7 @@ impl ShownFinding {
     }
 }
 
-/// The class of a status, or of the gravest finding where that is worse.
+/// Returns the class of a status, or of the gravest finding if that is worse.
 pub(super) fn class<'a>(
     status: Status,
     findings: impl IntoIterator<Item = &'a Finding>,

@@ -1,5 +1,5 @@
-//! Results of the method that people published, beside a gallery's own: what each says of itself,
-//! and what keeps it from being compared.
+//! Results of the method that people published, next to a gallery's own: each one's description,
+//! and the reasons against a comparison.
 
 use super::super::charts::{Chart, ChartFrame, Color, Marker, Plot, PlotAxis, Scale, Variant};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
@@ -23,7 +23,7 @@ pub(super) struct Published {
     caveat: String,
 }
 
-/// All of them, in the order of the table.
+/// Returns all results, in the order of the table.
 pub(super) fn all() -> Vec<Published> {
     csv::Reader::from_reader(TABLE.as_bytes()).deserialize().flatten().collect()
 }

@@ -1,5 +1,5 @@
-//! The page of one run: what one pastes and what to beware of first, then the run over time, the
-//! layers, where time went, all tables, and what was tested.
+//! The page of one run: the line to paste and warnings first, then the run over time, the layers,
+//! the time spent, all tables, and the tested system.
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
@@ -37,7 +37,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         Section::new("tested", "What was tested", "as it was before the run")
             .facts(joined(tested::facts(run))),
         settings(run),
-        besides(run),
+        remarks(run),
     ]);
     let page = Page {
         title: format!("petal: {heading}"),
@@ -131,7 +131,7 @@ fn timed_events(run: &Run) -> Section {
         .table("Bounds of percentiles, us (the database's histogram)", events::bounded(run))
 }
 
-/// The database's own report of the run, beside petal's snapshots.
+/// Compares the database's own report of the run with petal's snapshots.
 fn own_report(run: &Run) -> Section {
     let layer = "the database, between its own snapshots";
     let reports = &run.summary.server_reports;
@@ -141,7 +141,7 @@ fn own_report(run: &Run) -> Section {
     section = match compare(run) {
         None => section,
         Some(Err(why)) => section.notes([format!("not compared: {why}")]),
-        Some(Ok(comparison)) => section.table("Both layers", server_report::beside(&comparison)),
+        Some(Ok(comparison)) => section.table("Both layers", server_report::compared(&comparison)),
     };
     reports.iter().fold(section, |section, report| {
         let caption = |what: &str| format!("{what} of {}", report.file);
@@ -193,15 +193,15 @@ fn settings(run: &Run) -> Section {
     let section = Section::new("settings", "Settings", "slob.conf, environment, flags")
         .table("Set", tested::settings(run, false))
         .folded("By default", tested::settings(run, true));
-    // A record that tells no origins still tells its settings.
+    // A record without origins still has its settings.
     let all = run.summary.settings.iter().filter(|_| run.details.given.is_empty());
     section
         .facts(all.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))).collect())
         .notes(run.details.conf_file.as_ref().map(|file| format!("settings file: {file}")))
 }
 
-/// Errors, hooks, petal's own cost, what is missing and what was not judged.
-fn besides(run: &Run) -> Section {
+/// Lists errors, hooks, petal's own cost, missing facts and rules that were not judged.
+fn remarks(run: &Run) -> Section {
     let mut facts = joined([seconds::errors(run), seconds::cost(run)].concat());
     for call in &run.details.hooks {
         let code = or_dash(call.exit_code, |code| code.to_string());

@@ -1,4 +1,4 @@
-//! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
+//! The page of a sweep: the petals first, the results of each line, then every cell with a link to
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
 use super::super::charts::Chart;
@@ -113,7 +113,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     ]
 }
 
-/// The petals, what to beware of, what each line comes to, and the same over other axes.
+/// Builds the sections of petals, warnings, results of each line, and the same over other axes.
 fn petal_sections(petals: &Petals, findings: Option<Vec<ShownFinding>>) -> Vec<Section> {
     let (of_piops, others): (Vec<_>, Vec<_>) = drawn::ALL
         .into_iter()
@@ -148,10 +148,10 @@ fn petal_sections(petals: &Petals, findings: Option<Vec<ShownFinding>>) -> Vec<S
     ]
 }
 
-/// More notes than this wait until somebody opens them.
+/// Largest number of open notes; more are folded.
 const NOTES_OPEN_MAX: usize = 4;
 
-/// The number of notes, and of those of each kind.
+/// Counts the notes, and each kind of them.
 fn notes_caption(notes: &[String]) -> String {
     let kind = |note: &String| note.split_once(": ").map_or("other", |(id, _)| id).to_owned();
     let kinds = by_key(notes.iter().map(|note| (kind(note), note)));
@@ -166,7 +166,7 @@ fn notes_table(notes: &[String]) -> Table {
 
 type Show = fn(f64) -> String;
 
-/// Name, metric and how it is written; those that nobody knows are left out.
+/// Name, metric and format of each column; columns without a known figure are left out.
 const METRICS: [(&str, &str, Show); 13] = [
     ("reads/s", metric::READS, rate),
     ("writes/s", metric::WRITES, rate),
@@ -214,7 +214,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         .notes(swept.map(not_in_means).unwrap_or_default())
 }
 
-/// A cell's own report; with its status where it is not complete.
+/// Links to a cell's own report; adds its status if it is not complete.
 fn linked(swept: &Swept, at: usize) -> Cell {
     let Some(cell) = swept.sweep.cells.get(at) else {
         return Cell::default();
@@ -238,7 +238,7 @@ fn settings(swept: &Swept) -> Section {
     Section::new("settings", "Plan and settings", "").facts(facts).notes(READING)
 }
 
-/// Each finding once, with the cells in which it was found; the message is that of the first.
+/// Lists each finding once, with the cells in which it was found and the first one's message.
 fn findings(swept: &Swept) -> Vec<ShownFinding> {
     let shown = grouped(swept).into_iter().map(|found| ShownFinding {
         place: format!("in {}", found.place()),

@@ -19,7 +19,7 @@ fn judged() -> Run {
     run
 }
 
-/// Only the page's own script and no handler, wherever the texts went.
+/// Asserts that the page has only its own script and no handler, wherever the texts are.
 fn assert_harmless(page: &str) {
     assert_eq!(page.matches("<script").count(), 1, "a text became a script");
     assert!(!page.contains("<img"), "a text became an image");
@@ -80,7 +80,7 @@ fn hour() -> Run {
     run
 }
 
-/// As an hour on a slow device leaves it: each second's histogram has other holes than the next.
+/// Builds an hour of a slow device: each second's histogram has other holes than the next.
 fn spread_wide() -> Spreads {
     let second = |at: u64| Spread {
         from_s: at as f64,
@@ -116,7 +116,7 @@ fn a_heat_map_shades_each_step_by_its_share_and_joins_equal_neighbours() {
         .skip(1)
         .filter_map(|path| path.split('>').next().filter(|path| path.contains("class=\"f-s0\"")))
         .collect();
-    // One second parts the rare step in two and stands alone; the usual step is one stretch.
+    // One second splits the rare step in two and is alone; the usual step is one stretch.
     let [rare, usual] = paths[..2] else { panic!("{paths:?}") };
     assert!(rare.contains("fill-opacity=\"0.16\"") && !usual.contains("fill-opacity"));
     let stretches = |path: &str| {
@@ -175,7 +175,7 @@ fn texts_and_prices_of_a_gallery() {
     let shown = Shown::of_sweep(hostile_name(), &swept, None);
     let petals = Petals { lines: made::petals().lines, ..Petals::default() };
     assert_harmless(&gallery(&[Shown { petals, ..shown }], None).unwrap());
-    // A price is a column only where one is known, and of the load within the objective.
+    // A price is a column only if one is known, and of the load within the objective.
     let mut swept = super::super::sweep::tests::swept();
     let page = gallery(&[Shown::of_sweep("a".into(), &swept, None)], None).unwrap();
     assert!(!page.contains("a month for 1,000 PIOPS"));
@@ -278,7 +278,7 @@ fn pages_and_drawings_are_written_to_their_end() {
 }
 
 #[test]
-fn a_page_tells_whose_work_petals_processor_time_was_and_what_was_not_begun() {
+fn a_page_names_the_use_of_petals_processor_time_and_operations_not_begun() {
     let mut seen = judged();
     seen.details.backlog = Some(4711);
     let page = run(&seen).unwrap();

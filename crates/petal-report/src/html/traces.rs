@@ -1,5 +1,5 @@
 //! A figure of points over another figure, such as latency over depth: some joined by a line, some
-//! on their own. What the points are is for [`super::calibrated`] and [`super::calibration`].
+//! alone. [`super::calibrated`] and [`super::calibration`] decide the meaning of the points.
 
 use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Labels, Marker, Plot, PlotAxis, Scale,
@@ -10,7 +10,7 @@ use crate::table::Table;
 const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 330.0;
 
-/// One row of a figure's table, and where its points are.
+/// A row of a figure's table, and the places of its points.
 pub(super) struct TraceRow {
     pub(super) x: f64,
     pub(super) cells: Vec<String>,
@@ -21,17 +21,17 @@ pub(super) struct Trace {
     pub(super) color: Color,
     pub(super) marker: Marker,
     pub(super) is_hollow: bool,
-    /// Of the line that joins them; None where they stand alone.
+    /// Dash of the line that joins them; None if they are not joined.
     pub(super) dash: Option<&'static str>,
-    /// By row of the table: its place there, and how high the point is.
+    /// Points by row of the table: the row's index, and the height of the point.
     pub(super) points: Vec<(usize, f64)>,
-    /// A word beside its last point.
+    /// Label at its last point.
     pub(super) label: Option<String>,
 }
 
 impl Trace {
-    /// One curve of several, by its number: its known points joined, and hollow where the line is
-    /// dashed.
+    /// Builds one curve of several, by its number: its known points joined, and hollow if the line
+    /// is dashed.
     pub(super) fn curve(
         number: usize,
         name: String,
@@ -50,7 +50,7 @@ impl Trace {
     }
 }
 
-/// What several charts over the same table share.
+/// Common parts of several charts over the same table.
 pub(super) struct ChartSubject<'a> {
     pub(super) description: &'a str,
     pub(super) x_title: &'a str,

@@ -1,4 +1,4 @@
-//! Petals in words: the marks, the table of values, what is said of a point and of the whole.
+//! Petals in words: the marks, the table of values, the descriptions of a point and of the whole.
 
 use super::super::numbers::{UNKNOWN, bytes, decimal, micros, or_dash, rate};
 use super::super::table::Table;
@@ -7,12 +7,12 @@ use petal_judge::petals::{
     AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Point, WriterCost,
 };
 
-/// What a point is: `peak`, `knee`, `bends back: processor`.
+/// Returns the marks of a point: `peak`, `knee`, `bends back: processor`.
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     let at = |place: Option<usize>| place == Some(position);
     let bend = line.bend_back.as_ref().filter(|bend| bend.at == position);
     let marks = [
-        // One point is no peak of anything.
+        // A single point is not a peak.
         (at(line.peak) && line.points.len() > 1).then(|| "peak".to_owned()),
         at(line.saturated_from).then(|| "saturated from here".to_owned()),
         at(line.knee).then(|| "knee".to_owned()),
@@ -140,7 +140,8 @@ pub fn after_peak(line: &PetalLine) -> String {
     format!("{:.1} % lower at {sessions} sessions, {noise}", lower_by * 100.0)
 }
 
-/// SELECT latency of so many readers, a row without writers and a row for each number of writers.
+/// SELECT latency of one number of readers, a row without writers and a row for each number of
+/// writers.
 pub fn writer_cost(cost: &WriterCost) -> Table {
     let heading = "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | \
                    to: | one block read:";

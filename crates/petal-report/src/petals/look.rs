@@ -1,7 +1,7 @@
-//! The look of lines, by which they are told apart. Where one thing was varied besides sessions,
+//! The look of lines, which distinguishes them. If one factor was varied in addition to sessions,
 //! each line has a color. In overlays of several targets, block sizes or other factors, those
-//! choose the color, and UPDATE_PCT the dash. The marker tells what the dash tells, or what the
-//! color tells.
+//! choose the color, and UPDATE_PCT the dash. The marker repeats the information of the dash, or of
+//! the color.
 
 use super::super::charts::{Color, Marker};
 use super::super::distinct;
@@ -10,7 +10,7 @@ use petal_judge::petals::PetalLine;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LineStyle {
     pub(super) color: Color,
-    /// As SVG writes it; empty for a whole line.
+    /// Dash in SVG notation; empty for a whole line.
     pub(super) dash: &'static str,
     pub(super) marker: Marker,
 }
@@ -34,7 +34,7 @@ pub(super) fn looks(lines: &[PetalLine]) -> Vec<LineStyle> {
         .iter()
         .enumerate()
         .map(|(position, line)| {
-            // Lines that no factor tells apart are told apart by their order.
+            // Lines without a distinguishing factor take colors in their order.
             let color = if varied.is_empty() {
                 position
             } else {

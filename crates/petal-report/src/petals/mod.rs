@@ -1,5 +1,5 @@
-//! Petals drawn: a line per UPDATE_PCT, a point per number of sessions, its peak, knee and
-//! bend-back marked, with the intervals of its repeats. For a page, or a file of its own.
+//! Draws petals: a line per UPDATE_PCT, a point per number of sessions, its peak, knee and
+//! bend-back marked, with the intervals of its repeats. For a page, or for a separate file.
 
 mod captions;
 mod look;
@@ -17,10 +17,10 @@ pub use captions::{SUMMARY, after_peak, beyond_knee, summary, writer_cost};
 
 type EstimateOf = fn(&Point) -> Option<&Estimate>;
 
-/// One chart of petals: the figures across and up, and what it says of them.
+/// A chart of petals: the figures across and up, and its descriptions of them.
 #[derive(Debug)]
 pub struct PetalChart {
-    /// The file beside the report, without its ending.
+    /// Name of the file next to the report, without its ending.
     pub name: &'static str,
     title: &'static str,
     x_title: &'static str,
@@ -31,7 +31,7 @@ pub struct PetalChart {
     x: EstimateOf,
     /// The figures upwards, and how the names of their lines end.
     heights: &'static [(&'static str, EstimateOf)],
-    /// Whether it shows peak, knee and bend-back, which are of PIOPS and reads.
+    /// True if it shows peak, knee and bend-back, which are of PIOPS and reads.
     has_marks: bool,
 }
 
@@ -88,12 +88,12 @@ pub static ALL: [&PetalChart; 3] = [&PIOPS, &MEGABYTES, &OPERATIONS];
 /// The frame reaches so far beyond the largest mean, for the sake of intervals.
 const ROOM: f64 = 1.2;
 
-/// A drawing of its own: white paper, values as the titles of its points.
+/// Draws a separate file: white paper, values as the titles of its points.
 pub fn svg(petals: &Petals, chart: &PetalChart) -> String {
     Drawing::new(petals, chart).draw(ChartUse::Alone, false)
 }
 
-/// A smaller drawing of its own, under other words.
+/// Draws a smaller separate file, with another title.
 pub fn svg_titled(petals: &Petals, title: &str) -> String {
     let drawing = Drawing::new(petals, &PIOPS);
     let (x, y) = drawing.scales(false);
@@ -109,7 +109,7 @@ pub fn svg_titled(petals: &Petals, title: &str) -> String {
     })
 }
 
-/// For a page: linear and log, the series, and the table of values.
+/// Builds the chart of a page: linear and log, the series, and the table of values.
 pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
     let drawing = Drawing::new(petals, chart);
     let variants = Variant::linear_and_log(|is_log| drawing.draw(ChartUse::Page, is_log));
@@ -117,12 +117,12 @@ pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
         .with_series(drawing.series())
 }
 
-/// True where at least one point can be drawn.
+/// Returns true if at least one point can be drawn.
 pub fn can_draw(petals: &Petals, chart: &PetalChart) -> bool {
     Drawing::new(petals, chart).dots().next().is_some()
 }
 
-/// The line with the highest peak, and the point where that is.
+/// Returns the line with the highest peak, and the point of that peak.
 pub fn highest_peak(petals: &Petals) -> Option<(&PetalLine, &Point)> {
     let peaks = petals.lines.iter().filter_map(|line| {
         let point = line.points.get(line.peak?)?;
@@ -132,7 +132,7 @@ pub fn highest_peak(petals: &Petals) -> Option<(&PetalLine, &Point)> {
     highest.map(|(line, point, _)| (line, point))
 }
 
-/// One line as it is drawn; two for each line of percentiles.
+/// A line as it is drawn; two for each line of percentiles.
 struct DrawnLine<'a> {
     line: &'a PetalLine,
     name: String,
@@ -269,7 +269,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Peak, knee and bend-back are reported on the petals, whose figures they are.
+    /// Returns peak, knee and bend-back on the petals, the only chart with these figures.
     fn marks(&self, curve: &DrawnLine<'_>, dot: &Dot) -> Vec<String> {
         match self.chart.has_marks {
             true => captions::marks(curve.line, dot.position),
@@ -292,7 +292,7 @@ impl<'a> Drawing<'a> {
             }
         };
         for (at, curve) in self.curves.iter().enumerate() {
-            // The last point, where the lines have parted, has the name.
+            // The last point has the name: lines are farthest apart there.
             let last = curve.dots.iter().flatten().last().map(|dot| dot.position);
             for dot in curve.dots.iter().flatten() {
                 let marks = self.marks(curve, dot);
@@ -316,7 +316,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A word where it found its place, in pixels.
+/// A word at its final place, in pixels.
 struct Placed {
     x: f64,
     y: f64,
@@ -370,7 +370,7 @@ fn joined(dots: &[Option<Dot>]) -> Vec<Vec<&Dot>> {
     runs
 }
 
-/// Tells the labels what the curve covers.
+/// Adds the area that the curve covers to the labels.
 fn take(plot: &Plot, labels: &mut Labels, curve: &DrawnLine<'_>, is_marked: impl Fn(&Dot) -> bool) {
     for run in joined(&curve.dots) {
         for pair in run.windows(2) {

@@ -13,13 +13,13 @@ const ID: &str = "reports";
 const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
 const NOTE: &str = "Each point is a report. How many sessions ran is not known, so that no line joins \
                     them, and neither a peak nor a knee can be seen.";
-/// More points than this are told apart by the table and the pointer, not by their names.
+/// Highest number of points that are named; with more, the table and the pointer identify them.
 const NAMED_MAX: usize = 40;
 const NAME_SIZE: f64 = 11.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScatterPoint {
-    /// What it shares its color with.
+    /// Group of points of the same color.
     pub group: String,
     pub name: String,
     pub piops: f64,
@@ -30,7 +30,7 @@ pub fn svg(spots: &[ScatterPoint]) -> String {
     draw(spots, ChartUse::Alone, false)
 }
 
-/// For a page: linear and log, and the table of values.
+/// Builds the chart of a page: linear and log, and the table of values.
 pub fn figure(spots: &[ScatterPoint]) -> Chart {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
         let mark = Some((Marker::of(number), false));

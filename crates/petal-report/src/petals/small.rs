@@ -1,11 +1,10 @@
-//! Petals in small, many beside each other: on axes that all of them share, without words beside
-//! the points.
+//! Petals in small, many next to each other: on shared axes, without words next to the points.
 
 use super::super::charts::{Chart, ChartFrame, ChartUse, Plot, PlotAxis, Scale, Variant};
 use super::{Drawing, PIOPS, Petals, captions, joined};
 use petal_judge::petals::PetalLine;
 
-/// The axes on which all of these can be set beside each other.
+/// Axes on which all of these are comparable.
 pub struct SharedAxes {
     x: Scale,
     y: Scale,
@@ -21,7 +20,7 @@ impl SharedAxes {
         Self { x: Scale::log(x), y: Scale::log(y) }
     }
 
-    /// Where the points of a line are, as shares of the axes, and which of them is its peak.
+    /// Returns the points of a line, as shares of the axes, and the index of its peak.
     pub fn places(&self, line: &PetalLine) -> (Vec<(f64, f64)>, Option<usize>) {
         let mut peak = None;
         let mut places = Vec::new();
@@ -35,7 +34,7 @@ impl SharedAxes {
         (places, peak)
     }
 
-    /// One of the small charts, with the table of its values.
+    /// Builds one of the small charts, with the table of its values.
     pub fn figure(&self, petals: &Petals, id: &str, title: &str, note: String) -> Chart {
         let drawing = Drawing::new(petals, &PIOPS);
         let mut plot = Plot::new(&ChartFrame {

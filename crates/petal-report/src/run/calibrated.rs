@@ -1,4 +1,4 @@
-//! The run beside the calibration of its device.
+//! Compares the run with the calibration of its device.
 
 use super::super::numbers::{decimal, or_dash};
 use super::super::table::Table;
@@ -44,7 +44,7 @@ pub(crate) fn table(share: &CalibratedShare) -> Table {
     table
 }
 
-/// What is not compared and why, flushes, and which calibration it was.
+/// Lists figures that are not compared, with reasons; flushes; and the calibration's name.
 pub(crate) fn notes(share: &CalibratedShare) -> Vec<String> {
     let unknown = share.unknown.as_ref().map(|unknown| format!("not compared: {unknown}"));
     let flushes = (share.flush_share > 0.0).then(|| {

@@ -4,7 +4,7 @@ use super::super::numbers::{or_dash, rate, whole};
 use super::super::table::Table;
 use petal_model::record::Run;
 
-/// Those that counted anything.
+/// Lists counters that are not 0.
 pub(crate) fn counters(run: &Run) -> Table {
     let seconds = run.summary.elapsed_s;
     let counted = run.summary.counters.iter().filter(|&(_, &total)| total > 0);

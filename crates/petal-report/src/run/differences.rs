@@ -1,4 +1,4 @@
-//! Why the layers differ: each step down from petal to the device, in bytes, with what explains it.
+//! Explains why the layers differ: each step down from petal to the device, in bytes.
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
 use petal_judge::served::{self, ReadsServed};
@@ -19,7 +19,7 @@ fn megabytes(bytes: u64) -> String {
     format!("{} MB", decimal(bytes as f64 / 1e6, 1))
 }
 
-/// From logical to physical reads: the database's cache, or what waits to be written.
+/// Difference of logical and physical reads: the database's cache, or blocks not yet written.
 fn cached(run: &Run) -> Option<String> {
     let io = &run.details.io;
     let block = run.summary.target.block_size;
@@ -43,7 +43,7 @@ fn cached(run: &Run) -> Option<String> {
     ))
 }
 
-/// From the database's reads to the device's: page cache, read-ahead, and others' reads.
+/// Difference of the database's reads and the device's: page cache, read-ahead, and others' reads.
 fn read(run: &Run) -> Option<String> {
     let asked = run.details.io.physical_read_bytes?;
     let device = run.details.device.as_ref()?.read_bytes;
@@ -66,7 +66,7 @@ fn read(run: &Run) -> Option<String> {
         ),
     };
     let device = match differ(own.read, device) {
-        // Nothing is left for the device where a cache served all.
+        // If a cache served all, no reads remain for the device.
         None if is_nothing_of(own.read, asked) => return Some(storage),
         None if matches!(stored, Some(Differ::Less(_))) => {
             format!("the device served the other {}", megabytes(own.read))
@@ -82,7 +82,7 @@ fn read(run: &Run) -> Option<String> {
     Some(format!("{storage}; {device}{}", below(run)))
 }
 
-/// The drives under the data's device, if they did not serve what it served.
+/// Describes the drives under the data's device, if they did not serve all of its reads.
 fn below(run: &Run) -> String {
     match served::reads(run) {
         Ok(ReadsServed { layer: Some(layer), device, .. }) => {
@@ -95,7 +95,7 @@ fn below(run: &Run) -> String {
     }
 }
 
-/// What was not asked of storage stayed there.
+/// Names the cache between the database and its storage.
 fn cache_between(run: &Run) -> &'static str {
     match served::is_direct(run) {
         true => "memory, though they passed by the page cache",
@@ -103,7 +103,7 @@ fn cache_between(run: &Run) -> &'static str {
     }
 }
 
-/// The same where nobody tells what the processes had read: the device's bytes are everybody's.
+/// Explains the reads if the processes' own reads are unknown: the device's bytes include others'.
 fn read_unseen(run: &Run, asked: u64, device: u64) -> String {
     match (differ(asked, device), served::reads(run)) {
         (None | Some(Differ::More(_)), Err(why)) => {
@@ -127,7 +127,7 @@ fn read_unseen(run: &Run, asked: u64, device: u64) -> String {
     }
 }
 
-/// From the blocks that were changed to those that the database wrote: checkpoints.
+/// Difference of changed blocks and blocks that the database wrote: checkpoints.
 fn changed(run: &Run) -> Option<String> {
     let block = run.summary.target.block_size;
     let changed = run.summary.rows.update * block;
@@ -152,7 +152,7 @@ fn changed(run: &Run) -> Option<String> {
     })
 }
 
-/// What logging a change costs.
+/// Describes the log volume of a change.
 fn logged(run: &Run) -> Option<String> {
     let redo = run.details.io.redo_bytes?;
     let each = ratio(Some(redo), Some(run.summary.rows.update))?;
@@ -184,7 +184,7 @@ fn logged(run: &Run) -> Option<String> {
     ))
 }
 
-/// From the database's writes and log to the device's: journal, rounding, write-back.
+/// Difference of the database's writes and log, and the device's: journal, rounding, write-back.
 fn written(run: &Run) -> Option<String> {
     let io = &run.details.io;
     let twice = run.summary.counter(CommonCounter::DoublewriteBytes).filter(|&bytes| bytes > 0);
@@ -239,18 +239,18 @@ fn unseen(run: &Run) -> Option<String> {
     })
 }
 
-/// By how much a layer has less or more than the one above, in words.
+/// Difference of a layer from the one above, in words.
 enum Differ {
     Less(String),
     More(String),
 }
 
-/// True of so few bytes that they are no part of the whole.
+/// Returns true for so few bytes that they do not count in the whole.
 fn is_nothing_of(bytes: u64, whole: u64) -> bool {
     bytes <= (whole as f64 * ALIKE_SHARE) as u64
 }
 
-/// How the lower layer differs; None where they are alike.
+/// Compares the lower layer with the upper one; None if they are alike.
 fn differ(upper: u64, lower: u64) -> Option<Differ> {
     if is_nothing_of(upper.abs_diff(lower), upper.max(lower)) {
         None
@@ -261,7 +261,7 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
     }
 }
 
-/// What is reported of a run that knows all layers stands in the test of the whole report.
+/// Tests of single layers. The test of the whole report covers a run that knows all layers.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +275,7 @@ mod tests {
         steps(&run).iter().map(|step| paragraph("- ", "  ", step)).collect()
     }
 
-    /// Through the page cache, with so many quarters of the bytes read by the device and by petal.
+    /// A run through the page cache; the device and petal read these quarters of the bytes.
     fn read_by(device: u64, own: Option<u64>) -> String {
         with(|run| {
             run.details.target.direct_io =
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_part_of_the_run_are_not_set_beside_the_whole() {
+    fn requests_of_a_part_of_the_run_are_not_compared_with_the_whole() {
         assert!(with(|_| ()).contains("requests joined"));
         let text = with(|run| {
             let sum = &mut run.details.os.as_mut().unwrap().whole.sum;

@@ -1,11 +1,11 @@
-//! The hosts that drove a run, where there were several: what each did and what it cost there.
+//! The hosts of a run with several drivers: the work of each and its cost.
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::table::Table;
 use petal_model::record::Run;
 use petal_model::record::driver_hosts::{CommonStart, HostRun, StartedBy};
 
-/// A row for each host; empty where one host drove the run.
+/// Builds a row for each host; empty if one host drove the run.
 pub(crate) fn table(run: &Run) -> Table {
     let heading = "host | sessions | lost | operations | per second | errors | began ms | \
                    petal CPU s | % of host | received MB/s | sent MB/s | status";
@@ -44,7 +44,7 @@ fn status(host: &HostRun) -> String {
     }
 }
 
-/// By which clocks the hosts began, in one sentence.
+/// Names the clocks of the hosts' starts, in one sentence.
 fn clocks(run: &Run) -> String {
     let starts: Vec<&CommonStart> = run
         .summary

@@ -1,4 +1,4 @@
-//! Where the time went: wait events, the latency of operations and of single I/Os.
+//! The time spent: wait events, the latency of operations and of single I/Os.
 
 use super::super::json::word;
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
@@ -12,7 +12,7 @@ const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. S
      waiting for a processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight \
      do, or if they took longer than DB time.";
 
-/// Wait events by time, and what they leave of DB time.
+/// Lists wait events by time, and the rest of DB time.
 pub(crate) fn top_events(run: &Run) -> Table {
     let db_time_us = run.details.db_time_s * 1e6;
     let mut table =
@@ -52,7 +52,7 @@ pub(crate) fn top_events(run: &Run) -> Table {
     table.with_note(note)
 }
 
-/// The name of what the waits leave of DB time: waits that the database did not time are in it.
+/// Names the rest of DB time: it includes waits that the database did not time.
 fn remainder(run: &Run) -> String {
     let reads = if run.is_read_untimed() { ", reads" } else { "" };
     let log_waits = if run.is_log_untimed() { ", log waits" } else { "" };
@@ -76,7 +76,7 @@ pub(crate) fn operations(run: &Run) -> Table {
         .with_note(operations_note(run))
 }
 
-/// From when operation latency counts.
+/// Describes the start of operation latency.
 fn operations_note(run: &Run) -> String {
     let mut note = "Closed loop: service time, from the moment petal asked.".to_owned();
     if run.summary.latency_us.keys().any(|kind| kind.ends_with("_response")) {

@@ -10,10 +10,10 @@ fn megabytes(bytes: u64) -> String {
     decimal(bytes as f64 / 1e6, 1)
 }
 
-/// Read blocks, read requests and read bytes, then what was written; None is unknown.
+/// Read blocks, read requests and read bytes, then the same for writes; None is unknown.
 type LayerCounts = [Option<u64>; 6];
 
-/// The same work on every layer, in blocks, requests and bytes.
+/// Lists the same work on every layer, in blocks, requests and bytes.
 pub(crate) fn layers(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let above = sources::of(run).name;
@@ -64,7 +64,7 @@ pub(crate) fn layers(run: &Run) -> Table {
     table.with_note(flushes.unwrap_or_default())
 }
 
-/// I/O by kind of file; empty where the engine does not see files.
+/// Lists I/O by kind of file; empty if the engine does not see files.
 pub(crate) fn files(run: &Run) -> Table {
     let average = |time_ns: u64, count: u64| {
         or_dash((count > 0).then(|| time_ns as f64 / 1e3 / count as f64), micros)

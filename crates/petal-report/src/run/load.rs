@@ -1,4 +1,4 @@
-//! The load: totals, per second and per operation, and the ratios that tell what it was made of.
+//! The load: totals, per second and per operation, and the ratios that show its composition.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
 use super::super::table::Table;
@@ -57,7 +57,7 @@ pub(crate) fn profile(run: &Run) -> Table {
     table
 }
 
-/// What the load was made of, measured and meant.
+/// Lists the composition of the load, measured and intended.
 pub(crate) fn ratios(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let (rows, updated) = (summary.rows.total(), summary.rows.update);
@@ -121,13 +121,13 @@ fn has_whole_sessions(run: &Run) -> bool {
     ["readers", "writers"].iter().any(|key| run.summary.setting_number(key).is_some())
 }
 
-/// All that the processors did which the database may use, over its physical requests.
+/// Returns the work of the processors that the database may use, per physical request.
 fn cpu_per_request(run: &Run) -> Option<f64> {
     let host = run.details.host.as_ref().filter(|_| run.details.target.local)?;
     let cpu = run.summary.cpu.as_ref()?;
     let piops = run.summary.piops().filter(|&piops| piops > 0.0)?;
     let busy = (100.0 - cpu.idle - cpu.iowait) / 100.0;
-    // The shares are of those that it may use, where somebody confined it.
+    // The shares are of the allowed processors, if the server is confined.
     let allowed = run.database_host().and_then(|seen| seen.allowed_cpus.as_ref());
     let cpus = allowed.map_or(f64::from(host.cpus), |cpus| cpus.len() as f64);
     Some(busy * cpus * 1e6 / piops)
@@ -140,7 +140,7 @@ mod tests {
     use petal_model::stats::histogram::LatencySummary;
 
     #[test]
-    fn scans_are_operations_beside_which_updates_are_counted() {
+    fn updates_are_counted_in_addition_to_scans() {
         let mut run = fixture::mixed_run();
         (run.summary.ops.select, run.summary.ops.scan, run.summary.ops.update) = (40, 40, 20);
         let ratios = ratios(&run);

@@ -8,7 +8,7 @@ use petal_model::record::os_figures::{CpuPercents, GroupFigures, HostFigures};
 use petal_model::stats::os::iostat::DeviceRates;
 use petal_model::stats::os::{CpuTicks, DeviceUse, Range};
 
-/// So many processors are reported one by one; of more, the busiest.
+/// Number of processors that are reported one by one; if there are more, the busiest.
 const CPUS_SHOWN: usize = 8;
 
 /// The source of the figures: a host, or the file that `petal os` wrote there.
@@ -22,7 +22,7 @@ pub(crate) fn place(seen: &HostSeen) -> String {
     }
 }
 
-/// As `mpstat` prints them.
+/// Builds a table as `mpstat` prints it.
 pub(crate) fn processors(seen: &HostSeen) -> Table {
     let sum = &seen.whole.sum;
     let mut table = Table::of_figures(
@@ -59,7 +59,7 @@ fn busiest_second(seen: &HostSeen) -> Option<String> {
     Some(format!("busiest second of one processor: cpu {cpu}, {busy} % at {at_s} s"))
 }
 
-/// As `iostat -x` prints them.
+/// Builds a table as `iostat -x` prints it.
 pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
     let heading = "Device | r/s | rkB/s | r_await | w/s | wkB/s | w_await | f/s | aqu-sz | %util";
     let hundredths = |value: Option<f64>| or_dash(value, |value| decimal(value, 2));
@@ -80,7 +80,7 @@ pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
     }))
 }
 
-/// As vmstat names them, with the range over the seconds.
+/// Lists gauges with vmstat's names, and the range over the seconds.
 pub(crate) fn gauges(seen: &HostSeen) -> Table {
     let ranges = &seen.whole.ranges;
     let mut table = Table::of_figures("vmstat | mean | least | most");

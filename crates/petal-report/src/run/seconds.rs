@@ -1,5 +1,5 @@
-//! The run second by second: extremes, the steady window, errors and lost sessions, what hooks
-//! reported, what petal itself cost.
+//! The run second by second: extremes, the steady window, errors and lost sessions, the results of
+//! hooks, petal's own cost.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::Facts;
 use petal_model::record::{IoLatency, PerSecond, Run, Second, Steady};
 use petal_model::stats::counters::CommonCounter;
 
-/// A shorter interval at the end is no second to compare.
+/// Shortest second that is compared; a shorter interval at the end is left out.
 pub(crate) const SECOND_S_MIN: f64 = 0.5;
 
-/// A figure of one second; None where that is unknown.
+/// A figure of one second; None if unknown.
 pub(crate) type SecondFigure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// The lowest, middle and highest second of each figure.
@@ -60,7 +60,7 @@ fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> 
     ]
 }
 
-/// The rates of the steady window beside those of the whole run.
+/// Lists the rates of the steady window and of the whole run.
 pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     let mut table = Table::of_figures("per second | steady window | whole run");
     type Rate = fn(&PerSecond) -> Option<f64>;
@@ -93,7 +93,7 @@ pub(crate) fn lost(run: &Run) -> Vec<String> {
     lost.collect()
 }
 
-/// Errors, and how many operations and sessions did not come to their end.
+/// Lists errors, and the number of operations and sessions that did not finish.
 pub(crate) fn errors(run: &Run) -> Facts {
     let summary = &run.summary;
     let codes: Vec<String> =
@@ -108,7 +108,7 @@ pub(crate) fn errors(run: &Run) -> Facts {
     super::facts(all.into_iter().filter(|(_, value)| value.is_some()))
 }
 
-/// What the processors did, and petal's part of it.
+/// Reports the use of the processors, and petal's part of it.
 pub(crate) fn cost(run: &Run) -> Facts {
     let summary = &run.summary;
     let shares = summary.cpu.map(|cpu| {
@@ -130,7 +130,7 @@ pub(crate) fn cost(run: &Run) -> Facts {
         let (seconds, per_op) = (decimal(seconds, 2), or_dash(per_op, micros));
         format!("{seconds} s of processor time{of}, {share} % of {whose}, {per_op} us an operation")
     });
-    // What `petal os` recorded stands for the database's host, also where that is this one.
+    // A recording of `petal os` is of the database's host, even if that is this host.
     let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
     let mut facts = super::facts([(whose, shares), ("petal's process", petal)]);
     if run.details.target.in_process && !run.is_bare_device() {
@@ -141,7 +141,7 @@ pub(crate) fn cost(run: &Run) -> Facts {
     facts
 }
 
-/// What VERIFY=checksum cost; None where nothing of it was timed.
+/// Reports the cost of VERIFY=checksum; None if nothing of it was timed.
 fn verifying(run: &Run) -> Option<String> {
     let count = |counter| run.summary.counter(counter).filter(|&count| count > 0);
     let (blocks, ns) = (count(CommonCounter::BlocksVerified)?, count(CommonCounter::VerifyNs)?);
@@ -177,8 +177,11 @@ mod tests {
         };
         run.summary.hosts = vec![host("a", 0.9), host("b", 0.6)];
         run.summary.petal_cpu_s = Some(15.0);
-        let told = format!("{:?}", cost(&run));
-        assert!(told.contains("15.00 s of processor time of all hosts, 90.0 % of the"), "{told}");
+        let reported = format!("{:?}", cost(&run));
+        assert!(
+            reported.contains("15.00 s of processor time of all hosts, 90.0 % of the"),
+            "{reported}"
+        );
         run.summary.hosts.clear();
         assert!(format!("{:?}", cost(&run)).contains("% of this host"));
     }

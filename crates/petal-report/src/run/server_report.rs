@@ -1,4 +1,4 @@
-//! The database's own report of the run, beside what petal counted.
+//! Compares the database's own report of the run with petal's counts.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::table::Table;
@@ -28,8 +28,8 @@ pub(crate) fn heading(report: &SeenReport) -> String {
     )
 }
 
-/// The same figures as both saw them.
-pub(crate) fn beside(comparison: &ReportComparison) -> Table {
+/// Lists the same figures from both sources.
+pub(crate) fn compared(comparison: &ReportComparison) -> Table {
     let heading = "over the run, and over the report's window | petal's snapshots: | \
                    the report: | report more by %: | judged";
     let rows = comparison.rows.iter().map(|row| {
@@ -53,7 +53,7 @@ pub(crate) fn beside(comparison: &ReportComparison) -> Table {
     Table::headed(heading).with_rows(rows).with_note(explained(comparison))
 }
 
-/// Why the two differ, and by how much they may.
+/// Explains why the two differ, and by how much they may.
 fn explained(comparison: &ReportComparison) -> String {
     format!(
         "petal's snapshots lie close around the run of {} s; the report's lie outside of them, {} s \
@@ -92,7 +92,7 @@ pub(crate) fn top_events(report: &SeenReport) -> Table {
     Table::headed("event | waits: | time s: | avg us: | % DB time: | class").with_rows(rows)
 }
 
-/// Its findings and what was odd about it, each with its origin.
+/// Lists its findings and notes, each with its origin.
 pub(crate) fn remarks(report: &SeenReport) -> Vec<String> {
     let findings = report.findings.iter().map(|found| {
         let severity = found.severity.name();

@@ -124,7 +124,7 @@ fn shape(run: &Run) -> Facts {
     super::facts(all.into_iter().chain(steps.map(|step| ("", Some(step.clone())))))
 }
 
-/// The parameters that somebody set, or those that are at their default.
+/// Lists the parameters that were set, or the ones at their default.
 pub(crate) fn settings(run: &Run, at_default: bool) -> Table {
     let given = run.details.given.iter().filter(|given| is_default(given) == at_default);
     let rows = given.map(|given| [given.key.clone(), value(given), origin(&given.origin)]);

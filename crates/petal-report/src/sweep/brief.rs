@@ -1,5 +1,5 @@
-//! The end of a sweep on one screen of a terminal: its state, the petals, a verdict for each line, the
-//! gravest findings, and the place of the rest.
+//! The end of a sweep on one screen of a terminal: its state, the petals, a verdict for each line,
+//! the gravest findings, and the place of the rest.
 
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::table::{columns, line, paragraph};

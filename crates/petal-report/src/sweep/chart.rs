@@ -1,5 +1,5 @@
 //! Petals in plain characters: 80 columns, no colors, the same in a terminal, a pipe and a mail.
-//! Crates that draw with braille dots tell lines apart by color alone, which a pipe has not; here
+//! Crates that draw with braille dots distinguish lines by color alone, which a pipe lacks; here
 //! each line has a letter and each point its number of sessions.
 
 use super::super::charts::Scale;
@@ -24,8 +24,8 @@ struct TextCurve {
     points: Vec<(u32, f64, f64)>,
 }
 
-/// Mean single-block read latency against PIOPS, a line per further factors, a point per number of
-/// sessions; and what each letter stands for.
+/// Draws mean single-block read latency against PIOPS, a line per further factors, a point per
+/// number of sessions; and the meaning of each letter.
 pub fn petals(petals: &Petals) -> String {
     let curves = curves(petals);
     let mut text = drawing(petals, HEIGHT);
@@ -40,7 +40,7 @@ pub fn petals(petals: &Petals) -> String {
     text
 }
 
-/// The petals alone, so many lines high without their axis.
+/// The petals alone, `height` lines high without their axis.
 pub fn drawing(petals: &Petals, height: usize) -> String {
     match curves(petals).as_slice() {
         [] => {
@@ -153,7 +153,7 @@ struct CharacterGrid {
 type GridPlace = (usize, usize);
 
 impl CharacterGrid {
-    /// A straight line of dots; what is there stays.
+    /// Draws a straight line of dots; other characters are not overwritten.
     fn dots(&mut self, from: GridPlace, to: GridPlace) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
         let between = |a: usize, b: usize, step: usize| {
@@ -168,13 +168,13 @@ impl CharacterGrid {
         }
     }
 
-    /// A point; `*` where several lines have one.
+    /// Draws a point; `*` if several lines have one.
     fn mark(&mut self, (column, row): GridPlace, letter: char) {
         let cell = &mut self.cells[row][column];
         *cell = if matches!(*cell, ' ' | '.') || *cell == letter { letter } else { '*' };
     }
 
-    /// Beside a point, right or left, where nothing but dots is in the way.
+    /// Writes a label to the right or left of a point, if only dots are in the way.
     fn label(&mut self, (column, row): GridPlace, text: &str) {
         let length = text.chars().count();
         let line = &mut self.cells[row];

@@ -1,4 +1,4 @@
-//! Several runs beside each other: which is which, and what their commits waited for.
+//! Compares several runs: their names, and the waits of their commits.
 
 use super::super::numbers::{decimal, micros, or_dash, rate, ratio, whole};
 use super::super::table::Table;
@@ -35,14 +35,14 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
     )
 }
 
-/// As it was in force, which the engine tells; or else as it was asked for.
+/// Returns the value in force, from the engine; or else the requested one.
 fn loop_side(run: &Run) -> Option<&str> {
     let reported = run.details.target.settings.iter().find(|(name, _)| name == "loop");
     let reported = reported.and_then(|(_, value)| value.split(':').next());
     reported.or_else(|| run.summary.setting("loop")?.as_str())
 }
 
-/// None where the database reported no waits.
+/// None if the database reported no waits.
 fn commit_waits_s(run: &Run) -> Option<f64> {
     let waits = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Commit);
     run.is_counted().then(|| waits.map(|wait| wait.time_us).sum::<f64>() / 1e6)
@@ -54,7 +54,7 @@ mod tests {
     use petal_model::record::fixture;
 
     #[test]
-    fn runs_are_told_apart() {
+    fn runs_have_distinct_names() {
         let server = fixture::mixed_run();
         let mut client = fixture::mixed_run();
         client.summary.settings.insert("loop".into(), "CLIENT".into());

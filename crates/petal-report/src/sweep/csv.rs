@@ -1,6 +1,6 @@
-//! `sweep.csv`, and plain runs side by side: a row per run, for a spreadsheet or R. Factors first, then every metric that some
-//! run knows, in full precision; the unit is the end of a column's name. An empty field is unknown.
-//! docs/numbers.md describes the columns.
+//! `sweep.csv`, and plain runs side by side: a row per run, for a spreadsheet or R. Factors first,
+//! then every metric that some run knows, in full precision; the unit is the end of a column's
+//! name. An empty field is unknown. docs/numbers.md describes the columns.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,8 @@ pub fn sweep(swept: &Swept) -> ExactRows<'static> {
     table(SweepRows::of(swept))
 }
 
-/// Runs that no sweep holds together, each with the name of its folder: what differs between them
-/// are their factors.
+/// Builds rows of runs outside of a sweep, each with the name of its folder; their differences are
+/// the factors.
 pub fn runs(named: &[(&str, &Run)]) -> ExactRows<'static> {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let mut rows = SweepRows::of_runs(&runs);
@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(row[at("limited_by")], run.limited_by.as_ref().unwrap().words);
             let served = row[at("served_device_pct")].parse::<f64>().unwrap();
             assert!((20.0..30.0).contains(&served), "{served}");
-            // What this run does not know and another does is empty.
+            // A figure that only another run knows is empty.
             let redo = row[at("redo_mb_s")].parse::<f64>().ok();
             assert_eq!(redo.is_some(), run.per_second.redo_bytes.is_some());
         }

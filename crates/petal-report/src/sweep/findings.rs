@@ -9,7 +9,7 @@ use petal_model::record::sweep::Swept;
 use petal_model::record::{Finding, Severity};
 
 pub struct Grouped<'a> {
-    /// Of the first run that has it.
+    /// Finding of the first run that has it.
     pub finding: &'a Finding,
     runs: usize,
     of_runs: usize,
@@ -17,8 +17,8 @@ pub struct Grouped<'a> {
 }
 
 impl Grouped<'_> {
-    /// Where it was found, and whose its figures are:
-    /// `8 of 12 runs (cells 1, 2, 4); figures of the first of them`.
+    /// Returns the runs that have it, and the source of its figures: `8 of 12 runs (cells 1, 2, 4);
+    /// figures of the first of them`.
     pub fn place(&self) -> String {
         let whose = if self.runs > 1 { "; figures of the first of them" } else { "" };
         if self.runs == self.of_runs {
@@ -30,7 +30,7 @@ impl Grouped<'_> {
     }
 }
 
-/// Each finding once, the gravest first.
+/// Returns each finding once, the gravest first.
 pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
     let found = swept.sweep.cells.iter().zip(&swept.runs).flat_map(|(cell, run)| {
         // A run may have one finding several times, such as one for each endpoint.
@@ -53,7 +53,7 @@ pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
     all
 }
 
-/// What to beware of: the notes on all runs together, then the warnings of single cells.
+/// Writes the warnings: the notes on all runs together, then the warnings of single cells.
 pub(super) fn render(out: &mut String, swept: &Swept, petals: &Petals) {
     let grave = |found: &Grouped<'_>| found.finding.severity >= Severity::Warning;
     let found: Vec<Grouped<'_>> = grouped(swept).into_iter().filter(grave).collect();
@@ -100,7 +100,7 @@ mod tests {
         let mut out = String::new();
         render(&mut out, &swept, &Petals { notes: vec!["a: b".to_owned()], ..Petals::default() });
         let reported: Vec<&str> = out.lines().skip(3).collect();
-        // The figures are one run's: where several have it the report says so.
+        // The figures are of one run: if several have it the report says so.
         let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");
         let other = [
             "- warning other-load: 5 of 11 runs (cells 2, 3, 5); figures of the first of them: somebody \

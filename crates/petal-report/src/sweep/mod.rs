@@ -1,7 +1,7 @@
-//! A sweep as text: what was asked, the petals in characters, the means of each cell, and the
-//! harness table, a row per run. [`csv`] holds the same for a spreadsheet or R.
+//! A sweep as text: the request, the petals in characters, the means of each cell, and the harness
+//! table, a row per run. [`csv`] holds the same for a spreadsheet or R.
 
-mod beside;
+mod bare_device;
 mod brief;
 pub mod chart;
 mod commits;
@@ -42,8 +42,8 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     out
 }
 
-/// Several runs that no sweep holds together, each with a name, a row each. Those that are not
-/// complete are named, and databases have the bare device beside them where it ran alike.
+/// Reports several runs outside of a sweep, each with a name and a row. Incomplete runs are named,
+/// and databases are compared with the bare device if it ran with the same parameters.
 pub fn of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let mut shown = table::runs(&SweepRows::of_runs(&runs));
@@ -53,7 +53,7 @@ pub fn of_runs(named: &[(&str, &Run)]) -> String {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
         }
     }
-    for line in beside::lines(&runs) {
+    for line in bare_device::lines(&runs) {
         shown.push_str(&paragraph("", "  ", &line));
     }
     shown
@@ -224,7 +224,7 @@ pub(crate) mod tests {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
-        // What the chart looks like is its own test's.
+        // Another test covers the look of the chart.
         let shown = shown.replace(&chart::petals(&petals), "(the chart)\n");
         insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report

@@ -14,9 +14,9 @@ const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
 
 pub struct SweepRow {
     pub seen: Observation,
-    /// Its place in the plan.
+    /// Position in the plan.
     pub number: u32,
-    /// Whether it counts in means.
+    /// True if it counts in means.
     pub is_whole: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct SweepRow {
 pub struct SweepRows(pub Vec<SweepRow>);
 
 pub struct CellRows<'a> {
-    /// Those that count in means.
+    /// Runs that count in means.
     rows: Vec<&'a SweepRow>,
     first: &'a SweepRow,
 }
@@ -44,7 +44,7 @@ impl SweepRows {
     }
 
     pub fn of_runs(runs: &[&Run]) -> Self {
-        // Where targets differ, each heads its rows.
+        // If targets differ, each heads its rows.
         let first = runs.first().map(|run| &run.summary.target.url);
         let differ = runs.iter().any(|run| Some(&run.summary.target.url) != first);
         let rows = (1..).zip(runs).map(|(number, run)| {
@@ -80,7 +80,7 @@ impl CellRows<'_> {
         self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
     }
 
-    /// The mean of the repeats that know it; None where one does not.
+    /// Returns the mean over the repeats; None if one of them lacks the figure.
     pub fn mean(&self, name: &str) -> Option<f64> {
         let known = self.known(name);
         let is_whole = !known.is_empty() && known.len() == self.rows.len();
@@ -97,7 +97,7 @@ impl CellRows<'_> {
     }
 }
 
-/// How a figure is shown: its column, its name, and its words.
+/// Format of a figure: its column, its name, and its words.
 type FigureColumn = (&'static str, &'static str, fn(f64) -> String);
 
 const IDLE: FigureColumn = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
@@ -115,7 +115,7 @@ const OF_RUNS: [FigureColumn; 10] = [
     IDLE,
 ];
 
-/// Without percentiles, which are not to be averaged.
+/// Figures of means; percentiles are left out, because they cannot be averaged.
 const OF_MEANS: [FigureColumn; 8] = [
     ("PIOPS", metric::PIOPS, rate),
     ("read/s", metric::READS, rate),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_on_several_targets_stand_below_their_names() {
+    fn runs_on_several_targets_are_below_their_names() {
         let here = fixture::mixed_run();
         let mut there = fixture::mixed_run();
         there.summary.target.url = "device:/data/petal.dat".into();
@@ -219,7 +219,7 @@ mod tests {
         let cell = &rows.cells()[3];
         assert_eq!(cell.mean(metric::CPU_IDLE), None);
         assert_eq!(cell.mean(metric::READS), Some(3260.0));
-        // Of 3240 and 3280 with a fifth of writes: 48 of 3912.
+        // Runs of 3240 and 3280 with a fifth of writes: 48 of 3912.
         assert!((cell.spread_pct(metric::PIOPS).unwrap() - 100.0 * 48.0 / 3912.0).abs() < 1e-9);
     }
 

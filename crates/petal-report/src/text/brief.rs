@@ -1,5 +1,5 @@
-//! A run's end on one screen of a terminal: the line to paste, what to beware of, and where the
-//! whole report is.
+//! A run's end on one screen of a terminal: the line to paste, the warnings, and the path of the
+//! whole report.
 
 use super::super::table::{line, paragraph};
 use petal_model::record::{Run, Severity};
@@ -19,7 +19,7 @@ pub fn brief(run: &Run, place: &str) -> String {
     out
 }
 
-/// Errors and warnings with what they mean, as many as fit.
+/// Lists errors and warnings with their meaning, as many as fit.
 fn findings(run: &Run) -> String {
     let mut out = String::new();
     let grave = run.summary.findings.iter().filter(|finding| finding.severity != Severity::Info);

@@ -1,11 +1,11 @@
-//! Findings as text: those in short at the top, with evidence at the end, and what this
-//! record cannot judge.
+//! Findings as text: in short at the top, with evidence at the end, and the rules that this record
+//! cannot judge.
 
 use super::super::table::paragraph;
 use super::section;
 use petal_model::record::{Run, Severity};
 
-/// One line a severity, for the top of the report.
+/// Writes a line for each severity, for the top of the report.
 pub(super) fn summary(out: &mut String, run: &Run) {
     let findings = &run.summary.findings;
     if findings.is_empty() {

@@ -1,6 +1,6 @@
-//! The text report, read from top to bottom as a DBA reads an AWR report: the line to paste, what
-//! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
-//! with their evidence. Every section names the layer its figures come from.
+//! The text report, read from top to bottom as a DBA reads an AWR report: the line to paste,
+//! warnings, the tested system, the load, the time spent, the layers, the seconds, the findings
+//! with their evidence. Every section names the layer of its figures.
 
 mod brief;
 mod judgement;
@@ -15,14 +15,14 @@ pub fn render(run: &Run) -> String {
     let mut out = String::new();
     top(&mut out, run);
     sections::target(&mut out, run);
-    // What sets layers beside each other shows all of them over the same time.
+    // Sections that compare layers show all of them over the same time.
     let counted = run.counted();
     sections::replay(&mut out, run);
     sections::work(&mut out, &counted);
     sections::own_report(&mut out, &counted);
     sections::drivers(&mut out, run);
     sections::hosts(&mut out, run);
-    sections::beside_device(&mut out, run);
+    sections::with_device(&mut out, run);
     sections::over_time(&mut out, run);
     steadiness::render(&mut out, run);
     sections::own_counters(&mut out, &counted);
@@ -47,7 +47,7 @@ fn top(out: &mut String, run: &Run) {
 
 pub use brief::brief;
 
-/// The status, that the database's totals end before the run did where they do, and the findings in
+/// Writes the status, a note if the database's totals end before the run, and the findings in
 /// short.
 fn status(out: &mut String, run: &Run) {
     out.push_str(&format!("status {}\n", run.status_words()));
@@ -80,7 +80,7 @@ pub(super) fn bullets(out: &mut String, texts: impl IntoIterator<Item = impl AsR
     }
 }
 
-/// A section of what to know before figures are compared; none without notes.
+/// A section of warnings before figures are compared; none without notes.
 pub(super) fn caveats(out: &mut String, notes: &[String]) {
     if !notes.is_empty() {
         section(out, "before you believe it", "");

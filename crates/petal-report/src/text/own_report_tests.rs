@@ -29,7 +29,7 @@ fn run(text: &str) -> Run {
 }
 
 #[test]
-fn both_layers_stand_side_by_side() {
+fn both_layers_are_side_by_side() {
     let mut shown = String::new();
     own_report(&mut shown, &run(STATSPACK));
     insta::assert_snapshot!(shown, @r#"

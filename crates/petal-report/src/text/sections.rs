@@ -14,7 +14,7 @@ use petal_model::record::os::HostSeen;
 use petal_model::record::{Run, Window};
 use petal_model::stats::histogram::Bar;
 
-/// A section's title, with the time that it is of where that is not the whole run.
+/// Returns a section's title, with its time if that is not the whole run.
 fn titled(title: &str, run: &Run) -> String {
     run.counted_until().map_or(title.to_owned(), |until| format!("{title} {until}"))
 }
@@ -42,7 +42,7 @@ pub(super) fn target(out: &mut String, run: &Run) {
     }
 }
 
-/// What a replay was to imitate, and what it did.
+/// Writes the intended and the actual load of a replay.
 pub(super) fn replay(out: &mut String, run: &Run) {
     if let Some(text) = super::super::replay::imitated(run) {
         section(out, "replay", "production's profile; this run's own counters");
@@ -50,7 +50,7 @@ pub(super) fn replay(out: &mut String, run: &Run) {
     }
 }
 
-/// The load, where time went and the layers, all of the time that the database counted.
+/// Writes the load, the time spent and the layers, all of the time that the database counted.
 pub(super) fn work(out: &mut String, run: &Run) {
     let sources = sources::of(run);
     section(out, &titled("load profile", run), sources.counts);
@@ -102,7 +102,7 @@ fn histogram(name: &str, bars: &[Bar]) -> String {
     ]);
     for bar in bars {
         let length = (bar.count as f64 / most as f64 * longest as f64).round() as usize;
-        // What happened at all is seen, however rare.
+        // A bar with any count is drawn, however small.
         let length = length.max(usize::from(bar.count > 0));
         let share = if total > 0 { bar.count as f64 / total as f64 } else { 0.0 };
         let bar_of = "#".repeat(length);
@@ -124,7 +124,7 @@ pub(super) fn own_report(out: &mut String, run: &Run) {
         None => {}
         Some(Err(why)) => out.push_str(&paragraph("not compared: ", "  ", &why)),
         Some(Ok(comparison)) => {
-            out.push_str(&format!("\n{}", server_report::beside(&comparison).render()));
+            out.push_str(&format!("\n{}", server_report::compared(&comparison).render()));
         }
     }
     for report in run.summary.server_reports.iter().filter(|report| report.unread.is_none()) {
@@ -183,7 +183,7 @@ fn host(out: &mut String, seen: &HostSeen) {
     facts(out, &os::facts(seen));
 }
 
-pub(super) fn beside_device(out: &mut String, run: &Run) {
+pub(super) fn with_device(out: &mut String, run: &Run) {
     let Some(share) = &run.details.calibrated else { return };
     section(out, "beside the calibrated device", "the device");
     out.push_str(&paragraph("", "", &calibrated::line(share)));

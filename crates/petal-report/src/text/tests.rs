@@ -526,7 +526,7 @@ fn without_the_closing_snapshot_db_time_is_not_said_to_be_work() {
     let row = |name: &str, rest: &str| (name.to_owned(), rest.to_owned());
     assert_eq!(rest(&run), row("CPU", "165.99"));
     run.summary.waits.clear();
-    // The log was synced, and nobody timed that.
+    // The log was synced, without timing.
     assert_eq!(rest(&run), row("CPU, log waits", "474.00"));
     run.details.target.io_untimed = Some("grant it".into());
     assert_eq!(rest(&run), row("CPU, reads, log waits", "474.00"));
@@ -534,13 +534,13 @@ fn without_the_closing_snapshot_db_time_is_not_said_to_be_work() {
     assert_eq!(rest(&run), row("CPU", "-"));
 }
 
-/// Petal itself reads, writes and tells of it there; text and page say so.
+/// Tests that text and page name petal itself: it reads, writes and reports there.
 #[test]
 fn reports_of_the_bare_device_name_no_database() {
     let mut run = fixture::mixed_run();
     run.summary.engine = "device".into();
     run.details.target.plan = None;
-    // With findings that tell who asked for what, and who was at work.
+    // With findings on each layer's requests, and on other processes' work.
     run.details.device.as_mut().unwrap().read_bytes *= 3;
     run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
     run.summary.findings = petal_judge::judge(&run);
@@ -548,7 +548,7 @@ fn reports_of_the_bare_device_name_no_database() {
     assert!(ids.contains(&"other-load") && ids.contains(&"processor-bound"), "{ids:?}");
     let page = crate::html::run(&run, &Default::default()).unwrap();
     for shown in [render(&run), page] {
-        // What evidence is called is the same for all engines.
+        // Names of evidence are the same for all engines.
         let names = |line: &&str| line.replace("database_", "").contains("database");
         let named: Vec<&str> = shown.lines().filter(names).collect();
         assert!(named.is_empty(), "{named:#?}");

@@ -20,14 +20,14 @@ fn of_sweep(swept: &Swept) -> Xlsx<Cursor<Vec<u8>>> {
     read(runs(cells, &named, &swept.observations()).unwrap())
 }
 
-/// What is in a column, below its name.
+/// Returns the values of a column, below its name.
 fn column(range: &Range<Data>, name: &str) -> Vec<Data> {
     let head = range.rows().next().unwrap();
     let at = head.iter().position(|cell| *cell == Data::String(name.to_owned())).unwrap();
     range.rows().skip(1).map(|row| row[at].clone()).collect()
 }
 
-/// Every part of the file whose name begins so, as text.
+/// Returns each part of the file whose name begins with `beginning`, as text.
 fn parts(workbook: &[u8], beginning: &str) -> String {
     let mut zip = zip::ZipArchive::new(Cursor::new(workbook)).unwrap();
     let mut all = String::new();
@@ -50,7 +50,7 @@ fn a_sweep_has_a_sheet_each_for_petals_cells_seconds_and_waits_with_numbers_as_n
         assert!(matches!(reported, Data::String(_)), "{reported:?}");
         let at = column(&cells, "folder").iter().position(|f| *f == seen.source.as_str()).unwrap();
         assert_eq!(column(&cells, "piops")[at], Data::Float(seen.metric(metric::PIOPS).unwrap()));
-        // What a run does not know is an empty cell, never 0.
+        // An unknown figure is an empty cell, never 0.
         let redo = seen.metric(metric::REDO_MB).map_or(Data::Empty, Data::Float);
         assert_eq!(column(&cells, "redo_mb_s")[at], redo);
     }

@@ -6,7 +6,7 @@ use petal_awr::parse;
 use petal_awr::source::Source;
 use petal_model::record::server_report::{ReportContent, ServerReport};
 
-/// What PERFSTAT keeps of five minutes.
+/// Builds a PERFSTAT interval of five minutes.
 fn interval() -> DatabaseInterval {
     let pairs = |all: &[(&str, f64)]| all.iter().map(|(name, it)| ((*name).into(), *it)).collect();
     let waits = |waits, time_us| WaitSum { waits, time_us };

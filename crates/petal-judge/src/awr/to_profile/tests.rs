@@ -29,7 +29,7 @@ fn rates_are_the_reports_own_figures() {
     }
 }
 
-/// Samples of the project, and real reports where they are at hand.
+/// Samples of the project, and real reports if they are present.
 #[test]
 fn every_report_gives_a_profile_or_says_what_it_lacks() {
     let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/awr");
@@ -48,9 +48,9 @@ fn every_report_gives_a_profile_or_says_what_it_lacks() {
                 let part = part(&report);
                 for figure in WorkCount::ALL {
                     let name = figure.name();
-                    let is_told = part.input.sources.contains_key(&name);
+                    let is_known = part.input.sources.contains_key(&name);
                     let is_gap = part.input.gaps.contains_key(&name);
-                    assert!(is_told || is_gap, "{}: nothing is said of {name}", report.file);
+                    assert!(is_known || is_gap, "{}: nothing is said of {name}", report.file);
                 }
                 match profile(vec![part]) {
                     Ok(made) => {
@@ -117,7 +117,7 @@ fn reports_of_other_databases_are_not_mixed() {
     assert!(why.unwrap_err().to_string().contains("several databases"));
 }
 
-/// Several names of single-block reads begin alike, and a text cuts them there.
+/// Tests names of single-block reads that begin alike, where a text report cuts them.
 #[test]
 fn an_event_whose_name_was_cut_counts_once() {
     let text = include_str!("../../../../../tests/data/awr/awr_12c.txt");

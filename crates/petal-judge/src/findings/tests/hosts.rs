@@ -67,7 +67,7 @@ fn a_slower_host_is_named_from_five_percent_on() {
     let run = gains(&["uneven-hosts"], changed(|hosts| hosts[2].ops_per_second = Some(300.0)));
     let words = message(&run, "uneven-hosts");
     assert!(words.contains("share 3 (node3)") && words.contains("-33 %"), "{words}");
-    // One with fewer sessions does less, and that is even.
+    // A host with fewer sessions does less, and that is even.
     gains(
         &[],
         changed(|hosts| {
@@ -142,7 +142,7 @@ fn one_share_alone_is_named_as_such() {
     share(false)(&mut run);
     assert!(message(&run, "one-share").contains("share 2 of 4"));
     assert!(message(&run, "one-share").contains("in the record of share 1"));
-    // What the database did for all of them is not set beside what this share asked.
+    // The database's work for all shares is not compared with this share's requests.
     run.details.io.physical_read_blocks = run.details.io.physical_read_blocks.map(|n| n * 4);
     assert!(!super::ids(&run).contains(&"extra-reads".to_owned()));
 }

@@ -57,7 +57,7 @@ fn busy_processors_are_the_purpose_of_a_test_of_logical_reads() {
         found.into_iter().find(|found| found.id == "processor-bound").unwrap().severity
     };
     assert_eq!(severity(0, false), Severity::Info);
-    // A test of commits is to wait for its log, and others' work is nobody's purpose.
+    // A test of commits should wait for its log, and others' work is never intended.
     assert_eq!(severity(9, false), Severity::Warning);
     assert_eq!(severity(0, true), Severity::Warning);
 }
@@ -146,7 +146,7 @@ fn one_full_processor_is_the_limit_where_the_log_writer_runs_on_it() {
 }
 
 #[test]
-fn what_a_file_of_the_remote_host_tells_is_used_and_named() {
+fn a_file_of_the_remote_host_is_used_and_named() {
     let run = gains(&["processor-bound", "steal"], |run| {
         run.details.target.local = false;
         run.details.target.in_process = false;

@@ -1,4 +1,4 @@
-//! Who else was at work.
+//! Tests of other processes' work.
 
 use super::super::not_judged;
 use super::{gains, ids, message, seen};
@@ -41,7 +41,7 @@ fn somebody_else_used_the_device() {
             .device
             .map(|device| DeviceCounts { write_bytes: device.write_bytes * 4, ..device });
     });
-    // What the database itself writes twice is nobody else's.
+    // The database's own double writes are not others' work.
     let written_twice = |doublewrite: bool| {
         move |run: &mut Run| {
             let more = run.details.io.physical_read_bytes.unwrap() / 2;
@@ -74,7 +74,7 @@ fn others_on_the_processors_are_reported_before_and_during_the_run() {
         before.devices.as_mut().unwrap()[0].counts.read_requests = 300;
     });
     assert!(message(&run, "other-load").contains("600 requests a second before the run"));
-    // A server's own processes are no others, and unknown ones judge nothing.
+    // A server's own processes do not count as others, and unknown ones judge nothing.
     let mut run = fixture::mixed_run();
     run.details.target.in_process = false;
     seen(&mut run).whole.sum.cpus.host = Some(ticks(90));

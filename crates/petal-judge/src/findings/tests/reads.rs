@@ -1,4 +1,4 @@
-//! Who served the reads, and which were meant.
+//! Tests of the layers that served the reads, and of the intended reads.
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message, seen};
@@ -192,7 +192,7 @@ fn a_plan_that_changes_in_the_run_is_an_error() {
     });
     assert!(message(&run, "wrong-plan").contains("ceased to go by the index"));
     gains(&[], |run| run.details.plan_after = plan(true));
-    // One that was never the meant one is said once.
+    // A plan that was wrong from the start is reported once.
     let run = gains(&["wrong-plan"], |run| {
         run.details.target.plan = plan(false);
         run.details.plan_after = plan(false);
@@ -223,9 +223,9 @@ fn plans_prefetch_and_direct_io() {
 }
 
 #[test]
-fn layers_are_compared_until_the_database_stopped_telling() {
+fn layers_are_compared_until_the_database_stopped_reporting() {
     let whole = fixture::mixed_run();
-    // Half of the run was counted: beside the whole of the device's work half would be missing.
+    // Half of the run was counted: compared with all of the device's work half would be missing.
     let half = |run: &mut Run| {
         let totals = IntervalTotals::of(&whole.details.timeline[..30]);
         run.details.io = totals.io;

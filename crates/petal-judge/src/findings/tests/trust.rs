@@ -1,4 +1,4 @@
-//! Is the record whole, long enough, steady.
+//! Tests of findings on the record: whole, long enough, steady.
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
@@ -48,7 +48,7 @@ fn a_run_is_as_short_as_it_was_not_as_was_asked() {
         run.summary.elapsed_s = 4.0;
         run.details.last_done_s = Some(4.0);
     });
-    // Its sessions thought, or waited for their turn, to the end.
+    // The sessions thought, or waited for their turn, until the end.
     gains(&[], |run| run.summary.elapsed_s = 29.0);
 }
 
@@ -146,7 +146,7 @@ fn steadiness_over_five_minutes() {
 }
 
 #[test]
-fn stalls_name_what_stands_out() {
+fn stalls_name_unusual_figures() {
     let mut run = fixture::mixed_run();
     for second in &mut run.details.timeline {
         // The checkpoint of every tenth second now stops the sessions.

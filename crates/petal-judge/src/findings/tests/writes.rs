@@ -44,7 +44,7 @@ fn durability() {
 }
 
 #[test]
-fn a_database_that_counts_each_waited_commit_tells_those_that_did_not_wait() {
+fn commits_without_a_wait_are_counted_if_each_wait_is() {
     let syncs = |run: &mut Run, syncs: u64| {
         run.details.target.sync_per_commit = true;
         run.details.io.log_syncs = Some(syncs);
@@ -61,7 +61,7 @@ fn writes_that_were_not_paid_for() {
         run.summary.counters.insert("checkpoints".into(), count);
     };
     gains(&["deferred-writes"], |run| checkpoints(run, 0));
-    // Nothing is owed by a run without updates.
+    // A run without updates leaves no writes for later.
     gains(&[], |run| {
         checkpoints(run, 0);
         run.summary.ops.update = 0;
@@ -180,7 +180,7 @@ fn whole_blocks_in_the_log_of_a_run_within_one_checkpoint_cycle_are_named_with_t
         text.unwrap().parse().unwrap()
     };
     assert!(figure(" in the first") > figure(" in the last"), "{found}");
-    // A run with whole cycles has their mean, which is no begin of a cycle.
+    // A run with whole cycles has their mean, which is not the begin of a cycle.
     assert!(!ids(&run(2)).iter().any(|id| id == "block-images"));
 }
 

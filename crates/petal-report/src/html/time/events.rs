@@ -7,11 +7,11 @@ use super::{ChartPiece, TimeAxis};
 use crate::table::Table;
 use petal_model::record::{Finding, Run, Second};
 
-/// More events than this are marked in their lane alone, not in every chart.
+/// Largest number of events that every chart marks; more are marked in their lane alone.
 const MARKED_MAX: usize = 40;
 const LANE_PX: f64 = 24.0;
 
-/// One kind of event: from when to when each of them was.
+/// A kind of event with the time spans of its events.
 pub(super) struct Lane {
     name: String,
     pub(super) color: Color,
@@ -33,7 +33,7 @@ impl Lane {
         self.spans.len() <= MARKED_MAX && self.color != STEADY
     }
 
-    /// How strongly it is marked behind figures.
+    /// Returns the strength of its mark behind figures.
     pub(super) fn tint(&self) -> f64 {
         if self.is_state { 0.12 } else { 0.22 }
     }
@@ -44,7 +44,7 @@ impl Lane {
     }
 }
 
-/// What is measured needs no mark in every chart: all that is not warm-up is.
+/// Color of the measured time. It has no mark in other charts: all time except warm-up is measured.
 const STEADY: Color = Color::Series(2);
 
 /// The lanes that have anything, up to the charts' last second.
@@ -100,7 +100,7 @@ fn moments(finding: &Finding) -> Vec<(f64, f64)> {
     values.filter_map(|value| value.as_f64()).map(|at_s| (at_s, at_s + 1.0)).collect()
 }
 
-/// All lanes below each other; None without any.
+/// Draws all lanes below each other; None without any.
 pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
     let lanes = &axis.lanes;
     let count = lanes.len() as f64;
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(spans("checkpoints").map(Vec::len), Some(6));
         assert_eq!(spans("log switches"), Some(&vec![(20.0, 21.0)]));
         assert_eq!(spans("errors"), Some(&vec![(30.0, 31.0)]));
-        // What lies beyond the charts is not drawn at their end.
+        // Events beyond the charts are not drawn at their end.
         assert_eq!(spans("stalled"), Some(&vec![(12.0, 13.0), (44.0, 45.0)]));
         assert_eq!((spans("vacuums"), spans("sessions lost")), (None, None));
     }

@@ -7,7 +7,7 @@ use petal_model::record::latency_log::{Spread, step_us};
 use std::collections::BTreeMap;
 
 const COLOR: Color = Color::Series(0);
-/// Up to which share of a piece's operations a shade goes, and how much of the color it has.
+/// Shades: the highest share of a piece's operations, and the amount of color.
 const SHADES: [(f64, f64, &str); 6] = [
     (0.001, 0.16, "0.1 %"),
     (0.01, 0.30, "1 %"),
@@ -21,7 +21,7 @@ const SHADES: [(f64, f64, &str); 6] = [
 pub(super) struct Heat(Vec<BTreeMap<i32, u64>>);
 
 impl Heat {
-    /// None where nothing was recorded in any piece.
+    /// None if nothing was recorded in any piece.
     pub(super) fn of(axis: &TimeAxis<'_>, spreads: &[Spread]) -> Option<Self> {
         // A second begins a little before or after the sampler's.
         const SLACK_S: f64 = 0.001;
@@ -80,7 +80,7 @@ impl Heat {
     }
 }
 
-/// What a shade stands for, at the right of the axis' title.
+/// Draws the meaning of the shades, at the right of the axis' title.
 fn legend(plot: &mut Plot) {
     const SIDE: f64 = 12.0;
     const EACH: f64 = 60.0;

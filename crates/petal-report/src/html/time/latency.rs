@@ -1,5 +1,5 @@
-//! Latency over time, of one kind of operation: as a heat map where the record has its histograms,
-//! and as percentiles.
+//! Latency over time, of one kind of operation: as a heat map if the record has its histograms, and
+//! as percentiles.
 
 use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};

@@ -1,6 +1,6 @@
-//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in
-//! a few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most of
-//! its seconds kept; percentiles, which have no mean, are those of its middle and of its worst
+//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in a
+//! few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most
+//! of its seconds kept; percentiles, which have no mean, are of its middle and of its worst
 //! second. The note of each chart says so.
 
 mod events;
@@ -19,7 +19,8 @@ use petal_model::record::{Run, Second};
 const PIECES_MAX: usize = 180;
 const WIDTH: f64 = 1080.0;
 const HEIGHT: f64 = 200.0;
-/// Left of every chart, for the longest name of an event, so that all begin at one place.
+/// Space at the left of every chart for the longest name of an event, so that all begin at one
+/// place.
 const ROOM: f64 = 122.0;
 
 struct ChartPiece<'a> {
@@ -41,7 +42,7 @@ impl ChartPiece<'_> {
 }
 
 fn pieces(timeline: &[Second]) -> Vec<ChartPiece<'_>> {
-    // What is left of the last second has no rate to compare.
+    // A short rest of the last second has no comparable rate.
     let whole = match timeline.split_last() {
         Some((last, before)) if last.length_s < SECOND_S_MIN => before,
         _ => timeline,
@@ -50,7 +51,7 @@ fn pieces(timeline: &[Second]) -> Vec<ChartPiece<'_>> {
     whole.chunks(length).map(|seconds| ChartPiece { seconds }).collect()
 }
 
-/// Mean, least and most of a figure in one piece; None where a second lacks it.
+/// Mean, least and most of a figure in one piece; None if a second lacks it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ChartRange {
     mean: f64,
@@ -58,7 +59,8 @@ struct ChartRange {
     most: f64,
 }
 
-/// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
+/// Computes a level: `amount` is the quantity in a second, divided by `per`: the second's length,
+/// or a count.
 fn level(
     piece: &ChartPiece<'_>,
     amount: impl Fn(&Second) -> Option<f64>,
@@ -87,7 +89,7 @@ fn length(second: &Second) -> Option<f64> {
     Some(second.length_s)
 }
 
-/// All charts over time; those without a known value are left out. `spreads` are by kind.
+/// Returns all charts over time; charts without a known value are left out. `spreads` are by kind.
 pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
     let mut figures = Vec::new();
     let mut axis = TimeAxis { run, pieces: pieces(&run.details.timeline), lanes: Vec::new() };
@@ -118,7 +120,7 @@ impl TimeAxis<'_> {
         self.pieces.last().map_or(self.run.summary.elapsed_s, ChartPiece::end_s)
     }
 
-    /// What a chart's note says of its pieces.
+    /// Returns the part of a chart's note about its pieces.
     fn note(&self, what: &str) -> String {
         match self.pieces.first().map_or(1, |piece| piece.seconds.len()) {
             1 => String::new(),
@@ -126,8 +128,8 @@ impl TimeAxis<'_> {
         }
     }
 
-    /// A chart over the time of the run, in which a pointer finds the piece where it is. What is
-    /// marked behind its figures are the events.
+    /// Draws a chart over the time of the run, in which a pointer finds the piece under it. Events
+    /// are marked behind its figures.
     fn drawing(
         &self,
         (id, title, description): (&str, &str, &str),

@@ -1,4 +1,4 @@
-//! Rates and means over time: a line for each, with a band where several seconds are one piece.
+//! Rates and means over time: a line for each, with a band if several seconds are one piece.
 
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
@@ -8,7 +8,7 @@ use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length
 use crate::table::Table;
 use petal_model::record::{Rows, Second};
 
-/// One line of a chart of rates: its name, the amount in a second, and what that is divided by.
+/// A line of a chart of rates: its name, the amount in a second, and its divisor.
 struct Rate<'a> {
     name: String,
     amount: SecondFigure<'a>,
@@ -21,7 +21,7 @@ impl<'a> Rate<'a> {
     }
 }
 
-/// What a chart of rates is called, and the color of its first line.
+/// Titles of a chart of rates, and the color of its first line.
 struct ChartTitles<'a> {
     id: &'a str,
     title: &'a str,
@@ -39,7 +39,7 @@ pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     by_layer(axis, titles, Rows::total, |s| megabytes(s.io?.physical_read_bytes), device, None)
 }
 
-/// None where nothing changes a block: there is nothing to compare.
+/// None if nothing changes a block: there is nothing to compare.
 pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let titles = ("writes", "Writes on every layer over time", "MB written per second");
     let (asked, device) =
@@ -127,7 +127,7 @@ pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Chart> {
     chart_of_rates(axis, &titles, rates)
 }
 
-/// None where nobody knows any of them; a line that nobody knows is left out.
+/// None if all lines are unknown; an unknown line is left out.
 fn chart_of_rates(
     axis: &TimeAxis<'_>,
     titles: &ChartTitles<'_>,

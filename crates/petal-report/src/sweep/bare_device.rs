@@ -1,15 +1,16 @@
-//! Runs of a database beside a run of the bare device with the same parameters: what part of the
-//! device's requests the database reached. Lines below a table of runs.
+//! Compares runs of a database with a run of the bare device with the same parameters: the share of
+//! the device's requests that the database reached. Lines below a table of runs.
 
 use super::super::numbers::rate;
 use petal_model::record::{Run, Status};
 
-/// What must be alike for one to be the other's limit.
+/// Parameters that must be equal if one run is to be the other's limit.
 const ALIKE: &str = "update_pct scan_pct scan_table_sz work_unit update_work_unit redo_stress \
     readers writers rate do_hotspot hotspot_mb hotspot_offset_mb hotspot_frequency \
     hot_schema_frequency think_tm_frequency think_tm_min think_tm_max prefetch io_depth";
 
-/// A line for each complete run of a database that has a complete run of the bare device beside it.
+/// Builds a line for each complete run of a database with a matching complete run of the bare
+/// device.
 pub fn lines(runs: &[&Run]) -> Vec<String> {
     let databases = (1..).zip(runs).filter(|(_, run)| !run.is_bare_device() && is_whole(run));
     databases.filter_map(|(row, run)| line(row, run, runs)).collect()
