@@ -158,7 +158,7 @@ pub fn of_history(history: &History) -> String {
     if changed.is_empty() {
         let why = match longest {
             0 => return format!("No answer: no run says its {by}."),
-            0..4 => "too few to know how far they lie apart",
+            1..4 => "too few to know how far they lie apart",
             _ => "no figure changed by more than chance explains",
         };
         return format!("{longest} {groups} by {by}: {why}.");
