@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes docs/screens.md: the screens of run, sweep, compare and history, from real runs on the embedded
+# Writes docs/screens.md: the screens of run, sweep and compare, from real runs on the embedded
 # default. It takes about five minutes on a quiet host:
 #   cargo build --release && sh scripts/screens.sh [SECONDS A RUN]      PETAL: another program
 set -eu
@@ -23,15 +23,12 @@ screen() {
 petal setup -q -s 2 --scale 64M >/dev/null
 set -- --update-pct 0,20 --sessions 1,2,4 --repeats 3 --run-time "$seconds"
 petal sweep -q "$@" --out before >/dev/null
-for seed in 1 2 3 4 5; do
-    petal run -q -s 2 -t 2 --repeats 3 --run-time "$seconds" --seed "$seed" --out nights >/dev/null
-done
 petal sweep -q "$@" --redo-stress HEAVY --out after >/dev/null
 {
     cat <<END
 # Screens
 
-The end of four commands on a terminal, as \`scripts/screens.sh\` made them from real runs of $seconds seconds on a small
+The end of three commands on a terminal, as \`scripts/screens.sh\` made them from real runs of $seconds seconds on a small
 data set. Real tests run for minutes. Each screen answers: how much, at what latency, what limits it, and
 can I believe it? \`--full\` prints the whole report, and so does a pipe.
 
@@ -42,6 +39,4 @@ END
     screen "petal report before"
     printf '\n## A comparison\n'
     screen "petal compare before after"
-    printf '\n## A history\n'
-    screen "petal history --by seed nights"
 } >"$root/docs/screens.md"
