@@ -71,79 +71,67 @@ Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 4 a limit of compare or history is inconclusive; 130 interrupted (results are kept).";
 
 /// A subcommand: its arguments and its work.
-struct Subcommand {
-    command: fn() -> Command,
-    run: fn(&ArgMatches, &Console) -> Result<Exit, CommandError>,
-}
+type Subcommand = (fn() -> Command, fn(&ArgMatches, &Console) -> Result<Exit, CommandError>);
 
-/// Commands for one task, under its heading in the help.
-struct CommandGroup {
-    heading: &'static str,
-    commands: &'static [Subcommand],
-}
-
-/// Every command, in the order of the help.
-const GROUPS: &[CommandGroup] = &[
-    CommandGroup {
-        heading: "Measure",
-        commands: &[
-            Subcommand { command: demo::command, run: demo::run },
-            Subcommand { command: check::command, run: check::run },
-            Subcommand { command: setup::command, run: setup::run },
-            Subcommand { command: run::command, run: run::run },
-            Subcommand { command: sweep::command, run: sweep::run },
+/// Every command, by the task that heads it in the help, in the help's order.
+const GROUPS: &[(&str, &[Subcommand])] = &[
+    (
+        "Measure",
+        &[
+            (demo::command, demo::run),
+            (check::command, check::run),
+            (setup::command, setup::run),
+            (run::command, run::run),
+            (sweep::command, sweep::run),
             #[cfg(feature = "device")]
-            Subcommand { command: calibrate::command, run: calibrate::run },
-            Subcommand { command: replay::command, run: replay::run },
-            Subcommand { command: os::command, run: os::run },
-            Subcommand { command: drop::command, run: drop::run },
+            (calibrate::command, calibrate::run),
+            (replay::command, replay::run),
+            (os::command, os::run),
+            (drop::command, drop::run),
         ],
-    },
-    CommandGroup {
-        heading: "Read",
-        commands: &[
-            Subcommand { command: report::command, run: report::run },
-            Subcommand { command: merge::command, run: merge::run },
-            Subcommand { command: awr::command, run: awr::run },
-            Subcommand { command: profile::command, run: profile::run },
+    ),
+    (
+        "Read",
+        &[
+            (report::command, report::run),
+            (merge::command, merge::run),
+            (awr::command, awr::run),
+            (profile::command, profile::run),
         ],
-    },
-    CommandGroup {
-        heading: "Compare",
-        commands: &[
-            Subcommand { command: compare::command, run: compare::run },
-            Subcommand { command: history::command, run: history::run },
-            Subcommand { command: gallery::command, run: gallery::run },
-            Subcommand { command: card::command, run: card::run },
+    ),
+    (
+        "Compare",
+        &[
+            (compare::command, compare::run),
+            (history::command, history::run),
+            (gallery::command, gallery::run),
+            (card::command, card::run),
         ],
-    },
-    CommandGroup {
-        heading: "Prove",
-        commands: &[Subcommand { command: verify::command, run: verify::run }],
-    },
-    CommandGroup {
-        heading: "Help",
-        commands: &[
-            Subcommand { command: help::command, run: help::run },
-            Subcommand { command: completions::command, run: completions::run },
-            Subcommand { command: man::command, run: man::run },
+    ),
+    ("Prove", &[(verify::command, verify::run)]),
+    (
+        "Help",
+        &[
+            (help::command, help::run),
+            (completions::command, completions::run),
+            (man::command, man::run),
         ],
-    },
+    ),
 ];
 
 fn subcommands() -> impl Iterator<Item = &'static Subcommand> {
-    GROUPS.iter().flat_map(|group| group.commands)
+    GROUPS.iter().flat_map(|(_, commands)| *commands)
 }
 
 /// The help of `petal` itself, with its commands by task: clap lists them all under one heading.
 fn help_template() -> String {
-    let group = |group: &CommandGroup| {
-        let lines = group.commands.iter().map(|entry| {
-            let command = (entry.command)();
+    let group = |(heading, commands): &(&str, &[Subcommand])| {
+        let lines = commands.iter().map(|(command, _)| {
+            let command = command();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             format!("  {:<12} {about}\n", command.get_name())
         });
-        format!("{}:\n{}\n", group.heading, lines.collect::<String>())
+        format!("{heading}:\n{}\n", lines.collect::<String>())
     };
     let groups: String = GROUPS.iter().map(group).collect();
     format!(
@@ -196,18 +184,18 @@ pub fn command() -> Command {
                 .global(true),
         )
         .help_template(help_template())
-        .subcommands(subcommands().map(|entry| (entry.command)()))
+        .subcommands(subcommands().map(|(command, _)| command()))
 }
 
 fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
-    match subcommands().find(|entry| (entry.command)().get_name() == name) {
-        Some(entry) => {
+    match subcommands().find(|(command, _)| command().get_name() == name) {
+        Some((_, run)) => {
             launch::check(name)?;
             // Of several ranks, which may be on one host, the first one serves the sum of all.
             let metrics = if launch::is_first() { metrics::of(matches)? } else { None };
             let console = console.clone().with_metrics(metrics);
-            (entry.run)(matches, &console)
+            run(matches, &console)
         }
         None => Err(CommandError::usage(format!("there is no command {name}"))),
     }

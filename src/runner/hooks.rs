@@ -2,7 +2,7 @@
 //! ended, with `end` when all files are written. petal waits for it, within a limit; it must exit
 //! 0.
 //!
-//! Its output is kept in the run's folder; lines `name=value unit` enter the record. It runs in the
+//! The script's output is kept in the run's folder; lines `name=value unit` enter the record. It runs in the
 //! run's [`HookGroup`], so that a timeout also ends its child processes. Processes of a script that
 //! exits 0 (such as a monitor, to be ended at `post`) continue until the run's end.
 

@@ -50,7 +50,7 @@ pub fn text_part(bytes: &[u8]) -> Option<Vec<u8>> {
 /// A part of a mail that has no parts itself.
 struct MailPart<'b> {
     head: Vec<String>,
-    /// Its content type.
+    /// The content type of the part.
     kind: String,
     body: &'b [u8],
 }

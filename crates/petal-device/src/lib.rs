@@ -1,5 +1,5 @@
 //! Bare device: a file or a block device, driven like a database's storage, with no database on it.
-//! Its results are the limit for any database on the same storage.
+//! The results are the limit for any database on the same storage.
 //!
 //! - `layout`, `block`, `data`: locations on the target, and the content of a block
 //! - `target`, `safety`, `occupied`, `load`, `filling`, `placement`: opening, refusing, filling, proving

@@ -147,7 +147,7 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
     };
     let kinds = [("reads", device.read_bytes, reads), ("writes", device.write_bytes, writes)];
     let few = requests < REQUESTS_MIN;
-    let reason = few.then(|| format!("{requests} requests are too few to tell"));
+    let reason = few.then(|| format!("{requests} requests are too few for an answer"));
     let reason = reason.or_else(|| other_size(run, calibration, kinds));
     share.unknown = reason.or_else(|| compare_with_curve(&mut share, calibration));
     Some(share)

@@ -112,8 +112,8 @@ pub(super) fn start(run: &Run) -> Judgement {
     if !is_one_machine && !unsure.is_empty() {
         return warning(
             format!(
-                "whether all hosts began together is not known: nobody tells that the clock is \
-                 synchronised on {}",
+                "whether all hosts began together is not known: no clock source says that the \
+                 clock is synchronised on {}",
                 unsure.join(", ")
             ),
             "Run chronyd or systemd-timesyncd on every driver host; where petal can ask the \
@@ -126,7 +126,7 @@ pub(super) fn start(run: &Run) -> Judgement {
     let (apart_s, name) = last.filter(|last| last.0 > START_APART_MAX_S).ok_or(Clear)?;
     warning(
         format!(
-            "{name} began {apart_s:.2} s after the first host: its seconds stand beside others'"
+            "{name} began {apart_s:.2} s after the first host: its seconds are aligned with later ones of the others"
         ),
         "Give --start-at more time, so that every host has connected before it.",
     )

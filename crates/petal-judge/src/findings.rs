@@ -103,14 +103,14 @@ pub fn judge(run: &Run) -> Vec<Finding> {
     };
     let found =
         judgements(run).into_iter().filter_map(|(id, judged)| Some(named(id, judged.ok()?)));
-    let mut findings = found.fold(Vec::new(), with);
+    let mut findings = found.fold(Vec::new(), merged);
     // Stable: within a severity the families keep their order.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
 /// Adds a finding, or its facts to the finding of the same id and severity.
-fn with(mut findings: Vec<Finding>, finding: Finding) -> Vec<Finding> {
+fn merged(mut findings: Vec<Finding>, finding: Finding) -> Vec<Finding> {
     let is_same = |one: &&mut Finding| (&one.id, one.severity) == (&finding.id, finding.severity);
     let Some(one) = findings.iter_mut().find(is_same) else {
         findings.push(finding);
@@ -120,10 +120,8 @@ fn with(mut findings: Vec<Finding>, finding: Finding) -> Vec<Finding> {
     if !one.advice.contains(&finding.advice) {
         one.advice = format!("{} {}", one.advice, finding.advice);
     }
-    for (name, figure) in finding.evidence {
-        let name = if one.evidence.contains_key(&name) { name + "_2" } else { name };
-        one.evidence.insert(name, figure);
-    }
+    // Rules of one id name their figures apart, or have the same ones.
+    one.evidence.extend(finding.evidence);
     findings
 }
 

@@ -124,7 +124,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     let whose = match (run.details.target.in_process, run.is_bare_device()) {
         (true, true) => "; petal itself reads and writes",
         (true, false) => {
-            "; petal and the database share one process, so their parts cannot be told apart"
+            "; petal and the database share one process, so their parts cannot be separated"
         }
         (false, _) => "",
     };

@@ -159,7 +159,7 @@ pub(super) fn processors(run: &Run) -> Judgement {
     let host = known(run.database_host(), "what the processors did is not in this record")?;
     let others = others(run, host, &host.whole.sum);
     let others = known(others, "the processor time of the database's processes is not known")?;
-    judged(run, host, &others, "during the run")
+    judged(run, host, &others, false)
 }
 
 /// Processors' worth of work that is neither petal's nor the database's.
@@ -230,13 +230,15 @@ fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
     }
 }
 
-fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Judgement {
+/// Judges the processor time of others, during the run or before it.
+fn judged(run: &Run, seen: &HostSeen, others: &Others, is_before: bool) -> Judgement {
+    let (when, suffix) = if is_before { ("before", "_before") } else { ("during", "") };
     let not_theirs =
         if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
     clear_if(others.processors < others.enough())?;
     warning(
         format!(
-            "{when} others used {:.1} of the {} processors{}: {not_theirs}",
+            "{when} the run others used {:.1} of the {} processors{}: {not_theirs}",
             others.processors,
             others.of,
             seen_on(seen)
@@ -244,7 +246,8 @@ fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Judgement 
         "Repeat on a quiet host; look with top who else is at work there.",
     )
     .with(json!({
-        "other_processors": others.processors, "own_processors": others.own,
+        (format!("other_processors{suffix}")): others.processors,
+        (format!("own_processors{suffix}")): others.own,
         "processors": others.of,
     }))
 }
@@ -254,7 +257,7 @@ pub(super) fn before(run: &Run) -> Judgement {
     let seen = run.database_host().ok_or(Clear)?;
     let before = seen.before.as_ref().ok_or(Clear)?;
     let others = others(run, seen, before);
-    if let Some(Ok(found)) = others.map(|others| judged(run, seen, &others, "before the run")) {
+    if let Some(Ok(found)) = others.map(|others| judged(run, seen, &others, true)) {
         return Ok(found);
     }
     // On another host these seconds hold petal's own settling.

@@ -215,7 +215,7 @@ pub(super) fn cached_misses(run: &Run) -> Judgement {
     let io = &shown.details.io;
     let (misses, visited) = known(
         io.physical_read_blocks.zip(io.logical_reads),
-        "the database does not tell both logical and physical reads",
+        "the database does not report both logical and physical reads",
     )?;
     let share = misses as f64 / visited.max(1) as f64;
     clear_if(visited == 0 || share <= LOGICAL_MISS_SHARE_MAX)?;
@@ -255,7 +255,7 @@ pub(super) fn single_block(run: &Run) -> Judgement {
     let io = &run.details.io;
     let (blocks, requests) = known(
         io.physical_read_blocks.zip(io.physical_read_requests),
-        "the database does not tell both blocks and requests",
+        "the database does not report both blocks and requests",
     )?;
     let each = blocks as f64 / requests.max(1) as f64;
     clear_if(requests == 0 || each <= BLOCKS_PER_REQUEST_MAX)?;
@@ -332,7 +332,7 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
     let rows = run.summary.rows.total().max(fetched);
     let read = known(
         run.details.io.physical_read_blocks,
-        "the database does not tell the blocks that it read",
+        "the database does not report the blocks that it read",
     )?;
     let read = read + run.details.io.log_read_blocks.unwrap_or(0);
     let each = read as f64 / rows.max(1) as f64;

@@ -100,7 +100,7 @@ pub(super) fn io_errors(run: &Run) -> Judgement {
 pub(super) fn rows_missing(run: &Run) -> Judgement {
     let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
     let asked =
-        known(run.summary.rows_asked, "this record does not tell how many rows were asked for")?;
+        known(run.summary.rows_asked, "this record does not hold the number of requested rows")?;
     clear_if(run.visited_all_rows() != Some(false))?;
     let (all, there) = (asked.total(), visited.total());
     let (difference, what) = match there <= all {
@@ -116,7 +116,7 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
              other work than was asked for, and its figures are of that",
             difference as f64 * 100.0 / all.max(1) as f64
         ),
-        "Use no figure of it. petal check tells which schemas lack rows; find out who changed them, \
+        "Use no figure of it. petal check names the schemas that lack rows; find out who changed them, \
          then load again (petal setup --replace).",
     )
     .with(json!({
@@ -252,7 +252,7 @@ fn uneven(endpoints: &[&EndpointShare]) -> Judgement {
             Some(requests as f64 / f64::from(endpoint.sessions))
         })
         .collect();
-    let shares = known(shares, "not every endpoint tells its physical requests")?;
+    let shares = known(shares, "not every endpoint reports its physical requests")?;
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     let off = |share: f64| if mean > 0.0 { (share / mean - 1.0).abs() } else { 0.0 };
     let each = endpoints.iter().zip(&shares);

@@ -36,7 +36,7 @@ pub(super) fn checkpoints(run: &Run) -> Option<u64> {
 
 pub(super) fn not_durable(run: &Run) -> Judgement {
     let durability = run.details.target.durability.as_ref();
-    let durability = known(durability, "the engine does not tell its durability setting")?;
+    let durability = known(durability, "the engine does not report its durability setting")?;
     clear_if(durability.durable)?;
     warning(
         format!("a commit may be lost in a power cut: {}", durability.setting),

@@ -152,7 +152,11 @@ pub fn hint_of(code: u16) -> &'static str {
         1044 | 1142 | 1143 | 1227 | 1370 => {
             "grant the user that privilege; docs/engines/mysql.md lists what petal needs"
         }
-        1045 | 1130 | 1698 | 3118 | 4151 => {
+        1045 => {
+            "check user, password and from which hosts that user may connect; an account with ed25519 \
+             is denied once in 256 times by a fault of the driver: try again"
+        }
+        1130 | 1698 | 3118 | 4151 => {
             "check user, password and from which hosts that user may connect"
         }
         1047 => "the cluster's node takes no statements: see wsrep_cluster_status and its log",

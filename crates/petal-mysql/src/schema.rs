@@ -30,7 +30,7 @@ pub fn loading_name(schema: u32) -> String {
     format!("petal{schema}_loading")
 }
 
-/// Its name while another takes its place.
+/// The name of an old schema until its replacement is complete.
 pub fn replaced_name(schema: u32) -> String {
     format!("petal{schema}_replaced")
 }

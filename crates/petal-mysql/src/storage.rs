@@ -91,7 +91,7 @@ pub fn direct_io(is_set: bool) -> Option<DirectIo> {
 
 /// Names, SQL and advice of a storage engine, which are the same on every server.
 pub struct StorageTexts {
-    /// Its name, as the server has it in lower case.
+    /// The engine's name, in lower case as the server has it.
     pub name: &'static str,
     /// The setting that sizes its cache.
     pub cache_setting: &'static str,

@@ -16,7 +16,7 @@ pub fn advice() -> Advice {
             "On a test instance set _db_block_prefetch_limit=0, _db_block_prefetch_quota=0 and \
              _db_file_noncontig_mblock_read_count=0, as SLOB's own init file does.",
         ),
-        find_others: some("Repeat it alone in the database; V$SESSION tells who else works there."),
+        find_others: some("Repeat it alone in the database; V$SESSION lists the others."),
         ..Advice::default()
     }
 }

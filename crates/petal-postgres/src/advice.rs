@@ -10,9 +10,7 @@ pub fn advice() -> Advice {
             "Look for a transaction that stays open for long, in any database of the server \
              (xact_start in pg_stat_activity), and load again what it made grow.",
         ),
-        find_others: some(
-            "Repeat it alone in the database; pg_stat_activity tells who else works there.",
-        ),
+        find_others: some("Repeat it alone in the database; pg_stat_activity lists the others."),
         ..Advice::default()
     }
 }

@@ -140,7 +140,7 @@ impl Endpoint {
     }
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
-    /// the caller is told whose locks hold it up.
+    /// the caller learns whose locks hold it up.
     pub fn open(&self, application: &str) -> Result<OpenedConnection> {
         let caller = self.state.caller();
         let mut opened = self

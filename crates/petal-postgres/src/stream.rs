@@ -29,7 +29,7 @@ const UNASKED_KINDS: &[u8] = b"ANS";
 /// A letter, and the length of the rest, itself included.
 const HEADER_BYTES: usize = 5;
 const LENGTH_BYTES: u32 = 4;
-/// Its length, and a code in the place of a version.
+/// The request's length, and a code in the place of a version.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 /// The server's "yes" to a request for TLS.
 const TAKES_TLS: u8 = b'S';

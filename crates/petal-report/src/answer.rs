@@ -39,7 +39,10 @@ pub fn of_comparison(comparison: &Comparison) -> String {
         unknown => format!(" {unknown} of {} figures have too few runs for an answer.", all.len()),
     };
     if different.is_empty() {
-        return format!("No difference in {cells} is larger than the noise of the runs.{rest}");
+        let hidden = hidden(comparison, &all);
+        return format!(
+            "No difference in {cells} is larger than the noise of the runs{hidden}.{rest}"
+        );
     }
     let is_different =
         |cell: &&ComparedCell| different.iter().any(|it| std::ptr::eq(it.cell, *cell));
@@ -61,6 +64,18 @@ pub fn of_comparison(comparison: &Comparison) -> String {
         _ => format!("{cells_different} of {cells} differ"),
     };
     format!("{which}, most: {}. {others}{rest}", named.join("; "))
+}
+
+/// The widest interval of the first metric: a change of this size may be there unseen.
+fn hidden(comparison: &Comparison, all: &[Found<'_>]) -> String {
+    let Some(metric) = comparison.metrics.first() else { return String::new() };
+    let of_metric = all.iter().filter(|found| found.metric == metric);
+    let bounds = of_metric.filter_map(|found| found.change.difference.interval);
+    let widest = bounds.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
+    widest.map_or_else(String::new, |(low, high)| {
+        let (low, high) = (low * 100.0, high * 100.0);
+        format!("; {metric} of a cell may have changed by {low:+.0} to {high:+.0} % unseen")
+    })
 }
 
 fn changes(comparison: &Comparison) -> Vec<Found<'_>> {
@@ -122,7 +137,7 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
             out.push_str(&format!("{more} more cells\n"));
         }
     }
-    out.push_str(&format!("\n{} figures of each cell: --full\n", metrics.len()));
+    out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out
 }
 
@@ -141,7 +156,7 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
         newest.steps.drain(..series.steps.len().saturating_sub(ROWS_MAX));
         out.push_str(&super::history::one(&newest, &history.by));
     }
-    out.push_str(&format!("\n{} figures: --full\n", history.series.len()));
+    out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
     out
 }
 
@@ -208,7 +223,8 @@ mod tests {
             "The cell differs, most: piops -20.0 %. No other difference is larger than the noise of \
              the runs."
         );
-        let same = "No difference in 1 cell is larger than the noise of the runs.";
+        let same = "No difference in 1 cell is larger than the noise of the runs; piops of a cell may have \
+                    changed by -1 to +1 % unseen.";
         assert_eq!(answer(&before, &[1002.0, 1008.0, 992.0, 1003.0]), same);
         assert!(answer(&[1000.0], &[500.0]).starts_with("No answer: 1 cell and too few runs"));
     }

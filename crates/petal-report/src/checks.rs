@@ -171,7 +171,7 @@ mod tests {
             $ sudo swapoff -a && sudo swapon -a   # needs that much memory free
 
         WARNING  RAID resync: md0 recovery 12.6%
-            An array that is being rebuilt or checked reads and writes all of its disks beside the test.
+            An array that is being rebuilt or checked reads and writes all of its disks during the test.
             $ sudo mdadm --wait /dev/md0   # ends when the array is done
 
         WARNING  sda1: scheduler: bfq

@@ -18,7 +18,7 @@ const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
 
 pub(super) const RAID: FactCheck<HostFacts> = FactCheck {
     name: "RAID resync",
-    why: "An array that is being rebuilt or checked reads and writes all of its disks beside the \
+    why: "An array that is being rebuilt or checked reads and writes all of its disks during the \
           test.",
     judge: |host| {
         let resyncs = host.raid_resyncs.as_ref()?;

@@ -32,7 +32,7 @@ pub struct Check {
     pub name: String,
     pub value: String,
     pub verdict: CheckResult,
-    /// Its effect on a test, in one sentence.
+    /// The effect of the fact on a test, in one sentence.
     pub why: String,
     /// Shell command that changes it, or shows more; empty if there is nothing to do.
     pub advice: String,
@@ -68,7 +68,7 @@ type JudgedValue = (String, CheckResult, String);
 /// A check of a fact of a host or of one of its devices.
 struct FactCheck<F> {
     name: &'static str,
-    /// Its effect on a test, in one sentence.
+    /// The effect of the fact on a test, in one sentence.
     why: &'static str,
     /// None if the fact is unknown.
     judge: fn(&F) -> Option<JudgedValue>,

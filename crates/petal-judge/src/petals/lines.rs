@@ -8,7 +8,7 @@ use super::{Estimate, PetalLine, Point};
 use crate::by_key;
 use crate::level::Level;
 use crate::{estimate, factor_words};
-use petal_model::record::conclusions::{Limiter, ServedBy};
+use petal_model::record::conclusions::{LimitedBy, Limiter, ServedBy};
 use petal_model::record::observation::{Observation, metric};
 use petal_model::stats::units;
 
@@ -192,18 +192,38 @@ fn served_by(repeats: &[&Observation]) -> Option<String> {
     least.map(|(_, served)| served.words.clone())
 }
 
-/// The limit that most of the repeats met, with the busy share of processors that limit.
+/// The limit that most of the repeats met, with the mean of its figure over these repeats.
 fn limited_by(repeats: &[&Observation]) -> Option<String> {
-    let known = || repeats.iter().filter_map(|seen| Some((seen, seen.limited_by.as_ref()?)));
-    let count = |by: Limiter| known().filter(|(_, limit)| limit.by == by).count();
+    let known: Vec<&LimitedBy> =
+        repeats.iter().filter_map(|seen| seen.limited_by.as_ref()).collect();
+    let alike = |by: Limiter| known.iter().copied().filter(move |limit| limit.by == by);
     // The first of those that are as frequent.
-    let (seen, limit) = known().rev().max_by_key(|(_, limit)| count(limit.by))?;
-    let idle = seen.metric(metric::CPU_IDLE);
-    let busy = idle.filter(|_| limit.by == Limiter::Processors && limit.words == "processors");
-    let busy = busy.map_or_else(String::new, |idle| format!(" ({:.0} % busy)", 100.0 - idle));
-    let (times, all) = (count(limit.by), repeats.len());
-    let of = if times < all { format!(" in {times} of {all} repeats") } else { String::new() };
-    Some(format!("{}{busy}{of}", limit.words))
+    let limit = known.iter().rev().max_by_key(|limit| alike(limit.by).count())?;
+    let figures: Option<Vec<f64>> = alike(limit.by).map(figure).collect();
+    let name = limit.words.split(" (").next().unwrap_or_default();
+    let of = if limit.by == Limiter::Processors { "busy" } else { "of DB time" };
+    let words = match figures.and_then(|figures| estimate::mean(&figures)) {
+        Some(mean) => format!("{name} ({mean:.0} % {of})"),
+        None if alike(limit.by).all(|other| other.words == limit.words) => limit.words.clone(),
+        None => name.to_owned(),
+    };
+    let (times, all) = (alike(limit.by).count(), repeats.len());
+    Some(if times < all { format!("{words} in {times} of {all} repeats") } else { words })
+}
+
+/// The percentage that a limit rests on: of all processors, or of DB time; None if it has no such figure.
+fn figure(limit: &LimitedBy) -> Option<f64> {
+    let of = |name: &str| limit.evidence.get(name)?.as_f64();
+    let is_part_of_db_time = limit.words.ends_with("% of DB time)");
+    let share = || {
+        let waited = || Some(of("wait_time_s")? / of("db_time_s")?);
+        Some(100.0 * of("share_of_db_time").or_else(waited)?)
+    };
+    match limit.by {
+        // The log writer's processor is one of them.
+        Limiter::Processors => of("busy_percent").filter(|_| of("processor").is_none()),
+        _ => share().filter(|_| is_part_of_db_time),
+    }
 }
 
 fn is_from_cache(seen: &Observation) -> bool {

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
+use petal_model::record::conclusions::{LimitedBy, Limiter};
 use petal_model::record::observation::metric;
 use petal_model::record::{Status, plain_csv};
 
@@ -457,4 +459,41 @@ fn waits_that_the_better_point_does_not_know_are_no_evidence() {
     let unknown = bends(&[]);
     assert_eq!(unknown.cause, "unknown");
     assert!(unknown.evidence.iter().all(|sentence| !sentence.contains("DB time")));
+}
+
+/// The limit of a cell whose repeats met these, each with its words and figures.
+fn limit_of(met: &[(Limiter, &str, serde_json::Value)]) -> String {
+    let repeats: Vec<Observation> = (1..)
+        .zip(met)
+        .map(|(repeat, (by, words, figures))| Observation {
+            limited_by: Some(LimitedBy {
+                by: *by,
+                words: (*words).to_owned(),
+                evidence: serde_json::from_value(figures.clone()).unwrap(),
+            }),
+            ..seen(4, repeat, 100.0, 10.0)
+        })
+        .collect();
+    Petals::of(&repeats).lines[0].points[0].limited_by.clone().unwrap()
+}
+
+#[test]
+fn the_limit_of_a_cell_has_the_mean_figure_of_the_repeats_that_met_it() {
+    let busy =
+        |percent: f64| (Limiter::Processors, "processors", json!({ "busy_percent": percent }));
+    let reads =
+        |s: f64, words| (Limiter::Reads, words, json!({ "wait_time_s": s, "db_time_s": 100.0 }));
+    assert_eq!(limit_of(&[busy(97.0), busy(99.0)]), "processors (98 % busy)");
+    let (first, other) =
+        ("reads waited for (60 % of DB time)", "reads waited for (80 % of DB time)");
+    assert_eq!(
+        limit_of(&[busy(97.0), reads(60.0, first), reads(80.0, other)]),
+        "reads waited for (70 % of DB time) in 2 of 3 repeats"
+    );
+    // That processor carried the log writer: its share is not that of all.
+    let log_writer = json!({ "busy_percent": 99.0, "processor": 3 });
+    assert_eq!(limit_of(&[(Limiter::Processors, "processors", log_writer)]), "processors");
+    let deep = json!({ "wait_time_s": 900.0, "db_time_s": 100.0 });
+    let words = "reads waited for (9.0 of 16 at once on average)";
+    assert_eq!(limit_of(&[(Limiter::Reads, words, deep)]), words);
 }

@@ -66,8 +66,8 @@ fn sources(run: &Run, input: &mut Input) {
             WorkCount::MultiBlockReadBlocks,
             "rows.scan: rows, so blocks, that scans visited".into(),
         );
-        let why = "assumes that scans read every block that they visited; the run does not tell \
-                   their requests";
+        let why = "assumes that scans read every block that they visited; the run does not \
+                   report their requests";
         input.gaps.insert(WorkCount::MultiBlockReads.name(), why.to_owned());
     }
 }

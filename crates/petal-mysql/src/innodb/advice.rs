@@ -70,9 +70,7 @@ pub fn advice() -> Advice {
             "Look for a transaction that stays open for long (information_schema.innodb_trx), and \
              raise innodb_purge_threads.",
         ),
-        find_others: some(
-            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there.",
-        ),
+        find_others: some("Repeat it alone on the server; SHOW PROCESSLIST lists the others."),
         ..Advice::default()
     }
 }

@@ -231,9 +231,7 @@ fn advice() -> Advice {
             "Raise rocksdb_max_background_jobs, or make memtables larger (write_buffer_size in \
              rocksdb_default_cf_options).",
         ),
-        find_others: some(
-            "Repeat it alone on the server; SHOW PROCESSLIST tells who else works there.",
-        ),
+        find_others: some("Repeat it alone on the server; SHOW PROCESSLIST lists the others."),
         ..Advice::default()
     }
 }

@@ -224,9 +224,9 @@ fn remarks(run: &Run) -> Section {
 }
 
 pub(super) const READING: [&str; 4] = [
-    "A dash is unknown: the engine or this host does not tell it. It is never a zero.",
+    "A dash is unknown: the engine or this host does not report it. It is never a zero.",
     "us are microseconds. MB are millions of bytes; KiB, MiB, GiB are powers of 1024.",
     "Operation latency is petal's clock and covers a whole operation. I/O latency is that of one \
-     read, write or sync as the source beside it timed it. The two are never mixed.",
-    "docs/numbers.md of petal tells of every figure how it is computed.",
+     read, write or sync by the named source. The two are never mixed.",
+    "docs/numbers.md of petal has the formula of every figure.",
 ];

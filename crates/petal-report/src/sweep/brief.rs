@@ -53,18 +53,18 @@ fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
     };
     let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
-    let sessions = sessions(line, line.peak);
-    words.push_str(&format!("peak {piops} PIOPS with {sessions}, {read} us a read"));
+    let at_peak = sessions(line, line.peak);
+    words.push_str(&format!("peak {piops} PIOPS with {at_peak}, {read} us a read"));
     if let Some(limit) = &point.limited_by {
         words.push_str(&format!("; limited by {limit}"));
     }
     if line.knee.is_some() && line.points.len() > 1 {
-        words.push_str(&format!("; knee at {}", self::sessions(line, line.knee)));
+        words.push_str(&format!("; knee at {}", sessions(line, line.knee)));
     }
     if let Some(objective) = objective {
         words.push_str(&match line.within_objective {
             Some(_) => {
-                format!("; {objective} up to {}", self::sessions(line, line.within_objective))
+                format!("; {objective} up to {}", sessions(line, line.within_objective))
             }
             None => format!("; {objective} is met by no point"),
         });

@@ -90,8 +90,6 @@ mod tests {
         for (cell, run) in swept.sweep.cells.iter().zip(&mut swept.runs) {
             run.summary.findings = vec![finding("single-run", Severity::Info)];
             if [2, 3, 5].contains(&cell.number) {
-                // Once for each endpoint.
-                run.summary.findings.push(finding("other-load", Severity::Warning));
                 run.summary.findings.push(finding("other-load", Severity::Warning));
             }
         }

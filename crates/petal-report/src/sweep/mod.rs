@@ -144,7 +144,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
             "redo is MB/s of log; idle% the processors' idle time.",
             "spread is the largest less the smallest PIOPS of the repeats, in percent of their \
              mean.",
-            "Each run's own report stands in its folder; sweep.csv has every figure.",
+            "Each run's own report is in its folder; sweep.csv has every figure.",
         ]
         .map(str::to_owned),
     );
@@ -288,7 +288,7 @@ pub(crate) mod tests {
           petal's clock, in us. The two are never mixed.
         - redo is MB/s of log; idle% the processors' idle time.
         - spread is the largest less the smallest PIOPS of the repeats, in percent of their mean.
-        - Each run's own report stands in its folder; sweep.csv has every figure.
+        - Each run's own report is in its folder; sweep.csv has every figure.
         ");
     }
 

@@ -97,12 +97,12 @@ fn fact(out: &mut String, name: &str, value: &str) {
 fn footnotes(out: &mut String) {
     section(out, "how to read this", "");
     let lines = [
-        "`-` is unknown: the engine or this host does not tell it. It is never a zero.",
+        "`-` is unknown: the engine or this host does not report it. It is never a zero.",
         "us are microseconds. MB are millions of bytes; KiB, MiB, GiB are powers of 1024.",
         "Operation latency is petal's clock and covers a whole operation. I/O latency is that of \
-         one read, write or sync as the source beside it timed it. The two are never mixed.",
+         one read, write or sync by the named source. The two are never mixed.",
         "Layers are compared in bytes: requests split and merge on their way down.",
-        "docs/numbers.md of petal tells of every figure how it is computed.",
+        "docs/numbers.md of petal has the formula of every figure.",
     ];
     bullets(out, lines);
 }

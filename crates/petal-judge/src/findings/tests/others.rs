@@ -1,6 +1,6 @@
 //! Tests of other processes' work.
 
-use super::super::not_judged;
+use super::super::{judge, not_judged};
 use super::{gains, ids, message, seen};
 use petal_model::record::{Run, fixture};
 use petal_model::stats::os::DeviceCounts;
@@ -99,4 +99,18 @@ fn another_partition_of_the_same_disk_is_somebody_elses() {
     let run = gains(&["other-load"], with_disk(40 << 30));
     assert!(message(&run, "other-load").starts_with("the disk sda moved 40.0 GiB more"));
     gains(&[], with_disk(0));
+}
+
+#[test]
+fn facts_of_one_id_are_one_finding_with_all_their_figures() {
+    let run = gains(&["other-load"], |run| {
+        run.details.other_runs.push("another petal run".into());
+        run.details.device.as_mut().unwrap().read_bytes += 64 << 30;
+    });
+    let found: Vec<_> = judge(&run).into_iter().filter(|it| it.id == "other-load").collect();
+    let [one] = found.as_slice() else { panic!("{found:?}") };
+    assert!(one.message.contains("another petal run"), "{}", one.message);
+    assert!(one.message.contains("the device moved"), "{}", one.message);
+    assert!(one.evidence.contains_key("other_runs"), "{:?}", one.evidence);
+    assert!(one.evidence.contains_key("device_read_bytes"), "{:?}", one.evidence);
 }
