@@ -83,10 +83,11 @@ days() {
 rows_before() {
     local part
     for part in $parts; do
-        [ -s target/peers/$part.csv ] || figures_before | grep "^| $(tests_of $part)" || true
+        [ -s target/peers/$part.csv ] || figures_before | grep "^$(tests_of $part)" || true
     done
 }
 
+row='%-64s %10s  %-22s  %s\n'
 # One line of the table for each test and peer: ratios of petal to the peer, with their intervals.
 table() {
     local peer=$(awk -F, 'END {print $2}' target/peers/all)
@@ -95,20 +96,22 @@ table() {
         NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         {
             # A factor with one value alone has no column.
-            key = $at["test"] " | " ("peer" in at ? $at["peer"] : peer)
+            key = $at["test"] ", " ("peer" in at ? $at["peer"] : peer)
             if (!(key in seen)) { seen[key] = 1; keys[++count] = key }
             share = sprintf("%.3f", 1 + $at["change_pct"] / 100)
             if ($at["change_low_pct"] != "")
-                share = share sprintf(" (%.3f to %.3f)", 1 + $at["change_low_pct"] / 100,
+                share = share sprintf(" (%.3f-%.3f)", 1 + $at["change_low_pct"] / 100,
                     1 + $at["change_high_pct"] / 100)
             figure[key, $at["metric"]] = $at["baseline_mean"] == "" ? "-" : share
             if ($at["metric"] == "operations_s") rate[key] = sprintf("%.0f", $at["baseline_mean"])
         }
         function of(key, metric) { return (key, metric) in figure ? figure[key, metric] : "-" }
         END {
-            for (i = 1; i <= count; i++)
-                print "| " keys[i] " | " rate[keys[i]] " | " of(keys[i], "operations_s") " | " \
-                    of(keys[i], "cpu_us") " | " of(keys[i], "p99_us") " |"
+            for (i = 1; i <= count; i++) {
+                p99 = of(keys[i], "p99_us")
+                printf "'"$row"'", keys[i], rate[keys[i]], of(keys[i], "operations_s"),
+                    of(keys[i], "cpu_us") (p99 == "-" ? "" : "; p99 " p99)
+            }
         }'
 }
 version() { "$@" 2>/dev/null | head -1 || true; }
@@ -124,9 +127,10 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
     echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."
     echo
-    echo "| test | peer | peer: operations/s | rate | processor time an operation | p99 |"
-    echo "|---|---|---|---|---|---|"
+    echo '```'
+    printf "$row" "test, peer" "peer/s" "rate" "processor time"
     { table; rows_before; } | LC_ALL=C sort
+    echo '```'
     echo
     sed -n '/<!-- end of figures -->/,$p' docs/performance.md
 } >target/peers/page.md
