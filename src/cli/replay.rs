@@ -164,7 +164,10 @@ impl ReplayArguments<'_> {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let mut given = given(matches)?;
-    let base = read::read(&given.sources(given.flags(None)))?;
+    let mut unplanned = given.flags(None);
+    // Some rate, so that ARRIVALS has one: the plan's rates are not known yet.
+    unplanned.insert("SELECT_RATE", "1".to_owned());
+    let base = read::read(&given.sources(unplanned))?;
     base.conf_file
         .iter()
         .for_each(|file| console.warn(&format!("settings from {}", file.display())));

@@ -25,6 +25,8 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::devices::DataDevices;
 use petal_model::stats::os::{OsSample, Probe};
 use petal_model::stats::timeline::Shards;
+use petal_model::workload::arrivals::ArrivalQueues;
+use petal_model::workload::picker::Picker;
 
 use super::assemble::{self, RunMeasurements};
 use super::calibrated;
@@ -62,12 +64,21 @@ const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Result<T, RunError> {
     let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
+    let arrivals = ArrivalQueues::new(&job.workload, &job.seats, &job.plan);
     thread::scope(|scope| {
         // Sessions that wait for the trigger would keep the scope for ever.
         let _call_off = trigger.call_off_at_end();
         let connecting = Instant::now();
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
-        let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
+        let cache_blocks = prepared.cache_blocks;
+        let pool = SessionPool::connect_all(
+            scope,
+            job,
+            cache_blocks,
+            &trigger,
+            &shards,
+            arrivals.as_ref(),
+        )?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
         let mut keepers = Keepers::open(job, &prepared, job.start.expected(&prepared));
@@ -96,6 +107,8 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
         let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
+        let backlog =
+            arrivals.as_ref().map(|queues| count_never_begun(job, queues, &pool, &shards));
         let mut closing = Closing::new(scope, job, pool.is_abandoned());
         let measured = close(&mut closing, &prepared, pool, sampler, &stop, opening_os);
         let hangs = closing.hangs();
@@ -108,6 +121,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let kept_in = job.settings.calibrations.as_deref();
         run.details.calibrated = calibrated::find(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
+        run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;
         run.details.hooks = hooks;
@@ -471,6 +485,33 @@ impl<'scope, 'env> Closing<'scope, 'env> {
     }
 }
 
+/// Counts the operations that were due and never begun; response times contain them. If the deck
+/// draws the kinds, it draws theirs here.
+fn count_never_begun(
+    job: &Job<'_>,
+    queues: &ArrivalQueues,
+    pool: &SessionPool<'_>,
+    shards: &Shards,
+) -> u64 {
+    let ended_ns = pool.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
+    let end = Duration::from_nanos(ended_ns).min(job.settings.run_time);
+    let most = pool.ends().fold(0, |sum: u64, (_, end)| sum.saturating_add(end.left));
+    let end_ns = end.as_nanos() as u64;
+    let mut never_begun = 0;
+    for (index, queue) in queues.with_seats() {
+        let seat = job.seats[index];
+        let mut deck = Picker::new(&job.workload, seat);
+        shards.count(seat.session, end_ns.saturating_sub(1), |tally| {
+            queue.take_all(end, most - never_begun, |arrival, count| {
+                let kind = arrival.kind.unwrap_or_else(|| deck.next_step().operation.kind);
+                never_begun += count;
+                tally.add_never_begun(kind, end_ns - arrival.due.as_nanos() as u64, count);
+            });
+        });
+    }
+    never_begun
+}
+
 /// Takes the closing snapshot and releases the sessions.
 fn close<'scope, 'env>(
     closing: &mut Closing<'scope, 'env>,
@@ -536,7 +577,7 @@ fn close<'scope, 'env>(
         }
     };
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
+    let ends: Vec<u64> = pool.ends().map(|(_, end)| end.ended_ns).collect();
     match closing.hangs {
         true => pool.dismiss(),
         false => drop(closing.ask("how the sessions disconnected", || pool.dismiss())),
@@ -561,9 +602,8 @@ fn close<'scope, 'env>(
             other_runs,
             data_vanished,
             plan_after,
-            first_done_s: ends.iter().map(|end| end.0).min().map(seconds),
-            last_done_s: ends.iter().map(|end| end.0).max().map(seconds),
-            backlog: job.workload.rates.as_ref().map(|_| ends.iter().map(|end| end.1).sum()),
+            first_done_s: ends.iter().copied().min().map(seconds),
+            last_done_s: ends.iter().copied().max().map(seconds),
             gaps,
             counter_resets,
             bad_blocks,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards, Tally};
-use petal_model::workload::arrivals::Arrivals;
+use petal_model::workload::arrivals::{Arrival, ArrivalQueue};
 use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::picker::{Picker, Step};
 use petal_model::workload::seat::Seat;
@@ -31,8 +31,8 @@ pub struct SessionEnd {
     pub last_end_ns: u64,
     /// End of its loop: later than the last operation if it slept.
     pub ended_ns: u64,
-    /// Operations that were due and not begun, with RATE.
-    pub backlog: u64,
+    /// Operations of WORK_LOOP that it did not begin.
+    pub left: u64,
     /// Time and reason of an early end.
     pub lost: Option<(u64, SessionError)>,
 }
@@ -42,7 +42,10 @@ pub struct SessionLoop<'a> {
     pub seat: Seat,
     pub session: &'a mut dyn Session,
     pub picker: Picker,
-    pub arrivals: Option<Arrivals>,
+    /// Queue of the operations that are due; `None` in a closed loop.
+    pub arrivals: Option<&'a ArrivalQueue>,
+    /// Operation that it took from the queue and has not begun.
+    pub claimed: Option<Arrival>,
     /// Operations left to do; `u64::MAX` in a timed run.
     pub left: u64,
     pub stop: Stop,
@@ -72,8 +75,8 @@ impl SessionLoop<'_> {
         let mut pending: Option<Step> = None;
         let mut batch_size = 1;
         let batch_target = if self.ledger.is_some() { BATCH_TARGET_LEDGER } else { BATCH_TARGET };
-        let mut begun = 0;
         let mut flushed_ns = 0;
+        let mut waited = false;
         loop {
             let now = Instant::now();
             let is_due = self.stop.is_due(now);
@@ -89,9 +92,11 @@ impl SessionLoop<'_> {
                 NextStep::Execute => {}
                 NextStep::Wait(until) => {
                     self.sleep_until(until);
+                    waited = true;
                     continue;
                 }
                 NextStep::Think(think) => {
+                    waited = false;
                     let from_ns = self.stop.since_trigger_ns(now);
                     self.sleep_until(Duration::from_nanos(from_ns) + think);
                     let woke_ns = self.stop.since_trigger_ns(Instant::now());
@@ -103,6 +108,9 @@ impl SessionLoop<'_> {
             }
             outcomes.ended.clear();
             let called = Instant::now();
+            if std::mem::take(&mut waited) {
+                self.count_lateness(&batch, called);
+            }
             let goes_on = pending.is_none() && self.arrivals.is_none();
             let is_followed = goes_on && (batch.len() as u64) < self.left;
             let result = self
@@ -112,7 +120,6 @@ impl SessionLoop<'_> {
                 ledger.acknowledge(&batch, &outcomes.ended, called, &self.stop);
             }
             self.fold(&batch, &outcomes);
-            begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
             if let Some(last) = outcomes.ended.last() {
                 end.last_end_ns = last.end_ns;
@@ -124,6 +131,8 @@ impl SessionLoop<'_> {
                 let busy_ns = lost_ns.saturating_sub(began_ns);
                 self.shards.count(self.seat.session, lost_ns, |tally| tally.busy_ns += busy_ns);
                 end.lost = Some((lost_ns, error));
+                // The next one was begun.
+                batch.drain(..(outcomes.ended.len() + 1).min(batch.len()));
                 break;
             }
             // Relative to the due operations, which may be fewer than requested.
@@ -142,7 +151,8 @@ impl SessionLoop<'_> {
             }
         }
         self.flush(&mut end);
-        end.backlog = self.backlog(begun);
+        end.left = self.left;
+        self.give_back(&batch);
         end.ended_ns = self.stop.since_trigger_ns(Instant::now()).max(end.last_end_ns);
         end
     }
@@ -159,16 +169,19 @@ impl SessionLoop<'_> {
         let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
         let most = batch.len() + batch_size;
         while batch.len() < most && (batch.len() as u64) < self.left {
-            let arrival = match &self.arrivals {
-                None => None,
-                Some(arrivals) => match arrivals.next() {
-                    Some(arrival) if arrival.due <= now => Some(arrival),
-                    later if batch.is_empty() => {
-                        return NextStep::Wait(later.map_or(Duration::MAX, |later| later.due));
-                    }
-                    _ => break,
-                },
-            };
+            if let Some(queue) = self.arrivals
+                && self.claimed.is_none()
+            {
+                self.claimed = if batch.is_empty() { queue.take() } else { queue.take_late(now) };
+                if self.claimed.is_none() && !batch.is_empty() {
+                    break;
+                }
+            }
+            let arrival = self.claimed;
+            let due = arrival.map_or(Duration::MAX, |arrival| arrival.due);
+            if self.arrivals.is_some() && due > now {
+                return NextStep::Wait(due);
+            }
             let kind = arrival.and_then(|arrival| arrival.kind);
             let step = pending.take().unwrap_or_else(|| self.picker.next_step_of(kind));
             if let Some(think) = step.think {
@@ -179,9 +192,7 @@ impl SessionLoop<'_> {
                 }
                 break;
             }
-            if let Some(arrivals) = &mut self.arrivals {
-                arrivals.take();
-            }
+            self.claimed = None;
             batch.push(Operation { due: arrival.map(|arrival| arrival.due), ..step.operation });
         }
         if batch.is_empty() { NextStep::Done } else { NextStep::Execute }
@@ -225,12 +236,23 @@ impl SessionLoop<'_> {
         }
     }
 
-    fn backlog(&self, begun: u64) -> u64 {
-        let now = Duration::from_nanos(self.stop.since_trigger_ns(Instant::now()));
-        let end = self.stop.planned().map_or(now, |planned| planned.min(now));
-        self.arrivals.as_ref().map_or(0, |arrivals| {
-            arrivals.due_before(end).min(self.left.saturating_add(begun)).saturating_sub(begun)
-        })
+    /// Counts how late the session awoke for the first operation of a batch.
+    fn count_lateness(&self, batch: &[Operation], awoke: Instant) {
+        let Some(due) = batch.first().and_then(|operation| operation.due) else { return };
+        let awoke_ns = self.stop.since_trigger_ns(awoke);
+        let lateness_ns = awoke_ns.saturating_sub(due.as_nanos() as u64);
+        self.shards.count(self.seat.session, awoke_ns, |tally| {
+            tally.lateness.get_or_insert_default().record(lateness_ns);
+        });
+    }
+
+    /// Gives back the operations of the queue that it did not begin: other sessions may do them.
+    fn give_back(&self, batch: &[Operation]) {
+        let Some(queue) = self.arrivals else { return };
+        let of_batch = batch.iter().filter_map(|operation| {
+            Some(Arrival { due: operation.due?, kind: Some(operation.kind) })
+        });
+        of_batch.chain(self.claimed).for_each(|arrival| queue.give_back(arrival));
     }
 
     /// Sleeps until a time since the trigger, or the stop; the runner unparks at a stop.
@@ -270,6 +292,7 @@ mod tests {
     use petal_engine::Cancel;
     use petal_model::settings::Settings;
     use petal_model::settings::rates::RateOverTime;
+    use petal_model::workload::arrivals::ArrivalQueues;
     use petal_model::workload::plan::{Workload, seats};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -349,6 +372,7 @@ mod tests {
             session: &mut session,
             picker: Picker::new(&workload, seat),
             arrivals: None,
+            claimed: None,
             left,
             stop: Stop::until(Instant::now(), None, level, cutting),
             shards: &shards,
@@ -405,6 +429,7 @@ mod tests {
             session: &mut session,
             picker: Picker::new(&workload, seat),
             arrivals: None,
+            claimed: None,
             left: 100,
             stop: Stop::unlimited(Arc::default()),
             shards: &shards,
@@ -452,11 +477,13 @@ mod tests {
         let seat = seats(&settings, 1, 1)[0];
         let shards = Shards::new(1);
         let mut session = Stalling { batches: Vec::new() };
+        let queues = ArrivalQueues::new(&workload, &[seat], &[seat]).unwrap();
         let run = SessionLoop {
             seat,
             session: &mut session,
             picker: Picker::new(&workload, seat),
-            arrivals: workload.rates.as_ref().map(|rates| Arrivals::new(rates, 1, 1)),
+            arrivals: queues.of_seat(0),
+            claimed: None,
             left: 300,
             stop: Stop::unlimited(Arc::default()),
             shards: &shards,

@@ -1,6 +1,7 @@
 //! Sessions of a run, a thread each: connected in parallel, triggered together, their ends
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,13 +9,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::thread::gettid;
+use rustix::thread::{gettid, set_current_timer_slack};
 
 use petal_engine::threads::Thread;
 use petal_engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
 use petal_model::settings::WarmUp;
 use petal_model::stats::timeline::Shards;
-use petal_model::workload::arrivals::Arrivals;
+use petal_model::workload::arrivals::{ArrivalQueue, ArrivalQueues};
 use petal_model::workload::op::Operation;
 use petal_model::workload::picker::Picker;
 use petal_model::workload::plan::schemas_of;
@@ -68,6 +69,7 @@ impl<'scope> SessionPool<'scope> {
         cache_blocks: u64,
         trigger: &'env Trigger,
         shards: &'env Shards,
+        arrivals: Option<&'env ArrivalQueues>,
     ) -> Result<Self, RunError> {
         let (sender, reports) = channel();
         let mut pool =
@@ -79,9 +81,10 @@ impl<'scope> SessionPool<'scope> {
             let thread = Thread::named(format!("session {}", seat.session));
             let tid = Arc::<AtomicU32>::default();
             let own = Arc::clone(&tid);
+            let queue = arrivals.and_then(|queues| queues.of_seat(index));
             let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
                 own.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
-                attend(job, seat, cache_blocks, trigger, shards, &report)
+                attend(job, (seat, queue), cache_blocks, trigger, shards, &report)
             });
             let thread = started.inspect_err(|_| trigger.call_off())?;
             pool.members.push(Member { tid, thread, cancel: None, end: None });
@@ -200,7 +203,7 @@ impl<'scope> SessionPool<'scope> {
 /// closing snapshot.
 fn attend(
     job: &Job<'_>,
-    seat: Seat,
+    (seat, arrivals): (Seat, Option<&ArrivalQueue>),
     cache_blocks: u64,
     trigger: &Trigger,
     shards: &Shards,
@@ -222,14 +225,17 @@ fn attend(
     let Some(stop) = trigger.wait() else {
         return Some(session);
     };
-    let sessions = job.plan.len() as u32;
-    let (work_loop, rates) = (job.workload.work_loop, job.workload.rates.as_ref());
+    // Linux lets a sleeping thread oversleep by 50 us to save power; a response time would contain
+    // them. If it refuses, the record shows how late the sessions awoke.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let work_loop = job.workload.work_loop;
     let clock = stop.clone();
     let at_work = SessionLoop {
         seat,
         session: session.as_mut(),
         picker: Picker::new(&job.workload, seat).visiting(schemas),
-        arrivals: rates.map(|rates| Arrivals::new(rates, seat.session, sessions)),
+        arrivals,
+        claimed: None,
         left: if work_loop == 0 { u64::MAX } else { work_loop },
         stop,
         shards,

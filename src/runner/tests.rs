@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use petal_engine::{Engine as _, Silent};
 use petal_model::record::{Run, Status};
 use petal_model::settings::rates::RateOverTime;
-use petal_model::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
+use petal_model::settings::{Arrivals, Settings, ThinkTime, UntilSteady, WarmUp};
 use petal_model::workload::plan::{Workload, seats};
 use petal_model::workload::share::Share;
 use petal_scripted::{Fault, OperationTrace, Script, Scripted};
@@ -232,14 +232,35 @@ fn the_steady_window_leaves_the_warm_up_out() {
 #[test]
 fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     let script = Script { latency: [Duration::from_nanos(1000); 3], ..Script::default() };
-    let settings =
-        Settings { update_pct: 0, rate: Some(RateOverTime::constant(1000.0)), ..settings(4, 2) };
+    let rate = Some(RateOverTime::constant(1000.0));
+    for (arrivals, most) in [(Arrivals::Poisson, 250), (Arrivals::Even, 1), (Arrivals::Dealt, 1)] {
+        let settings = Settings { update_pct: 0, rate: rate.clone(), arrivals, ..settings(4, 2) };
+        let run = drive(script.clone(), &settings).unwrap();
+        let ops = run.summary.ops.total;
+        // Every operation that was due is done, except those of the last instant.
+        let due = ops + run.details.backlog.unwrap();
+        assert!(due.abs_diff(2000) <= most && ops > 1000, "{ops} of {due}");
+        assert_eq!(run.summary.latency_us["select_response"].count, due);
+        assert!(run.summary.latency_us["lateness"].count > 100);
+    }
+}
+
+/// A hundred million operations a second are more than a session can begin.
+#[test]
+fn operations_that_were_never_begun_are_in_the_response_times() {
+    let script = Script { latency: [Duration::from_nanos(1); 3], ..Script::default() };
+    let rate = Some(RateOverTime::constant(1e8));
+    let settings = Settings { update_pct: 30, rate, ..settings(1, 1) };
     let run = drive(script, &settings).unwrap();
-    let ops = run.summary.ops.total;
-    // Every operation that was due is done, except those of the last instant.
-    let due = ops + run.details.backlog.unwrap();
-    assert!((1999..=2001).contains(&due) && ops > 1000, "{ops} of {due}");
-    assert_eq!(run.summary.latency_us["select_response"].count, ops);
+    let backlog = run.details.backlog.unwrap();
+    assert!(backlog > 10_000_000, "{backlog}");
+    let [selects, updates] =
+        ["select_response", "update_response"].map(|kind| run.summary.latency_us[kind].clone());
+    let due = run.summary.ops.total + backlog;
+    assert_eq!(selects.count + updates.count, due);
+    assert!(due.abs_diff(100_000_000) < 100_000, "{due}");
+    // Operations are due evenly, so that half of them had waited for half of the second.
+    assert!((450_000.0..550_000.0).contains(&selects.p50.unwrap()), "{selects:?}");
 }
 
 /// Two sessions with 4 ms per operation at 500 per second: the script's clock follows the real one,
@@ -382,7 +403,12 @@ fn four_hosts_do_what_one_would_session_by_session() {
         // Fewer sessions than schemas: each visits several.
         Settings { sessions: Some(3), schemas: Some(5), ..plain.clone() },
         Settings { readers: Some(5), writers: Some(3), hot_schema_frequency: 7, ..plain.clone() },
-        Settings { think_time: Some(think), rate: Some(RateOverTime::constant(20_000.0)), ..plain },
+        Settings {
+            think_time: Some(think),
+            rate: Some(RateOverTime::constant(20_000.0)),
+            arrivals: Arrivals::Dealt,
+            ..plain
+        },
     ];
     for workload in workloads {
         let workload = Settings { work_loop: 200, ..workload };

@@ -162,6 +162,7 @@ fn workload() -> Workload {
         think_time: None,
         work_loop: 0,
         rates: None,
+        arrivals: Default::default(),
     }
 }
 

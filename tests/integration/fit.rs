@@ -13,6 +13,9 @@ use crate::support::{Workplace, count, number, record};
 /// Shares by which rates may differ.
 const NEAR: f64 = 0.05;
 
+/// A few seconds of random arrivals would be further off.
+const EVEN: [&str; 2] = ["--arrivals", "even"];
+
 fn is_within(found: f64, wanted: f64, share: f64) -> bool {
     wanted > 0.0 && (found / wanted - 1.0).abs() <= share
 }
@@ -69,7 +72,8 @@ fn a_server_at_work_is_profiled_and_replayed() {
         .petal(
             ["run", "--db", &url, "--loop", "client", "-t", "8", "--run-time", "11"]
                 .iter()
-                .chain(&["--select-rate", "8", "--update-rate", "100", "--work-unit", "8"]),
+                .chain(&["--select-rate", "8", "--update-rate", "100", "--work-unit", "8"])
+                .chain(&EVEN),
         )
         .start();
     let mut client = server.client("prod");
@@ -84,7 +88,8 @@ fn a_server_at_work_is_profiled_and_replayed() {
     production.ends().exited(0);
     let made = read(&file);
     near("commits of the profile", number(&made, "/intervals/0/per_second/commits"), 100.0);
-    let args = ["replay", output, "--db", &url, "--run-time", "8", "--warm-up", "2"];
+    let args =
+        ["replay", output, "--db", &url, "--run-time", "8", "--warm-up", "2", EVEN[0], EVEN[1]];
     let figures = [
         ("single_block_reads", "physical_read_blocks", NEAR),
         // Of some 4,500 the server may count a hundred late at either end of either interval.
@@ -124,7 +129,11 @@ fn a_mysql_server_at_work_gives_a_profile() {
     let work = Workplace::new();
     work.petal(["setup", "--db", &url, "--scale", "16M", "--scan-table-sz", "0"]).exits(0);
     let mut run = work
-        .petal(["run", "--db", &url, "--update-rate", "20", "--run-time", "6", "-t", "2"])
+        .petal(
+            ["run", "--db", &url, "--update-rate", "20", "--run-time", "6", "-t", "2"]
+                .iter()
+                .chain(&EVEN),
+        )
         .start();
     server_mysql::shared().until_running(&mut run);
     let live = ["profile", "--db", &url, "--every", "2", "--for", "4"];
@@ -157,7 +166,7 @@ fn the_same_profile_on_a_file_and_on_a_bare_device() {
             ["replay", file.to_str().unwrap(), "--db", url, "--run-time", "5", "--warm-up", "1"];
         let replay = || {
             let more = ["--trial", "5", "-t", "1", "--json"];
-            let replay = work.petal(args.iter().chain(&more)).exits(0).json();
+            let replay = work.petal(args.iter().chain(&more).chain(&EVEN)).exits(0).json();
             ["commits", "physical_read_blocks"]
                 .map(|name| number(&replay, &format!("/steady/per_second/{name}")))
         };
@@ -307,7 +316,7 @@ fn profiles_are_made_of_reports_and_runs_and_added() {
     let rates = ["--select-rate", "50", "--update-rate", "10", "--work-unit", "2"];
     // Seconds without counters, on a busy machine, are gaps.
     let of_run = |at: usize| {
-        work.petal(["run", "--run-time", "4"].iter().chain(&rates)).exits(0);
+        work.petal(["run", "--run-time", "4"].iter().chain(&rates).chain(&EVEN)).exits(0);
         let run = work.runs()[at].clone();
         let made = work.petal(["profile", run.to_str().unwrap(), "--every", "4"]).ends();
         (made.code == Some(0)).then(|| made.json())

@@ -122,7 +122,11 @@ fn readers_writers_scans_and_a_rate_are_valid_too() {
     assert_eq!(count(&run, "/rows/scan"), 60 * 128);
     assert_latencies_are_ordered(&run);
     let run = work
-        .petal(["run", "--rate", "50", "--run-time", "2", "--work-unit", "4", "--json"])
+        .petal(
+            ["run", "--rate", "50", "--arrivals", "even", "--run-time", "2", "--work-unit", "4"]
+                .iter()
+                .chain(&["--json"]),
+        )
         .exits(0)
         .json();
     assert_valid(&run);

@@ -52,6 +52,7 @@ const RULES: &[Rule] = &[
     ("uneven-start", Whole, driver_hosts::start),
     ("one-share", Whole, driver_hosts::one_share),
     ("backlog", Whole, trust::backlog),
+    ("late-start", Whole, trust::late_start),
     ("repeats-vary", Whole, |_| unknown("needs --repeats 3")),
     ("active-set-varies", Whole, |_| unknown(NEEDS_RUNS)),
     ("mixed-run-lengths", Whole, |_| unknown(NEEDS_RUNS)),

@@ -10,6 +10,7 @@ use petal_model::record::{EndpointShare, RebuiltBecause, Run};
 use petal_model::stats::counters::CommonCounter::{
     BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
 };
+use petal_model::stats::timeline::LATENESS;
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
@@ -299,4 +300,24 @@ pub(super) fn backlog(run: &Run) -> Judgement {
         "Lower RATE, or add sessions: response times contain this queue.",
     )
     .with(json!({ "backlog": backlog }))
+}
+
+/// Share of the median response time above which petal's own lateness matters.
+const LATE_SHARE: f64 = 0.1;
+
+/// Judges how late petal's sessions awoke for the operations of RATE: response times contain it.
+pub(super) fn late_start(run: &Run) -> Judgement {
+    let late = run.summary.latency_us.get(LATENESS).and_then(|late| late.p50).ok_or(Clear)?;
+    let response = run.details.op_response_us.as_ref().and_then(|all| all.p50).ok_or(Clear)?;
+    if late <= response * LATE_SHARE {
+        return Err(Clear);
+    }
+    info(
+        format!(
+            "petal's sessions awoke {late:.0} us late (median), and the median response time of \
+             {response:.0} us contains that"
+        ),
+        "Compare service times, or give petal's host a free processor.",
+    )
+    .with(json!({ "lateness_p50_us": late, "response_p50_us": response }))
 }

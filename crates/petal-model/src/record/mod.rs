@@ -110,7 +110,8 @@ pub struct Summary {
     /// The time with all sessions running, without the warm-up. Null if there was no such time.
     pub steady: Option<Steady>,
     /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
-    /// `select_response` and so on, from the intended start.
+    /// `select_response` and so on, from the intended start; `lateness`, the time from there until a
+    /// session that waited for the operation awoke, which response times contain.
     pub latency_us: BTreeMap<String, LatencySummary>,
     /// The latency of operations that the settings sent to hot data, with their count: `hot_spot`,
     /// `hot_schema`. Empty without such settings, and in records made before petal counted them.
@@ -389,7 +390,8 @@ pub struct Details {
     /// Operations whose latency is unknown, so they are in no latency figure. None in records made
     /// before petal counted them.
     pub ops_untimed: Option<u64>,
-    /// Operations with RATE that were due and had not begun when the run ended.
+    /// Operations with RATE that were due and had not begun when the run ended. Response times count
+    /// each with the time that it had waited.
     pub backlog: Option<u64>,
     /// Result of `--until-steady`: the required volume, and the start of the steady state.
     pub until_steady: Option<UntilSteadyResult>,

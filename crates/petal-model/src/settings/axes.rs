@@ -274,6 +274,7 @@ pub fn is_axis(parameter: &Parameter) -> bool {
                 | "UPDATE_RATE"
                 | "SCAN_RATE"
                 | "RATE_SCALE"
+                | "ARRIVALS"
         ),
     }
 }

@@ -124,6 +124,7 @@ unset_by_default! {
         pub scan_rate: Option<RateOverTime>,
         /// Multiplies all rates.
         pub rate_scale: f64,
+        pub arrivals: Arrivals,
         pub warm_up: WarmUp,
         pub repeats: u32,
         /// None: drawn for each run.
@@ -182,6 +183,19 @@ pub enum RedoStress {
     Lite,
     /// All nineteen.
     Heavy,
+}
+
+/// Spacing of the operations of a rate, and the sessions that serve them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Random gaps, as from many independent users; any free session takes the next operation.
+    #[default]
+    Poisson,
+    /// Equal gaps; any free session takes the next operation.
+    Even,
+    /// Equal gaps; each session has its own operations, which no other one takes.
+    Dealt,
 }
 
 impl Settings {

@@ -74,25 +74,29 @@ impl RateOverTime {
         self.steps.len() == 1
     }
 
-    /// When an operation, numbered from 0, is due; None: never.
-    pub fn due(&self, operation: u64) -> Option<Duration> {
-        let number = operation as f64;
-        let after = self.steps.partition_point(|step| step.due_before <= number);
+    /// When an operation is due, by its place: the number of operations that are due before it, which
+    /// need not be whole. None: never.
+    pub fn due(&self, place: f64) -> Option<Duration> {
+        let after = self.steps.partition_point(|step| step.due_before <= place);
         let step = self.steps.get(after.checked_sub(1)?)?;
         // From the step's begin each time: a gap in whole nanoseconds, added up, would be another
         // rate. Of two steps with as many operations before them it is the later, so that only the
         // last can have none.
-        let gap_ns = (number - step.due_before) * 1e9 / step.per_second;
-        (step.per_second > 0.0).then(|| step.from + Duration::from_nanos(gap_ns as u64))
+        let gap_ns = (place - step.due_before) * 1e9 / step.per_second;
+        let gap = Duration::from_nanos(gap_ns as u64);
+        (step.per_second > 0.0).then(|| step.from.saturating_add(gap))
     }
 
-    /// Operations that are due before `end`.
+    /// Operations that are due before `at`, which need not be whole.
+    pub fn expected(&self, at: Duration) -> f64 {
+        let after = self.steps.partition_point(|step| step.from < at);
+        let step = after.checked_sub(1).and_then(|index| self.steps.get(index));
+        step.map_or(0.0, |step| step.due_before + (at - step.from).as_secs_f64() * step.per_second)
+    }
+
+    /// Whole operations that are due before `end`.
     pub fn due_before(&self, end: Duration) -> u64 {
-        let after = self.steps.partition_point(|step| step.from < end);
-        let step = after.checked_sub(1).and_then(|at| self.steps.get(at));
-        step.map_or(0, |step| {
-            (step.due_before + (end - step.from).as_secs_f64() * step.per_second).ceil() as u64
-        })
+        self.expected(end).ceil() as u64
     }
 }
 
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn operations_are_due_at_the_rate_of_their_time() {
         let rate = RateOverTime::parse("0:10 10:0 20:100 30:0").unwrap();
-        let due = |operation| rate.due(operation).map(|due| due.as_secs_f64());
+        let due = |place: i32| rate.due(place.into()).map(|due| due.as_secs_f64());
         assert_eq!([0, 99, 100, 101, 1099].map(due), [0.0, 9.9, 20.0, 20.01, 29.99].map(Some));
         assert_eq!(due(1100), None, "nothing is due any more");
         let before = |seconds| rate.due_before(Duration::from_secs(seconds));
@@ -189,8 +193,8 @@ mod tests {
             // Floats may put an operation that is due at the very moment on either side of it.
             let slack = Duration::from_micros(1);
             let due = rate.due_before(at);
-            prop_assert!(due == 0 || rate.due(due - 1).unwrap() <= at + slack);
-            prop_assert!(rate.due(due).is_none_or(|next| next + slack >= at));
+            prop_assert!(due == 0 || rate.due((due - 1) as f64).unwrap() <= at + slack);
+            prop_assert!(rate.due(due as f64).is_none_or(|next| next + slack >= at));
         }
     }
 }

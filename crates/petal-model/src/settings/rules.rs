@@ -173,10 +173,14 @@ impl Judge<'_> {
     fn rates(&mut self) {
         let settings = self.settings;
         const KINDS: [&str; 3] = ["SELECT_RATE", "UPDATE_RATE", "SCAN_RATE"];
-        if settings.is_given("RATE_SCALE") && settings.rate.is_none() && !settings.has_kind_rates()
-        {
-            let hint = "Set RATE, or SELECT_RATE and its like, or leave RATE_SCALE out.";
-            self.refuse(&["RATE_SCALE"], "multiplies rates, and none is set", hint);
+        for (key, rule) in [
+            ("RATE_SCALE", "multiplies rates, and none is set"),
+            ("ARRIVALS", "spaces the operations of a rate, and none is set"),
+        ] {
+            if settings.is_given(key) && settings.rate.is_none() && !settings.has_kind_rates() {
+                let hint = format!("Set RATE, or SELECT_RATE and its like, or leave {key} out.");
+                self.refuse(&[key], rule, &hint);
+            }
         }
         let Some(first) = KINDS.into_iter().find(|key| settings.is_given(key)) else { return };
         if !settings.has_kind_rates() {

@@ -35,11 +35,16 @@ impl Latencies {
 
     /// Records one latency in nanoseconds.
     pub fn record(&mut self, latency_ns: u64) {
+        self.record_many(latency_ns, 1);
+    }
+
+    /// Records the same latency `count` times.
+    pub fn record_many(&mut self, latency_ns: u64, count: u64) {
         if latency_ns > LATENCY_NS_MAX {
-            self.saturated += 1;
+            self.saturated += count;
         }
-        self.buckets.saturating_record(latency_ns.max(1));
-        self.total_ns = self.total_ns.saturating_add(latency_ns);
+        self.buckets.saturating_record_n(latency_ns.max(1), count);
+        self.total_ns = self.total_ns.saturating_add(latency_ns.saturating_mul(count));
         self.max_ns = self.max_ns.max(latency_ns);
     }
 

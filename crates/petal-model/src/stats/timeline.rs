@@ -13,6 +13,9 @@ use crate::workload::op::{Hot, Kind};
 
 use super::histogram::Latencies;
 
+/// Name of [`Tally::lateness`] in records.
+pub const LATENESS: &str = "lateness";
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// An operation that ended.
@@ -66,6 +69,9 @@ pub struct Tally {
     pub busy_ns: u64,
     /// Slept in think time.
     pub think_ns: u64,
+    /// Time from when an operation of RATE was due until a session that waited for it awoke.
+    /// Response times contain it.
+    pub lateness: Option<Box<Latencies>>,
 }
 
 impl Tally {
@@ -111,6 +117,7 @@ impl Tally {
         for (sum, part) in self.hot.iter_mut().zip(&other.hot) {
             add_latencies(sum, part.as_deref());
         }
+        add_latencies(&mut self.lateness, other.lateness.as_deref());
         self.cut += other.cut;
         self.ops_not_as_asked += other.ops_not_as_asked;
         self.ops_untimed += other.ops_untimed;
@@ -121,6 +128,12 @@ impl Tally {
         }
     }
 
+    /// Adds `count` operations that were due and never begun: each response time is at least the
+    /// time that it had waited at the end, so that a percentile cannot leave them out.
+    pub fn add_never_begun(&mut self, kind: Kind, waited_ns: u64, count: u64) {
+        self.response[kind.index()].get_or_insert_default().record_many(waited_ns, count);
+    }
+
     /// Service times of each kind that ended, by its name.
     pub fn service_by_kind(&self) -> impl Iterator<Item = (String, &Latencies)> {
         let of =
@@ -128,13 +141,14 @@ impl Tally {
         Kind::ALL.into_iter().filter_map(of)
     }
 
-    /// Service times of each kind, and response times of those that have any, by name.
+    /// Service times of each kind, response times of those that have any, and lateness, by name.
     pub fn times_by_name(&self) -> impl Iterator<Item = (String, &Latencies)> {
         let response = |kind: Kind| {
             let latencies = self.response[kind.index()].as_deref()?;
             Some((format!("{}_response", kind.name()), latencies))
         };
-        self.service_by_kind().chain(Kind::ALL.into_iter().filter_map(response))
+        let lateness = self.lateness.iter().map(|all| (LATENESS.to_owned(), all.as_ref()));
+        self.service_by_kind().chain(Kind::ALL.into_iter().filter_map(response)).chain(lateness)
     }
 
     /// Service times of the operations that were sent to hot data, by name.

@@ -165,6 +165,7 @@ mod tests {
             think_time: None,
             work_loop: 0,
             rates: None,
+            arrivals: Default::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A run's choices as numbers: the work of every session, and its place.
 
 use crate::settings::rates::RateOverTime;
-use crate::settings::{Settings, ThinkTime};
+use crate::settings::{Arrivals, Settings, ThinkTime};
 
 use super::arrivals::ArrivalRates;
 use super::op::Kind;
@@ -34,6 +34,7 @@ pub struct Workload {
     pub work_loop: u64,
     /// Times at which operations are due; None: closed loop.
     pub rates: Option<ArrivalRates>,
+    pub arrivals: Arrivals,
 }
 
 /// The hot spot in keys: `first..first + rows`.
@@ -77,6 +78,7 @@ impl Workload {
             think_time: settings.think_time,
             work_loop: settings.work_loop,
             rates: rates(settings),
+            arrivals: settings.arrivals,
         }
     }
 

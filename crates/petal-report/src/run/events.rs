@@ -6,6 +6,7 @@ use super::super::table::{Cell, Table};
 use petal_judge::verdict::is_foreground;
 use petal_model::record::Run;
 use petal_model::stats::histogram::LatencySummary;
+use petal_model::stats::timeline::LATENESS;
 
 const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
      no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
@@ -80,10 +81,32 @@ pub(crate) fn operations(run: &Run) -> Table {
 fn operations_note(run: &Run) -> String {
     let mut note = "Closed loop: service time, from the moment petal asked.".to_owned();
     if run.summary.latency_us.keys().any(|kind| kind.ends_with("_response")) {
-        note = "`_response` counts from the intended start of each operation (RATE).".to_owned();
+        note = response_note(run);
     }
     if run.details.saturated > 0 {
         note.push_str(&format!(" {} values were past one hour.", run.details.saturated));
+    }
+    note
+}
+
+/// Describes response times: the arrivals, the operations that were never begun, and lateness.
+fn response_note(run: &Run) -> String {
+    let arrivals = match run.summary.setting("arrivals").and_then(|value| value.as_str()) {
+        Some("poisson") => "Poisson arrivals, each served by any free session",
+        Some("even") => "even arrivals, each served by any free session",
+        // Until petal had other arrivals.
+        _ => "even arrivals, dealt to the sessions beforehand",
+    };
+    let mut note =
+        format!("`_response` counts from the intended start of each operation (RATE): {arrivals}.");
+    if let Some(count) = run.details.backlog.filter(|&count| count > 0) {
+        note.push_str(&format!(
+            " It includes {} operations that were never begun, with the time that they had waited.",
+            whole(count)
+        ));
+    }
+    if run.summary.latency_us.contains_key(LATENESS) {
+        note.push_str(" lateness: how late petal itself awoke, which response times include.");
     }
     note
 }

@@ -4,6 +4,7 @@ use super::super::{judge, not_judged};
 use super::{gains, ids, message};
 use petal_model::record::{EndpointShare, Run, SessionLost, Severity, Suspended, fixture};
 use petal_model::stats::counters::IoCounts;
+use petal_model::stats::histogram::LatencySummary;
 use serde_json::json;
 
 #[test]
@@ -236,4 +237,17 @@ fn uneven_endpoints_and_a_backlog() {
     });
     assert!(message(&run, "standby-replay").starts_with("standbys (one, two) wrote 14 blocks"));
     gains(&["backlog"], |run| run.details.backlog = Some(17));
+}
+
+#[test]
+fn lateness_matters_only_beside_response_times() {
+    let late_by = |late_us: f64| {
+        move |run: &mut Run| {
+            let all = LatencySummary { count: 5, p50: Some(late_us), ..LatencySummary::default() };
+            run.summary.latency_us.insert("lateness".to_owned(), all.clone());
+            run.details.op_response_us = Some(LatencySummary { p50: Some(200.0), ..all });
+        }
+    };
+    gains(&[], late_by(20.0));
+    gains(&["late-start"], late_by(21.0));
 }

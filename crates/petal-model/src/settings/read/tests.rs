@@ -229,7 +229,7 @@ fn every_value_given_arrives_in_the_record() {
             .environment("THINK_TM_FREQUENCY", "1")
             .environment("THINK_TM_MAX", "60")
             .environment("SQLNET_SERVICE_BASE", "base");
-        if parameter.key == "RATE_SCALE" {
+        if ["RATE_SCALE", "ARRIVALS"].contains(&parameter.key) {
             case = case.environment("RATE", "5");
         }
         for name in [parameter.key.to_owned(), format!("PETAL_{}", parameter.key)] {

@@ -278,6 +278,7 @@ fn rates_by_kind_are_a_mix_of_their_own() {
     assert!(refused(&[("UPDATE_RATE", "1"), ("WRITERS", "2")]).contains("contradicts WRITERS=2"));
     assert!(refused(&[("UPDATE_RATE", "0")]).contains("leaves no operation"));
     assert!(refused(&[("RATE_SCALE", "2")]).contains("multiplies rates, and none is set"));
+    assert!(refused(&[("ARRIVALS", "even")]).contains("and none is set"));
     let settings = run(&[("SELECT_RATE", "0:10 60:20"), ("UPDATE_RATE", "0"), ("RATE_SCALE", "2")]);
     assert!(settings.has_kind_rates() && settings.only_reads() && !settings.scans());
     let map = settings.record_map();

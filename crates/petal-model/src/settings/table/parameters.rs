@@ -191,6 +191,13 @@ pub static PARAMETERS: &[Parameter] = &[
         .field(|s| &mut s.rate_scale)
         .also("only with a rate")
         .means("multiplies every rate: an axis for sweeps of an open loop"),
+    of("ARRIVALS", Length, Run, OneOf(&["poisson", "even", "dealt"]), "poisson")
+        .field(|s| &mut s.arrivals)
+        .also("only with a rate")
+        .means(
+            "gaps between operations of a rate: random as from many users, or even; any free session \
+             serves the next one. dealt: even, and each session has its own operations",
+        ),
     of("DO_HOTSPOT", Pattern, Run, Boolean, "FALSE")
         .set_by(|s, v| s.hotspot = v.is_true().then(HotSpot::default))
         .shown_as(|s| json!(s.hotspot.is_some()))
