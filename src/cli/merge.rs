@@ -13,7 +13,7 @@ use super::run::show;
 const EXAMPLES: &str = "\
 Examples, after petal run --share K/N --start-at TIME on each of N hosts:
   petal merge node*/petal-results/*share*of4   one record of all shares
-  petal merge --json A B C D | jq .per_second  figures for a script
+  petal merge --json A B C D | jq .steady.per_second  figures for a script
   petal report petal-results/...-merged        its report again, later
 
 Counts are added up, latencies merged from the hosts' histograms, the database's

@@ -54,7 +54,7 @@ Examples:
   petal demo                                       a first look, in about two minutes
   petal setup -s 4 --scale 1G                      load four schemas on the embedded default
   petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
-  petal run -s 4 --json | jq .per_second           figures for a script
+  petal run -s 4 --json | jq .steady.per_second    figures for a script
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
   petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run

@@ -75,25 +75,24 @@ fn notes(found: &PowerCuts) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(asked) = found.trials.first() else { return notes };
     let cuts = asked.cuts.len();
-    let (controls, dropped): (Vec<&Trial>, u64) = (
-        found.trials.iter().filter(|trial| trial.is_control && !trial.cuts.is_empty()).collect(),
-        asked.cuts.iter().map(|cut| cut.dropped_bytes).sum(),
-    );
+    let controls: Vec<&Trial> =
+        found.trials.iter().filter(|trial| trial.is_control && !trial.cuts.is_empty()).collect();
+    let dropped: Vec<u64> =
+        asked.cuts.iter().map(|cut| cut.dropped_bytes).filter(|&bytes| bytes > 0).collect();
     if asked.is_kept() && cuts > 0 {
-        notes.push(format!(
-            "No loss in {}: losses come in fewer than {} % of such cuts, with 95 % confidence. {}",
-            counted(cuts),
-            decimal(most_losses_pct(cuts), 1),
-            match dropped {
-                0 =>
-                    "The disk's cache held nothing that was not flushed: there was nothing to lose."
-                        .to_owned(),
-                _ => format!(
-                    "The disk's cache lost {} KB of writes that were not flushed.",
-                    whole(dropped.div_ceil(1000))
-                ),
-            }
-        ));
+        let proof = match dropped.len() {
+            0 => "the disk's cache held nothing that was not flushed, so these cuts prove nothing"
+                .to_owned(),
+            // Only a cut that drops writes could have shown a loss.
+            some => format!(
+                "{} dropped {} KB of writes that were not flushed. With 95 % confidence, fewer \
+                 than {} % of such cuts lose a commit",
+                counted(some),
+                whole(dropped.iter().sum::<u64>().div_ceil(1000)),
+                decimal(most_losses_pct(some), 1),
+            ),
+        };
+        notes.push(format!("No loss in {}: {proof}.", counted(cuts)));
     }
     if !controls.is_empty() && controls.iter().all(|control| control.is_kept()) {
         notes.push(
@@ -139,14 +138,19 @@ mod tests {
 
     #[test]
     fn cuts_that_had_nothing_to_lose_say_so() {
-        let found = |dropped_bytes| {
+        let shown = |dropped: &[u64]| {
             let mut trial = Trial { disk: "honest", planned_cuts: 1, ..Trial::default() };
-            trial.add(Cut { acknowledged_commits: 7, dropped_bytes, ..Cut::default() });
-            PowerCuts { trials: vec![trial], ..PowerCuts::default() }
+            for &dropped_bytes in dropped {
+                trial.add(Cut { acknowledged_commits: 7, dropped_bytes, ..Cut::default() });
+            }
+            text(&PowerCuts { trials: vec![trial], ..PowerCuts::default() }).replace('\n', " ")
         };
-        let text = text(&found(0)).replace('\n', " ");
+        let text = shown(&[0]);
         assert!(text.starts_with("0 of 7 acknowledged commits lost over 1 cut ("), "{text}");
-        assert!(text.contains("No loss in 1 cut:") && text.contains("nothing to lose"), "{text}");
-        assert!(super::text(&found(4096)).contains("lost 5 KB"));
+        assert!(text.contains("No loss in 1 cut:") && text.contains("prove nothing"), "{text}");
+        // Of 200 cuts, 64 could have lost something.
+        let text = shown(&[&[4096; 64][..], &[0; 136]].concat());
+        assert!(text.contains("No loss in 200 cuts: 64 cuts dropped 263 KB"), "{text}");
+        assert!(text.contains("fewer than 4.6 %"), "{text}");
     }
 }
