@@ -100,8 +100,8 @@ impl SessionLoop<'_> {
                     let from_ns = self.stop.since_trigger_ns(now);
                     self.sleep_until(Duration::from_nanos(from_ns) + think);
                     let woke_ns = self.stop.since_trigger_ns(Instant::now());
-                    let count = |tally: &mut Tally| tally.think_ns += woke_ns - from_ns;
-                    self.shards.count(self.seat.session, woke_ns, count);
+                    let thought_ns = woke_ns - from_ns;
+                    self.add_time(woke_ns, thought_ns, |tally| &mut tally.think_ns);
                     continue;
                 }
                 NextStep::Done => break,
@@ -129,7 +129,7 @@ impl SessionLoop<'_> {
                 // Its waits are recorded. If several are in flight, this is the first one's time.
                 let began_ns = self.stop.since_trigger_ns(now).max(end.last_end_ns);
                 let busy_ns = lost_ns.saturating_sub(began_ns);
-                self.shards.count(self.seat.session, lost_ns, |tally| tally.busy_ns += busy_ns);
+                self.add_time(lost_ns, busy_ns, |tally| &mut tally.busy_ns);
                 end.lost = Some((lost_ns, error));
                 // The next one was begun.
                 batch.drain(..(outcomes.ended.len() + 1).min(batch.len()));
@@ -196,6 +196,10 @@ impl SessionLoop<'_> {
             batch.push(Operation { due: arrival.map(|arrival| arrival.due), ..step.operation });
         }
         if batch.is_empty() { NextStep::Done } else { NextStep::Execute }
+    }
+
+    fn add_time(&self, end_ns: u64, time_ns: u64, part: fn(&mut Tally) -> &mut u64) {
+        self.shards.add_time(self.seat.session, end_ns, time_ns, part);
     }
 
     fn fold(&self, batch: &[Operation], outcomes: &Outcomes) {

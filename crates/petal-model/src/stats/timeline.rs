@@ -75,8 +75,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn record(&mut self, ended: EndedOperation<'_>) {
-        self.busy_ns += ended.busy_ns;
+    /// Counts an operation, but not its time: see [`Shards::fold`].
+    fn record(&mut self, ended: EndedOperation<'_>) {
         match ended.result {
             EndedAs::Done => {
                 let kind = ended.kind.index();
@@ -195,12 +195,25 @@ impl Shards {
     pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = EndedOperation<'a>>) {
         let mut shard = self.shards[session as usize % self.shards.len()].lock();
         for ended in batch {
+            shard.add_time(ended.end_ns, ended.busy_ns, |tally| &mut tally.busy_ns);
             shard.second_of(ended.end_ns).record(ended);
         }
     }
 
-    /// Counts time of one session that is no operation, in the second in which it ended: think
-    /// time, or the DB time of work under way when the session was lost.
+    /// Adds time of one session that is no operation to the seconds in which it passed: think time,
+    /// or the DB time of work under way when the session was lost.
+    pub fn add_time(
+        &self,
+        session: u32,
+        end_ns: u64,
+        time_ns: u64,
+        part: fn(&mut Tally) -> &mut u64,
+    ) {
+        let mut shard = self.shards[session as usize % self.shards.len()].lock();
+        shard.add_time(end_ns, time_ns, part);
+    }
+
+    /// Counts something of one session in the second of its end.
     pub fn count(&self, session: u32, end_ns: u64, count: impl FnOnce(&mut Tally)) {
         let mut shard = self.shards[session as usize % self.shards.len()].lock();
         count(shard.second_of(end_ns));
@@ -239,6 +252,20 @@ impl TimelineShard {
             self.seconds.resize_with(offset + 1, Tally::default);
         }
         &mut self.seconds[offset]
+    }
+
+    /// Adds time to the seconds in which it passed. The oldest second still open gets the time that
+    /// passed before it.
+    fn add_time(&mut self, end_ns: u64, time_ns: u64, part: fn(&mut Tally) -> &mut u64) {
+        let (mut end_ns, mut left_ns) = (end_ns, time_ns);
+        while left_ns > 0 {
+            let second = end_ns.saturating_sub(1) / SECOND_NS;
+            let within_ns = end_ns - second * SECOND_NS;
+            let is_first = second <= self.oldest;
+            let added_ns = if is_first { left_ns } else { left_ns.min(within_ns) };
+            *part(self.second_of(second * SECOND_NS)) += added_ns;
+            (end_ns, left_ns) = (second * SECOND_NS, left_ns - added_ns);
+        }
     }
 }
 
@@ -314,10 +341,32 @@ mod tests {
         tally.record(done(2));
         let mut sum = tally.clone();
         sum.add(&tally);
-        assert_eq!((sum.ops_total(), sum.ops_untimed, sum.busy_ns), (4, 2, 20));
+        assert_eq!((sum.ops_total(), sum.ops_untimed), (4, 2));
         let counted = |part: &Option<Box<Latencies>>| part.as_ref().map_or(0, |all| all.count());
         assert_eq!((counted(&sum.service[0]), counted(&sum.hot[0])), (2, 2));
         assert_eq!(counted(&sum.response[0]), 0);
+    }
+
+    #[test]
+    fn time_counts_in_the_seconds_in_which_it_passed() {
+        let shards = Shards::new(1);
+        let half = SECOND_NS / 2;
+        let long = EndedOperation { busy_ns: 5 * half, ..done(3 * SECOND_NS + half / 2) };
+        shards.fold(0, std::iter::once(long));
+        shards.add_time(0, 2 * SECOND_NS, SECOND_NS, |tally| &mut tally.think_ns);
+        let seconds = shards.harvest(4);
+        let of = |time: fn(&Tally) -> u64| -> Vec<u64> {
+            seconds.iter().map(|(_, tally)| time(tally) / (half / 2)).collect()
+        };
+        assert_eq!(of(|tally| tally.busy_ns), [1, 4, 4, 1]);
+        assert_eq!(of(|tally| tally.think_ns), [0, 4, 0, 0]);
+        // Seconds 0 to 3 are harvested: their part is not lost.
+        shards.fold(
+            0,
+            std::iter::once(EndedOperation { busy_ns: 4 * SECOND_NS, ..done(5 * SECOND_NS) }),
+        );
+        let late: Vec<u64> = shards.harvest(6).iter().map(|(_, tally)| tally.busy_ns).collect();
+        assert_eq!(late, [4 * SECOND_NS, 0]);
     }
 
     #[test]
