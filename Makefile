@@ -33,7 +33,7 @@ integration:
 test-oracle:
 	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
 	@failed=0; \
-	$(CARGO) test --locked --test integration what_a_live_database_proves -- --ignored || failed=1; \
+	$(CARGO) test --locked --test integration a_live_database_passes_the_check_list -- --ignored || failed=1; \
 	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1 || failed=1; \
 	exit $$failed
 

@@ -73,11 +73,11 @@ pub fn limits(help: &'static str) -> Arg {
     arg.value_parser(|text: &str| text.parse::<ChangeLimit>())
 }
 
-/// `--max-latency WHAT.FIGURE=TIME`, for the commands that report petals.
+/// `--max-latency EVENT.FIGURE=TIME`, for the commands that report petals.
 pub fn objective() -> Arg {
     Arg::new("objective")
         .long("max-latency")
-        .value_name("WHAT.FIGURE=TIME")
+        .value_name("EVENT.FIGURE=TIME")
         .value_parser(|text: &str| text.parse::<Objective>())
         .help("Find the highest load within it: op.p99=2ms, read.avg=500us; with RATE operations count from \
              when they were due")
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_such_number_is_refused_by_the_rule() {
+    fn an_invalid_number_is_refused_with_the_rule() {
         let schemas = whole::<u32>(1, u64::MAX);
         assert_eq!(schemas("12"), Ok(12));
         for text in ["", "0", "x", "4.5", "-1", "+1", "99999999999"] {

@@ -33,7 +33,7 @@ Examples:
   petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
   petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
   petal awr --format tablespaces awr.txt.*       CSV of tablespaces and files; io: functions, types
-  petal awr --over-time --html week.html awr/    what stands out from the same hours of other days
+  petal awr --over-time --html week.html awr/    outliers against the same hours of other days
   petal awr --xlsx awr.xlsx results/             a workbook: petals, all columns, wait events
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/

@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let files = match &described {
         Some((_, details)) if details.local => details.data_files.clone(),
         Some(_) => Vec::new(),
-        None => to_be(&settings.db),
+        None => future_data_folder(&settings.db),
     };
     let host = HostFacts::collect_with(
         Some(&devices::find(&files)),
@@ -109,7 +109,7 @@ fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Che
 }
 
 /// The folder where data will be loaded; only a server knows where its own is.
-fn to_be(db: &TargetUrl) -> Vec<PathBuf> {
+fn future_data_folder(db: &TargetUrl) -> Vec<PathBuf> {
     db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
 }
 
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_servers_url_is_no_path_of_this_host() {
-        let files = |url: &str| to_be(&TargetUrl::parse(url).unwrap());
+        let files = |url: &str| future_data_folder(&TargetUrl::parse(url).unwrap());
         assert_eq!(files("sqlite:/data/petal"), [PathBuf::from("/data/petal")]);
         assert_eq!(files("postgres://petal@dbhost/petal"), [""; 0].map(PathBuf::from));
     }

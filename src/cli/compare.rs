@@ -39,8 +39,8 @@ A table has a header; factor columns are left of the figures, whose unit ends
 their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval is past
-it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit, or there
-is none, or a cell has no whole run on a side.";
+it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit or
+is missing, or a cell has no whole run on a side.";
 
 pub fn command() -> Command {
     Command::new("compare")

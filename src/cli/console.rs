@@ -94,9 +94,9 @@ impl Console {
         Self { metrics, ..self }
     }
 
-    fn also(&self, tell: impl FnOnce(&dyn Watch)) {
+    fn notify_metrics(&self, notify: impl FnOnce(&dyn Watch)) {
         if let Some(metrics) = &self.metrics {
-            tell(metrics);
+            notify(metrics);
         }
     }
 
@@ -270,12 +270,12 @@ impl Console {
 
 impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
-        self.also(|watch| watch.phase(what, total, unit));
+        self.notify_metrics(|watch| watch.phase(what, total, unit));
         self.show_phase(what, total, unit);
     }
 
     fn advance(&self, units: u64) {
-        self.also(|watch| watch.advance(units));
+        self.notify_metrics(|watch| watch.advance(units));
         let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.inc(units);
@@ -319,11 +319,11 @@ impl PlainPhase {
 
 impl Watch for Console {
     fn begins(&self, subject: &Subject) {
-        self.also(|watch| watch.begins(subject));
+        self.notify_metrics(|watch| watch.begins(subject));
     }
 
     fn triggered(&self, sessions: u32, seconds: f64) {
-        self.also(|watch| watch.triggered(sessions, seconds));
+        self.notify_metrics(|watch| watch.triggered(sessions, seconds));
         let what = format!("running {sessions} sessions");
         self.show_phase(&what, seconds as u64, ProgressUnit::Items);
         let mut state = self.state.lock();
@@ -338,7 +338,7 @@ impl Watch for Console {
     }
 
     fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
-        self.also(|watch| watch.second(second, so_far, left_s));
+        self.notify_metrics(|watch| watch.second(second, so_far, left_s));
         let state = self.state.lock();
         let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
@@ -352,12 +352,12 @@ impl Watch for Console {
     }
 
     fn ended(&self, last: &[Second], total: &Tally) {
-        self.also(|watch| watch.ended(last, total));
+        self.notify_metrics(|watch| watch.ended(last, total));
         self.clear();
     }
 
     fn judged(&self, findings: &[Finding]) {
-        self.also(|watch| watch.judged(findings));
+        self.notify_metrics(|watch| watch.judged(findings));
     }
 
     fn error(&self, message: &str) {

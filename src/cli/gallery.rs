@@ -9,7 +9,7 @@ use petal_model::record::file_names::natural;
 use petal_model::record::{self, Run, sweep};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::printable::printable;
-use petal_report::records::{Shown, of_runs};
+use petal_report::records::{ShownRecord, of_runs};
 
 use super::args;
 use super::console::Console;
@@ -64,7 +64,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 /// Results found below the folders: sweeps, and runs outside of sweeps.
 #[derive(Default)]
 pub(super) struct FoundRecords {
-    sweeps: Vec<Shown>,
+    sweeps: Vec<ShownRecord>,
     pub(super) runs: Vec<(String, Run)>,
 }
 
@@ -80,7 +80,7 @@ impl FoundRecords {
         let name = path.display().to_string();
         if sweep::is_one(path) {
             match record::sweep::load(path) {
-                Ok(swept) => self.sweeps.push(Shown::of_sweep(name, &swept, objective)),
+                Ok(swept) => self.sweeps.push(ShownRecord::of_sweep(name, &swept, objective)),
                 Err(error) => console.warn(&format!("skipped: {error}")),
             }
         } else if record::is_one(path) {
@@ -105,7 +105,7 @@ impl FoundRecords {
     }
 
     /// All of it, without sweeps that have no line.
-    pub(super) fn shown(self, objective: Option<&Objective>) -> Vec<Shown> {
+    pub(super) fn shown(self, objective: Option<&Objective>) -> Vec<ShownRecord> {
         let mut shown = self.sweeps;
         shown.extend(of_runs(&self.runs, objective));
         shown.retain(|record| !record.petals.lines.is_empty());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
-use crate::runner::peers::{ProgressShare, Summed, Together};
+use crate::runner::peers::{CombinedProgress, ProgressShare, Together};
 use crate::runner::{Watch, WorkContext};
 
 use super::console::Console;
@@ -31,7 +31,7 @@ pub fn with_hosts(
     let quiet = console.quieted();
     let console = if hosts.is_first() { console } else { &quiet };
     let (summed, reported) =
-        (Summed::new(&hosts, console), ProgressShare { hosts: &hosts, shown: console });
+        (CombinedProgress::new(&hosts, console), ProgressShare { hosts: &hosts, shown: console });
     let watch: &dyn Watch = if hosts.is_first() { &summed } else { &reported };
     let context = WorkContext { hosts: Some(&hosts), watch, ..source::context(&signals, console) };
     let exit = work(&context, console);

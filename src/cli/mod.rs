@@ -237,7 +237,7 @@ mod tests {
     const COLUMNS: usize = 100;
 
     #[test]
-    fn what_stands_under_help_fits_in_its_lines() {
+    fn text_under_help_fits_in_its_lines() {
         let command = super::command();
         for command in command.get_subcommands().chain([&command]) {
             let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::runner::series::RunSeries;
 use crate::runner::sweep::{self, Replayed, SweepRequest};
 use crate::runner::{RunError, WorkContext};
 use petal_judge::break_point;
-use petal_judge::replay::{Played, ReplayOptions, ReplayPlan};
+use petal_judge::replay::{ReplayOptions, ReplayPlan, ReplayedPart};
 use petal_model::record::Run;
 use petal_model::record::profile::{self, Profile};
 use petal_model::record::replay::ReplayOf;
@@ -192,8 +192,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let request = ReplayRequest {
         profile: &given.profile,
         played: match matches.get_one::<String>("play").map(String::as_str) {
-            Some("all") => Played::All,
-            _ => Played::Busiest,
+            Some("all") => ReplayedPart::All,
+            _ => ReplayedPart::Busiest,
         },
         asked: ReplayOptions {
             work_unit: Some(base.work_unit).filter(|_| base.is_given("WORK_UNIT")),
@@ -293,7 +293,7 @@ fn once(
     series.os_data = given.matches.get_one::<PathBuf>("os-data").cloned();
     series.replay = Some(judged_by(&plan.of, objective.as_ref()));
     let brief = |run: &Run, place: &str| {
-        let imitated = petal_report::replay::imitated(run).unwrap_or_default();
+        let imitated = petal_report::replay::replayed_load(run).unwrap_or_default();
         format!("{}{imitated}", petal_report::text::brief(run, place))
     };
     run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief))

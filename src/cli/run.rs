@@ -133,12 +133,12 @@ fn run_share(
     let name = matches.get_one::<String>("name").map(String::as_str);
     // The first host shows what all of them did.
     let is_shown = hosts.is_none() || share.is_first();
-    let brief: Brief<'_> = &petal_report::text::brief;
+    let brief: BriefReport<'_> = &petal_report::text::brief;
     run_repeats(&series, name, matches, console, is_shown.then_some(brief))
 }
 
 /// The text of a run, and where its record is, for a person who reads it at once.
-type Brief<'a> = &'a dyn Fn(&Run, &str) -> String;
+type BriefReport<'a> = &'a dyn Fn(&Run, &str) -> String;
 
 /// Runs as often as REPEATS says, and shows each run; without `brief` it shows none.
 pub fn run_repeats(
@@ -146,7 +146,7 @@ pub fn run_repeats(
     name: Option<&str>,
     matches: &ArgMatches,
     console: &Console,
-    brief: Option<Brief<'_>>,
+    brief: Option<BriefReport<'_>>,
 ) -> Result<Exit, CommandError> {
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
@@ -168,7 +168,7 @@ pub fn show(
     kept: &RunWithFolder,
     matches: &ArgMatches,
     console: &Console,
-    brief: Option<Brief<'_>>,
+    brief: Option<BriefReport<'_>>,
 ) -> Result<(), CommandError> {
     let place = kept.folder.path().display().to_string();
     match brief {

@@ -56,12 +56,12 @@ fn raise(level: &AtomicU8) {
 
 /// Obeys a supervisor from now on, which sends each signal as one byte. A terminal, a service manager
 /// and timeout(1) signal both processes, which is one signal; so this one ignores its own.
-pub fn obey(mut orders: File) {
+pub fn follow_supervisor(mut orders: File) {
     for signal in asking() {
         // Nothing looks at the flag. Without a handler the system's own handling stays.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
-    let obey_all = move || {
+    let follow_all = move || {
         let mut signal = [0];
         while orders.read(&mut signal).is_ok_and(|bytes| bytes > 0) {
             match ORDERS.lock().level.clone() {
@@ -70,7 +70,7 @@ pub fn obey(mut orders: File) {
             }
         }
     };
-    ORDERS.lock().comes = Thread::named("signals").start(obey_all).is_ok();
+    ORDERS.lock().comes = Thread::named("signals").start(follow_all).is_ok();
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be reported, where the

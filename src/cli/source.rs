@@ -56,7 +56,7 @@ fn is_confirmed(sources: &Sources<'_>, settings: &Settings, recorded_url: &str) 
     let is_same = |url: String| url == recorded_url;
     sources.flags.contains_key("DB")
         || is_same(settings.db.redacted())
-        || is_same(settings.db.anywhere().redacted())
+        || is_same(settings.db.with_absolute_path().redacted())
 }
 
 fn read_sources(

@@ -148,7 +148,7 @@ fn write_all(
         if dropped > 0 {
             let _ = writeln!(
                 stream,
-                "petal: {dropped} lines were dropped here, because nobody took the output"
+                "petal: {dropped} lines were dropped here, because nothing read the output"
             );
         }
         let _ = stream.flush();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_takes_nothing_stops_nobody_and_dropped_lines_are_counted() {
+    fn a_blocked_stream_stops_no_thread_and_dropped_lines_are_counted() {
         let (go_on, may_go_on) = channel();
         let taken = Arc::<Mutex<Vec<u8>>>::default();
         let queued = Queued::to(Stopped { may_go_on, taken: Arc::clone(&taken) });

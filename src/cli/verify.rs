@@ -104,7 +104,7 @@ mod tests {
     use petal_model::settings::url::TargetUrl;
 
     #[test]
-    fn a_server_that_refuses_is_told_where_its_password_may_stand() {
+    fn a_refused_password_names_the_places_of_passwords() {
         let said = |db: &str, why: &str| {
             let settings = Settings { db: TargetUrl::parse(db).unwrap(), ..Settings::default() };
             unverified(EngineError::Environment(why.to_owned()).into(), &settings)

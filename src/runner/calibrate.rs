@@ -418,7 +418,7 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
     {
         notes.push(
             "at some depths the kernel counted no requests in flight, or more than petal's: \
-             somebody else used the device, or it stalled at the edge of a measurement; runs are \
+             another program used the device, or it stalled at the edge of a measurement; runs are \
              compared there by the depth that was asked for"
                 .to_owned(),
         );
@@ -490,7 +490,7 @@ mod tests {
             curves: [(READ.to_owned(), vec![CurvePoint::default()])].into(),
             ..Calibration::default()
         };
-        insta::assert_snapshot!(notes(&calibration, &DataDevices::default()).join("\n"), @"at some depths the kernel counted no requests in flight, or more than petal's: somebody else used the device, or it stalled at the edge of a measurement; runs are compared there by the depth that was asked for");
+        insta::assert_snapshot!(notes(&calibration, &DataDevices::default()).join("\n"), @"at some depths the kernel counted no requests in flight, or more than petal's: another program used the device, or it stalled at the edge of a measurement; runs are compared there by the depth that was asked for");
     }
 
     #[test]

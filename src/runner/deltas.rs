@@ -42,7 +42,7 @@ impl Deltas {
                 of(old).map(|new| new.io).ok_or_else(gone)
             })
             .collect::<Result<_, _>>()?;
-        let fell = self.latest.iter().zip(&ios).any(|(then, now)| fell(then, now));
+        let fell = self.latest.iter().zip(&ios).any(|(then, now)| has_decreased(then, now));
         let restarted = now.iter().find_map(|new| new.restarted.clone());
         if self.restarted.is_none() && (fell || restarted.is_some()) {
             let unknown = || "it started again, or somebody reset its statistics".to_owned();
@@ -68,7 +68,7 @@ impl Deltas {
 
 /// True if a count decreased: a server's counts only increase. A position in the log may go back a
 /// little after a crash.
-fn fell(then: &IoCounts, now: &IoCounts) -> bool {
+fn has_decreased(then: &IoCounts, now: &IoCounts) -> bool {
     let [then, now] = [then, now].map(|io| IoCounts { redo_bytes: None, ..*io }.each());
     then.into_iter().zip(now).any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
 }
@@ -87,7 +87,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_sum_without_an_instance_that_died_is_none() {
+    fn a_sum_without_a_dead_instance_is_unknown() {
         let mut since = Deltas::new(&[instance("a", 1000), instance("b", 50)]);
         let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)]), 1.0).unwrap();
         assert_eq!(Counters::sum(&all).unwrap().io.logical_reads, Some(520));

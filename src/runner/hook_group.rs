@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_left_running_ends_with_the_group() {
+    fn processes_left_by_a_script_end_with_the_group() {
         let group = HookGroup::default();
         let id = group.id().unwrap();
         assert!(start(&group, "sleep 600 & sleep 600 &").wait().unwrap().success());

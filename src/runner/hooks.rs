@@ -138,7 +138,7 @@ fn start(
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(group);
-    secrets::keep_from(&mut command);
+    secrets::remove_from(&mut command);
     let began = Instant::now();
     loop {
         match command.spawn() {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_leaves_running_is_not_waited_for() {
+    fn petal_does_not_wait_for_processes_left_by_a_script() {
         let began = Instant::now();
         let (_folder, call) = call_script("sleep 600 & exit 0", LIMIT);
         assert!(call.is_ok() && began.elapsed() < LIMIT);

@@ -38,7 +38,7 @@ pub fn begin(
     let header = LedgerHeader {
         format: FORMAT.to_owned(),
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
-        url: settings.db.anywhere().redacted(),
+        url: settings.db.with_absolute_path().redacted(),
         opened_at: exact(OffsetDateTime::now_utc()),
         stamp_mask: RunStamps::of(workload).mask(),
         sessions,

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_is_named_with_how_much_is_needed() {
+    fn a_short_limit_is_named_with_the_needed_amount() {
         let needs = Needs { files: 464, memory_bytes: 3 << 30, threads: 200 };
         let allowed = |files, memory_bytes| Allowed {
             files,

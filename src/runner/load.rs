@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_load_did_not_keep_is_not_compared() {
+    fn facts_that_a_load_did_not_keep_are_not_compared() {
         let unknown = LoadedSchema { filler: None, unique_index: None, ..there() };
         assert_eq!(difference(&unknown, &asked(Filler::Random, true)), None);
     }

@@ -40,7 +40,7 @@ pub fn limit(
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<LockedMemory, RunError> {
-    let needed = to_lock(limit_bytes, available_bytes, group_bytes)?;
+    let needed = bytes_to_lock(limit_bytes, available_bytes, group_bytes)?;
     let mut locked = LockedMemory::default();
     if needed == 0 {
         return Ok(locked);
@@ -67,7 +67,7 @@ pub fn limit(
 }
 
 /// Returns the bytes to lock so that `limit_bytes` of `available_bytes` are left.
-fn to_lock(
+fn bytes_to_lock(
     limit_bytes: u64,
     available_bytes: Option<u64>,
     group_bytes: Option<u64>,
@@ -108,8 +108,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_is_what_was_asked_or_all_there_is(limit in 0u64..1 << 40, available in 0u64..1 << 40) {
-            match to_lock(limit, Some(available), None) {
+        fn the_unlocked_rest_is_the_limit_or_all_memory(limit in 0u64..1 << 40, available in 0u64..1 << 40) {
+            match bytes_to_lock(limit, Some(available), None) {
                 Ok(locked) => prop_assert_eq!(available - locked, available.min(limit)),
                 Err(_) => prop_assert!(limit < RESERVE_BYTES),
             }
@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn limits_that_cannot_be_kept_are_refused() {
         let text = |result: Result<u64, RunError>| result.unwrap_err().to_string();
-        assert!(text(to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
-        assert!(text(to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
-        let small_group = text(to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
+        assert!(text(bytes_to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
+        assert!(text(bytes_to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
+        let small_group = text(bytes_to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
         // Only if petal itself is not killed for lack of memory.
-        assert!(to_lock(1 << 30, Some(2 << 30), Some((1 << 30) + PETAL_BYTES)).is_ok());
-        assert!(to_lock(1 << 30, Some(2 << 30), Some(1 << 30)).is_err());
-        assert!(to_lock(2 << 30, Some(1 << 30), Some(0)).is_ok(), "nothing is locked");
+        assert!(bytes_to_lock(1 << 30, Some(2 << 30), Some((1 << 30) + PETAL_BYTES)).is_ok());
+        assert!(bytes_to_lock(1 << 30, Some(2 << 30), Some(1 << 30)).is_err());
+        assert!(bytes_to_lock(2 << 30, Some(1 << 30), Some(0)).is_ok(), "nothing is locked");
         assert!(
             small_group.contains("7.00 GiB") && small_group.contains("2.00 GiB"),
             "{small_group}"

@@ -58,14 +58,14 @@ fn wait(
     loop {
         thread::sleep(LOOK_EVERY.min(limit));
         let now = probe.sample();
-        let unrest = unrest(&now, &earlier);
+        let activity = activity(&now, &earlier);
         let waited = began.elapsed();
-        let note = match unrest {
+        let note = match activity {
             None if waited < LOOK_EVERY * 3 => None,
             None => Some(waited_for_idle(waited)),
             Some(_) if stop.is_requested() => None,
-            Some(unrest) if waited >= limit || lessened.elapsed() >= GIVE_UP_AFTER => {
-                let note = format!("{}; still busy: {unrest}", waited_for_idle(waited));
+            Some(activity) if waited >= limit || lessened.elapsed() >= GIVE_UP_AFTER => {
+                let note = format!("{}; still busy: {activity}", waited_for_idle(waited));
                 progress.note(&note);
                 Some(note)
             }
@@ -92,7 +92,7 @@ fn waited_for_idle(waited: Duration) -> String {
 }
 
 /// Names the continuing activity, or returns `None` if the host is quiet or cannot be seen.
-fn unrest(now: &OsSample, earlier: &OsSample) -> Option<String> {
+fn activity(now: &OsSample, earlier: &OsSample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));
     }

@@ -8,7 +8,7 @@ use super::series::{RunSeries, UsedData};
 use super::{RunError, WorkContext};
 use petal_engine::EngineError;
 use petal_judge::replay::measured::TrialMeasurements;
-use petal_judge::replay::{Ground, Played, ReplayOptions, ReplayPlan, plan};
+use petal_judge::replay::{ReplayOptions, ReplayPlan, ReplayTarget, ReplayedPart, plan};
 use petal_model::record::Status;
 use petal_model::record::profile::Profile;
 use petal_model::record::replay::ReplayOf;
@@ -26,7 +26,7 @@ const MOVED_MAX: f64 = 0.03;
 /// Replay before its plan.
 pub struct ReplayRequest<'a> {
     pub profile: &'a Profile,
-    pub played: Played,
+    pub played: ReplayedPart,
     pub asked: ReplayOptions,
     /// Length of a trial; zero means no trial.
     pub trial: Duration,
@@ -37,13 +37,16 @@ pub struct ReplayRequest<'a> {
 }
 
 /// Returns the facts that a replay needs about its target.
-pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground, u32), RunError> {
+pub fn ground(
+    settings: &Settings,
+    context: &WorkContext<'_>,
+) -> Result<(ReplayTarget, u32), RunError> {
     let engine = context.open(settings)?;
     let data = UsedData::check(settings, engine.loaded()?)?;
     let (target, _) = engine.describe(data.schemas, data.schemas)?;
     let block_bytes = u32::try_from(data.block_size).unwrap_or(u32::MAX);
     let scan_rows = data.loaded.iter().map(|schema| schema.scan_rows);
-    let ground = Ground {
+    let ground = ReplayTarget {
         block_bytes,
         rows: data.rows,
         scan_rows: scan_rows.clone().min().unwrap_or(0),
@@ -57,7 +60,7 @@ pub fn ground(settings: &Settings, context: &WorkContext<'_>) -> Result<(Ground,
 /// Returns the plan, after the necessary trials.
 pub fn fit(
     request: &ReplayRequest<'_>,
-    ground: &Ground,
+    ground: &ReplayTarget,
     context: &WorkContext<'_>,
 ) -> Result<ReplayPlan, RunError> {
     let planned = |length: Duration, trial: Option<&TrialMeasurements>| {
@@ -79,7 +82,7 @@ pub fn fit(
 }
 
 /// Returns the plan before any trial.
-pub fn untried(request: &ReplayRequest<'_>, ground: &Ground) -> Result<ReplayPlan, RunError> {
+pub fn untried(request: &ReplayRequest<'_>, ground: &ReplayTarget) -> Result<ReplayPlan, RunError> {
     planned(request, ground, request.settings.run_time, None)
 }
 
@@ -130,7 +133,7 @@ pub fn kept(
 
 fn planned(
     request: &ReplayRequest<'_>,
-    ground: &Ground,
+    ground: &ReplayTarget,
     length: Duration,
     trial: Option<&TrialMeasurements>,
 ) -> Result<ReplayPlan, RunError> {

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, ProgressUnit, Stop};
-use petal_judge::steady::proof::{self, Terms};
+use petal_judge::steady::proof::{self, EndConditions};
 use petal_model::record::journal::{self, Journal, Opening};
 use petal_model::record::latency_log::{self, LatencyLog};
 use petal_model::record::os::OWN_NAME;
@@ -33,7 +33,7 @@ use super::calibrated;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::{others, prepare};
-use super::sampler::{Parts, Sampler, Standing};
+use super::sampler::{Parts, Sampler, SessionCounts};
 use super::session_pool::SessionPool;
 use super::suspension::SuspensionWatch;
 use super::trigger::Trigger;
@@ -81,8 +81,8 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         )?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
-        let mut keepers = Keepers::open(job, &prepared, job.start.expected(&prepared));
-        let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| keepers.discard(job))?;
+        let mut files = RunFiles::open(job, &prepared, job.start.expected(&prepared));
+        let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| files.discard(job))?;
         let started_at = OffsetDateTime::now_utc();
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
@@ -91,7 +91,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
                 .probe
                 .as_ref()
                 .zip(opening_os.clone())
-                .map(|(probe, opening)| Watching::new(probe, opening, keepers.os_log)),
+                .map(|(probe, opening)| Watching::new(probe, opening, files.os_log)),
             counts_database: job.counts_database(),
             local: prepared.details.local,
             shards: &shards,
@@ -100,11 +100,11 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             planned_s: job.settings.run_time.as_secs_f64(),
             opening,
             opening_os: opening_os.clone(),
-            journal: keepers.journal,
-            latency_log: keepers.latency_log,
+            journal: files.journal,
+            latency_log: files.latency_log,
         });
         sampler.gaps.extend(prepared.gaps.iter().cloned());
-        sampler.gaps.extend(keepers.gaps);
+        sampler.gaps.extend(files.gaps);
         sampler.gaps.extend(report_gaps);
         let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
         let backlog =
@@ -177,27 +177,27 @@ pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>,
 
 /// Files that are written during the run. If one cannot be begun, it is a gap and not a failure.
 #[derive(Default)]
-struct Keepers {
+struct RunFiles {
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
     os_log: Option<OsLog>,
     gaps: Vec<String>,
 }
 
-impl Keepers {
+impl RunFiles {
     fn open(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Self {
-        let mut keepers = Self::default();
-        let Some(folder) = job.folder else { return keepers };
+        let mut files = Self::default();
+        let Some(folder) = job.folder else { return files };
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
         if let Some(header) = assemble::os_header(&opening.run) {
             let log = OsLog::begin(&folder.path().join(OWN_NAME), &header);
-            keepers.os_log = keepers.keep(log, "records of the operating system are not kept");
+            files.os_log = files.keep(log, "records of the operating system are not kept");
         }
         let journal = Journal::begin(folder, &opening);
-        keepers.journal = keepers.keep(journal, "no journal is kept");
+        files.journal = files.keep(journal, "no journal is kept");
         let log = LatencyLog::begin(folder, started_at.into());
-        keepers.latency_log = keepers.keep(log, "latencies by second are not kept");
-        keepers
+        files.latency_log = files.keep(log, "latencies by second are not kept");
+        files
     }
 
     /// Keeps an opened file; a failure is a gap with the lost content and the reason.
@@ -236,7 +236,7 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
 }
 
 /// Observations during a run.
-struct Followed {
+struct RunObservations {
     until_steady: Option<UntilSteadyResult>,
     suspended: Option<Vec<Suspended>>,
 }
@@ -248,7 +248,7 @@ fn follow<'scope>(
     mut pool: SessionPool<'scope>,
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
-) -> (SessionPool<'scope>, Followed) {
+) -> (SessionPool<'scope>, RunObservations) {
     let suspension = SuspensionWatch::begin();
     let blocked = BlockedThreads::of(std::process::id());
     let mut stop_control = StopControl { stop_at: bounds.deadline, cancelled_at: None, blocked };
@@ -264,7 +264,10 @@ fn follow<'scope>(
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let (standing, known) = (standing(job, &pool), sampler.timeline.len());
             // A database that does not answer may delay this: signals are handled meanwhile.
-            attended(|| sampler.tick(&standing), || stop_control.apply(job, &mut pool, bounds));
+            run_with_heartbeat(
+                || sampler.tick(&standing),
+                || stop_control.apply(job, &mut pool, bounds),
+            );
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, &sampler.totals, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < stop_control.stop_at {
@@ -284,7 +287,7 @@ fn follow<'scope>(
         steady_from_s: proven_from_s,
     });
     let suspended = suspension.and_then(SuspensionWatch::end);
-    (pool, Followed { until_steady, suspended })
+    (pool, RunObservations { until_steady, suspended })
 }
 
 /// Time at which the sessions are to stop, and time since when operations are cancelled.
@@ -342,7 +345,7 @@ fn stuck(
 
 /// Works on a separate thread, and calls `meanwhile` as long as that takes. If no thread can be
 /// started, it still works: the second is kept, and signals are handled after it.
-fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
+fn run_with_heartbeat(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (end_sender, ended) = mpsc::channel::<()>();
     let on_its_own = &mut work;
     let started = thread::scope(|scope| {
@@ -362,12 +365,12 @@ fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
 }
 
 /// Returns the terms on which a run may end early, or `None` if it may not.
-fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
+fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<EndConditions> {
     let asked = job.settings.until_steady.as_ref()?;
     let writes = job.workload.writes(&job.plan);
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
-    Some(Terms {
+    Some(EndConditions {
         window_s: asked.window.as_secs_f64(),
         warm_up_s: job.settings.warm_up_s(),
         writes,
@@ -375,7 +378,7 @@ fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     })
 }
 
-fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
+fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> SessionCounts {
     let lost = pool.ends().filter_map(|(index, end)| {
         let (at_ns, error) = end.lost.as_ref()?;
         Some(SessionLost {
@@ -385,7 +388,7 @@ fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
             message: error.message.clone(),
         })
     });
-    Standing {
+    SessionCounts {
         running: pool.running() as u32,
         first_done_ns: pool.first_done_ns(),
         lost: lost.collect(),

@@ -78,7 +78,7 @@ pub struct Parts<'a> {
 
 /// State of the sessions when a second is harvested.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct SessionCounts {
     pub running: u32,
     pub first_done_ns: Option<u64>,
     pub lost: Vec<SessionLost>,
@@ -115,7 +115,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Performs the steps that are due.
-    pub fn tick(&mut self, standing: &Standing) {
+    pub fn tick(&mut self, standing: &SessionCounts) {
         match self.phase {
             SamplerStep::Sample => {
                 let end_s = self.second as f64 + 1.0;
@@ -135,7 +135,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Harvests the remaining seconds; the last one ends at `end_s`.
-    pub fn finish(&mut self, end_s: f64, standing: &Standing) {
+    pub fn finish(&mut self, end_s: f64, standing: &SessionCounts) {
         self.survive(|sampler| sampler.sample(true));
         let end = self.parts.shards.end();
         self.survive(|sampler| sampler.harvest(end, Some(end_s), standing));
@@ -233,7 +233,7 @@ impl<'a> Sampler<'a> {
         (Some(counters.to_vec()), Some(until))
     }
 
-    fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
+    fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &SessionCounts) {
         for (second, tally) in self.parts.shards.harvest(before) {
             let from_s = second as f64;
             let length_s = match end_s {
@@ -281,7 +281,13 @@ impl<'a> Sampler<'a> {
         self.marks.iter().rev().find(|mark| mark.is_near(at_s))
     }
 
-    fn extend_steady(&mut self, second: u64, length_s: f64, tally: &Tally, standing: &Standing) {
+    fn extend_steady(
+        &mut self,
+        second: u64,
+        length_s: f64,
+        tally: &Tally,
+        standing: &SessionCounts,
+    ) {
         let from_s = second as f64;
         let all_ran = standing
             .first_done_ns
@@ -304,7 +310,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn journal(&mut self, row: &Second, standing: &Standing) {
+    fn journal(&mut self, row: &Second, standing: &SessionCounts) {
         let petal_cpu_s = self.petal_cpu_s();
         let Some(journal) = &mut self.parts.journal else { return };
         let latest = self.latest.as_ref();
@@ -426,7 +432,7 @@ mod tests {
             message: "it died".to_owned(),
         };
         for lost in [vec![lost(2)], vec![lost(2)], vec![lost(1), lost(2)]] {
-            let standing = Standing { running: 1, first_done_ns: None, lost };
+            let standing = SessionCounts { running: 1, first_done_ns: None, lost };
             sampler.journal(&Second::default(), &standing);
         }
         let path = dir.path().join(journal::NAME);
@@ -461,7 +467,7 @@ mod tests {
     fn a_long_run_keeps_few_samples_and_knows_its_steady_window() {
         let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let mut sampler = sampler(&engine, &shards, None);
-        let standing = Standing { running: 1, first_done_ns: None, lost: Vec::new() };
+        let standing = SessionCounts { running: 1, first_done_ns: None, lost: Vec::new() };
         for second in 0..100 {
             // The counters one second later.
             let io = IoCounts { commits: Some(1000 * (second + 1)), ..IoCounts::default() };

@@ -14,7 +14,7 @@ const WORDS: [&str; 9] = ["PASS", "PWD", "PW", "KEY", "DSN", "AUTH", "PGPASSFILE
 const PLAIN: [&str; 4] = ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
 /// Removes from a command's environment all variables that may hold a secret.
-pub fn keep_from(command: &mut Command) {
+pub fn remove_from(command: &mut Command) {
     for (name, _) in std::env::vars_os().filter(|(name, value)| is_secret(name, value)) {
         command.env_remove(name);
     }

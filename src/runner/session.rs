@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_due_in_a_stall_is_not_one_batch() {
+    fn operations_due_in_a_stall_are_not_one_batch() {
         let settings =
             Settings { rate: Some(RateOverTime::constant(1000.0)), ..Settings::default() };
         let workload = Workload::new(&settings, 100_000, 8192, 1, 1, 1);
@@ -501,7 +501,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_under_way_is_finished_and_counted_once(
+        fn unfinished_operations_are_finished_and_counted_once(
             leaves in 0usize..300, left in 1u64..5000, stops_after in 1u64..6000,
         ) {
             let (begun, counted) = lagging(leaves, left, stops_after);

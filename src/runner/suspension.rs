@@ -42,7 +42,7 @@ impl SuspensionWatch {
     /// Watches from the trigger on, which is now. Returns `None` if no thread can be started.
     pub fn begin() -> Option<Self> {
         let (end, ended) = channel();
-        let mut looks = Looks::beginning_at(Reading::now());
+        let mut looks = WaitTimer::beginning_at(Reading::now());
         let thread = Thread::named("suspension").start(move || {
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 looks.look_at(Reading::now());
@@ -61,13 +61,13 @@ impl SuspensionWatch {
 }
 
 /// Compares the length of each wait with its intended length.
-struct Looks {
+struct WaitTimer {
     trigger: Reading,
     latest: Reading,
     suspended: Vec<Suspended>,
 }
 
-impl Looks {
+impl WaitTimer {
     fn beginning_at(trigger: Reading) -> Self {
         Self { trigger, latest: trigger, suspended: Vec::new() }
     }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_stopped_process_and_a_suspended_machine_are_distinguished() {
-        let mut watch = Looks::beginning_at(at(5_000, 9_000));
+        let mut watch = WaitTimer::beginning_at(at(5_000, 9_000));
         // Looks at the intended intervals, or a little late.
         watch.look_at(at(5_100, 9_100));
         watch.look_at(at(5_650, 9_650));

@@ -125,7 +125,7 @@ fn patterns_name_the_factors() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
+fn unreadable_files_are_named_and_the_rest_is_shown() {
     let work = Workplace::new();
     fs::copy(sample("sp_9i.txt"), work.path("good.lst")).unwrap();
     work.write("bad.html", "<html><body><table><tr><td>1</table></body></html>");
@@ -314,7 +314,7 @@ fn reports_over_time_are_a_screen_a_table_and_a_page() {
     assert!(run.stdout.lines().count() <= 24, "{}", run.stdout);
     assert!(run.stderr.contains("packed with xz (unpack it: unxz)"), "{}", run.stderr);
     let page = fs::read_to_string(work.path("week.html")).unwrap();
-    assert!(page.contains("redo_bytes_per_s") && page.contains("stands out"));
+    assert!(page.contains("redo_bytes_per_s") && page.contains("outlier"));
     let csv = work.petal(["awr", "--over-time", "--csv", "reports/all.tar"]).exits(0).stdout;
     let out: Vec<&str> = csv.lines().filter(|line| line.ends_with(",true")).collect();
     assert_eq!(out.len(), 1, "{out:?}");

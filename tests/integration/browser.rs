@@ -517,7 +517,7 @@ fn the_page_of_reports_over_time_has_the_figures_of_its_csv() {
         let shown: Vec<(f64, bool)> = shown
             .split(';')
             .map(|row| row.split_once(' ').unwrap())
-            .map(|(value, mark)| (value.parse().unwrap(), mark == "stands out"))
+            .map(|(value, mark)| (value.parse().unwrap(), mark == "outlier"))
             .collect();
         assert_eq!((shown.len(), of_csv.len()), (12, 12));
         for ((value, is_out), (exact, is_csv_out)) in shown.iter().zip(&of_csv) {

@@ -108,7 +108,7 @@ fn a_kept_file_is_used_again_and_dropped() {
 }
 
 #[test]
-fn what_is_not_petals_and_what_is_loaded_is_refused_and_kept() {
+fn foreign_and_loaded_data_are_refused_and_kept() {
     let work = Workplace::new();
     let foreign = work.write("precious.txt", vec![7; 1 << 20]);
     let path = foreign.display().to_string();
@@ -120,7 +120,7 @@ fn what_is_not_petals_and_what_is_loaded_is_refused_and_kept() {
     let url = format!("device:{loaded}?log=1M");
     work.petal(["setup", "--scale", "16M", "--db", &url]).exits(0);
     let before = fs::read(&loaded).unwrap();
-    calibrate(&work, &loaded, SHORT).exits(3).telling(&["it bears petal's data (schema 1)"]);
+    calibrate(&work, &loaded, SHORT).exits(3).telling(&["it contains petal's data (schema 1)"]);
     assert!(fs::read(&loaded).unwrap() == before, "something was written");
     calibrate(&work, &path, &[SHORT, &["--destroy-data", &path]].concat()).exits(0);
     assert!(foreign.exists(), "it was not made here");
@@ -145,7 +145,7 @@ fn a_mounted_device_is_refused_whatever_is_said() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_before_anything_is_made() {
+fn unmeasurable_targets_are_refused_before_anything_is_made() {
     let work = Workplace::new();
     let path = work.path("cal.dat").display().to_string();
     let refused = |more: &[&str], telling: &[&str]| {
@@ -162,7 +162,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_printed_all_the_same() {
+fn results_that_cannot_be_kept_are_still_printed() {
     let work = Workplace::new();
     let path = work.path("cal.dat").display().to_string();
     let quick = ["--seconds", "1", "--depths", "1", "--size", "32M", "--json"];
@@ -235,7 +235,7 @@ fn the_file_of_a_killed_calibration_goes_with_the_next() {
 }
 
 #[test]
-fn where_io_uring_is_forbidden_calls_do_and_it_is_reported() {
+fn without_io_uring_plain_calls_work_and_it_is_reported() {
     let work = Workplace::new();
     let path = work.path("cal.dat").display().to_string();
     let ended = calibrate(&work, &path, &[SHORT, &["--json"]].concat()).without_uring().exits(0);
@@ -244,7 +244,7 @@ fn where_io_uring_is_forbidden_calls_do_and_it_is_reported() {
 }
 
 #[test]
-fn a_later_run_tells_its_share_of_the_device() {
+fn a_later_run_reports_its_share_of_the_device() {
     let _alone = ALONE.lock();
     let Some(disk) = Loop::new(256) else { return };
     // Otherwise the page cache would serve, and the calibration be that of memory.

@@ -248,7 +248,7 @@ fn quiet_leaves_results_alone() {
 }
 
 #[test]
-fn check_tells_of_the_host_and_the_target_and_changes_nothing() {
+fn check_reports_on_host_and_target_and_changes_nothing() {
     let work = Workplace::loaded(1, "8M");
     let database = work.path("petal-data/petal1.db");
     let before = fs::read(&database).unwrap();
@@ -294,7 +294,7 @@ fn plain_runs_are_printed_as_csv_a_row_each() {
 }
 
 #[test]
-fn what_the_system_saw_is_written_as_slob_leaves_it() {
+fn figures_of_the_system_are_written_as_slob_leaves_them() {
     let work = Workplace::loaded(1, "8M");
     work.petal(["run", "--run-time", "3", "--update-pct", "0"]).watching().exits(0);
     let folder = work.run_folder();

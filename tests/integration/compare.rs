@@ -204,7 +204,7 @@ fn a_sweep_over_two_targets_is_paired_by_round() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why_and_the_hint() {
+fn incomparable_sides_say_why_with_a_hint() {
     let work = tables();
     work.write("words.csv", "mode,reads_s\na,many\n");
     work.write("empty.csv", "");
@@ -233,7 +233,7 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
 }
 
 #[test]
-fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
+fn a_history_shows_where_a_figure_changed_and_fails_by_its_limit() {
     let work = Workplace::new();
     let mut table = "petal,piops,read_us\n".to_owned();
     let versions = [("1.0", 100.0), ("1.1", 101.0), ("1.2", 99.5), ("1.3", 100.5), ("1.4", 80.0)];

@@ -13,7 +13,7 @@ use petal_model::settings::url::TargetUrl;
 use petal_model::stats::counters::{Counters, IoCounts, Wait};
 use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::picker::Picker;
-use petal_model::workload::plan::{Spot, Workload};
+use petal_model::workload::plan::{HotKeys, Workload};
 use petal_model::workload::row::Filler;
 use petal_model::workload::seat::{Role, Seat};
 
@@ -300,7 +300,7 @@ fn a_hot_spot_stays_inside(target: &Target) {
     let (work, engine) = target.loaded(1);
     let before = target.look_after(engine, &work, 1);
     let engine = target.engine(&work);
-    let spot = Spot { first: 300, rows: 100, frequency: 1 };
+    let spot = HotKeys { first: 300, rows: 100, frequency: 1 };
     let hot = Workload { update_pct: 100, hot_spot: Some(spot), ..workload() };
     let home = seat(1, 1, Role::Mixed);
     execute(engine.connect(home).unwrap().as_mut(), &choose(&hot, home, 300));

@@ -151,7 +151,7 @@ fn a_device_that_is_too_small_is_reported() {
 }
 
 #[test]
-fn where_io_uring_is_forbidden_calls_do_and_the_record_says_so() {
+fn without_io_uring_plain_calls_work_and_the_record_says_so() {
     let work = Workplace::new();
     let path = work.path("petal.dat").display().to_string();
     let url = format!("device:{path}");

@@ -172,7 +172,7 @@ fn a_second_signal_cuts_operations_short() {
 }
 
 #[test]
-fn a_truncated_file_is_reported_and_can_be_loaded_anew() {
+fn a_truncated_file_is_reported_and_can_be_loaded_again() {
     let work = Workplace::loaded(2, "8M");
     let (first, second) = (work.path("petal-data/petal1.db"), work.path("petal-data/petal2.db"));
     let bytes = fs::metadata(&second).unwrap().len();

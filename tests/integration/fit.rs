@@ -235,7 +235,7 @@ fn steps_go_up_to_the_first_that_is_not_held() {
         "{answer}"
     );
     // Commits are due at a set rate: a step that is held delivered them all.
-    let delivered = answer.split("what was delivered").nth(1).expect("what was delivered");
+    let delivered = answer.split("delivered load").nth(1).expect("delivered load");
     let held = delivered.lines().find(|line| line.starts_with("1  ")).expect("the step of 1x");
     let commits: f64 =
         held.split_whitespace().nth(3).and_then(|word| word.parse().ok()).expect(held);

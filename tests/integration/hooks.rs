@@ -34,7 +34,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn what_a_hook_left_running_ends_with_the_run() {
+fn processes_left_by_a_hook_end_with_the_run() {
     let work = Workplace::loaded(1, "8M");
     let script = hook(&work, "exit 0");
     work.petal(["run", "--work-loop", "5", "--external-script", script.as_str()]).exits(0);
@@ -61,7 +61,7 @@ fn a_killed_petal_takes_its_hook_along() {
 
 /// petal often runs as root, and finds slob.conf in the folder in which it was started.
 #[test]
-fn what_another_user_can_change_runs_no_script() {
+fn a_file_that_another_user_can_change_runs_no_script() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let work = Workplace::loaded(1, "8M");
     let script = work.script("hook.sh", "echo $1 >> $(dirname $0)/ran");

@@ -137,7 +137,7 @@ fn a_server_is_counted_once_and_by_its_own_clock() {
 }
 
 #[test]
-fn what_cannot_begin_together_is_refused_before_anything_is_touched() {
+fn hosts_that_cannot_begin_together_are_refused_before_anything_is_touched() {
     let work = Workplace::new();
     let refused = |args: &[&str], word: &str| {
         work.petal([&["run"][..], args].concat()).exits(2).telling(&[word]);

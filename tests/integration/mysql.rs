@@ -334,7 +334,7 @@ fn a_server_that_is_killed_ends_the_run_with_words_and_its_data_stay_whole() {
 }
 
 #[test]
-fn who_may_not_enter_is_reported_why_and_no_password_is_shown() {
+fn a_refused_login_says_why_and_shows_no_password() {
     if !is_there() {
         return;
     }

@@ -96,7 +96,7 @@ fn a_server_that_takes_connections_and_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn a_server_that_stands_still_loses_its_sessions() {
+fn a_stopped_server_loses_its_sessions() {
     if !is_there() {
         return;
     }

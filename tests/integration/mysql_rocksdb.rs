@@ -58,7 +58,7 @@ fn each_version_of_a_row_is_a_data_block_and_rows_are_conserved() {
 }
 
 #[test]
-fn a_run_tells_its_blocks_its_amplification_and_what_it_cannot_know() {
+fn a_run_reports_its_blocks_its_amplification_and_unknown_figures() {
     if !has_rocksdb() {
         return;
     }

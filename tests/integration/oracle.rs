@@ -20,7 +20,7 @@ fn peer(serve: fn(TcpStream)) -> u16 {
 }
 
 #[test]
-fn every_command_ends_with_3_where_nobody_listens() {
+fn every_command_ends_with_3_without_a_listener() {
     let work = Workplace::new();
     for command in ["setup", "run", "drop", "check"] {
         let url = "oracle://petal:s3cret@127.0.0.1:1/iops";

@@ -118,7 +118,7 @@ fn ends_and_errors_are_written_as_real_servers_write_them() {
 }
 
 #[test]
-fn what_a_block_gives_back_is_written_as_real_servers_write_it() {
+fn returned_values_are_written_as_real_servers_write_them() {
     let captured = capture("free23-block");
     let mut reader = Reader::of(&captured);
     // The value after these is a cursor.

@@ -270,7 +270,7 @@ fn check_all(url: String, beside: &Beside<'_>, show: fn(&str)) -> (u32, String) 
 
 #[test]
 #[ignore = "needs a live Oracle Database: make test-oracle"]
-fn what_a_live_database_proves() {
+fn a_live_database_passes_the_check_list() {
     let beside = Beside {
         hold_rows: &server_oracle::hold_rows,
         root: server_oracle::root(),
@@ -287,7 +287,7 @@ fn what_a_live_database_proves() {
 
 /// The check list itself, where one check must fail: nothing holds the rows.
 #[test]
-fn the_check_list_tells_what_was_proved_and_what_failed() {
+fn the_check_list_names_passed_and_failed_checks() {
     let stand_in = StandIn::start(Release::Free23);
     let hold = || -> Box<dyn std::any::Any> { Box::new(()) };
     let beside = Beside {

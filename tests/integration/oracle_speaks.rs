@@ -327,7 +327,7 @@ fn run_that_hangs(stand_in: &StandIn, work: &Workplace, side: &str, at: &str) ->
 }
 
 #[test]
-fn what_hangs_at_the_end_is_cancelled() {
+fn a_call_that_hangs_at_the_end_is_cancelled() {
     for (side, at) in
         [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1")]
     {
@@ -340,7 +340,7 @@ fn what_hangs_at_the_end_is_cancelled() {
 }
 
 #[test]
-fn where_cancelling_fails_the_session_is_killed() {
+fn if_cancelling_fails_the_session_is_killed() {
     let (stand_in, work) = loaded(Release::Xe18, "1");
     stand_in.fails_at("CANCEL SQL", 0, Fault::Fails(2000, "missing ALTER SYSTEM option"));
     let run = run_that_hangs(&stand_in, &work, "server", LOOP);
@@ -349,7 +349,7 @@ fn where_cancelling_fails_the_session_is_killed() {
 }
 
 #[test]
-fn where_nobody_may_cancel_or_kill_the_driver_breaks_the_call_off() {
+fn without_the_right_to_cancel_or_kill_the_driver_breaks_the_call_off() {
     let (stand_in, work) = loaded(Release::Free23, "1");
     stand_in.fails_at("ALTER SYSTEM", 0, Fault::Fails(1031, "insufficient privileges"));
     let run = run_that_hangs(&stand_in, &work, "server", LOOP);

@@ -1,4 +1,4 @@
-//! What the operating system saw: beside a run, by `petal os` and merged, after a kill, and turned
+//! The operating system's figures: next to a run, by `petal os` and merged, after a kill, and turned
 //! off.
 
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn a_run_has_each_second_of_the_processors_memory_and_devices() {
     }
     assert!(whole.pointer("/details/os/seconds").is_none());
     let report = fs::read_to_string(folder.join("report.txt")).unwrap();
-    for words in ["WHAT THE OPERATING SYSTEM SAW", "%iowait", "aqu-sz", "before the run"] {
+    for words in ["OPERATING SYSTEM", "%iowait", "aqu-sz", "before the run"] {
         assert!(report.contains(words), "no {words:?} in:\n{report}");
     }
     // The same once more, from the record.
@@ -150,16 +150,13 @@ fn a_killed_run_keeps_what_was_seen() {
     run.kill();
     let folder = work.run_folder();
     let reported = work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
-    assert!(
-        reported.contains("WHAT THE OPERATING SYSTEM SAW") && reported.contains("%iowait"),
-        "{reported}"
-    );
+    assert!(reported.contains("OPERATING SYSTEM") && reported.contains("%iowait"), "{reported}");
     let columns = columns(&folder);
     assert!(known(&columns, "vmstat.cs").len() >= 3, "{columns:?}");
 }
 
 #[test]
-fn what_petal_os_recorded_is_merged_by_time() {
+fn a_recording_of_petal_os_is_merged_by_time() {
     let work = Workplace::loaded(1, "16M");
     let (os, path) = recorder(&work, 1);
     work.petal(RUN).exits(0);
@@ -238,7 +235,7 @@ fn a_killed_recorder_leaves_what_it_reported() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_before_anything_is_made() {
+fn a_missing_object_is_refused_before_anything_is_made() {
     let work = Workplace::new();
     let os = |args: &[&str]| work.petal([&["os", "--out", "x"], args].concat()).exits(2);
     os(&["--devices", "no-such-disk"]).telling(&["no-such-disk", "disks here"]);

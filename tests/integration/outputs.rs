@@ -279,7 +279,7 @@ fn hostile_reports_and_records_of_others_do_nothing_in_a_terminal() {
 }
 
 #[test]
-fn what_is_no_url_is_not_repeated() {
+fn a_text_that_is_no_url_is_not_repeated() {
     let work = Workplace::new();
     for url in [
         format!("oracle://u/{SECRET}@h/x"),
@@ -386,7 +386,7 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
 }
 
 #[test]
-fn what_petal_wrote_is_written_again() {
+fn petals_own_files_are_overwritten() {
     let work = Workplace::new();
     run_in(&work, "petal-run-1");
     let awr = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";

@@ -206,7 +206,7 @@ fn rows_that_are_missing_are_missed_in_their_operation_alone() {
 }
 
 #[test]
-fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
+fn an_older_routine_is_replaced_and_a_newer_one_refused() {
     if !is_there() {
         return;
     }
@@ -241,7 +241,7 @@ fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
 }
 
 #[test]
-fn the_servers_own_processes_are_told_from_others() {
+fn the_servers_own_processes_are_separated_from_others() {
     if !is_there() {
         return;
     }

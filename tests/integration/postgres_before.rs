@@ -109,11 +109,11 @@ fn a_standby_that_is_promoted_is_reported() {
         let sql = "SELECT pg_is_in_recovery()";
         !client.query_one(sql, &[]).unwrap().get::<_, bool>(0)
     });
-    work.petal(args).exits(3).telling(&["are both primaries of what was one cluster"]);
+    work.petal(args).exits(3).telling(&["were one cluster and are both primaries now"]);
 }
 
 #[test]
-fn check_tells_what_a_role_and_a_server_allow() {
+fn check_reports_the_privileges_of_a_role_and_the_limits_of_a_server() {
     if !is_there() {
         return;
     }

@@ -38,7 +38,7 @@ fn a_terminated_session_is_named_and_the_others_go_on() {
 }
 
 #[test]
-fn a_terminated_session_tells_the_servers_reason_each_time() {
+fn a_terminated_session_reports_the_servers_reason_each_time() {
     if !is_there() {
         return;
     }

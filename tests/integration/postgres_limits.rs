@@ -159,7 +159,7 @@ fn a_role_without_privileges_runs_and_is_reported_what_it_misses() {
 }
 
 #[test]
-fn a_schema_that_is_closed_to_the_role_hinders_nobody() {
+fn a_schema_closed_to_the_role_stops_no_run() {
     if !is_there() {
         return;
     }

@@ -56,7 +56,7 @@ fn schemas_of_others_are_left_alone() {
 }
 
 #[test]
-fn what_others_built_on_petals_data_is_named_and_kept() {
+fn objects_that_others_built_on_petals_data_are_named_and_kept() {
     if !is_there() {
         return;
     }
@@ -89,7 +89,7 @@ fn what_others_built_on_petals_data_is_named_and_kept() {
 }
 
 #[test]
-fn replacing_loads_anew_and_keeps_the_old_until_then() {
+fn replacing_keeps_the_old_data_until_the_new_are_loaded() {
     if !is_there() {
         return;
     }

@@ -293,7 +293,7 @@ const CONTENTS: [(&str, &str, &str); 9] = [
 ];
 
 #[test]
-fn what_others_put_on_petals_tables_is_refused_by_name() {
+fn foreign_objects_on_petals_tables_are_refused_by_name() {
     if !is_there() {
         return;
     }

@@ -49,7 +49,7 @@ fn the_shell_hears_how_the_working_process_ended_and_neither_outlives_the_other(
 }
 
 #[test]
-fn one_process_does_everything_if_it_is_told_to() {
+fn one_process_does_everything_if_asked_to() {
     let work = Workplace::loaded(1, "8M");
     let mut run = work.petal(["run", "--run-time", "100"]).env("PETAL_SUPERVISOR", "off").start();
     run.until("a second of a run", || !work.journal().is_empty());

@@ -83,7 +83,7 @@ fn data_that_are_removed_in_a_run_make_it_failed() {
 }
 
 #[test]
-fn a_postgres_run_keeps_drop_and_setup_away_and_tells_of_a_second_run() {
+fn a_postgres_run_keeps_drop_and_setup_away_and_reports_a_second_run() {
     if !is_there() {
         return;
     }

@@ -280,7 +280,7 @@ fn settings_are_not_mixed_and_foreign_folders_are_left_alone() {
 }
 
 #[test]
-fn a_dry_run_tells_the_plan_and_touches_nothing() {
+fn a_dry_run_prints_the_plan_and_touches_nothing() {
     let work = Workplace::loaded(2, "8M");
     let args =
         ["sweep", "--sessions", "1,8", "--update-pct", "0,20", "--repeats", "2", "--dry-run"];
@@ -555,7 +555,7 @@ fn a_cell_that_fails_is_kept_and_reported_and_done_again_when_asked() {
 }
 
 #[test]
-fn what_cannot_be_swept_is_refused_before_anything_is_touched() {
+fn invalid_sweeps_are_refused_before_anything_is_touched() {
     let work = Workplace::loaded(1, "8M");
     let refused = |more: &[&str]| work.petal(sweep(more)).exits(2).stderr;
     assert_snapshot!(refused(&["--sessions", "0,1"]), @"petal: --sessions 0,1: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");

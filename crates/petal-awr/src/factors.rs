@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_pattern_writes_it_reads(
+        fn a_pattern_reads_the_names_that_it_writes(
             first in "[a-z0-9]{1,8}", second in "[a-z0-9]{1,8}", folder in "[a-z/]{0,9}",
         ) {
             let pattern = Pattern::parse("x-{one}-{two}.txt").unwrap();

@@ -10,12 +10,12 @@ use super::report::{Cpu, Memory, ReportHeader, ReportParameter};
 use super::topic::Topic;
 
 /// Parameters kept: whole names or prefixes.
-const PARAMETERS: &str = "\
-    _db_ _disk_sector _log_ _lgwr _use_ _small_table _serial_direct _adaptive_direct _smm_ \
-    cell_offload cluster_database commit_ compatible cpu_count db_ dbwr_ disk_asynch_io \
-    dml_locks fast_start filesystemio_options inmemory_size instance_name large_pool_size \
-    lock_sga log_ memory_ optimizer_index_caching parallel_max_servers pga_aggregate \
-    pre_page_sga processes recyclebin resource_manager_plan sessions sga_ shared_pool_size \
+const PARAMETERS: &str = "
+    _db_ _disk_sector _log_ _lgwr _use_ _small_table _serial_direct _adaptive_direct _smm_
+    cell_offload cluster_database commit_ compatible cpu_count db_ dbwr_ disk_asynch_io
+    dml_locks fast_start filesystemio_options inmemory_size instance_name large_pool_size
+    lock_sga log_ memory_ optimizer_index_caching parallel_max_servers pga_aggregate
+    pre_page_sga processes recyclebin resource_manager_plan sessions sga_ shared_pool_size
     statistics_level tape_asynch_io timed_ undo_ use_large_pages _asm";
 /// Maximum length of a parameter's value.
 const VALUE_MAX: usize = 4096;
@@ -224,7 +224,7 @@ pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
                 }
                 continue;
             }
-            is_kept = PARAMETERS.split(' ').any(|kept| name.starts_with(kept));
+            is_kept = PARAMETERS.split_whitespace().any(|kept| name.starts_with(kept));
             if is_kept {
                 all.push(ReportParameter {
                     name: name.to_owned(),

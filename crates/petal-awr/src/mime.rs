@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_left_alone() {
+    fn a_file_that_is_no_mail_is_left_alone() {
         for text in ["", "\n\n", "STATSPACK report for\n\nContent-Type: text/html\n\nx", "<html>\n"]
         {
             assert_eq!(text_part(text.as_bytes()), None, "{text}");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn a_text_that_is_no_number_is_unknown() {
         for text in [
             "",
             " ",

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_otherwise_is_named() {
+    fn an_unsupported_compression_is_named() {
         let foreign = |bytes: &[u8]| decode(bytes.to_vec()).foreign.unwrap_or("");
         assert!(foreign(b"BZh91AY&SY").contains("bunzip2"));
         assert!(foreign(&gzip(b"%PDF-1.4")).contains("PDF"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_without_end_is_cut() {
+    fn an_endless_archive_is_cut() {
         let source = decode_within(gzip(&vec![b' '; 5000]), 4096);
         assert_eq!(source.text.len(), 4096);
         assert_eq!(source.notes.len(), 1, "{:?}", source.notes);

@@ -129,12 +129,12 @@ pub fn of_title(title: &str) -> Option<Topic> {
         "foregroundwaitclasses" => Topic::ClusterWaitClasses,
         "toptimedforegroundevents" => Topic::TopForegroundEvents,
         "toptimedbackgroundevents" => Topic::TopBackgroundEvents,
-        _ => return of_beginning(key),
+        _ => return by_prefix(key),
     };
     Some(topic)
 }
 
-fn of_beginning(key: &str) -> Option<Topic> {
+fn by_prefix(key: &str) -> Option<Topic> {
     if key.starts_with("top") {
         let is_list = ["timedevents", "timedforegroundevents", "foregroundevents", "waitevents"]
             .iter()

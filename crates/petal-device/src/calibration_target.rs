@@ -62,7 +62,7 @@ impl Device {
         let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
         let bytes = stretch(shared, there.as_ref(), wanted, filled_bytes, progress)?;
         // From here on, a created file is removed on any error.
-        let mut made = Made(None);
+        let mut made = UnfinishedFile(None);
         if is_new {
             shared.create()?;
             made.0 = shared.there()?;
@@ -95,9 +95,9 @@ impl Device {
 }
 
 /// Removes a file that was created but not finished.
-struct Made(Option<TargetFile>);
+struct UnfinishedFile(Option<TargetFile>);
 
-impl Drop for Made {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if let Some(made) = &self.0 {
             let _ = made.remove();
@@ -114,7 +114,7 @@ fn header_there(shared: &Shared, there: &TargetFile) -> Result<Option<TargetHead
     if !header.schemas.is_empty() {
         let numbers: Vec<String> =
             header.schemas.iter().map(|area| area.number.to_string()).collect();
-        let found = format!("it bears petal's data (schema {})", numbers.join(", "));
+        let found = format!("it contains petal's data (schema {})", numbers.join(", "));
         let given_up = shared.destroy_data.as_deref();
         safety::refuse_foreign(&shared.path, &shared.url_path, &found, given_up)?;
         return Ok(None);
@@ -163,10 +163,10 @@ fn stretch(
     let bytes = best.min(most);
     if bytes < BYTES_MIN || bytes <= cache {
         return Err(EngineError::Environment(format!(
-            "{path}: {} may be used there (half of what is free), which is too little{}; make \
+            "{path}: {} may be used there (half of the free space), which is too little{}; make \
              room, name another place, or give --size",
             format_bytes(most),
-            if cache > 0 { " beside STORAGE_CACHE" } else { "" }
+            if cache > 0 { " for STORAGE_CACHE" } else { "" }
         )));
     }
     if bytes < best {

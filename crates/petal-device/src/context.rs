@@ -101,7 +101,7 @@ impl SessionContext {
     ) -> Result<(), Flaw> {
         let verify = self.shared.verify;
         let version = self.verifying(1, || block::check(block, identity, verify))?;
-        if verify == Verify::None || area.saw(identity, version, mark) {
+        if verify == Verify::None || area.note_version(identity, version, mark) {
             Ok(())
         } else {
             Err(Flaw::OldVersion { found: version })
@@ -141,7 +141,7 @@ impl SessionContext {
     /// Counts a bad block; too many end the session.
     pub fn bad_block(&mut self, identity: &Identity, flaw: Flaw) -> Result<(), SessionError> {
         let what = format!(
-            "{}: the block at byte {} (schema {}, key {}) is not what was written there: {flaw}",
+            "{}: the block at byte {} (schema {}, key {}) is not the one that petal wrote: {flaw}",
             self.target.path.display(),
             identity.address,
             identity.schema,

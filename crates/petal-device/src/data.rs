@@ -84,8 +84,8 @@ impl Area {
     }
 
     /// Records the version that a read found; returns false if it is older than `mark`.
-    pub fn saw(&self, identity: &Identity, version: u32, mark: u8) -> bool {
-        self.versions.saw(self.place(identity), version, mark)
+    pub fn note_version(&self, identity: &Identity, version: u32, mark: u8) -> bool {
+        self.versions.note_version(self.place(identity), version, mark)
     }
 
     /// Records that this version is on the target.
@@ -131,7 +131,7 @@ impl Versions {
         self.0.get(place as usize).map_or(0, |mark| mark.load(Ordering::Acquire))
     }
 
-    fn saw(&self, place: u64, version: u32, expected: u8) -> bool {
+    fn note_version(&self, place: u64, version: u32, expected: u8) -> bool {
         let Some(mark) = self.0.get(place as usize) else { return true };
         let found = mark_of(version);
         if expected == 0 {
@@ -197,21 +197,21 @@ mod tests {
             let versions = Versions::new(1);
             versions.wrote(0, version);
             let mark = versions.mark(0);
-            prop_assert!(versions.saw(0, version, mark));
-            prop_assert!(versions.saw(0, version + steps, mark));
-            prop_assert!(!versions.saw(0, version - steps, mark));
+            prop_assert!(versions.note_version(0, version, mark));
+            prop_assert!(versions.note_version(0, version + steps, mark));
+            prop_assert!(!versions.note_version(0, version - steps, mark));
         }
     }
 
     #[test]
-    fn what_is_not_known_is_learnt_from_the_first_read() {
+    fn an_unknown_version_is_learnt_from_the_first_read() {
         let versions = Versions::new(2);
         assert_eq!(versions.mark(1), 0);
-        assert!(versions.saw(1, 9, 0));
-        assert!(!versions.saw(1, 8, versions.mark(1)));
+        assert!(versions.note_version(1, 9, 0));
+        assert!(!versions.note_version(1, 8, versions.mark(1)));
         assert_eq!(versions.mark(0), 0);
         // Without tracking, every version passes.
-        assert!(Versions::new(0).saw(5, 1, 0));
+        assert!(Versions::new(0).note_version(5, 1, 0));
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Shared {
             false => None,
         };
         let reason = match (signature, found) {
-            (Some(signature), _) => format!("it bears {signature}"),
+            (Some(signature), _) => format!("it contains {signature}"),
             (None, TargetContent::Foreign) if is_device && safety::is_blank(&there.file, bytes) => {
                 return Ok(());
             }
@@ -291,7 +291,7 @@ impl Shared {
 
     fn write_behind(&self) -> Result<()> {
         self.dirty.stop().map_err(|why| {
-            EngineError::Database(format!("what was committed could not all be written: {why}"))
+            EngineError::Database(format!("some committed blocks could not be written: {why}"))
         })
     }
 }
@@ -399,7 +399,7 @@ impl Engine for Device {
         }
         let all = self.shared.statistics.counted(Count::BadBlocks);
         Err(EngineError::Data(format!(
-            "{all} times a block was read that is not what was written there: {}",
+            "{all} times petal read a block that is not the one it wrote: {}",
             flaws.join("; ")
         )))
     }

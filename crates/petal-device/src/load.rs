@@ -112,7 +112,7 @@ impl Loader<'_> {
         match header.schemas.iter().find(|area| !plan.schemas.contains(&area.number)) {
             None => Ok(new()),
             Some(other) => Err(EngineError::Data(format!(
-                "{}: --replace loads all of a target anew, and schema {} is there too; name it \
+                "{}: --replace loads the whole target again, and schema {} is there too; name it \
                  too (-s {0}), or drop the data first (petal drop)",
                 path.display(),
                 other.number
@@ -176,7 +176,7 @@ impl Loader<'_> {
             let proof = Proof { target: &target, data: &data, area, progress, stop };
             let placement = proof.count(self.plan.degree)?;
             let (place, what) = (target.path.display(), format!("schema {}", about.number));
-            let otherwise = "the device does not keep what it is given";
+            let otherwise = "the device does not keep its data";
             let placement = loader::prove(place, &what, placement, about.rows, otherwise)?;
             schemas.push(LoadedSchemaSummary {
                 schema: about.loaded(after.block_bytes),

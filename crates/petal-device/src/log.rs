@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_gets_it_when_the_blocks_are_durable() {
+    fn a_waiter_for_room_gets_it_when_the_blocks_are_durable() {
         let log = Log::new(0, 2 * LOG_BLOCK_BYTES);
         let rooms = [(); 2].map(|()| log.room(LOG_BLOCK_BYTES).unwrap());
         assert_eq!(rooms.map(|room| room.offset), [0, LOG_BLOCK_BYTES]);

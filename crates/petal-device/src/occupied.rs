@@ -51,26 +51,26 @@ impl fmt::Display for Unseen {
     }
 }
 
-fn seen<T>(path: &Path, looked: io::Result<T>) -> Result<T, Unseen> {
+fn with_path<T>(path: &Path, looked: io::Result<T>) -> Result<T, Unseen> {
     looked.map_err(|error| Unseen(path.to_owned(), error))
 }
 
 /// Returns the result, or `None` if the path does not exist.
-fn seen_if_there<T>(path: &Path, looked: io::Result<T>) -> Result<Option<T>, Unseen> {
+fn with_path_if_exists<T>(path: &Path, looked: io::Result<T>) -> Result<Option<T>, Unseen> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        looked => seen(path, looked).map(Some),
+        looked => with_path(path, looked).map(Some),
     }
 }
 
 fn names_in(folder: &Path) -> Result<Vec<OsString>, Unseen> {
-    let entries = seen(folder, fs::read_dir(folder))?;
-    entries.map(|entry| seen(folder, entry).map(|entry| entry.file_name())).collect()
+    let entries = with_path(folder, fs::read_dir(folder))?;
+    entries.map(|entry| with_path(folder, entry).map(|entry| entry.file_name())).collect()
 }
 
 fn device_in_use(number: Number, roots: &Roots) -> Use {
     let link = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
-    let folder = seen(&link, fs::canonicalize(&link))?;
+    let folder = with_path(&link, fs::canonicalize(&link))?;
     let swaps = swaps(roots)?;
     // A partition's disk may be used as a whole.
     let disk = folder.parent().filter(|_| folder.join("partition").exists());
@@ -105,7 +105,7 @@ fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Use {
 /// Reports volumes, RAIDs and encrypted devices on the device.
 fn held(folder: &Path) -> Use {
     let holders = folder.join("holders");
-    let holders = seen_if_there(&holders, fs::metadata(&holders))?
+    let holders = with_path_if_exists(&holders, fs::metadata(&holders))?
         .map_or(Ok(Vec::new()), |_| names_in(&holders))?;
     let holders: Vec<_> = holders.iter().map(|holder| holder.to_string_lossy()).collect();
     let name = name(folder);
@@ -121,7 +121,7 @@ fn file_in_use(own: FileId, roots: &Roots) -> Use {
     let devices = roots.sys.join("block");
     for device in names_in(&devices)? {
         let backing = devices.join(&device).join("loop/backing_file");
-        let behind = seen_if_there(&backing, fs::read_to_string(&backing))?;
+        let behind = with_path_if_exists(&backing, fs::read_to_string(&backing))?;
         if behind.is_some_and(|path| is_it(Path::new(path.trim_end_matches('\n')))) {
             return Ok(Some(format!("it is behind {}", device.to_string_lossy())));
         }
@@ -130,15 +130,15 @@ fn file_in_use(own: FileId, roots: &Roots) -> Use {
 }
 
 fn mounted(roots: &Roots, number: Number) -> Result<Vec<PathBuf>, Unseen> {
-    seen(&roots.proc.join("self/mountinfo"), mounted_at(roots, number))
+    with_path(&roots.proc.join("self/mountinfo"), mounted_at(roots, number))
 }
 
 /// Returns files and devices used as swap. A kernel without swap has no such list.
 fn swaps(roots: &Roots) -> Result<Vec<PathBuf>, Unseen> {
     let mounts = roots.proc.join("self/mountinfo");
-    seen(&mounts, fs::metadata(&mounts))?; // Or /proc is not there at all.
+    with_path(&mounts, fs::metadata(&mounts))?; // Or /proc is not there at all.
     let list = roots.proc.join("swaps");
-    let text = seen_if_there(&list, fs::read_to_string(&list))?.unwrap_or_default();
+    let text = with_path_if_exists(&list, fs::read_to_string(&list))?.unwrap_or_default();
     let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     Ok(paths.map(unescaped).collect())
 }
@@ -156,7 +156,7 @@ fn number_of_device(about: &Metadata) -> Option<Number> {
 
 fn number(folder: &Path) -> Result<Number, Unseen> {
     let path = folder.join("dev");
-    let text = seen(&path, fs::read_to_string(&path))?;
+    let text = with_path(&path, fs::read_to_string(&path))?;
     let number = text
         .trim()
         .split_once(':')
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_does_not_show_is_not_free() {
+    fn a_target_that_the_system_does_not_show_is_not_free() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("petal.dat");
         fs::write(&path, "x").unwrap();

@@ -8,7 +8,7 @@ use super::block;
 use super::data::{Area, TargetData};
 use super::target::{AlignedBuffer, OpenTarget};
 use petal_engine::on_path::OnPath;
-use petal_engine::server::loader::each_at_once;
+use petal_engine::server::loader::map_parallel;
 use petal_engine::{EngineError, Placement, Progress, Result, Stop};
 use petal_model::settings::Verify;
 
@@ -36,7 +36,7 @@ impl Proof<'_> {
             .map(|from| from..bytes.min(from + PART_BYTES))
             .collect();
         let failed = AtomicBool::new(false);
-        let sound = each_at_once(threads as usize, &parts, &failed, |part| self.sound(part))?;
+        let sound = map_parallel(threads as usize, &parts, &failed, |part| self.count_valid(part))?;
         Ok(Placement {
             rows: sound.into_iter().sum(),
             blocks: rows,
@@ -51,7 +51,7 @@ impl Proof<'_> {
     }
 
     /// Counts the blocks of these bytes that have the expected identity.
-    fn sound(&self, part: &Range<u64>) -> Result<u64> {
+    fn count_valid(&self, part: &Range<u64>) -> Result<u64> {
         let block_bytes = self.block_bytes();
         let mut buffer = AlignedBuffer::new(CHUNK_BYTES as usize);
         let mut rows = 0;

@@ -39,8 +39,8 @@ pub fn refuse_foreign(
         None => String::new(),
     };
     Err(EngineError::Data(format!(
-        "{}: {found}, so petal leaves it alone{not_this}; name another target, or, if all that is \
-         in it may be destroyed, tell setup or calibrate so: --destroy-data {url_path}",
+        "{}: {found}, so petal leaves it alone{not_this}; name another target, or pass \
+         --destroy-data {url_path} to setup or calibrate to overwrite it",
         path.display()
     )))
 }
@@ -171,13 +171,13 @@ mod tests {
     fn only_the_exact_path_gives_data_up() {
         let path = Path::new("/dev/sdx");
         let refuse = |given_up: Option<&str>| {
-            refuse_foreign(path, "/dev/sdx", "it bears swap space", given_up.map(Path::new))
+            refuse_foreign(path, "/dev/sdx", "it contains swap space", given_up.map(Path::new))
         };
         assert!(refuse(Some("/dev/sdx")).is_ok());
         for almost in ["/dev/sdx/", "/dev//sdx", "/dev/./sdx", "/DEV/sdx", "sdx"] {
             assert!(refuse(Some(almost)).is_err(), "{almost}");
         }
         assert!(refuse(Some("/dev/sdy")).unwrap_err().to_string().contains("/dev/sdy, not this"));
-        insta::assert_snapshot!(refuse(None).unwrap_err(), @"/dev/sdx: it bears swap space, so petal leaves it alone; name another target, or, if all that is in it may be destroyed, tell setup or calibrate so: --destroy-data /dev/sdx");
+        insta::assert_snapshot!(refuse(None).unwrap_err(), @"/dev/sdx: it contains swap space, so petal leaves it alone; name another target, or pass --destroy-data /dev/sdx to setup or calibrate to overwrite it");
     }
 }

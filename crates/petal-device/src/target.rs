@@ -134,7 +134,7 @@ impl TargetFile {
     fn elsewhere(&self) -> EngineError {
         EngineError::Environment(format!(
             "{}: it no longer leads to the file or device that petal opened first, so petal stops; \
-             find out what renames files or changes links there, then start again",
+             find the program that renames files or changes links there, then start again",
             self.path.display()
         ))
     }

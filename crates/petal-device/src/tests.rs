@@ -129,7 +129,7 @@ fn read_all(session: &mut dyn Session) -> Result<BTreeSet<u64>, SessionError> {
 
 /// Batches of single reads and UPDATEs, with the completions of each call by position in the batch.
 #[test]
-fn what_is_left_under_way_goes_on_in_the_next_batch() {
+fn unfinished_operations_go_on_in_the_next_batch() {
     for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
         let place = Place::loaded();
         let engine = place.engine_by(io, depth);
@@ -176,7 +176,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
 }
 
 #[test]
-fn what_is_cut_asks_for_no_more_blocks() {
+fn a_cut_operation_asks_for_no_more_blocks() {
     for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
         let place = Place::loaded();
         let engine = place.engine_by(io, depth);
@@ -713,7 +713,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
 }
 
 #[test]
-fn what_is_described_is_what_is_used() {
+fn the_described_settings_are_the_used_ones() {
     let place = Place::loaded();
     let engine = place.engine(|settings| {
         settings.db.options.insert("io".into(), "pread".into());

@@ -213,6 +213,6 @@ pub fn give_up(context: &mut SessionContext, flow: &mut Flow) {
 fn writer_failed(why: String) -> SessionError {
     SessionError {
         code: "not-durable".into(),
-        message: format!("what was committed can no longer be made durable: {why}"),
+        message: format!("committed blocks can no longer be made durable: {why}"),
     }
 }

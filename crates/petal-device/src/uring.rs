@@ -196,7 +196,7 @@ impl RequestQueue for Ring {
         Ok(())
     }
 
-    /// Submits what is queued; what the kernel has no room for now waits for [`Ring::wait`].
+    /// Submits queued requests; those that the kernel has no room for wait for [`Ring::wait`].
     fn submit(&mut self) -> io::Result<()> {
         while self.queued > 0 && self.enter(0)? {}
         Ok(())

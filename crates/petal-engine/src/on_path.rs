@@ -30,10 +30,10 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             "it is full: free some room, name another (--db), or load less (SCALE, schemas)"
         }
-        ErrorKind::ResourceBusy => "somebody uses it: stop that one first",
+        ErrorKind::ResourceBusy => "another program uses it: stop it first",
         ErrorKind::NotFound => "make its folder first, or name another (--db)",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "what must be a folder is a file: name another (--db)"
+            "it must be a folder and is a file: name another (--db)"
         }
         _ => IO_ADVICE,
     };

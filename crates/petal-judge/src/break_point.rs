@@ -246,7 +246,7 @@ fn notes(rounds: usize, runs: &[JudgedRun<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     if (1..3).contains(&rounds) {
         notes.push(format!(
-            "{}: three or more (REPEATS) tell how far the answer varies",
+            "{}: three or more (REPEATS) show how far the answer varies",
             if rounds == 1 { "one round" } else { "two rounds" }
         ));
     }
@@ -289,7 +289,7 @@ impl LoadStep {
 impl BreakPoint {
     /// Lists the figures whose rate at the highest held step is outside of [`DELIVERED`], such as
     /// `; at 2x it delivered 0.40x of its block writes`; None if all are within it.
-    fn not_as_asked(&self) -> Option<String> {
+    fn uneven_delivery(&self) -> Option<String> {
         let held = self.steps.iter().find(|step| Some(step.scale) == self.holds)?;
         let other = WorkCount::ALL.into_iter().filter_map(|figure| {
             let ratio = held.delivered(figure).filter(|ratio| !DELIVERED.contains(ratio))?;
@@ -346,7 +346,7 @@ impl BreakPoint {
                 self.room_words()
             ),
         };
-        answer + &self.not_as_asked().unwrap_or_default()
+        answer + &self.uneven_delivery().unwrap_or_default()
     }
 
     /// Returns whether one production fits; None if that was not tried or the runs cannot show it.
@@ -367,7 +367,7 @@ impl BreakPoint {
             (_, Some(room)) if room >= 0.05 => {
                 format!("; room for {room:.1} more of this database")
             }
-            (Some(true), _) => "; no room beside it".to_owned(),
+            (Some(true), _) => "; no room for more".to_owned(),
             (Some(false), _) => "; it does not fit".to_owned(),
             (None, _) => "; it is not known whether 1x is held".to_owned(),
         }
@@ -401,7 +401,7 @@ mod tests {
             ),
             "{line}"
         );
-        assert!(line.contains("limited by:") && line.ends_with("no room beside it"), "{line}");
+        assert!(line.contains("limited by:") && line.ends_with("no room for more"), "{line}");
         assert_eq!(
             found.steps.iter().map(|step| (step.runs, step.held)).collect::<Vec<_>>(),
             [(2, 2), (2, 1), (1, 0)]
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_is_no_failure() {
+    fn a_run_that_cannot_be_judged_is_no_failure() {
         let mut two = swept(&[(1.0, 1, 0), (2.0, 1, 0)]);
         for run in &mut two.runs {
             run.summary.io_latency_us.clear();

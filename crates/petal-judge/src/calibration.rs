@@ -255,8 +255,8 @@ pub(super) fn under_device(run: &Run) -> Judgement {
     let advice = limit.map(|limit| limit.advice());
     warning(
         format!(
-            "the device gave {:.0} % of what it gave in calibration with as many requests in \
-             flight ({:.0} of {iops:.0} a second at {:.1}): {why}",
+            "the device gave {:.0} % of its calibrated rate with as many requests in flight ({:.0} \
+             of {iops:.0} a second at {:.1}): {why}",
             of_depth * 100.0,
             share.device_iops,
             share.device_depth,
@@ -366,7 +366,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_has_no_curve_is_unknown_with_its_reason() {
+    fn a_mix_without_a_curve_is_unknown_with_its_reason() {
         let why = |run: &Run| {
             let share = share(run, "x.json", &calibration()).unwrap();
             assert_eq!(share.of_depth, None);
@@ -396,7 +396,7 @@ pub(crate) mod tests {
         // An eighth of the maximum and nearly all at this depth.
         assert_eq!(judged(900, 0.9, 0), None);
         let finding = judged(700, 0.9, 0).unwrap();
-        insta::assert_snapshot!(finding.message, @"the device gave 70 % of what it gave in calibration with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
+        insta::assert_snapshot!(finding.message, @"the device gave 70 % of its calibrated rate with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
         let low = judged(3610, 0.9, 0);
         assert_eq!(low, None, "another finding says that the calibration is too low");
         // A run with syncs is different work.

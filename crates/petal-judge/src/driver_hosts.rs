@@ -50,7 +50,7 @@ pub(super) fn incomplete(run: &Run) -> Judgement {
             run.summary.sessions
         ),
         "Do not compare it with whole runs. If the missing record is on another host, merge again \
-         with it; else find out what ended petal there, and run again.",
+         with it; otherwise find out why petal ended there, and run again.",
     )
     .with(json!({
         "shares": hosts.len(), "cut": cut.len(),

@@ -125,9 +125,9 @@ fn grubbs_limit(count: usize) -> Option<f64> {
     Some((n - 1.0) / n.sqrt() * (t * t / (n - 2.0 + t * t)).sqrt())
 }
 
-/// The expanded percentile interval of the mean (Hesterberg 2015, "What Teachers Should Know About
-/// the Bootstrap"): the runs resampled, and the quantiles moved outwards until they cover as much
-/// as t does, because few resampled values are too narrow.
+/// The expanded percentile interval of the mean (T. Hesterberg, The American Statistician 69,
+/// 2015): the runs resampled, and the quantiles moved outwards until they cover as much as t does,
+/// because few resampled values are too narrow.
 fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     let t = t_quantile(CONFIDENCE, n - 1.0)?;

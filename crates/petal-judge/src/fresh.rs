@@ -70,20 +70,21 @@ impl Drive<'_> {
         match self.rotational {
             // Virtual disks are often called rotating, whatever they are.
             Some(true) if !is_virtual => DriveState::InUse,
-            Some(true) | None => {
-                DriveState::Unknown(format!("what {} is made of is not known", self.name))
-            }
+            Some(true) | None => DriveState::Unknown(format!(
+                "it is not known whether {} is flash or rotating",
+                self.name
+            )),
             Some(false) if !is_little(self.used_bytes.saturating_add(self.outside_bytes)) => {
                 DriveState::Unknown(format!(
-                    "{} of {} lie outside of the data's device, and what is in use there is not \
-                     known",
+                    "{} of {} lie outside of the data's device, and it is not known how much of it \
+                     is in use",
                     size(self.outside_bytes),
                     self.name
                 ))
             }
             Some(false) if self.discards == Some(false) => DriveState::Unknown(format!(
-                "{} is never told of blocks that are free again: what was ever written there is \
-                 in use to it",
+                "{} takes no discards: a block that was written once stays in use for the drive, \
+                 even if it is free again",
                 self.name
             )),
             Some(false) => DriveState::Empty,
@@ -119,14 +120,14 @@ fn drive_of<'a>(
             [below] => {
                 let next = devices.iter().find(|known| known.name == *below);
                 // The file of a loop device is not a device.
-                let next = next.ok_or_else(|| format!("what {name} lies on is not known"))?;
+                let next = next.ok_or_else(|| format!("the device below {name} is not known"))?;
                 outside_bytes += next.size_bytes.ok_or_else(unknown_size)?.saturating_sub(own);
                 lowest = next;
             }
             _ => return Err(format!("{name} lies on several drives")),
         }
     }
-    Err(format!("what {name} lies on is not known"))
+    Err(format!("the device below {name} is not known"))
 }
 
 /// Bytes in use of the file system; without one petal's own, of the device.
@@ -230,17 +231,17 @@ mod tests {
         let several = |device: &mut HostDevice| device.lies_on = vec!["a".into(), "b".into()];
         assert!(why(several).contains("several drives"));
         let file = |device: &mut HostDevice| device.lies_on = vec!["/data/disk.img".into()];
-        assert!(why(file).contains("lies on is not known"));
+        assert!(why(file).contains("is not known"));
     }
 
     #[test]
     fn a_drive_without_discards_may_be_full() {
-        assert!(why(|device| device.discards = Some(false)).contains("in use to it"));
+        assert!(why(|device| device.discards = Some(false)).contains("takes no discards"));
         assert!(judged(|device| device.discards = Some(true)).is_ok());
     }
 
     #[test]
-    fn what_is_not_known_is_no_finding() {
+    fn an_unknown_figure_is_no_finding() {
         for change in [
             (|device| device.free_bytes = None) as fn(&mut HostDevice),
             |device| device.rotational = None,

@@ -12,12 +12,12 @@ use petal_model::stats::os::DeviceCounts;
 const REACHED_SHARE_MIN: f64 = 0.90;
 
 /// A limit that a run reached.
-pub(super) struct Reached<'a> {
+pub(super) struct ReachedLimit<'a> {
     limit: &'a IoLimit,
     per_second: f64,
 }
 
-impl Reached<'_> {
+impl ReachedLimit<'_> {
     /// The limit with its figure and its file.
     pub fn words(&self) -> String {
         let IoLimit { device, file, .. } = self.limit;
@@ -37,7 +37,7 @@ impl Reached<'_> {
 }
 
 /// The limit on the processes that serve the run which it came closest to, if it reached one.
-pub(super) fn reached(run: &Run) -> Option<Reached<'_>> {
+pub(super) fn reached(run: &Run) -> Option<ReachedLimit<'_>> {
     let seconds = run.summary.elapsed_s;
     let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten()?;
     let serves = |limit: &&IoLimit| limit.of_server != run.details.target.in_process;
@@ -49,9 +49,10 @@ pub(super) fn reached(run: &Run) -> Option<Reached<'_>> {
             IoLimitKind::ReadBytes => counts.read_bytes,
             IoLimitKind::WriteBytes => counts.write_bytes,
         };
-        (seconds > 0.0).then(|| Reached { limit, per_second: count as f64 / seconds })
+        (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds })
     });
-    let share = |reached: &Reached<'_>| reached.per_second / reached.limit.per_second.max(1) as f64;
+    let share =
+        |reached: &ReachedLimit<'_>| reached.per_second / reached.limit.per_second.max(1) as f64;
     let most = rates.max_by(|a, b| share(a).total_cmp(&share(b)))?;
     (share(&most) >= REACHED_SHARE_MIN).then_some(most)
 }
@@ -67,7 +68,7 @@ fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
 pub(super) fn judge(run: &Run) -> Judgement {
     let reached = reached(run).ok_or(Clear)?;
     let message = format!(
-        "the device was held to {}: it did {:.0} a second, and what it could do is not seen",
+        "the device was held to {}: it did {:.0} a second, and its real limit is not seen",
         reached.words(),
         reached.per_second
     );

@@ -40,7 +40,7 @@ pub(super) fn is_processor_bound(run: &Run) -> bool {
 
 /// The processors were full, and mostly of work that is neither petal's nor the database's.
 pub(super) fn is_others_work(run: &Run) -> bool {
-    matches!(full(run), Some(Full::All { .. })) && others_prevail(run).is_some()
+    matches!(full(run), Some(FullProcessors::All { .. })) && others_prevail(run).is_some()
 }
 
 fn others_prevail(run: &Run) -> Option<Others> {
@@ -48,7 +48,7 @@ fn others_prevail(run: &Run) -> Option<Others> {
 }
 
 /// Reasons why the database ran out of processors.
-enum Full {
+enum FullProcessors {
     /// Limit of all processors that it may use.
     All { busy: f64 },
     /// Limit of its control group.
@@ -57,11 +57,12 @@ enum Full {
     LogWriter { cpu: u32, busy: f64, share: f64 },
 }
 
-fn full(run: &Run) -> Option<Full> {
+fn full(run: &Run) -> Option<FullProcessors> {
     let all = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX);
-    let all = all.map(|busy| Full::All { busy });
+    let all = all.map(|busy| FullProcessors::All { busy });
     let seen = run.database_host();
-    let throttled = |seen| Granted::used_up(&HostFigures::of(seen).group?).map(Full::Group);
+    let throttled =
+        |seen| Granted::used_up(&HostFigures::of(seen).group?).map(FullProcessors::Group);
     all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
 }
 
@@ -104,7 +105,7 @@ fn petal_throttled(run: &Run) -> Option<Granted> {
     Granted::used_up(&group).filter(|_| !is_database_too)
 }
 
-fn log_writer(seen: &HostSeen) -> Option<Full> {
+fn log_writer(seen: &HostSeen) -> Option<FullProcessors> {
     let sum = &seen.whole.sum;
     let (cpu, busy) = sum.busiest_cpu.filter(|(_, busy)| *busy > BUSY_PERCENT_MAX)?;
     // The processor of each second; the whole run's own sample knows one processor only.
@@ -115,7 +116,11 @@ fn log_writer(seen: &HostSeen) -> Option<Full> {
         there_s += if *on == cpu { *seconds } else { 0.0 };
     }
     let share = there_s / all_s;
-    (all_s > 0.0 && share >= LOG_WRITER_SHARE_MIN).then_some(Full::LogWriter { cpu, busy, share })
+    (all_s > 0.0 && share >= LOG_WRITER_SHARE_MIN).then_some(FullProcessors::LogWriter {
+        cpu,
+        busy,
+        share,
+    })
 }
 
 pub(super) fn processor_bound(run: &Run) -> Judgement {
@@ -130,7 +135,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     };
     let on = run.database_host().map_or(String::new(), seen_on);
     let found = match full(run).ok_or(Clear)? {
-        Full::All { busy } if is_logical_test(run) && others_prevail(run).is_none() => info(
+        FullProcessors::All { busy } if is_logical_test(run) && others_prevail(run).is_none() => info(
             format!(
                 "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
                  keep them"
@@ -138,7 +143,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "Compare logical reads for each second of processor time.",
         )
         .with(json!({ "busy_percent": busy })),
-        Full::Group(granted) if is_logical_test(run) => info(
+        FullProcessors::Group(granted) if is_logical_test(run) => info(
             format!(
                 "{}'s {}, as a test of logical reads is meant to",
                 run.reported_by(),
@@ -147,8 +152,8 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "Name the control group's limit (cpu.max) with the result.",
         )
         .with(json!({ "group_quota_processors": granted.quota })),
-        Full::All { busy } => all_busy(run, busy, &on, whose).with(json!({ "busy_percent": busy })),
-        Full::Group(granted) => warning(
+        FullProcessors::All { busy } => all_busy(run, busy, &on, whose).with(json!({ "busy_percent": busy })),
+        FullProcessors::Group(granted) => warning(
             format!("{}'s {}{whose}", run.reported_by(), granted.words(&on)),
             "Raise the control group's limit (cpu.max), or use fewer sessions.",
         )
@@ -156,7 +161,7 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
             "throttled_periods_share": granted.throttled_share,
         })),
-        Full::LogWriter { cpu, busy, share } => warning(
+        FullProcessors::LogWriter { cpu, busy, share } => warning(
             format!(
                 "processor {cpu} was {busy:.1} % busy{on}, and the log writer ran on it {:.0} % of \
                  the time: commits waited for a processor, not for storage",
@@ -185,14 +190,15 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
             format!(
                 "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
             ),
-            "Use fewer sessions, or more or faster processors, to see what storage can do.",
+            "Use fewer sessions, or more or faster processors, to see the storage's limit.",
         );
     };
     let database = if run.is_bare_device() { "" } else { " and the database" };
     warning(
         format!(
             "the processors were {busy:.1} % busy{on}, mostly for others: they used \
-             {processors:.2} of the {of}, petal{database} {own:.2}; what storage can do is not seen"
+             {processors:.2} of the {of}, petal{database} {own:.2}; the storage's limit is not \
+             seen"
         ),
         "Repeat on a quiet host; look with top who else is at work there.",
     )
@@ -226,7 +232,7 @@ pub(super) fn steal(run: &Run) -> Judgement {
 pub(super) fn generator_bound(run: &Run) -> Judgement {
     if run.details.target.in_process {
         let why = match run.is_bare_device() {
-            true => "petal itself reads and writes: its own cost is part of what is measured",
+            true => "petal itself reads and writes: its own cost is part of the figures",
             false => "petal and the database share one process: not separable",
         };
         return unknown(why);
@@ -265,7 +271,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     clear_if(!is_bound)?;
     warning(
         format!("petal itself used {:.0} % of this host's processors", share * 100.0),
-        "Run petal on a host of its own with more processors, or use LOOP=server.",
+        "Run petal on a separate host with more processors, or use LOOP=server.",
     )
     .with(json!({ "petal_cpu_s": petal_cpu_s, "cpus": cpus, "elapsed_s": run.summary.elapsed_s }))
 }

@@ -79,12 +79,12 @@ pub(super) fn other_runs(run: &Run) -> Judgement {
     clear_if(others.is_empty())?;
     warning(
         format!(
-            "{} used the same data: what the database, the operating system and the device counted \
-             is the work of all of them",
+            "{} used the same data: the counts of the database, the operating system and the \
+             device cover the work of all of them",
             others.join(", ")
         ),
-        "Repeat it alone. Several petals that load one database on purpose are one test: add up what \
-         each petal counted, and take the database's figures once.",
+        "Repeat it alone. Several petals that load one database on purpose are one test: add up \
+         the petals' own counts, and take the database's figures once.",
     )
     .with(json!({ "other_runs": others }))
 }
@@ -97,14 +97,14 @@ pub(super) fn device(run: &Run) -> Judgement {
     let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
     let (device, ((read, written), redo)) = known(
         run.details.device.as_ref().zip(own),
-        "the bytes of the device, or of what lies above it, are not known",
+        "the bytes of the device, or of the layers above it, are not known",
     )?;
     let doublewrite = run.summary.counter(DoublewriteBytes);
     let (own, served) = (read + written + redo + doublewrite.unwrap_or(0), moved(device));
     let excess = excess(served, own).ok_or(Clear)?;
     warning(
         format!(
-            "the device moved {} more than {} asked for ({} against {}): somebody else used it, or \
+            "the device moved {} more than {} asked for ({} against {}): another program used it, or \
              read-ahead, the file system's own log or write-back of earlier work did",
             size(excess),
             run.reported_by(),
@@ -149,14 +149,14 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
             size(excess),
             seen_on(seen)
         ),
-        "Give the data a disk of its own, or stop what else uses it.",
+        "Give the data a separate disk, or stop its other users.",
     )
     .with(json!({ "disk": most.name, "disk_bytes": all, "data_devices_bytes": own }))
 }
 
 pub(super) fn processors(run: &Run) -> Judgement {
     self::seen(run, "processors")?;
-    let host = known(run.database_host(), "what the processors did is not in this record")?;
+    let host = known(run.database_host(), "this record has no processor times")?;
     let others = others(run, host, &host.whole.sum);
     let others = known(others, "the processor time of the database's processes is not known")?;
     judged(run, host, &others, false)
@@ -215,7 +215,7 @@ pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
 
 impl Others {
     /// The number of processors that others must use, or use in addition, to be reported.
-    pub fn enough(self) -> f64 {
+    pub fn processors_min(self) -> f64 {
         PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)
     }
 }
@@ -235,7 +235,7 @@ fn judged(run: &Run, seen: &HostSeen, others: &Others, is_before: bool) -> Judge
     let (when, suffix) = if is_before { ("before", "_before") } else { ("during", "") };
     let not_theirs =
         if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
-    clear_if(others.processors < others.enough())?;
+    clear_if(others.processors < others.processors_min())?;
     warning(
         format!(
             "{when} the run others used {:.1} of the {} processors{}: {not_theirs}",

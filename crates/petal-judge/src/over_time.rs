@@ -59,7 +59,7 @@ pub struct FigureOverTime {
 
 /// Two figures whose ranks go together, or against each other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MovedTogether {
+pub struct CorrelatedFigures {
     pub one: &'static str,
     pub other: &'static str,
     pub rho: f64,
@@ -71,7 +71,7 @@ pub struct OverTime {
     pub moments: Vec<ReportMoment>,
     pub figures: Vec<FigureOverTime>,
     /// The closest first.
-    pub together: Vec<MovedTogether>,
+    pub together: Vec<CorrelatedFigures>,
     /// The moment with the most outliers, as an index of the moments.
     pub worst: Option<usize>,
 }
@@ -161,7 +161,7 @@ fn worst(moments: usize, figures: &[FigureOverTime]) -> Option<usize> {
     worst.map(|(at, _)| at)
 }
 
-fn together(figures: &[FigureOverTime]) -> Vec<MovedTogether> {
+fn together(figures: &[FigureOverTime]) -> Vec<CorrelatedFigures> {
     let mut found = Vec::new();
     for (at, one) in figures.iter().enumerate() {
         for other in figures.iter().skip(at + 1) {
@@ -169,7 +169,7 @@ fn together(figures: &[FigureOverTime]) -> Vec<MovedTogether> {
             let known: Vec<(f64, f64)> = pairs.filter_map(|(a, b)| (*a).zip(*b)).collect();
             if let Some(rho) = rank_correlation(&known).filter(|rho| rho.abs() >= TOGETHER_RHO) {
                 let (one, other, moments) = (one.name, other.name, known.len());
-                found.push(MovedTogether { one, other, rho, moments });
+                found.push(CorrelatedFigures { one, other, rho, moments });
             }
         }
     }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_night_does_is_no_anomaly() {
+    fn a_value_of_every_night_is_no_anomaly() {
         let quiet = days(|_, _| {});
         assert_eq!(quiet.worst, None);
         assert!((0..240).all(|at| quiet.standing_out(at).is_empty()));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_together_is_named_with_its_sign() {
+    fn correlated_figures_are_named_with_their_sign() {
         let all = days(|_, _| {});
         let pair = |one, other| {
             all.together.iter().find(|it| (it.one, it.other) == (one, other)).map(|it| it.rho)

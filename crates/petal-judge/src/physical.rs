@@ -53,7 +53,7 @@ impl Cache {
     }
 
     /// The one that can hold all that it is asked for.
-    fn that_holds(run: &Run) -> Option<Self> {
+    fn with_all_data(run: &Run) -> Option<Self> {
         Self::of(run).filter(|cache| cache.active > 0 && cache.bytes >= cache.active)
     }
 }
@@ -61,7 +61,7 @@ impl Cache {
 /// Returns true if the database's cache holds all data that the run could touch: a test of logical
 /// I/O.
 pub(super) fn is_cached(run: &Run) -> bool {
-    Cache::that_holds(run).is_some()
+    Cache::with_all_data(run).is_some()
 }
 
 pub(super) fn reached_the_device(run: &Run) -> Judgement {
@@ -88,7 +88,7 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
             run,
             &served,
             &format!("were served by the operating system's page cache: {layer}"),
-            match served::is_direct(run) && served::cached_all_the_same(run).is_some() {
+            match served::is_direct(run) && served::cached_despite_direct_io(run).is_some() {
                 true => "Load the data where neither compression nor data=journal is on.",
                 false => {
                     "Put the data on the disk itself, or give the loop device direct I/O (losetup \
@@ -187,7 +187,7 @@ fn partly_cached(run: &Run) -> Judgement {
 }
 
 pub(super) fn database_cache(run: &Run) -> Judgement {
-    let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
+    let Some(Cache { bytes, active, is_per_session }) = Cache::with_all_data(run) else {
         return if run.is_bare_device() { Err(Clear) } else { partly_cached(run) };
     };
     let (whose, what) = match is_per_session {
@@ -209,7 +209,7 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
 }
 
 pub(super) fn cached_misses(run: &Run) -> Judgement {
-    let cache = Cache::that_holds(run).ok_or(Clear)?;
+    let cache = Cache::with_all_data(run).ok_or(Clear)?;
     // A warm-up is there to fill the cache.
     let shown = run.headline().run;
     let io = &shown.details.io;
@@ -222,8 +222,8 @@ pub(super) fn cached_misses(run: &Run) -> Judgement {
     let (which, advice) = match cache.is_per_session {
         true => (
             "the sessions' own caches, each of which could hold its schema",
-            "Fill them first with WARM_UP=cache. Where sessions share a schema, a commit by one \
-             empties the others' caches: give each a schema of its own.",
+            "Fill them first with WARM_UP=cache. If sessions share a schema, a commit by one \
+             empties the others' caches: give each its own schema.",
         ),
         false => (
             "a cache that could hold all",
@@ -269,7 +269,7 @@ pub(super) fn single_block(run: &Run) -> Judgement {
 /// Advice that the run's engine can follow: PREFETCH is not every engine's.
 fn prefetch_advice(run: &Run) -> &str {
     let general = match takes(run, "PREFETCH", None) {
-        true => "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+        true => "Turn the database's read-ahead off, or set PREFETCH to name its size.",
         false => {
             "Turn the read-ahead off: the database's own, and the device's (blockdev --setra)."
         }
@@ -314,7 +314,7 @@ pub(super) fn unread_rows(run: &Run) -> Judgement {
     clear_if(each >= LOGICAL_READS_PER_ROW_MIN)?;
     error(
         format!(
-            "{each:.3} logical reads for each row visited, and each row is in a block of its own: \
+            "{each:.3} logical reads for each row visited, and each row is in its own block: \
              something other than the tables answered (a query cache), or the database did not \
              count all of its reads"
         ),

@@ -64,7 +64,7 @@ fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     let by_device = counted.min(asked);
     if is_direct(run) {
         let missing = asked - by_device;
-        let layer = cached_all_the_same(run);
+        let layer = cached_despite_direct_io(run);
         let (page_cache, unseen) = if layer.is_some() { (missing, 0) } else { (0, missing) };
         return Ok(ReadsServed { asked, device: by_device, page_cache, unseen, layer });
     }
@@ -83,7 +83,7 @@ fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
 
 /// A file system that may serve reads past the page cache out of it all the same, in words.
 /// Measured: of compressed data on btrfs O_DIRECT reads each block from the device once.
-pub(super) fn cached_all_the_same(run: &Run) -> Option<String> {
+pub(super) fn cached_despite_direct_io(run: &Run) -> Option<String> {
     run.details.host.as_ref()?.devices.iter().find_map(|device| {
         let options = device.mount_options.as_deref().unwrap_or_default();
         let how = match device.file_system.as_deref()? {
@@ -137,8 +137,8 @@ fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
     let times = drives.read_bytes as f64 / data.read_bytes.max(1) as f64;
     if is_faster || times > DEVICE_EXCESS_MAX {
         return Err(format!(
-            "{layer}, and {} read {times:.1} times the bytes of the data's device: for whom is not \
-             known",
+            "{layer}, and {} read {times:.1} times the bytes of the data's device: it is not known \
+             for which processes",
             below.names
         ));
     }
@@ -177,12 +177,12 @@ fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
     match read_us.zip(await_us) {
         Some((read_us, await_us)) if read_us < await_us * READ_TO_AWAIT_MIN => Err(format!(
             "a read took {read_us:.1} us on average and the device's own {await_us:.1} us, so the \
-             device's bytes may be somebody else's; what {who} had read is not seen"
+             device's bytes may belong to other programs; the storage reads of {who} are not seen"
         )),
         Some(_) if counted as f64 <= asked as f64 * DEVICE_EXCESS_MAX => Ok(()),
         _ => Err(format!(
-            "the device read {:.1} times the bytes that {} read, and for whom is not known: what \
-             {who} had read is not seen",
+            "the device read {:.1} times the bytes that {} read, and it is not known for which \
+             processes: the storage reads of {who} are not seen",
             counted as f64 / asked.max(1) as f64,
             run.reported_by()
         )),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_bytes_are_somebody_elses_where_the_process_had_nothing_read() {
+    fn the_devices_bytes_are_foreign_if_the_process_read_nothing() {
         let served = reads(&run(Some(0), ASKED * 2, |_| {})).unwrap();
         assert_eq!((served.device, served.page_cache, served.unseen), (0, ASKED, 0));
         let served = reads(&run(Some(ASKED / 4), ASKED * 2, |_| {})).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_page_cache_the_device_or_nobody_seen_served_them() {
+    fn direct_reads_come_from_the_device_or_from_an_unseen_layer() {
         let direct = |device| {
             reads(&run(Some(0), device, |run| {
                 run.details.target.direct_io =
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_process_is_not_seen_a_read_faster_than_the_devices_is_doubted() {
+    fn without_process_counts_a_read_faster_than_the_devices_is_doubted() {
         let why = |device, us| reads(&run(None, device, |run| read_us(run, us)));
         assert!(why(ASKED, 2.7).unwrap_err().contains("a read took 2.7 us"));
         assert!(why(ASKED, 90.0).unwrap().is_by_device());

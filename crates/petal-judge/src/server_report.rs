@@ -174,14 +174,14 @@ pub(super) fn judge(run: &Run) -> Judgement {
     let names: Vec<&str> = differ.iter().map(|row| row.what.as_str()).collect();
     let mut found = warning(
         format!(
-            "{} and petal's own snapshots disagree beyond what the report's wider window explains: \
-             {} (by {})",
+            "{} and petal's own snapshots disagree by more than the report's wider window \
+             explains: {} (by {})",
             comparison.files.join(", "),
             names.join(", "),
             worst.share.map_or("all of it".to_owned(), |share| format!("{:+.1} %", share * 100.0)),
         ),
         "Look for other work between the report's snapshots and the run, for another instance or \
-         container, and for a clock that was set: petal's figures are those of the run alone.",
+         container, and for a clock that was set: petal's figures cover the run alone.",
     )
     .with(json!({
         "run_s": comparison.run_s, "report_s": comparison.report_s,

@@ -17,7 +17,7 @@ const HALVINGS: u32 = 60;
 /// Doublings from the ratio to its farthest bound; a farther one counts as unbounded.
 const DOUBLINGS_MAX: u32 = 24;
 
-/// Reason why the rounds of two sides prove nothing: the difference is then that of the means.
+/// Reason why the rounds of two sides prove nothing: the difference is then between the means.
 pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero";
 
 /// Method of the comparison of two sides.
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_proved_is_unknown_and_says_why() {
+    fn unproved_placement_is_unknown_and_says_why() {
         let single = sequential(&[100.0], &[90.0]).unwrap();
         close(single.share, -0.1, 1e-12);
         assert_eq!((single.interval, single.p), (None, None));

@@ -29,7 +29,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
         let setting = &durability.setting;
         let verdict = good_if(durability.durable);
         let advice =
-            format!("petal run   # with that changed, or named beside every figure: {setting}");
+            format!("petal run   # with that changed, or named with every figure: {setting}");
         let why = "a commit that is not flushed costs no device write";
         checks.push(judged("durability", why, (setting, verdict, advice)));
     }
@@ -167,7 +167,8 @@ fn compression(details: &TargetDetails) -> Check {
         Some(ratio) if ratio > 2.0 => CheckResult::Note,
         Some(_) => CheckResult::Good,
     };
-    let why = "storage that compresses or deduplicates would be measured by what it leaves out";
+    let why = "storage that compresses or deduplicates writes less than petal sends, so its \
+               figures look too good";
     let advice = "petal setup --replace --obfuscate-columns TRUE";
     judged("filler", why, (value.unwrap_or_else(|| "-".to_owned()), verdict, advice))
 }
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_nobody_times_are_a_warning() {
+    fn untimed_reads_are_a_warning() {
         assert_eq!(timing(&TargetDetails::default()), None);
         let untimed =
             TargetDetails { io_untimed: Some("SET it".into()), ..TargetDetails::default() };

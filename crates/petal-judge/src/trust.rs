@@ -23,7 +23,7 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
     let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         format!(
-            "{}: this is rebuilt from {} journaled seconds, and what came after them is not in it",
+            "{}: this is rebuilt from {} journaled seconds, and later seconds are missing",
             because.words(),
             run.details.timeline.len()
         ),
@@ -76,8 +76,8 @@ pub(super) fn bad_blocks(run: &Run) -> Judgement {
     clear_if(run.details.bad_blocks.is_empty())?;
     error(
         run.details.bad_blocks.join("; "),
-        "Somebody else wrote there, or the device does not keep what it is given: find out which \
-         before anything is trusted to it, then load again (petal setup --replace).",
+        "Another program wrote there, or the device does not keep its data. Find out which before \
+         you trust it, then load again (petal setup --replace).",
     )
     .with(json!({ "counted": run.summary.counter(BadBlocks) }))
 }

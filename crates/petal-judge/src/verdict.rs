@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_limited_it() {
+    fn the_limit_is_named() {
         let limited = |change: &dyn Fn(&mut Run)| {
             let mut run = fixture::mixed_run();
             change(&mut run);

@@ -160,7 +160,7 @@ pub(super) fn log_untimed(run: &Run) -> Judgement {
     let syncs = run.details.io.log_syncs;
     info(
         "the database does not time its waits for the log: how long commits waited is unknown, and \
-         is in what DB time leaves, with CPU",
+         is in the remainder of DB time, with CPU",
         "Judge commits by the latency of UPDATEs, and the log's device by the device's own figures.",
     )
     .with(json!({ "log_syncs": syncs }))
@@ -250,7 +250,7 @@ fn counted_moves(run: &Run, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
 
 pub(super) fn small_log_waits(run: &Run) -> Judgement {
     if !run.is_counted() {
-        return unknown("what sessions waited for is not known");
+        return unknown("the waits of the sessions are not known");
     }
     let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
     let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;

@@ -1,6 +1,6 @@
 //! Preparations before a run. petal asks, before any session connects, whether the server takes the
-//! run's UPDATEs; what else the user may do is for `petal check`. Then the storage engine pays the debts
-//! of the run before.
+//! run's UPDATEs; the user's other privileges are for `petal check`. Then the storage engine pays
+//! the debts of the run before.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::{schema, storage_engines};
 use petal_engine::{Progress, ProgressUnit, Result, Stop};
 use petal_model::stats::target::{Privilege, Settled};
 
-/// An UPDATE of no row: it needs what an UPDATE of rows needs.
+/// An UPDATE of no row: it needs the same privileges as an UPDATE of rows.
 fn try_update(schema: u32) -> String {
     format!("UPDATE {}_cf1 SET c2 = c2 WHERE custid = 0", schema::name(schema))
 }
@@ -28,8 +28,8 @@ pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<()> {
     Ok(())
 }
 
-/// The user's privileges at a server, by what petal does with it. Without `schemas` nothing can be
-/// said of their tables.
+/// The user's privileges at a server, by petal's steps there. Without `schemas`, privileges on
+/// their tables are unknown.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect()?;
     let storage = match schemas {
@@ -73,7 +73,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     Ok(privileges)
 }
 
-/// Has the storage engine pay the debts of what ran before.
+/// Has the storage engine pay the debts of earlier work.
 pub fn settle(
     endpoint: &Endpoint,
     schemas: &[u32],

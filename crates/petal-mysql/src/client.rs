@@ -1,4 +1,4 @@
-//! One connection: questions and answers. The thread that works with it polls the driver itself,
+//! A connection: questions and answers. The thread that works with it polls the driver itself,
 //! under a timeout policy.
 
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::CLOSE_LIMIT;
-use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
 use petal_engine::server::liveness::{AbortHandle, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
@@ -24,7 +24,7 @@ pub const QUERY_INTERRUPTED: u16 = 1317;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server's own words, or what failed on the way.
+    /// The server's own words, or the failure on the way.
     #[error(transparent)]
     Failed(#[from] mysql_async::Error),
     /// The peer keeps the connection and does not answer; petal gave it up.
@@ -43,7 +43,8 @@ pub enum Error {
     /// A signal ended the waiting.
     #[error("interrupted")]
     Interrupted,
-    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    /// Others hold a lock for longer than petal waits; with its holder, if the server named it in
+    /// time.
     #[error("{0}")]
     Blocked(Box<Blocked>),
 }
@@ -57,11 +58,11 @@ pub struct Blocked {
     by: Option<LockWait>,
 }
 
-impl From<GivenUp> for Error {
-    fn from(given_up: GivenUp) -> Self {
+impl From<WaitFailure> for Error {
+    fn from(given_up: WaitFailure) -> Self {
         match given_up {
-            GivenUp::Interrupted => Self::Interrupted,
-            GivenUp::Silent(reason) => Self::Silent(reason),
+            WaitFailure::Interrupted => Self::Interrupted,
+            WaitFailure::Silent(reason) => Self::Silent(reason),
         }
     }
 }
@@ -94,7 +95,7 @@ impl Error {
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Client {
     /// The server as a person names it.
     pub server: String,
@@ -157,7 +158,7 @@ impl Client {
         self.wait.monitor = Some(Box::new(monitor));
     }
 
-    /// With this other threads give the connection up.
+    /// Returns a handle with which other threads give the connection up.
     pub fn abort_handle(&self) -> Arc<AbortHandle> {
         self.wait.abort_handle()
     }
@@ -241,7 +242,7 @@ impl Client {
         let error: Error = match self.wait.wait(question(conn)) {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error.into(),
-            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(WaitFailure::Interrupted) => return Err(Error::Interrupted),
             Err(silent) => silent.into(),
         };
         self.is_over = error.server_error().is_none();
@@ -256,11 +257,11 @@ fn converted<T: FromRow>(rows: Vec<Row>) -> Result<Vec<T>, Error> {
     rows.into_iter().map(converted_row).collect()
 }
 
-/// A server may say what petal did not ask for, or NULL where it expects a value: that is an error,
-/// not a panic.
+/// Converts a row. A server may send an unexpected type, or NULL for a required value: that is an
+/// error, not a panic.
 fn converted_row<T: FromRow>(row: Row) -> Result<T, Error> {
     T::from_row_opt(row).map_err(|error| {
-        let why = format!("the server's answer is not what petal asked for: {error}");
+        let why = format!("the server's answer does not fit the question: {error}");
         io::Error::other(why).into()
     })
 }

@@ -1,5 +1,5 @@
-//! Connections: how petal reaches one server, what it asks first, and how it cancels a statement
-//! from another connection.
+//! Connections: ways to a server, first questions, and how petal cancels a statement from another
+//! connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -29,17 +29,17 @@ const PACKET_BYTES_MAX: usize = 64 << 20;
 /// The longest that a server lets a connection be idle: a year.
 const IDLE_LIMIT_S: u32 = 31_536_000;
 
-/// Settings by which a session of Galera or Group Replication sees what all nodes have committed.
+/// Settings with which a session of Galera or Group Replication sees the commits of all nodes.
 const SEE_ALL_NODES: [&str; 2] =
     ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
 
-/// One server of the run.
+/// A server of the run.
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: Address,
     /// `host:port`, or the socket.
     pub name: String,
-    /// How to connect; the second way if the server has no TLS and it is only preferred.
+    /// Ways to connect; the second one if the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
     /// The ways instead of these if the port's listener on this host is trusted.
     ways_if_trusted: Option<Vec<Opts>>,
@@ -91,7 +91,7 @@ impl Endpoint {
             server: self.name.clone(),
             caller: caller.cloned(),
             cancel: Arc::new(move || killer.kill_query(id)),
-            who_blocks: Arc::new(move || blocked.who_blocks(id)),
+            find_lock_holder: Arc::new(move || blocked.find_lock_holder(id)),
             limit: LOCK_LIMIT,
             state: Default::default(),
         });
@@ -106,20 +106,20 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Connects to read what the server reports. These questions are short, so no signal ends them:
-    /// a run that is interrupted still has its closing figures.
+    /// Connects to read the server's figures. These questions are short, so no signal ends them: a
+    /// run that is interrupted still has its closing figures.
     pub fn connect_to_look(&self) -> Result<Client> {
         self.reach(self.state.connect_limit(), LOOK_LOCK_LIMIT, None)
             .map_err(|error| self.refusal(&error))
     }
 
-    /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
-    /// is waited for.
+    /// Connects to remove the rest of an interrupted load; no signal ends that, and petal waits for
+    /// no lock of others.
     pub fn connect_to_clean_up(&self) -> Result<Client> {
         self.reach(BRIEF, LOOK_LOCK_LIMIT, None).map_err(|error| self.refusal(&error))
     }
 
-    /// Asks the server, on another connection, to cancel what a connection does.
+    /// Asks the server, on another connection, to cancel a connection's statement.
     pub fn kill_query(&self, id: u32) {
         // One that is not reached is asked again as long as it is needed.
         let _ = self.ask(|client| client.run(&format!("KILL QUERY {id}")));
@@ -152,7 +152,7 @@ impl Endpoint {
         opened
     }
 
-    /// How to connect now: a server may end, and another user listen on its port.
+    /// Returns the ways to connect now: a server may end, and another user listen on its port.
     fn ways_now(&self) -> &[Opts] {
         match (&self.ways_if_trusted, &self.address) {
             (Some(ways), Address::Tcp { port, .. }) if listener::is_trusted(*port) => ways,
@@ -160,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks the server what it does for a connection of petal's that is silent.
+    /// Asks the server for the state of a silent connection of petal's.
     fn state_of(&self, id: u32) -> ServerState {
         let sql = format!(
             "SELECT 1 FROM information_schema.processlist WHERE id = {id} AND command <> 'Sleep'"
@@ -175,7 +175,7 @@ impl Endpoint {
     }
 
     /// Asks for which lock a connection of petal's waits; None also where no answer comes.
-    fn who_blocks(&self, id: u32) -> Option<LockWait> {
+    fn find_lock_holder(&self, id: u32) -> Option<LockWait> {
         self.ask(|client| {
             let sql = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
             let state = client.query_one::<Option<String>>(&sql)?.unwrap_or_default();
@@ -209,7 +209,7 @@ impl Endpoint {
         .flatten()
     }
 
-    /// A question about another connection, on one of its own.
+    /// Asks about another connection, on a separate one.
     fn ask<T>(&self, question: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
         let mut client = self.reach(SILENCE, LOOK_LOCK_LIMIT, None)?;
         question(&mut client)
@@ -237,7 +237,7 @@ fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
 
 /// The first settings of every connection. In a run the text of UPDATEs needs no conversion. The
 /// coordinator of a long load and the one of a profile are idle for longer than any server allows
-/// by default; MariaDB has limits of its own for idle transactions.
+/// by default; MariaDB also has limits for idle transactions.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
@@ -251,7 +251,7 @@ fn first_settings(lock_limit: Duration) -> String {
     )
 }
 
-/// How to connect. Without `gives_password` no password goes over TCP but with TLS.
+/// Makes the ways to connect. Without `gives_password` no password goes over TCP but with TLS.
 fn ways(options: &Options, address: &Address, gives_password: bool) -> Vec<Opts> {
     let builder = OptsBuilder::default()
         .user(Some(options.user.as_str()))

@@ -1,5 +1,5 @@
-//! The counters of one server on a connection of petal's own: what the storage engine of petal's data
-//! counts there.
+//! The counters of one server, on a separate connection: those that the storage engine of petal's
+//! data has there.
 
 use parking_lot::Mutex;
 
@@ -60,9 +60,9 @@ impl CounterReader {
         self.state.lock().resets.begin();
     }
 
-    /// How often counters were seen to begin again.
+    /// Returns how often counters began again.
     pub fn resets_seen(&self) -> u64 {
-        self.state.lock().resets.seen()
+        self.state.lock().resets.reset_count()
     }
 
     /// Lets the connection go, as before a load of hours.

@@ -17,7 +17,7 @@ use petal_model::settings::LoopSide;
 use petal_model::stats::target::{Target, TargetDetails};
 use petal_model::workload::row::COLUMNS;
 
-/// Settings of the server, whatever the storage engine, that decide durability and what is measured.
+/// Settings of the server that decide durability and the figures, for every storage engine.
 const SETTINGS: [&str; 10] = [
     "log_bin",
     "sync_binlog",
@@ -41,7 +41,7 @@ const QUERY_CACHE: &str = "query_cache_type";
 const FOLDERS: [&str; 4] =
     ["innodb_log_group_home_dir", "innodb_data_home_dir", "rocksdb_datadir", "rocksdb_wal_dir"];
 
-/// Describes the target by the first of `metas`, which must be those of the run's schemas.
+/// Describes the target by the first of `metas`, which must belong to the run's schemas.
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
@@ -144,12 +144,12 @@ fn listed(
     listed
 }
 
-/// Those of the optimizer's switches that bear on a read of a range of keys.
+/// The optimizer's switches that concern a read of a range of keys.
 fn range_switches(all: &str) -> String {
-    let bears = |switch: &&str| {
+    let concerns = |switch: &&str| {
         ["mrr", "index_condition_pushdown"].iter().any(|name| switch.starts_with(name))
     };
-    all.split(',').filter(bears).collect::<Vec<_>>().join(",")
+    all.split(',').filter(concerns).collect::<Vec<_>>().join(",")
 }
 
 /// Folders of data and log where they can be seen from here; empty where they cannot.

@@ -15,7 +15,7 @@ pub const NO_SUCH_VARIABLE: u16 = 1193;
 const DEADLOCK: u16 = 1213;
 /// Group Replication refused a commit: another member had changed the same rows.
 pub const COMMIT_REFUSED: u16 = 3101;
-/// A commit failed, and the message tells why.
+/// A commit failed, and the message says why.
 const COMMIT_FAILED: u16 = 1180;
 /// A row changed between its read and its lock, where the server checks that.
 const RECORD_CHANGED: u16 = 1020;
@@ -29,8 +29,8 @@ pub fn kind_of(code: u16) -> StatementErrorKind {
     }
 }
 
-/// The number of an error by what it means: a commit that failed because a transaction from another
-/// member took its locks (error 149 of the storage engine) was refused.
+/// Returns the number of an error by its meaning: a commit that failed because a transaction from
+/// another member took its locks (error 149 of the storage engine) was refused.
 pub fn number_of(code: u16, message: &str) -> u16 {
     match code {
         COMMIT_FAILED if message.contains("error 149 ") => COMMIT_REFUSED,
@@ -110,7 +110,8 @@ pub fn hint(error: &Error) -> &'static str {
     let Some(code) = error.code() else {
         let text = words(error);
         return if matches!(error, Error::Silent(_)) {
-            "see whether the server is stopped, or what lies between holds its packets back"
+            "see whether the server is stopped, or something on the network path holds its packets \
+             back"
         } else if matches!(error, Error::Pooler { .. }) {
             "connect to the server itself: its own host and port"
         } else if error.is_other_log_on() {
@@ -137,8 +138,8 @@ pub fn hint(error: &Error) -> &'static str {
         };
     };
     if error.server_error().is_some_and(|said| said.message.contains("NO_ENGINE_SUBSTITUTION")) {
-        return "the server makes tables of one storage engine alone: let it make those of the load's \
-                (SET GLOBAL enforce_storage_engine = NULL)";
+        return "the server makes tables of one storage engine alone: allow the load's storage \
+                engine, too (SET GLOBAL enforce_storage_engine = NULL)";
     }
     hint_of(code)
 }
@@ -150,7 +151,7 @@ pub fn hint_of(code: u16) -> &'static str {
             "raise max_connections (or the user's own limit) or use fewer sessions"
         }
         1044 | 1142 | 1143 | 1227 | 1370 => {
-            "grant the user that privilege; docs/engines/mysql.md lists what petal needs"
+            "grant the user that privilege; docs/engines/mysql.md lists petal's privileges"
         }
         1045 => {
             "check user, password and from which hosts that user may connect; an account with ed25519 \
@@ -174,7 +175,7 @@ pub fn hint_of(code: u16) -> &'static str {
              user's settings"
         }
         1153 => "raise max_allowed_packet of the server to 16M or more",
-        1146 | 1305 => "load the data anew: petal setup --replace",
+        1146 | 1305 => "load the data again: petal setup --replace",
         1665 => "set binlog_format=ROW or MIXED: READ COMMITTED cannot be logged as statements",
         _ => "see the server's log",
     }

@@ -1,4 +1,4 @@
-//! One schema made and filled: tables, rows, index, `petalN_meta`. When it returns, all of it is
+//! A schema made and filled: tables, rows, index, `petalN_meta`. When it returns, all of it is
 //! durable.
 //!
 //! Rows go by prepared multi-row INSERTs, which every server takes, each row with its filler rows,

@@ -1,6 +1,6 @@
-//! Who uses the data of a database, by named locks of the server, which end with their connection.
-//! A run holds one of several numbered locks; setup and drop hold a lock of their own while none of
-//! these is taken, and a run takes its number while it holds that lock for a moment.
+//! The marks of data in use: named locks of the server, which end with their connection. A run
+//! holds one of several numbered locks; setup and drop hold another lock while none of these is
+//! taken, and a run takes its number while it holds that lock for a moment.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use petal_engine::{EngineError, Result};
 
 /// Runs on one database at once.
 const RUNS_MAX: u32 = 32;
-/// How long the lock of a petal that ended may still be held, in seconds.
+/// Maximum time for which the lock of a petal that ended may still be held, in seconds.
 const RELEASE_LIMIT_S: u32 = 2;
 const LOCKING: &str = "locking petal's data";
 
@@ -76,7 +76,7 @@ fn refusal(server: &str, what: &str, connection: Option<u64>) -> EngineError {
     ))
 }
 
-/// One run's hold on the data.
+/// A run's hold on the data.
 pub struct TablesInUse {
     endpoint: Endpoint,
     /// Holds the lock.

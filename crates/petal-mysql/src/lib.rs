@@ -1,16 +1,17 @@
 //! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB or MyRocks: the tables of all petal schemas in
 //! one database.
 //!
-//! - `options`, `option_files`, `connect`, `listener`, `errors`, `servers`: how petal connects, and
-//!   what errors mean; `client`: questions and answers on one connection
+//! - `options`, `option_files`, `connect`, `listener`, `errors`, `servers`: connections and
+//!   the meaning of errors; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `storage`: all in which storage engines differ; `settling`: what they work with; `innodb`,
-//!   `rocksdb`: each of them; `storage_engines`: which there are
+//! - `storage`: all differences of storage engines; `settling`: their means before a run; `innodb`,
+//!   `rocksdb`: each of them; `storage_engines`: the list of them
 //! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
-//! - `before_run`, `plan`: what is asked and paid before a run; `trust`: whose code would run
-//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
-//!   these share
-//! - `counters`, `describe`: what the server reports
+//! - `before_run`, `plan`: questions and preparations before a run; `trust`: foreign code that
+//!   would run
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
+//!   common state
+//! - `counters`, `describe`: the server's reports
 //!
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
 //! the table itself. All counters are the whole server's.
@@ -76,10 +77,10 @@ use petal_model::workload::seat::Seat;
 use session::{MysqlSession, SESSION_SETTINGS};
 use work::Shared;
 
-/// One database, on one server or on the nodes of a cluster that hold the same.
+/// A database, on one server or on the nodes of a cluster that hold the same data.
 pub struct Mysql {
     servers: Servers<Endpoint>,
-    /// Of the sessions' servers.
+    /// Counters of the sessions' servers.
     counters: Vec<CounterReader>,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
@@ -107,7 +108,7 @@ impl Mysql {
         })
     }
 
-    /// Where data are loaded, described and settled.
+    /// The server on which data are loaded, described and settled.
     fn first(&self) -> &Endpoint {
         &self.servers.all[self.servers.admin.unwrap_or(0)]
     }

@@ -1,4 +1,4 @@
-//! Who listens on a port of this host, by the kernel's tables of sockets.
+//! The listener on a port of this host, by the kernel's tables of sockets.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -18,7 +18,7 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::room;
 use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Result};
 
-/// One load under way.
+/// A load under way.
 pub struct Loader<'a> {
     pub endpoint: &'a Endpoint,
     pub load: Load<'a>,
@@ -45,8 +45,8 @@ impl Loader<'_> {
         Ok(loaded.summary(self.load.plan))
     }
 
-    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
-    /// to be replaced. Leftovers of a load that was cut off go.
+    /// Refuses a foreign table under a name of the load, and one of petal's unless it is to be
+    /// replaced. Removes leftovers of a load that was cut off.
     fn check_names(&self, client: &mut Client) -> Result<()> {
         let server = &self.endpoint.name;
         let there = schema::tables(client)?;
@@ -76,7 +76,7 @@ impl Loader<'_> {
     fn check(&self, client: &mut Client) -> Result<()> {
         let plan = self.load.plan;
         let view = self.endpoint.storage.texts().proof_view;
-        let doing = format!("reading {view}, by which a load is proved");
+        let doing = format!("reading {view}, with which petal proves a load");
         client.ask::<i64>(&doing, &format!("SELECT 1 FROM {view} LIMIT 1"))?;
         let packet_bytes: u64 = client
             .ask_row("asking for max_allowed_packet", "SELECT @@SESSION.max_allowed_packet")?;
@@ -157,12 +157,12 @@ impl Loader<'_> {
         client.send(doing, &format!("RENAME TABLE {}", names.join(", ")))?;
         if !replaced.is_empty() {
             let sql = format!("DROP TABLE {}", replaced.join(", "));
-            client.send("dropping what was replaced", &sql)?;
+            client.send("dropping the replaced tables", &sql)?;
         }
         Ok(())
     }
 
-    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    /// Best effort after a failure: the next setup or drop removes the rest.
     fn clean_up(&self) {
         let Ok(mut client) = self.endpoint.connect_to_clean_up() else { return };
         for &number in &self.load.plan.schemas {
@@ -174,8 +174,8 @@ impl Loader<'_> {
     }
 }
 
-/// Drops every table with petal's mark and their routines, and returns what was dropped: each
-/// schema once.
+/// Drops every table with petal's mark and their routines, and returns the dropped schemas, each
+/// once.
 pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
     let mut dropped: Vec<String> = Vec::new();
     for (table, is_marked) in schema::tables(client)? {

@@ -1,5 +1,5 @@
-//! Option files, as the `mysql` and `mariadb` programs read them: the group `[client]` and those of
-//! the two programs, from the files of the system and the person's own.
+//! Option files, as the `mysql` and `mariadb` programs read them: the group `[client]` and the
+//! groups of the two programs, from the files of the system and of the user.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use petal_engine::{EngineError, Result};
 
-/// In the order in which they are read: a later value counts.
+/// The system's files, in the order in which they are read: a later value counts.
 const SYSTEM_FILES: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/etc/mysql/mariadb.cnf"];
 const OWN_FILE: &str = ".my.cnf";
 const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", "petal"];
 /// Files that include each other are read no deeper.
 const DEPTH_MAX: usize = 5;
 
-/// The options of all files by name, with `-` between words. `named` stands for all other files.
+/// The options of all files by name, with `-` between words. `named` replaces all other files.
 pub fn read(named: Option<&str>, home: Option<&str>) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     if let Some(named) = named {
@@ -49,13 +49,14 @@ fn add(text: &str, file: &Path, depth: usize, options: &mut BTreeMap<String, Str
     let mut is_ours = false;
     for line in text.lines().map(str::trim) {
         if let Some(folder) = line.strip_prefix("!includedir") {
-            let found = std::fs::read_dir(beside(file, folder)).into_iter().flatten().flatten();
+            let found =
+                std::fs::read_dir(relative_to(file, folder)).into_iter().flatten().flatten();
             let mut files: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
             files.retain(|file| file.extension().is_some_and(|ending| ending == "cnf"));
             files.sort();
             files.iter().for_each(|file| add_file(file, depth, options));
         } else if let Some(included) = line.strip_prefix("!include") {
-            add_file(&beside(file, included), depth, options);
+            add_file(&relative_to(file, included), depth, options);
         } else if let Some(group) = line.strip_prefix('[') {
             is_ours = GROUPS.contains(&group.trim_end_matches(']').trim());
         } else if is_ours && !line.is_empty() && !line.starts_with(['#', ';']) {
@@ -66,7 +67,7 @@ fn add(text: &str, file: &Path, depth: usize, options: &mut BTreeMap<String, Str
     }
 }
 
-fn beside(file: &Path, named: &str) -> PathBuf {
+fn relative_to(file: &Path, named: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("/")).join(named.trim())
 }
 

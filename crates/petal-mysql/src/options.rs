@@ -1,5 +1,5 @@
-//! Where the servers are and who asks: a `mysql:` URL, completed by option files and environment
-//! variables, so that what the `mysql` program reaches, petal reaches. Nothing here connects.
+//! Servers and user: a `mysql:` URL, completed by option files and environment variables, so that
+//! petal reaches the servers that the `mysql` program reaches. Nothing here connects.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use petal_model::settings::url::{Secret, TargetUrl, UrlHost};
 
 const OPTIONS: UrlOptions = UrlOptions("mysql");
 const PORT_DEFAULT: u16 = 3306;
-/// Where packages put the socket, most usual first.
+/// Paths at which packages put the socket, most usual first.
 const SOCKETS: [&str; 3] =
     ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 
-/// One server.
+/// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Tcp { host: String, port: u16 },
@@ -27,7 +27,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// As a person names it.
+    /// The name in messages.
     pub fn name(&self) -> String {
         match self {
             Self::Tcp { host, port } => host_and_port(host, *port),
@@ -44,7 +44,7 @@ impl Address {
     }
 }
 
-/// How a connection is protected, by MySQL's names.
+/// The protection of a connection, by MySQL's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SslMode {
     Disabled,
@@ -71,7 +71,7 @@ pub struct TlsOptions {
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
-    /// A server without TLS may have the password, encrypted with a key of its own.
+    /// A server without TLS may have the password, encrypted with the server's key.
     pub gives_password: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Options {
     pub storage: Storage,
 }
 
-/// Options of option files by which others trust less than petal would.
+/// Options of option files with which other programs trust less than petal would.
 const UNKNOWN_TRUST: [&str; 5] = ["ssl_capath", "ssl_crl", "ssl_crlpath", "ssl_fp", "ssl_fplist"];
 
 const NAMES: [&str; 13] = [
@@ -107,9 +107,9 @@ const NAMES: [&str; 13] = [
     "user",
 ];
 
-const NO_TLS_RULE: &str = "lets whoever is between, or answers there, have the password: a server \
-    without TLS may ask for it under a key of its own";
-/// What to do about a password and a server without TLS.
+const NO_TLS_RULE: &str = "gives the password to any host on the path or at the address: a server \
+                           without TLS may ask for it under its own key";
+/// Advice for a password and a server without TLS.
 pub const NO_TLS_HINT: &str =
     "use TLS or the server's socket, or allow it: get_server_public_key=1";
 
@@ -175,7 +175,7 @@ impl Options {
     }
 }
 
-/// Where values come from: the URL over option files over the environment.
+/// The sources of values: the URL over option files over the environment.
 struct OptionSources<'a> {
     url: &'a BTreeMap<String, String>,
     files: &'a BTreeMap<String, String>,
@@ -188,7 +188,7 @@ impl OptionSources<'_> {
         found.cloned().or_else(|| (self.environment)(variable))
     }
 
-    /// A host without a port that is `localhost` stands for the socket, as everywhere in MySQL.
+    /// A host `localhost` without a port means the socket, as everywhere in MySQL.
     fn addresses(&self, hosts: &[UrlHost]) -> Result<Vec<Address>> {
         let socket = self.get("socket", "MYSQL_UNIX_PORT");
         let port = self.get("port", "MYSQL_TCP_PORT");
@@ -235,8 +235,8 @@ impl OptionSources<'_> {
         OPTIONS.one_of(option, Some(&text.to_ascii_uppercase()), &KNOWN).map(Some)
     }
 
-    /// What is asked of the connection: never less than the server's own programs would for the same
-    /// options, and an authority that is named is verified by.
+    /// The protection that petal requires: never less than the server's own programs for the same
+    /// options. A named authority is always used to verify.
     fn ssl_mode(&self, has_authority: bool) -> Result<SslMode> {
         let of = |text: Option<&String>| {
             let text = text.map(|text| text.to_ascii_uppercase());
@@ -258,7 +258,7 @@ impl OptionSources<'_> {
     fn tls(&self) -> Result<TlsOptions> {
         for option in UNKNOWN_TRUST {
             if let Some(value) = self.get(option, "") {
-                let rule = "narrows whom to trust, which petal cannot do by it";
+                let rule = "narrows the trusted servers, and petal does not support it";
                 let hint = "leave it out of petal's option file, and name the authority's file with \
                             ssl_ca";
                 return Err(OPTIONS.refused(option, &value, rule, hint));
@@ -285,7 +285,7 @@ fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
     let name = named.get("storage_engine").map_or("innodb", String::as_str);
     storage_engines::by_name(name).ok_or_else(|| {
         let hint = format!("give one of {}", storage_engines::names());
-        OPTIONS.refused("storage_engine", name, "is none that petal can load", &hint)
+        OPTIONS.refused("storage_engine", name, "is not one that petal can load", &hint)
     })
 }
 
@@ -363,7 +363,7 @@ mod tests {
         }
         for (file, words) in [
             ("ssl-verify-server-cert", "no authority to verify by"),
-            ("ssl-crl=/c", "ssl_crl narrows whom to trust"),
+            ("ssl-crl=/c", "ssl_crl narrows the trusted servers"),
             ("ssl_verify_server_cert=perhaps", "is not known"),
         ] {
             let refusal = mode(file, "").unwrap_err();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_what_to_write() {
+    fn meaningless_options_are_refused_with_the_valid_form() {
         for (url, words) in [
             ("mysql://u:s3cret@h", "names no database; write mysql://user@host/DATABASE"),
             (
@@ -394,10 +394,13 @@ mod tests {
             ("mysql://u@h/d?ssl_key=/k", "ssl_cert and ssl_key belong together; give both"),
             (
                 "mysql://u@h/d?storage_engine=myisam",
-                "is none that petal can load; give one of innodb, rocksdb",
+                "is not one that petal can load; give one of innodb, rocksdb",
             ),
             ("mysql://u@h/d?port=0", "?port=0: port is no port; give 1 to 65535"),
-            ("mysql://u:s3cret@h/d?ssl_mode=disabled", "?ssl_mode=DISABLED: ssl_mode lets whoever"),
+            (
+                "mysql://u:s3cret@h/d?ssl_mode=disabled",
+                "?ssl_mode=DISABLED: ssl_mode gives the password",
+            ),
         ] {
             let refusal = options(url, &[]).unwrap_err().to_string();
             assert!(refusal.contains(words) && !refusal.contains("s3cret"), "{refusal}");

@@ -48,7 +48,7 @@ fn check_one(client: &mut Client, number: u32) -> Result<PlanCheck, Error> {
     Ok(judged(&steps))
 }
 
-/// Of each step its table, access, index and remarks.
+/// Judges the steps, each with its table, access, index and remarks.
 fn judged(steps: &[[String; 4]]) -> PlanCheck {
     let shown = steps.iter().map(|[table, access, key, extra]| {
         let by = if key.is_empty() { String::new() } else { format!(" by {key}") };

@@ -1,14 +1,14 @@
-//! The shape of what a load writes for each row.
+//! The shape of the data that a load writes for each row.
 
 use petal_engine::server::row_layout::column_bytes;
 
-/// A row, what pads it, and the filler rows behind it, which are deleted once they have done their
+/// A row, its padding, and the filler rows behind it, which are deleted once they have done their
 /// work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowGroup {
     /// Bytes of each column of a row.
     pub column: u32,
-    /// Bytes of a further column; 0: there is none.
+    /// Bytes of a further column; 0 without one.
     pub padding: u32,
     /// Filler rows behind each row, and the bytes of their one column.
     pub fillers: u32,

@@ -1,5 +1,5 @@
-//! The data's layout in SQL: names, tables, statements of the method, the routine's text; and what a
-//! load leaves about itself in a schema's `petalN_meta`. All tables are in the URL's database.
+//! The data's layout in SQL: names, tables, statements of the method, the routine's text; and a
+//! load's metadata in a schema's `petalN_meta`. All tables are in the URL's database.
 
 use super::client::Client;
 use super::errors::{AtServer as _, NO_SUCH_TABLE};
@@ -125,7 +125,7 @@ pub fn update(schema: &str, changed: usize) -> String {
     format!("UPDATE {} SET {} WHERE custid BETWEEN ? AND ?", main_table(schema), set.join(", "))
 }
 
-/// Writes what a load of this plan leaves about itself.
+/// Writes the metadata of a load of this plan.
 pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<()> {
     let sql = format!("INSERT INTO {}_meta VALUES (?, ?)", loading_name(schema));
     for (key, value) in SchemaMeta::entries(plan) {
@@ -161,8 +161,8 @@ pub fn with_sizes(
     let main = storage.table_bytes(main, rows_bytes);
     if main < rows_bytes {
         return Err(EngineError::Data(format!(
-            "{}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it anew \
-             (petal setup --replace)",
+            "{}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it again (petal \
+             setup --replace)",
             client.server, meta.rows
         )));
     }
@@ -182,7 +182,7 @@ pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, u64)> {
             Ok((*data, index.unwrap_or(0)))
         }
         _ => Err(EngineError::Data(format!(
-            "{}: {table} is missing or unusable; load the data anew (petal setup --replace)",
+            "{}: {table} is missing or unusable; load the data again (petal setup --replace)",
             client.server
         ))),
     }
@@ -205,7 +205,7 @@ pub fn number_of(table: &str) -> Option<u32> {
     table.strip_prefix("petal")?.strip_suffix("_meta")?.parse().ok()
 }
 
-/// Takes the table's statistics anew.
+/// Takes the table's statistics again.
 pub fn analyze(client: &mut Client, table: &str) -> Result<()> {
     let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
     let lines: Vec<(String, String, String, String)> =

@@ -38,8 +38,8 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     Ok(if own_limit > 0 { free.min(own_limit) } else { free })
 }
 
-/// How far a replica has come; None for a server that is none, or is one no longer. A user who may not
-/// ask for the replication knows a replica by its read_only alone.
+/// Returns a replica's position; None for a server that is no replica, or no longer one. A user
+/// without the privilege to see the replication knows a replica by its read_only alone.
 pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     let mut client = endpoint.connect()?;
     let read_only: i64 =
@@ -87,7 +87,7 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
 }
 
 /// Refuses work whose data, or the log of the server on this host, have no room; false for a server
-/// elsewhere. `data` is what the work writes, without a folder that is named.
+/// elsewhere. `data` names the data that the work writes, with their bytes.
 pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Result<bool> {
     if !endpoint.address.is_on_this_host() {
         return Ok(false);
@@ -123,7 +123,7 @@ pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Re
     room::check(&client.server, work, &needs).map(|()| true)
 }
 
-/// How many seconds the server's clock is ahead of this host's.
+/// Lead, in seconds, of the server's clock over this host's.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
     let mut client = endpoint.connect_to_look().ok()?;
     clock::ahead_s(|| client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok())

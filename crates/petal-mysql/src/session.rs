@@ -1,4 +1,4 @@
-//! One session: its connection, and which side its loop runs on.
+//! A session: its connection, and the side of its loop.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ
 /// Keeps a server that has a query cache from answering SELECTs out of it.
 const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = OFF";
 
-/// Settings by which a session's SELECTs read the tables. Not every server has a query cache.
+/// Applies settings so that a session's SELECTs read the tables. Not every server has a query
+/// cache.
 fn read_tables(client: &mut Client) -> Result<(), Error> {
     match client.run(NO_QUERY_CACHE) {
         Err(error) if error.code() == Some(NO_SUCH_VARIABLE) => Ok(()),

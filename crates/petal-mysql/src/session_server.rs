@@ -1,6 +1,6 @@
-//! LOOP=server: the texts in which a batch travels to petal's routine inside the server, what the
-//! routine returns, and how it is made. The routine reports ends to a microsecond. On MariaDB UPDATEs
-//! go one by one, beside the routine.
+//! LOOP=server: the texts in which a batch travels to petal's routine inside the server, the
+//! routine's results, and its making. The routine reports ends to a microsecond. On MariaDB UPDATEs
+//! go one by one, outside the routine.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::errors::AtServer as _;
 use super::work::{CLUSTER_CONFLICT, Work};
 use super::{schema, trust};
 use petal_engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, RoutineEnd, budget_us, by_schema, routine_shape,
-    timed,
+    self, BUDGET_MAX, BatchPart, Executed, NotedError, RoutineEnd, budget_us, by_schema,
+    routine_shape, timed,
 };
 use petal_engine::server::failure::Failure;
 use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
@@ -31,7 +31,7 @@ const REMAINS: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors,
 
 pub struct ServerLoop {
     calls: PerSchema<Work, Statement>,
-    /// For UPDATEs, where those of a call would not wait for their log.
+    /// The loop of UPDATEs, if those of a call would not wait for their log.
     single: Option<SingleStatements<Work>>,
     arguments: Arguments,
     operations_max: usize,
@@ -99,7 +99,8 @@ impl ServerLoop {
     }
 }
 
-/// As many operations as the server takes in one call with the texts of their rows.
+/// Returns the maximum number of operations that the server takes in one call with the texts of
+/// their rows.
 fn operations_max(work: &mut Work) -> Result<usize> {
     let packet_bytes: u64 = work
         .client
@@ -116,8 +117,8 @@ fn update_alone(operations: &[Operation]) -> usize {
     update.map_or(operations.len(), |at| at.max(1))
 }
 
-/// A call that was killed itself, or that a cluster ended: what ended before is still known, and the
-/// operation after it is the one that was cut.
+/// Reads the results of a call that was killed, or that a cluster ended: earlier operations are
+/// still known, and the one after them was cut.
 fn remains(
     work: &mut Work,
     error: &Error,
@@ -142,10 +143,10 @@ fn remains(
     Ok(executed)
 }
 
-/// What the routine returned: ends and errors.
+/// Reads the routine's results: ends and errors.
 fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
     let ends = ends.split_ascii_whitespace().map(routine_end);
-    let failure = |noted: &Noted<'_>| work.noted(noted);
+    let failure = |noted: &NotedError<'_>| work.noted(noted);
     let mut executed = batch_loop::executed(0, ends, errors.lines(), operations, 1, failure);
     // A cluster may roll an UPDATE back without an error in the routine.
     for (one, operation) in executed.iter_mut().zip(operations).filter(|_| work.is_node) {
@@ -190,8 +191,8 @@ impl Arguments {
     }
 }
 
-/// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
-/// take no time.
+/// Refuses a server whose clock does not move within a call (`--sysdate-is-now`): every operation
+/// would take no time.
 pub fn check_clock(work: &mut Work) -> Result<()> {
     let goes = work.client.query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))");
     let goes: u64 = goes.at(&work.client.server, "reading its clock")?;

@@ -10,7 +10,7 @@ use petal_engine::{EngineError, Progress, Result, Stop};
 pub const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Settling<'a> {
-    /// Has the server cancel what a connection does.
+    /// Has the server cancel a connection's statement.
     pub kill_query: &'a (dyn Fn(u32) + Sync),
     /// The run's, whose data are settled.
     pub schemas: &'a [u32],

@@ -1,6 +1,6 @@
-//! The storage engine that holds petal's tables: all in which one differs from another is a method of
-//! [`StorageEngine`], which each implements in a folder of its own. A load asks for one (`storage_engine`
-//! of the URL); everything else finds it out by the tables that are there.
+//! The storage engine that holds petal's tables: all differences are methods of [`StorageEngine`],
+//! which each implements in a separate folder. A load asks for one (`storage_engine` of the URL);
+//! everything else finds it out by the tables that are there.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for dyn StorageEngine {
     }
 }
 
-/// Reads counters, and keeps what it must know of the snapshot before.
+/// Reads counters, and keeps the necessary facts of the snapshot before.
 pub trait StorageCounters: Send {
     /// I/O, waits and raw counts. Those that `resets` knows to have begun again are left out.
     fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error>;
@@ -35,7 +35,7 @@ const UPTIME: &str = "Uptime";
 const SINCE_FLUSH: &str = "Uptime_since_flush_status";
 /// The group of the counters that a FLUSH STATUS sets back.
 const STATUS: &str = "the server's status";
-/// Counts by kind of file stand under such names for a [`ResetWatch`].
+/// Name prefix of counts by kind of file, for a [`ResetWatch`].
 pub const FILE_COUNTS: &str = "performance_schema";
 
 /// The group of counters that begin again together: those of a storage engine, of
@@ -52,8 +52,8 @@ fn group_of(name: &str) -> &str {
     }
 }
 
-/// Compares counters with those of the look before, and leaves out what began again. `others` are
-/// counters that stand nowhere else.
+/// Compares counters with the look before, and leaves out those that began again. `others` are
+/// counters that are nowhere else.
 pub fn without_resets(
     raw: &mut BTreeMap<String, u64>,
     others: impl IntoIterator<Item = (String, u64)>,
@@ -95,13 +95,13 @@ pub struct StorageTexts {
     pub name: &'static str,
     /// The setting that sizes its cache.
     pub cache_setting: &'static str,
-    /// The server's setting of the bytes of its blocks, and what it takes to change it.
+    /// The server's setting of the bytes of its blocks, and the way to change it.
     pub block_setting: (&'static str, &'static str),
     /// The statements that make a schema's empty tables.
     pub tables_sql: &'static str,
-    /// How the index on the key is made in place.
+    /// The clause that makes the index on the key in place.
     pub index_in_place: &'static str,
-    /// The view that a load is proved by, and what lets a user read it.
+    /// The view with which a load is proved, and the GRANT to read it.
     pub proof_view: &'static str,
     pub proof_grant: &'static str,
     /// The advice where rows do not lie one in each block.
@@ -110,34 +110,35 @@ pub struct StorageTexts {
     pub flush_grant: &'static str,
     /// The setting or grant with which the server times its reads.
     pub untimed: &'static str,
-    /// Settings that decide durability, I/O and what is measured.
+    /// Settings that decide durability, I/O and the figures.
     pub settings: &'static [&'static str],
 }
 
 pub trait StorageEngine: Sync {
     fn texts(&self) -> &'static StorageTexts;
 
-    /// The rows of a load in blocks of so many bytes. Refuses what it cannot load.
+    /// The rows of a load in blocks of so many bytes. Refuses sizes that it cannot load.
     fn row_group(&self, block_bytes: u32) -> Result<RowGroup>;
 
-    /// How the rows of the main table under this name lie in blocks.
+    /// Returns the placement in blocks of the rows of the main table under this name.
     fn placement(&self, client: &mut Client, name: &str) -> Result<Placement>;
 
-    /// Bytes of the main table and its index by which moved rows are noticed; None where sizes
-    /// change by themselves.
+    /// Bytes of the main table and its index, which show moved rows; None if sizes change by
+    /// themselves.
     fn main_bytes(&self, _: &mut Client, _name: &str) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Bytes of a table, of those that the server tells and those that its rows take in the cache.
+    /// Bytes of a table, of those that the server reports and those that its rows take in the
+    /// cache.
     fn table_bytes(&self, reported: u64, _rows_bytes: u64) -> u64 {
         reported
     }
 
-    /// Pays the debts of what ran before; a line each of what was done.
+    /// Pays the debts of earlier work; returns a line for each step.
     fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>>;
 
-    /// Writes what a run left in memory, of a schema's main table at least.
+    /// Writes changed rows that a run left in memory, at least of a schema's main table.
     fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error>;
 
     /// Starts counting on a connection.

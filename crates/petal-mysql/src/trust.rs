@@ -1,12 +1,11 @@
-//! Whose code petal's statements would enter: a view in place of a table calls functions with the
-//! rights of its reader, a trigger works on each row, and a routine does what its text says,
-//! whoever wrote it.
+//! Foreign code that petal's statements would run: a view in place of a table calls functions with
+//! the rights of its reader, a trigger works on each row, and a routine may be anybody's text.
 
 use super::client::Client;
 use super::schema::{ROUTINE_COMMENT, TABLES};
 use petal_engine::{EngineError, Result};
 
-/// Refuses a schema whose tables are none, or have others' code on them.
+/// Refuses a schema whose tables are views, or have others' code on them.
 pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {
     let tables = TABLES.map(|table| format!("'{name}_{table}'")).join(", ");
     let sql = format!(
@@ -19,7 +18,7 @@ pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {
          WHERE event_object_schema = DATABASE() AND event_object_table IN ({tables})"
     );
     let found: Vec<String> =
-        client.ask(&format!("asking what is on the tables of {name}"), &sql)?;
+        client.ask(&format!("asking for code on the tables of {name}"), &sql)?;
     match found.first() {
         None => Ok(()),
         Some(what) => Err(EngineError::Environment(format!(

@@ -1,5 +1,5 @@
-//! State that every side of a session's loop works with: the connection, facts about the schemas, and
-//! what an error means to the session.
+//! State that every side of a session's loop works with: the connection, facts about the schemas,
+//! and the meaning of an error for the session.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::client::{Client, Error, LOCK_TIMEOUT};
 use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, number_of, words};
 use super::schema;
 use petal_engine::server::answer::bounded;
-use petal_engine::server::batch_loop::Noted;
+use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
@@ -70,7 +70,7 @@ impl Work {
     }
 
     /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+    pub fn noted(&self, noted: &NotedError<'_>) -> Failure {
         let number = noted.code.parse().unwrap_or_default();
         let message = format!(
             "{}: {} ({}); {}",

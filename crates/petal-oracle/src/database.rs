@@ -39,8 +39,8 @@ impl Database {
         match self.query(&format!("looking at {owner}.{package}"), &query, &binds)?.is_empty() {
             true => Ok(()),
             false => Err(EngineError::Environment(format!(
-                "{}: {owner}.{package} is AUTHID CURRENT_USER: what {owner} put into it would run \
-                 with the rights of petal's user, so petal does not call it; see who changed it",
+                "{}: {owner}.{package} is AUTHID CURRENT_USER: {owner}'s code would run with the \
+                 rights of petal's user, so petal does not call it; see who changed it",
                 self.place
             ))),
         }

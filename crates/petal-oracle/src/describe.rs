@@ -113,7 +113,7 @@ fn settings(
         Some(parameters) => parameters.clone(),
         None => vec![(
             "V$ views".to_owned(),
-            "not visible: docs/engines/oracle-grants.sql grants what petal reads".to_owned(),
+            "not visible: docs/engines/oracle-grants.sql has the grants".to_owned(),
         )],
     };
     let mut add = |name: &str, value: String| listed.push((name.to_owned(), value));
@@ -122,9 +122,10 @@ fn settings(
         if is_pluggable(row) {
             add(
                 "background writes",
-                "unknown: inside a pluggable database the views may miss what DBWR and LGWR write; \
-                 what the container counts is kept under \"container: NAME\", as its AWR report \
-                 prints it; all of it takes a DBA_PRIV_USER in the root (ADMIN_SQLNET_SERVICE)"
+                "unknown: inside a pluggable database the views may miss the writes of DBWR and \
+                 LGWR; the container's counts are kept under \"container: NAME\", as its AWR \
+                 report prints them; for all writes, set a DBA_PRIV_USER in the root \
+                 (ADMIN_SQLNET_SERVICE)"
                     .to_owned(),
             );
         }

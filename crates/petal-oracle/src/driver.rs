@@ -20,7 +20,7 @@ use super::link::{
     BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
 };
 use super::options::{Login, Options, OracleService};
-use petal_engine::server::detached_worker::{Unanswered, within};
+use petal_engine::server::detached_worker::{NoAnswer, within};
 
 /// Rows per fetch of a query.
 const FETCH_ROWS: u32 = 500;
@@ -138,11 +138,11 @@ impl Driver {
                 Ok(Box::new(DriverSession { connection: connected.map_err(link_error)? }))
             }
             Err(unanswered) => Err(LinkError::connection(match unanswered {
-                Unanswered::NoThread(error) => error.to_string(),
-                Unanswered::TooLate => {
+                NoAnswer::NoThread(error) => error.to_string(),
+                NoAnswer::TooLate => {
                     format!("no answer within {} s, though it may have accepted", limit.as_secs())
                 }
-                Unanswered::Failed(words) => failed(&words),
+                NoAnswer::Failed(words) => failed(&words),
             })),
         }
     }
@@ -170,7 +170,7 @@ fn failed(words: &str) -> String {
     } else if words.contains(LOG_ON) {
         format!("the account has no 12C password verifier, which the driver needs ({words})")
     } else {
-        format!("what answers there does not speak Oracle's protocol ({words})")
+        format!("the program that answers there does not speak Oracle's protocol ({words})")
     }
 }
 

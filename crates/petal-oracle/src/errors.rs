@@ -105,7 +105,7 @@ fn of_connection(message: &str) -> &'static str {
         "see DBA_USERS.PASSWORD_VERSIONS; ALTER USER ... IDENTIFIED BY ... makes one, if \
          SQLNET.ALLOWED_LOGON_VERSION_SERVER admits 12"
     } else if has(&["driver failed"]) {
-        "the answer is none that the driver understands: docs/engines/oracle.md says what to report"
+        "the driver does not understand the answer: docs/engines/oracle.md says what to report"
     } else if has(&["no credentials"]) {
         "give a password: ORACLE_PASSWORD, ORACLE_PASSWORD=@FILE, or at the prompt"
     } else if has(&["no answer for", "no answer in time"]) {
@@ -164,7 +164,7 @@ fn hint_of(code: u32) -> &'static str {
         959 => "name a tablespace that exists (?tablespace=NAME, or petal setup NAME N)",
         1555 => "raise undo_retention or give the undo tablespace more room",
         1031 | NO_SUCH_TABLE | 1039 | 65040 => {
-            "grant what petal needs: docs/engines/oracle-grants.sql is the script for it"
+            "grant petal's privileges: docs/engines/oracle-grants.sql is the script for it"
         }
         16000 | 16456 => "the database is read-only, as a standby is: name the primary",
         4031 => "the shared pool is too small for so many sessions",

@@ -107,7 +107,7 @@ pub enum LinkErrorKind {
 
 impl LinkError {
     /// Makes an error of an unexpected answer.
-    pub fn odd(message: String) -> Self {
+    pub fn unexpected(message: String) -> Self {
         Self { code: None, message, kind: LinkErrorKind::Database }
     }
 

@@ -401,7 +401,7 @@ pub fn redo_advice(database: &mut Database) -> Vec<String> {
     if let Some(row) = database.look_if_allowed("log_mode").first() {
         if cell(row, 0) == "ARCHIVELOG" {
             lines.push(
-                "the database archives its redo: archiving reads and writes as much again, beside \
+                "the database archives its redo: archiving reads and writes as much again, during \
                  the test"
                     .to_owned(),
             );

@@ -157,7 +157,7 @@ fn petal(
     for table in [&tables.main, &tables.scan] {
         if !there.contains(&table.to_uppercase()) {
             return Err(EngineError::Data(format!(
-                "{}: {table} is missing; load the data anew (petal setup --replace)",
+                "{}: {table} is missing; load the data again (petal setup --replace)",
                 kept.place
             )));
         }

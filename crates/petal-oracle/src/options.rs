@@ -88,7 +88,7 @@ pub struct TableStorage {
 }
 
 /// Sources of options other than the settings, which tests replace.
-pub struct Outside<'a> {
+pub struct ExternalSources<'a> {
     pub environment: Environment<'a>,
     /// Function that asks a person for a user's password.
     pub ask: &'a dyn Fn(&str) -> Option<Secret>,
@@ -96,10 +96,13 @@ pub struct Outside<'a> {
 
 impl Options {
     pub fn of(settings: &Settings) -> Result<Self> {
-        Self::new(settings, &Outside { environment: &process_environment, ask: &ask_password })
+        Self::new(
+            settings,
+            &ExternalSources { environment: &process_environment, ask: &ask_password },
+        )
     }
 
-    pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self> {
+    pub fn new(settings: &Settings, outside: &ExternalSources<'_>) -> Result<Self> {
         let url = &settings.db;
         let shown = url.redacted();
         let refuse =
@@ -116,7 +119,7 @@ impl Options {
             option("protocol").as_deref(),
             &[("tcp", "tcp"), ("tcps", "tcps")],
         )?;
-        let way = Way { server: &server, protocol };
+        let way = ServiceRoute { server: &server, protocol };
         let endpoints = way
             .endpoints(&settings.endpoints)
             .ok_or_else(|| refuse("names no service", EXAMPLE))?;
@@ -127,8 +130,8 @@ impl Options {
         let user = server.user.clone().ok_or_else(|| refuse("names no user", EXAMPLE))?;
         if user.eq_ignore_ascii_case("sys") {
             return Err(refuse(
-                "SYS is no user for test data",
-                "name one of its own in the URL, and SYS as DBA_PRIV_USER",
+                "SYS cannot own test data",
+                "name a separate user in the URL, and SYS as DBA_PRIV_USER",
             ));
         }
         let password = password(settings, outside, &user)?;
@@ -168,7 +171,7 @@ impl Options {
 fn no_local_log_on(
     refuse: &dyn Fn(&str, &str) -> EngineError,
     server: &UrlServer,
-    outside: &Outside<'_>,
+    outside: &ExternalSources<'_>,
 ) -> EngineError {
     let named = Some(server.name.clone()).filter(|name| !name.is_empty());
     let service = named.or_else(|| (outside.environment)("ORACLE_SID"));
@@ -204,7 +207,7 @@ fn buffer_pool(given: &str) -> Result<String> {
 
 /// Reads a wallet; asks for a password only if the key is encrypted, as in Autonomous Database's
 /// wallets.
-fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet> {
+fn wallet(folder: String, outside: &ExternalSources<'_>) -> Result<Wallet> {
     let file = std::path::Path::new(&folder).join(WALLET_FILE);
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let password = match (outside.environment)(WALLET_PASSWORD_VARIABLE) {
@@ -226,7 +229,11 @@ fn given_secret(variable: &str, text: &str) -> Result<Secret> {
 }
 
 /// Returns the password from the URL, the environment or a prompt, in this order.
-fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Option<Secret>> {
+fn password(
+    settings: &Settings,
+    outside: &ExternalSources<'_>,
+    user: &str,
+) -> Result<Option<Secret>> {
     if let Some(password) = &settings.db.password {
         return Ok(Some(password.clone()));
     }
@@ -238,7 +245,7 @@ fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Op
 
 /// Chooses the administrator. SYS is always SYSDBA. SYSDBA_PASSWD without DBA_PRIV_USER is the
 /// password of SYSTEM since SLOB 2.4, and of SYS in a file of an older SLOB.
-fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
+fn admin(endpoints: &Endpoints, user: &Login, outside: &ExternalSources<'_>) -> Login {
     let named = match (&endpoints.dba_user, &endpoints.dba_password) {
         (None, None) => return user.clone(),
         (Some(named), _) => named.trim().to_owned(),
@@ -260,12 +267,12 @@ fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
 }
 
 /// Way to reach services: at hosts, or by aliases.
-struct Way<'a> {
+struct ServiceRoute<'a> {
     server: &'a UrlServer,
     protocol: &'a str,
 }
 
-impl Way<'_> {
+impl ServiceRoute<'_> {
     /// Returns the services, or `None` if none is named.
     fn endpoints(&self, named: &Endpoints) -> Option<Vec<OracleService>> {
         let services = named.services();
@@ -371,7 +378,7 @@ pub mod tests {
             _ => None,
         };
         let ask = |user: &str| Some(Secret::new(format!("asked {user}")));
-        let outside = Outside { environment: &environment, ask: &ask };
+        let outside = ExternalSources { environment: &environment, ask: &ask };
         Options::new(&settings, &outside).map_err(|error| error.to_string())
     }
 

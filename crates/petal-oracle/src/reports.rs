@@ -114,14 +114,14 @@ fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> 
     let own = match &made {
         Ok(_) => "-- statspack.txt is petal's own, of the parts that it reads.\n".to_owned(),
         Err(error) => format!(
-            "-- petal made none itself: {error}; docs/engines/oracle-grants.sql, part 5, grants what it \
-             takes.\n"
+            "-- petal made none itself: {error}; docs/engines/oracle-grants.sql, part 5, has the \
+             grants.\n"
         ),
     };
     let script = format!(
         "-- Statspack's whole report of this run. As perfstat, where the database is:\n\
          --   sqlplus perfstat @statspack.sql\n\
-         -- leaves statspack-full.txt; beside run.json `petal report` reads it into the record.\n\
+         -- leaves statspack-full.txt; put next to run.json, `petal report` reads it into the record.\n\
          {own}\
          DEFINE begin_snap = {first}\n\
          DEFINE end_snap = {last}\n\

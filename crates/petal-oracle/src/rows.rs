@@ -17,7 +17,7 @@ impl OracleRows {
     pub fn new(database: Database, meta: OracleSchema) -> Result<Self> {
         if meta.is_slobs {
             return Err(EngineError::Setting(format!(
-                "{}: SLOB made these rows, and petal does not know what they held before; load \
+                "{}: SLOB made these rows, and petal does not know their earlier contents; load \
                  schemas of petal's (petal setup), and keep the ledger of a run on them",
                 database.place
             )));

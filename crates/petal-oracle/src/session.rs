@@ -201,7 +201,7 @@ mod tests {
     use std::sync::atomic::AtomicU8;
 
     #[test]
-    fn warming_up_ends_though_the_database_is_silent_and_nobody_aborts() {
+    fn warming_up_ends_though_the_database_is_silent_and_no_abort_comes() {
         // A stop is requested while the block is running.
         let level = Arc::<AtomicU8>::default();
         let raised = Arc::clone(&level);

@@ -10,7 +10,7 @@ use super::meta::cell;
 use super::sql;
 use super::work::Work;
 use petal_engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, NotedError, budget_us, by_schema, keys,
 };
 use petal_engine::server::failure::Failure;
 use petal_engine::server::per_schema::SchemaWork as _;
@@ -137,8 +137,12 @@ struct Answer {
 
 impl Answer {
     fn read(row: &Row, total: usize) -> Result<Self, LinkError> {
-        let odd =
-            || LinkError::odd(format!("the loop in the database answered oddly: {}", cell(row, 0)));
+        let odd = || {
+            LinkError::unexpected(format!(
+                "the loop in the database answered oddly: {}",
+                cell(row, 0)
+            ))
+        };
         let ended: Option<Vec<(Option<u64>, u64)>> = cell(row, 0)
             .split_terminator(';')
             .map(|one| {
@@ -165,7 +169,7 @@ impl Answer {
 
 /// Parses an error as the block notes it, with its SQLCODE below 0.
 fn failed(line: &str) -> Option<(usize, LinkError)> {
-    let Noted { at, code, message } = Noted::parse(line)?;
+    let NotedError { at, code, message } = NotedError::parse(line)?;
     let code = u32::try_from(code.parse::<i64>().ok()?.unsigned_abs()).ok();
     let error = LinkError { code, message: message.to_owned(), kind: LinkErrorKind::Database };
     Some((at, error))

@@ -341,7 +341,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_exactly_what_is_used() {
+    fn the_grants_are_exactly_the_used_privileges() {
         let used: BTreeSet<String> =
             all().iter().flat_map(|(_, text)| objects_of_others(text)).collect();
         let grants = crate::GRANTS.lines();

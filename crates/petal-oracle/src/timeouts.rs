@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::link::{BindValue, Connector, Destination, Link, LinkError, NamedValue, Result, Row};
 use super::sql;
-use petal_engine::server::detached_worker::{DetachedWorker, Unanswered, within};
+use petal_engine::server::detached_worker::{DetachedWorker, NoAnswer, within};
 use petal_engine::server::endpoint::CLOSE_LIMIT;
 use petal_engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
@@ -109,9 +109,9 @@ pub fn answered<R: Send + 'static>(
 ) -> Result<R> {
     within("oracle asks", limit, job).unwrap_or_else(|unanswered| {
         Err(LinkError::connection(match unanswered {
-            Unanswered::NoThread(error) => error.to_string(),
-            Unanswered::TooLate => no_answer(limit),
-            Unanswered::Failed(words) => words,
+            NoAnswer::NoThread(error) => error.to_string(),
+            NoAnswer::TooLate => no_answer(limit),
+            NoAnswer::Failed(words) => words,
         }))
     })
 }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
+    fn answers_in_time_are_passed_on_with_all_binds() {
         let scripted = ScriptedOracle::default().fails("DROP", 942, "table or view does not exist");
         let mut link = link(&scripted, WhileServerLives, limits(LONG, LONG));
         let binds = [BindValue::Number(7), BindValue::from("x")];

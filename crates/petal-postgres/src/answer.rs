@@ -1,5 +1,5 @@
-//! Columns of an answer. A server may say what petal did not ask for, or NULL where it expects a value:
-//! that is an error, not a panic.
+//! Columns of an answer. A server may send an unexpected type, or NULL for a required value: that
+//! is an error, not a panic.
 
 use std::error::Error;
 
@@ -17,7 +17,8 @@ impl Columns for Row {
     fn read<'a, T: FromSql<'a>>(&'a self, column: usize) -> Result<T> {
         self.try_get(column).map_err(|error| {
             EngineError::Database(format!(
-                "the server's answer is not what petal asked for: {error}; see what answers there"
+                "the server's answer does not fit the question: {error}; find out which program \
+                 answers there"
             ))
         })
     }

@@ -1,8 +1,8 @@
-//! One connection. The thread that sends a statement waits for the answer, and it alone polls the
+//! A connection. The thread that sends a statement waits for the answer, and it alone polls the
 //! driver's future: nothing goes on between two statements.
 //!
-//! Beyond a plain wait it has a timeout policy, and keeps the server's last words: where a server
-//! says why it ends a session and closes at once, the close must not hide the words.
+//! Beyond a plain wait it has a timeout policy, and keeps the server's last words: if a server says
+//! why it ends a session and closes at once, the close must not hide the words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -24,7 +24,7 @@ use super::locks::LOCK_TIMEOUT;
 use super::stream::{ConnectError, Incoming, ServerConnector};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
-use petal_engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
 use petal_engine::server::liveness::{AbortHandle, ServerState, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
@@ -36,7 +36,7 @@ pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server's own words, or what failed on the way.
+    /// The server's own words, or the failure on the way.
     #[error(transparent)]
     Failed(#[from] tokio_postgres::Error),
     #[error("error connecting to server")]
@@ -52,7 +52,7 @@ pub enum Error {
          by the server"
     )]
     Pooler { greeted: String, process: i32 },
-    /// It answers, and is not the server that was asked for.
+    /// Another server than the requested one answers.
     #[error("{0}")]
     Unwanted(String),
     #[error("no runtime for a connection: {0}")]
@@ -62,16 +62,17 @@ pub enum Error {
     /// A signal ended the waiting.
     #[error("interrupted")]
     Interrupted,
-    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    /// Others hold a lock for longer than petal waits; with its holder, if the server named it in
+    /// time.
     #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
     Blocked { error: tokio_postgres::Error, limit: Duration, by: Option<LockWait> },
 }
 
-impl From<GivenUp> for Error {
-    fn from(given_up: GivenUp) -> Self {
+impl From<WaitFailure> for Error {
+    fn from(given_up: WaitFailure) -> Self {
         match given_up {
-            GivenUp::Interrupted => Self::Interrupted,
-            GivenUp::Silent(reason) => Self::Silent(reason),
+            WaitFailure::Interrupted => Self::Interrupted,
+            WaitFailure::Silent(reason) => Self::Silent(reason),
         }
     }
 }
@@ -105,7 +106,7 @@ impl Error {
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Client {
     /// The server's name, for messages.
     pub server: String,
@@ -114,11 +115,11 @@ pub struct Client {
     wire: Wire,
 }
 
-/// What drives a connection.
+/// The driver's side of a connection.
 struct Wire {
     connection: Incoming,
     is_over: bool,
-    /// What ended it, until it is returned as an error: it may come together with a good answer.
+    /// The error that ended it, until it is returned: it may come together with a good answer.
     ended_by: Option<tokio_postgres::Error>,
     wait: FutureWait,
 }
@@ -148,7 +149,7 @@ impl Client {
         self.wire.wait.watch.policy = policy;
     }
 
-    /// Sets what looks after long waits from now on.
+    /// Sets the monitor of long waits from now on.
     pub fn set_monitor(&mut self, monitor: WaitMonitor) {
         self.wire.wait.monitor = Some(Box::new(monitor));
     }
@@ -168,7 +169,7 @@ impl Client {
         self.batch_execute(&format!("SET lock_timeout = {}", limit.as_millis()))
     }
 
-    /// With this other threads give the connection up.
+    /// Returns a handle with which other threads give the connection up.
     pub fn abort_handle(&self) -> Arc<AbortHandle> {
         self.wire.wait.abort_handle()
     }
@@ -182,7 +183,7 @@ impl Client {
         CancelToken { token: self.asker.cancel_token(), connector: connector.clone(), limit }
     }
 
-    /// The process by which the peer greeted; `None` if it gave none.
+    /// The process number in the peer's greeting; `None` without one.
     pub fn greeted_process(&self, connector: &ServerConnector) -> Option<i32> {
         let token = self.asker.cancel_token();
         self.wire.wait.runtime.block_on(connector.greeted_process(&token))
@@ -303,7 +304,7 @@ impl Wire {
         let error = match wait.wait(driven) {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
-            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(WaitFailure::Interrupted) => return Err(Error::Interrupted),
             Err(silent) => silent.into(),
         };
         Err(match wait.monitor_in_force() {
@@ -325,7 +326,7 @@ fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
     }
 }
 
-/// Takes what the connection has; an error ends it. Pending: it is to be polled once more.
+/// Takes the connection's messages; an error ends it. Pending: it is to be polled once more.
 fn poll(
     connection: &mut Incoming,
     is_over: &mut bool,
@@ -384,7 +385,7 @@ impl CopyIn<'_> {
         self.wire.wait(self.sink.send(rows.into()))
     }
 
-    /// How many rows arrived.
+    /// Ends the COPY and returns the number of rows that arrived.
     pub fn finish(mut self) -> Result<u64, Error> {
         self.wire.wait(poll_fn(|context| self.sink.as_mut().poll_finish(context)))
     }
@@ -424,7 +425,7 @@ impl BufRead for CopyOut<'_> {
     }
 }
 
-/// Asks the server to cancel what a connection does.
+/// Asks the server to cancel a connection's statement.
 pub struct CancelToken {
     token: tokio_postgres::CancelToken,
     connector: ServerConnector,
@@ -432,7 +433,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// Asks the server to cancel, on a connection of its own. No answer says whether it did.
+    /// Asks the server to cancel, on a separate connection. No answer says whether it did.
     pub fn cancel(&self) {
         if let Ok(runtime) = runtime().build() {
             let asked = self.connector.cancel(&self.token);

@@ -27,7 +27,7 @@ const VERSION_MIN: u32 = 120_000;
 /// The first server whose sessions report their statistics when asked.
 pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
-/// A name may stand for several addresses, each of which may take its time.
+/// Addresses that a name may have, each with its own timeout.
 const ADDRESSES: u32 = 2;
 
 /// The first question on every connection: nothing is set before it is known who answers.
@@ -52,7 +52,7 @@ fn first_settings(lock_limit: Duration) -> String {
     )
 }
 
-/// One server of the run.
+/// A server of the run.
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: Address,
@@ -64,12 +64,12 @@ pub struct Endpoint {
     connector: ServerConnector,
 }
 
-/// A connection, and what its server calls it.
+/// A connection, and the server's name of it.
 pub struct OpenedConnection {
     pub client: Client,
     /// The server's process.
     pub process: i32,
-    /// How long a lock is waited for.
+    /// Timeout for locks.
     lock_limit: Duration,
 }
 
@@ -153,7 +153,7 @@ impl Endpoint {
             server: self.name.clone(),
             caller: caller.cloned(),
             cancel: Arc::new(move || token.cancel()),
-            who_blocks: Arc::new(move || blocked.who_blocks(process)),
+            find_lock_holder: Arc::new(move || blocked.find_lock_holder(process)),
             limit: opened.lock_limit,
             state: Default::default(),
         });
@@ -201,7 +201,7 @@ impl Endpoint {
         opened
     }
 
-    /// Asks the server what it does for a connection of petal's that is silent.
+    /// Asks the server for the state of a silent connection of petal's.
     fn state_of(&self, process: i32) -> ServerState {
         let sql = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = $1 AND state = 'active'";
         let asked = self.ask(SILENCE, |client| client.query(sql, &[&process]));
@@ -215,12 +215,12 @@ impl Endpoint {
     }
 
     /// Asks for which lock a connection of petal's waits; None also where no answer comes.
-    fn who_blocks(&self, process: i32) -> Option<LockWait> {
+    fn find_lock_holder(&self, process: i32) -> Option<LockWait> {
         let rows = self.ask(BRIEF, |client| client.query(locks::LOCK_HOLDERS, &[&process]));
         locks::lock_wait(&rows.ok()?)
     }
 
-    /// A question about another connection, on one of its own.
+    /// Asks about another connection, on a separate one.
     fn ask<T>(
         &self,
         limit: Duration,
@@ -231,7 +231,7 @@ impl Endpoint {
         question(&mut opened.client)
     }
 
-    /// With this another thread cancels what a connection does.
+    /// Returns a token with which another thread cancels a connection's statement.
     pub fn cancel_token(&self, client: &Client) -> CancelToken {
         client.cancel_token(&self.connector, self.options.connect_timeout)
     }
@@ -256,7 +256,7 @@ impl Endpoint {
     }
 }
 
-/// A column of the first row of an answer; empty if there is none.
+/// A column of the first row of an answer; empty without a row.
 fn text(answer: &[SimpleQueryMessage], column: usize) -> &str {
     let row = answer.iter().find_map(|line| match line {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -289,7 +289,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
 }
 
-/// Questions and statements whose errors say what petal was `doing`.
+/// Questions and statements whose errors name petal's step (`doing`).
 impl Client {
     /// Every row of an answer.
     pub fn ask(&mut self, doing: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
@@ -394,13 +394,14 @@ pub fn hint(error: &Error) -> &'static str {
             } else if text.contains("password missing") {
                 "the server wants a password: PGPASSWORD, ~/.pgpass or the URL gives one"
             } else if error.is_silence() {
-                "see whether the server is stopped, or what lies between holds its packets back"
+                "see whether the server is stopped, or something on the network path holds its \
+                 packets back"
             } else if is_cut_short(error) || error.is_closed() {
                 "the server ended the connection: see its log"
             } else if text.contains("UnsupportedCertVersion") {
-                "the certificate is of X.509 version 1, which petal cannot verify: make it anew with \
-                 subjectAltName (openssl x509 -extfile), or use sslmode=require without a root \
-                 certificate"
+                "the certificate is of X.509 version 1, which petal cannot verify: make a new one \
+                 with subjectAltName (openssl x509 -extfile), or use sslmode=require without a \
+                 root certificate"
             } else if text.contains("certificate") || text.contains("TLS") {
                 "check sslmode and sslrootcert, or the server's certificate"
             } else {
@@ -411,12 +412,15 @@ pub fn hint(error: &Error) -> &'static str {
     )
 }
 
-/// What to try, by SQLSTATE.
+/// Returns the advice for an SQLSTATE.
 pub fn hint_of(code: &str) -> &'static str {
     match code {
         "28P01" | "28000" => "check user, password and the server's pg_hba.conf",
         "3D000" => "name an existing database: postgres://user@host/DATABASE",
-        "42501" => "grant the role that privilege; docs/engines/postgres.md lists what petal needs",
+        "42501" => {
+            "grant the role that privilege; docs/engines/postgres.md lists petal's \
+                    privileges"
+        }
         "25006" => "the server is read-only, as a standby is: name the primary",
         "53100" => "make room on the server's disk",
         "53300" => "raise max_connections or use fewer sessions",
@@ -430,9 +434,9 @@ pub fn hint_of(code: &str) -> &'static str {
              ... SET statement_timeout = 0)"
         }
         "57P01" | "57P02" | "57P03" => "the server stops or starts, or an administrator ended it",
-        "2BP01" => "petal drops only what it made: drop or move what is named there first",
-        "42704" => "name what exists, such as a tablespace or a setting of this server",
-        "42883" | "42P01" | "3F000" => "load the data anew: petal setup --replace",
+        "2BP01" => "petal drops only its own objects: drop or move the named objects first",
+        "42704" => "name an existing one, such as a tablespace or a setting of this server",
+        "42883" | "42P01" | "3F000" => "load the data again: petal setup --replace",
         _ => "see the server's log",
     }
 }

@@ -1,5 +1,5 @@
 //! Counters of the server: its statistics views as they are, and the figures made from them that
-//! every engine has. Views differ by version; what a version does not count is unknown.
+//! every engine has. Views differ by version; figures that a version does not count are unknown.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use petal_engine::{EngineError, Result};
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::{COUNT_MAX, delta};
 
-/// How long the statistics collector of 14 and before may take to show what sessions reported.
+/// Maximum delay until the statistics collector of 14 and before shows the sessions' reports.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
 const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
@@ -27,12 +27,12 @@ pub const READ_EVENT: &str = "DataFileRead";
 pub const WRITE_EVENT: &str = "DataFileWrite";
 pub const LOG_EVENT: &str = "WALSync";
 
-/// Columns of pg_stat_io that are kept for sessions apart: their time must not be divided by what
-/// the checkpointer did.
+/// Columns of pg_stat_io that are kept separately for sessions: their time must not be divided by
+/// the checkpointer's counts.
 const SESSION_COLUMNS: [&str; 6] =
     ["reads", "read_time", "writes", "write_time", "fsyncs", "fsync_time"];
 
-/// What this role's connections have timed by the server.
+/// The kinds of I/O that the server times for this role's connections.
 #[derive(Clone, Copy)]
 struct Timing {
     version: u32,
@@ -42,7 +42,7 @@ struct Timing {
     log: bool,
 }
 
-/// One server's counters, on a connection of petal's own.
+/// A server's counters, on a separate connection.
 pub struct CounterReader {
     endpoint: Endpoint,
     state: Mutex<ReaderState>,
@@ -151,7 +151,7 @@ impl CounterReader {
         self.state.lock().resets.begin();
     }
 
-    /// Tells of a standby that became a primary since it was first asked.
+    /// Reports a standby that became a primary since it was first asked.
     pub fn promoted(&self) -> Option<String> {
         let state = self.state.lock();
         (state.standby == Some((true, false))).then(|| {
@@ -164,7 +164,7 @@ impl CounterReader {
     }
 
     /// True for a server whose sessions report when they like: 14 and before.
-    pub fn lags(&self) -> bool {
+    pub fn is_delayed(&self) -> bool {
         let state = self.state.lock();
         let connected = state.client.as_ref();
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
@@ -172,7 +172,7 @@ impl CounterReader {
 
     /// Ends the sessions of such a server, which then report. Later versions have reported.
     pub fn settle(&self, processes: &[i32]) -> Result<()> {
-        if !self.lags() {
+        if !self.is_delayed() {
             return Ok(());
         }
         let mut state = self.state.lock();
@@ -200,7 +200,7 @@ impl CounterReader {
     }
 }
 
-/// Figures of a standby: its sessions only read, and what it writes is replay's.
+/// Figures of a standby: its sessions only read, and its writes are replay's.
 fn of_standby(io: IoCounts) -> IoCounts {
     IoCounts {
         physical_write_blocks: Some(0),
@@ -210,7 +210,7 @@ fn of_standby(io: IoCounts) -> IoCounts {
     }
 }
 
-/// What the database counted of petal's own tables: blocks found in its cache, and read.
+/// Blocks of petal's own tables that the database found in its cache, and that it read.
 fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
     let sum = |what: &str| -> Option<u64> {
         let of = ["cf1.heap_blks", "cf1.idx_blks", "cf2.heap_blks"];
@@ -255,17 +255,17 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
         .collect()
 }
 
-/// As a session of the run has it.
+/// Returns the timing of I/O, as the run's sessions have it.
 fn timing(client: &mut Client) -> Result<Timing> {
     let version = server_version(client)?;
     plan::apply_privileged(client)?;
     let sql = "SELECT coalesce(pg_catalog.current_setting('track_io_timing', true) = 'on', false), \
                       coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";
-    let row = client.ask_row("asking what it times", sql, &[])?;
+    let row = client.ask_row("asking which I/O it times", sql, &[])?;
     Ok(Timing { version, io: row.read(0)?, log: row.read(1)? })
 }
 
-/// Samples of what is counted as well would count its time twice.
+/// Leaves out samples of counted waits, whose time would count twice.
 fn without(sampled: Vec<Wait>, counted: &[Wait]) -> Vec<Wait> {
     let is_counted =
         |wait: &Wait| counted.iter().any(|other| other.name == wait.name && other.time_ns > 0);
@@ -370,7 +370,7 @@ fn flatten(json: &Value) -> BTreeMap<String, u64> {
     raw
 }
 
-/// Raw counters and what is needed to read them.
+/// Raw counters and the facts that their reading needs.
 struct RawCounters<'a> {
     raw: &'a BTreeMap<String, u64>,
     timing: Timing,
@@ -419,7 +419,7 @@ impl RawCounters<'_> {
         }
     }
 
-    /// By checkpointer, background writer and sessions; the whole server's.
+    /// Blocks written by checkpointer, background writer and sessions of the whole server.
     fn written_blocks(&self) -> Option<u64> {
         match self.timing.version {
             180_000.. => self
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_does_not_count_is_unknown() {
+    fn figures_that_a_version_does_not_count_are_unknown() {
         let raw: BTreeMap<String, u64> = [
             ("pg_stat_database.blks_read", 10),
             ("cf1.heap_blks_read", 8),
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_do_in_the_database_is_no_work_of_petals() {
+    fn work_of_others_in_the_database_is_not_petals() {
         let mut raw: BTreeMap<String, u64> = [
             ("pg_stat_database.blks_read", 500),
             ("pg_stat_database.blks_hit", 1000),

@@ -19,7 +19,7 @@ use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
 
 pub const PRODUCT: &str = "PostgreSQL";
 
-/// Settings of the server that decide durability, I/O and what is measured.
+/// Settings of the server that decide durability, I/O and the figures.
 const SETTINGS: [&str; 30] = [
     "shared_buffers",
     "effective_io_concurrency",
@@ -56,7 +56,7 @@ const SETTINGS: [&str; 30] = [
 pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, \
      or GRANT SET ON PARAMETER track_io_timing, track_wal_io_timing to the role (15 and later).";
 
-/// Describes the target by the first of `metas`, which must be those of the run's schemas.
+/// Describes the target by the first of `metas`, which must belong to the run's schemas.
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
@@ -115,7 +115,7 @@ pub fn describe(
             log: LOG_EVENT.to_owned(),
             timed_by: match shared.prefetch {
                 0 => "the server (track_io_timing)".to_owned(),
-                _ => "the server: what reading ahead left to wait for".to_owned(),
+                _ => "the server: only the waits that reading ahead did not avoid".to_owned(),
             },
         },
         advice: advice::advice(),
@@ -202,8 +202,9 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
     Ok(folders)
 }
 
-/// Where a server on this host has its data, as its process shows it to who may look. The role need
-/// not have the privilege to ask the server. None for a server in a container, whose process numbers are others here.
+/// The data folder of a server on this host, from its process, if petal may see it. The role needs
+/// no privilege at the server. None for a server in a container, whose process numbers are others
+/// here.
 pub fn data_directory(client: &mut Client) -> Option<String> {
     let row = client
         .query_one(

@@ -1,4 +1,4 @@
-//! One schema made and filled in one transaction. When it returns, all of it is durable.
+//! A schema made and filled in one transaction. When it returns, all of it is durable.
 //!
 //! Rows go by binary COPY (<https://www.postgresql.org/docs/current/sql-copy.html>), made on the fly
 //! in scattered order. Table and COPY are one transaction, with FREEZE: reads find nothing to write
@@ -20,10 +20,11 @@ use petal_engine::{EngineError, LoadPlan, Progress, ProgressUnit, Result};
 use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
-/// What is sent at once.
+/// Bytes sent at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With wal_level=minimal the commit syncs the tables: the server begins to write while it copies.
+/// A setting with which the server begins to write while it copies: with wal_level=minimal the
+/// commit syncs the tables.
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 /// The log of a load fills its files to the end, so nothing is gained by zeroes written and synced
@@ -121,7 +122,7 @@ pub struct RowWriter {
     schema: u32,
     filler: Filler,
     column_bytes: usize,
-    /// The row under way; lengths and counts stand in it from the start.
+    /// The row under way, with lengths and counts from the start.
     row: Vec<u8>,
 }
 
@@ -195,7 +196,7 @@ impl<'a> LoadProgress<'a> {
     }
 }
 
-/// One loader's index under way, as another thread sees it.
+/// A loader's index under way, as another thread sees it.
 pub struct IndexWatch<'a> {
     load_progress: &'a LoadProgress<'a>,
     endpoint: &'a Endpoint,

@@ -1,5 +1,5 @@
-//! Who uses a database's data: an advisory lock, shared by runs, held alone by setup and drop. The
-//! server lets go of it when its connection ends.
+//! The mark of data in use: an advisory lock, shared by runs, held alone by setup and drop. The
+//! server releases it when its connection ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::servers;
 use petal_engine::{EngineError, Result};
 
-/// How long the lock of a petal that ended may still be held.
+/// Maximum time for which the lock of a petal that ended may still be held.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const LOCKING: &str = "locking petal's data";
 const SHARED: &str = "SELECT \
@@ -91,7 +91,7 @@ fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
     holders.collect()
 }
 
-/// One run's hold on the data.
+/// A run's hold on the data.
 pub struct TablesInUse {
     endpoint: Endpoint,
     /// Holds the lock.

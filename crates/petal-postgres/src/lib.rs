@@ -1,17 +1,17 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean; `stream`: how long
-//!   a message may be, and who answers
+//! - `options`, `libpq`, `tls`, `connect`: connections and the meaning of errors; `stream`: the
+//!   limit of a message's length, and the program that answers
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
-//!   `locks`: who holds a lock that petal waits for
+//!   `locks`: holders of a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
-//! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
-//!   that is, their proof
-//! - `servers`, `publications`, `plan`: what is asked and paid before a run
-//! - `trust`: whose code a role would enter in a schema
-//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
-//!   these share
-//! - `counters`, `waits`, `describe`: what the server reports; `server_work`: of everybody's work
+//! - `schema`, `load`, `filling`, `placement`: the data, their making and its progress, and
+//!   their proof
+//! - `servers`, `publications`, `plan`: questions and preparations before a run
+//! - `trust`: foreign code that a role would run in a schema
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
+//!   common state
+//! - `counters`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -83,10 +83,10 @@ use work::Shared;
 /// The most that a server takes for effective_io_concurrency.
 const PREFETCH_MAX: u32 = 1000;
 
-/// One database, on one server or on several that hold the same.
+/// A database, on one server or on several that hold the same data.
 pub struct Postgres {
     servers: Servers<Endpoint>,
-    /// Of every server.
+    /// Counters of every server.
     counters: Vec<CounterReader>,
     tablespace: Option<String>,
     /// Autovacuum is to work on the tables that are updated.
@@ -94,7 +94,7 @@ pub struct Postgres {
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     block_bytes: OnceLock<u32>,
-    /// Which servers are standbys, asked once.
+    /// True for each server that is a standby; asked once.
     standbys: OnceLock<Vec<bool>>,
     /// Some session may write.
     writes: bool,
@@ -131,18 +131,19 @@ impl Postgres {
         })
     }
 
-    /// Where data are loaded, described and settled.
+    /// The server on which data are loaded, described and settled.
     fn first(&self) -> Result<&Endpoint> {
         let at = self.servers.admin.map_or_else(|| self.primary(), Ok)?;
         Ok(&self.servers.all[at])
     }
 
-    /// Where UPDATEs go: the first that is no standby, or else the first.
+    /// The server of UPDATEs: the first that is no standby, or else the first.
     fn primary(&self) -> Result<usize> {
         Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
     }
 
-    /// The servers of the sessions, and the primary where it is none of them and is written to.
+    /// The number of servers of the sessions, plus the primary if it is another one and gets
+    /// writes.
     fn counted(&self) -> Result<usize> {
         match self.writes && self.primary()? >= self.servers.sessions {
             true => Ok(self.servers.all.len()),
@@ -150,7 +151,7 @@ impl Postgres {
         }
     }
 
-    /// Which servers only read. One that stands alone need not be asked.
+    /// True for each server that only reads. A single server need not be asked.
     fn standbys(&self) -> Result<&[bool]> {
         let ask = || match self.servers.all.as_slice() {
             [_] => Ok(vec![false]),
@@ -165,7 +166,7 @@ impl Postgres {
         Ok(client)
     }
 
-    /// Every complete schema of the run: what is beyond may be closed to this role.
+    /// Every complete schema of the run: others may be closed to this role.
     fn metas(&self) -> Result<Vec<SchemaMeta>> {
         let mut client = self.connect_first()?;
         let numbers = self.numbers(&mut client)?;
@@ -257,7 +258,7 @@ impl Engine for Postgres {
         let block_bytes = self.block_bytes()?;
         let read = |reader: &CounterReader| {
             let mut counters = reader.read(block_bytes.into(), &self.shared.waits)?;
-            if !in_full && reader.lags() {
+            if !in_full && reader.is_delayed() {
                 // Only the log's position is of this second.
                 let redo_bytes = counters.io.redo_bytes;
                 counters.io = IoCounts { redo_bytes, ..IoCounts::default() };

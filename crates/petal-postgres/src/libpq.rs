@@ -1,6 +1,6 @@
 //! libpq's ways to name a server: hosts, its environment, and its files. The service file has
-//! sections `[name]` of `parameter=value` lines: a name stands for a server. The password file has
-//! lines `host:port:database:user:password`, where `*` matches all and a backslash takes the next
+//! sections `[name]` of `parameter=value` lines: a name for a server. The password file has lines
+//! `host:port:database:user:password`, where `*` matches all and a backslash takes the next
 //! character as it is. Options of libpq's that petal does not have are refused by name, so that
 //! nobody believes them to be in force. Nothing here connects, or looks a name up.
 
@@ -15,13 +15,13 @@ use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
 use petal_model::settings::url::UrlHost;
 
-/// One server: a host and port, or a folder with a socket.
+/// A server: a host and port, or a folder with a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// A folder if it begins with `/`.
     pub host: String,
     pub port: u16,
-    /// Where to connect, so that no name is looked up; the host then only names the server.
+    /// The address to connect to without a name lookup; the host then only names the server.
     pub ip: Option<IpAddr>,
 }
 
@@ -36,7 +36,7 @@ impl Address {
         self.is_socket().then(file)
     }
 
-    /// As a person names it.
+    /// The name in messages.
     pub fn name(&self) -> String {
         host_and_port(&self.host, self.port)
     }
@@ -44,10 +44,10 @@ impl Address {
 
 pub const OPTIONS: UrlOptions = UrlOptions("postgres");
 const PORT_DEFAULT: u16 = 5432;
-/// Where packages put the socket, most usual first.
+/// Folders in which packages put the socket, most usual first.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// The URL's hosts, or else those of `host`, `hostaddr` and what stands in for them.
+/// The URL's hosts, or else those of `host`, `hostaddr` and their environment variables.
 pub fn addresses(
     named: &[UrlHost],
     given: &dyn Fn(&str, &str) -> Option<String>,
@@ -86,7 +86,7 @@ fn plain(host: &str) -> UrlHost {
     UrlHost { host: host.trim().to_owned(), port: None }
 }
 
-/// One for each host; an empty one is looked up by its host's name.
+/// An address for each host; an empty one is looked up by its host's name.
 fn ips(text: Option<&str>) -> Result<Vec<Option<IpAddr>>> {
     let Some(text) = text else { return Ok(Vec::new()) };
     text.split(',')
@@ -142,8 +142,8 @@ const LEFT: [(&str, &str, &[&str]); 16] = [
     ("sslsni", "PGSSLSNI", &["1"]),
 ];
 
-/// Options of libpq's that change nobody's trust and nobody's way: petal has keepalives, timeouts and
-/// an encoding of its own.
+/// Options of libpq's that change neither trust nor routing: petal has its own keepalives, timeouts
+/// and encoding.
 const HARMLESS: [&str; 8] = [
     "client_encoding",
     "gsslib",
@@ -165,7 +165,7 @@ fn is_default(option: &str, value: &str) -> bool {
     LEFT.iter().any(|(left, _, defaults)| *left == option && defaults.contains(&value))
 }
 
-/// Refuses an entry of a service file that asks for what petal does not do.
+/// Refuses an entry of a service file with a request that petal does not support.
 pub fn check_entry(option: &str, value: &str) -> Result<()> {
     if option == "service" {
         return Err(EngineError::Setting(format!(
@@ -182,7 +182,7 @@ pub fn check_entry(option: &str, value: &str) -> Result<()> {
     }
 }
 
-/// Refuses the first variable that asks for what petal does not do.
+/// Refuses the first variable with a request that petal does not support.
 pub fn check_environment(environment: Environment<'_>) -> Result<()> {
     for (option, variable, defaults) in LEFT {
         let Some(value) = environment(variable) else { continue };
@@ -197,7 +197,7 @@ pub fn check_environment(environment: Environment<'_>) -> Result<()> {
 }
 
 const FILE: &str = "pg_service.conf";
-/// Where packages look for the host's own file when PGSYSCONFDIR does not say.
+/// Folders in which packages look for the host's own file without PGSYSCONFDIR.
 const SYSTEM_FOLDERS: [&str; 2] = ["/etc/postgresql-common", "/etc/sysconfig/pgsql"];
 
 /// The entries of the first file that has a section of this name.
@@ -277,7 +277,7 @@ pub fn password(text: &str, address: &Address, user: &str, database: &str) -> Op
     })
 }
 
-/// The first four colons part fields; what follows is the password.
+/// Splits a line at its first four colons; the rest is the password.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut signs = line.chars();

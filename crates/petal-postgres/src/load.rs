@@ -3,7 +3,7 @@
 //! which nobody takes for data and the next setup or drop removes.
 //!
 //! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
-//! space, and the locks on what is replaced.
+//! space, and the locks on replaced tables.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::room::{self, Need};
 use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, ProgressUnit, Result};
 
-/// One load under way.
+/// A load under way.
 pub struct Loader<'a> {
     pub endpoint: &'a Endpoint,
     pub tablespace: Option<&'a str>,
@@ -55,8 +55,8 @@ impl Loader<'_> {
         Ok(summary)
     }
 
-    /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it
-    /// is to be replaced. Leftovers of a load that was cut off go.
+    /// Refuses a foreign schema under a name of the load, and one of petal's unless it is to be
+    /// replaced. Removes leftovers of a load that was cut off.
     fn check_names(&self, client: &mut Client) -> Result<()> {
         let there = marked_schemas(client)?;
         for &number in &self.load.plan.schemas {
@@ -170,7 +170,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    /// Best effort after a failure: the next setup or drop removes the rest.
     fn clean_up(&self) {
         let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
         for &number in &self.load.plan.schemas {
@@ -302,9 +302,10 @@ impl Loader<'_> {
         }
     }
 
-    /// What is replaced, and what a load left that was cut off, can be dropped only by its owner.
+    /// Checks the owner of replaced schemas and of leftovers of a load: only the owner can drop
+    /// them.
     fn check_owner(&self, client: &mut Client) -> Result<()> {
-        for name in self.to_drop(client)? {
+        for name in self.schemas_to_drop(client)? {
             let sql = "SELECT pg_catalog.pg_has_role(nspowner, 'USAGE'), \
                 pg_catalog.pg_get_userbyid(nspowner)::pg_catalog.text \
                        FROM pg_catalog.pg_namespace WHERE nspname = $1";
@@ -323,7 +324,7 @@ impl Loader<'_> {
     }
 
     /// Schemas of petal's that this load drops.
-    fn to_drop(&self, client: &mut Client) -> Result<Vec<String>> {
+    fn schemas_to_drop(&self, client: &mut Client) -> Result<Vec<String>> {
         let marked = marked_schemas(client)?;
         let replaced = |name: &str| {
             self.load.plan.replace
@@ -335,7 +336,8 @@ impl Loader<'_> {
         Ok(names.map(|(name, _)| name).collect())
     }
 
-    /// Where the data's folder is seen from here. Replaced data stay until the new are there.
+    /// Checks for free space if the data's folder is visible from here. Replaced data stay until
+    /// the new are there.
     fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<()> {
         let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
             return Ok(());
@@ -349,10 +351,10 @@ impl Loader<'_> {
         room::check(&self.endpoint.name, "the load", &needs)
     }
 
-    /// Finds who holds a lock on what is to be replaced, and what others built on it, before
-    /// anything is loaded. At the end one transaction drops all of it: its locks must have room.
+    /// Finds locks on replaced schemas, and objects that others built on them, before anything is
+    /// loaded. At the end one transaction drops all of it: its locks must have room.
     fn check_dropping(&self, client: &mut Client) -> Result<()> {
-        let names = self.to_drop(client)?;
+        let names = self.schemas_to_drop(client)?;
         let mut locks = 0;
         for name in &names {
             let doing = format!("trying to drop {name}, which is to be replaced");

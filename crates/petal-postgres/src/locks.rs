@@ -30,7 +30,7 @@ ORDER BY activity.xact_start, blocker.pid";
 /// Characters of a query that are shown.
 const STATEMENT_CHARACTERS: usize = 80;
 
-/// One process that is in the way. What the role may not see is None.
+/// A process that is in the way, without the fields that the role may not see.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Blocker {
     process: i32,
@@ -42,7 +42,7 @@ struct Blocker {
     query: Option<String>,
 }
 
-/// For which lock a connection waits; None when it waits for none.
+/// The lock that a connection waits for; None if it does not wait.
 pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
     // Such as `AccessShareLock on petal1.cf1`.
     let what: Option<&str> = rows.first()?.read(0).ok()?;
@@ -95,7 +95,8 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// One short line without control characters; a statement that may hold a password is left out.
+/// Returns a short line without control characters; a statement that may hold a password is left
+/// out.
 fn shown(text: &str) -> String {
     if text.to_ascii_lowercase().contains("password") {
         return "(not shown: it has a password)".to_owned();

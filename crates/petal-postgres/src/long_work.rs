@@ -11,8 +11,8 @@ const NO_LIMITS: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM \
     pg_catalog.pg_settings \
                          WHERE name IN ('statement_timeout', 'transaction_timeout')";
 
-/// From 14 on a server looks so often whether the client of a statement is still there: what petal
-/// leaves when it is killed is not done later. Not every platform can.
+/// A setting with which a server from 14 on checks this often whether a statement's client is still
+/// there: the statement of a killed petal ends. Not every platform can.
 const NOTICE_END: &str = "SELECT pg_catalog.set_config(name, '1s', false) FROM \
     pg_catalog.pg_settings \
                           WHERE name = 'client_connection_check_interval'";

@@ -1,5 +1,5 @@
-//! Where the server is and who asks: a `postgres:` URL, completed by libpq's environment variables
-//! and password file, so that what `psql` reaches, petal reaches. Nothing here connects.
+//! Server and role: a `postgres:` URL, completed by libpq's environment variables and password
+//! file, so that petal reaches the servers that `psql` reaches. Nothing here connects.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use petal_engine::url_option::{Environment, process_environment};
 use petal_engine::{EngineError, Result};
 use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 
-/// How a connection is protected, by libpq's names.
+/// The protection of a connection, by libpq's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SslMode {
     Disable,
@@ -33,7 +33,8 @@ impl SslMode {
     ];
 }
 
-/// What a server must be, by libpq's names. `prefer-standby` takes the one host as it is.
+/// The kind of server that is required, by libpq's names. `prefer-standby` takes the one host as it
+/// is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetSessionAttrs {
     Any,
@@ -75,24 +76,24 @@ pub struct TlsOptions {
     pub key: Option<PathBuf>,
 }
 
-/// All that is needed to connect, and what else the URL says.
+/// All that is needed to connect, and the URL's other options.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub addresses: Vec<Address>,
     pub user: String,
     pub database: String,
-    /// One for each address: a password file may tell them apart.
+    /// A password for each address: a password file may have different ones.
     pub passwords: Vec<Option<Secret>>,
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
     pub channel_binding: ChannelBinding,
-    /// What the server must be for petal to work with it.
+    /// The kind of server that petal may work with.
     pub wanted: TargetSessionAttrs,
     /// Settings for every session, as the server's command line has them.
     pub session_options: Option<String>,
     /// The name of all of petal's connections in the server's views; None: each is named for its use.
     pub application_name: Option<String>,
-    /// What a person should know, such as a password file that is open to others.
+    /// Notes for the user, such as a password file that others can read.
     pub notes: Vec<String>,
 }
 
@@ -135,7 +136,7 @@ impl Options {
     }
 }
 
-/// What a URL gives, before the environment fills its gaps.
+/// A URL's values, before the environment fills its gaps.
 struct UrlValues {
     server: UrlServer,
     options: BTreeMap<String, String>,

@@ -10,7 +10,7 @@ use petal_engine::{EngineError, Placement, Result};
 
 /// Rows between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
-/// One row of one address in binary COPY: fields, length, block, place in the block.
+/// The parts of a row with an address in binary COPY: fields, length, block, place in the block.
 const FIELDS_BYTES: usize = 2;
 const ADDRESS_BYTES: usize = 4 + 4 + 2;
 
@@ -44,7 +44,7 @@ pub fn count(
     Ok(tally.placement())
 }
 
-/// What was seen of a table.
+/// The rows and blocks seen of a table.
 #[derive(Debug, Default, PartialEq)]
 struct SeenBlocks {
     rows: u64,

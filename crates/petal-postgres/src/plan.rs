@@ -10,7 +10,7 @@ use super::schema;
 use petal_engine::Result;
 use petal_model::stats::target::PlanCheck;
 
-/// What a session sets for itself, by the server's own names.
+/// A session's own settings, by the server's names.
 pub fn session_settings(prefetch: u32) -> Vec<(&'static str, String)> {
     let reads_ahead = prefetch > 0;
     let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
@@ -40,7 +40,8 @@ pub fn apply(client: &mut Client, prefetch: u32) -> Result<()> {
     apply_privileged(client)
 }
 
-/// What only some roles may set: without it the server does not time its I/O for petal.
+/// Applies settings that only some roles may change: without them the server does not time its I/O
+/// for petal.
 pub fn apply_privileged(client: &mut Client) -> Result<()> {
     for (name, value) in PRIVILEGED {
         match client.batch_execute(&format!("SET {name} = {value}")) {

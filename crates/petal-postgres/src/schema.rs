@@ -1,5 +1,5 @@
-//! The data's layout in SQL: names, tables, statements of the method, the routine's text; and what a
-//! load leaves about itself in a schema's `petal_meta`, without which a schema is not petal's.
+//! The data's layout in SQL: names, tables, statements of the method, the routine's text; and a
+//! load's metadata in a schema's `petal_meta`, without which a schema is not petal's.
 
 use tokio_postgres::error::SqlState;
 
@@ -14,7 +14,7 @@ use petal_model::stats::target::LoadedSchema;
 
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
-/// In the routine's comment; raised when the text of the routine changes.
+/// The version in the routine's comment; raised when the text of the routine changes.
 pub const ROUTINE_VERSION: u32 = 5;
 
 pub fn name(schema: u32) -> String {
@@ -63,9 +63,8 @@ pub fn schemas() -> String {
     include_str!("sql/schemas.sql").replace("{mark}", MARK)
 }
 
-/// The statements that drop what petal made in a schema, and then the schema. They fail where
-/// anything of somebody else's stands in it or was built on it; in one transaction they then do
-/// nothing.
+/// The statements that drop petal's objects in a schema, and then the schema. They fail if it holds
+/// foreign objects or others were built on it; in one transaction they then do nothing.
 pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
     let sql = "SELECT p.oid::pg_catalog.regprocedure::pg_catalog.text \
                FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
@@ -153,7 +152,7 @@ pub fn update(schema: &str, changed: usize) -> String {
     format!("UPDATE {schema}.cf1 SET {set} WHERE custid BETWEEN $1 AND $2")
 }
 
-/// Writes what a load of this plan leaves about itself.
+/// Writes the metadata of a load of this plan.
 pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<()> {
     let name = loading_name(schema);
     let sql = format!("INSERT INTO {name}.petal_meta VALUES ($1, $2)");
@@ -184,8 +183,8 @@ pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<
     relation_bytes(client, &format!("{name}.cf2"))?;
     if main < meta.rows * u64::from(meta.block_bytes) {
         return Err(EngineError::Data(format!(
-            "{}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it anew \
-             (petal setup --replace)",
+            "{}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it again (petal \
+             setup --replace)",
             client.server, meta.rows
         )));
     }
@@ -199,7 +198,7 @@ pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
     let bytes: Option<NonNegative> = client.ask_value(&doing, sql, &[&relation])?;
     bytes.map(|NonNegative(bytes)| bytes).ok_or_else(|| {
         EngineError::Data(format!(
-            "{}: {relation} is missing; load the data anew (petal setup --replace)",
+            "{}: {relation} is missing; load the data again (petal setup --replace)",
             client.server
         ))
     })

@@ -7,7 +7,8 @@ use super::load;
 use petal_engine::Result;
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
-/// Of sequential scans of tables above a quarter of the cache, which read ahead into a ring.
+/// First version that counts sequential scans of tables above a quarter of the cache, which read
+/// ahead into a ring.
 const BULK_VERSION_MIN: u32 = 160_000;
 const IO_BYTES_VERSION_MIN: u32 = 180_000;
 
@@ -51,7 +52,7 @@ const LOG_18: &str = "SELECT pg_catalog.sum(fsyncs)::bigint, (pg_catalog.sum(fsy
 
 /// The work of one server until now.
 pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
-    let doing = "reading what the server did";
+    let doing = "reading the server's counts";
     let mut client = endpoint.connect_to_look("petal profile")?;
     let version = server_version(&mut client)?;
     let row = client.ask_row(doing, LOOK, &[])?;
@@ -126,12 +127,12 @@ fn in_nanoseconds((count, micros): (u64, u64)) -> (u64, u64) {
     (count, micros.saturating_mul(1000))
 }
 
-/// One view counts all reads of blocks, whoever asked.
+/// Counts all reads of blocks by one view, for all processes.
 fn before_16(work: &mut ServerWork, reads: Option<u64>, read_us: Option<u64>) {
     work.count(WorkCount::SingleBlockReads, reads, "pg_stat_database.blks_read of all databases");
     work.gap(
         WorkCount::SingleBlockReads,
-        "before 16 the server does not tell the blocks of sequential scans apart: they are in it",
+        "before 16 the server does not separate the blocks of sequential scans: they are in it",
     );
     for figure in [WorkCount::MultiBlockReads, WorkCount::MultiBlockReadBlocks] {
         work.gap(figure, "before 16 they are among the single-block reads");

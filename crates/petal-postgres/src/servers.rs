@@ -1,6 +1,6 @@
-//! Which servers serve a run, and what each is asked before any session connects: whether it takes
-//! UPDATEs and the role may make them, how many sessions it admits, where it runs, and how its clock
-//! differs. Then petal pays the debts of the run before: dead rows, hint bits, dirty pages.
+//! The servers of a run, and questions to each before any session connects: whether it takes
+//! UPDATEs and the role may make them, how many sessions it admits, where it runs, and how its
+//! clock differs. Then petal pays the debts of the run before: dead rows, hint bits, dirty pages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
     endpoint.connect("petal")?.ask_value(doing, "SELECT pg_catalog.pg_is_in_recovery()", &[])
 }
 
-/// How far a standby has replayed the log of its primary; None of a server that is none.
+/// Returns a standby's replay position in its primary's log; None for a server that is no standby.
 pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     let row = endpoint.connect("petal verify")?.ask_row(
         "asking how far it has replayed",
@@ -89,12 +89,12 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     Ok(limits.into_iter().flatten().min().unwrap_or(0))
 }
 
-/// A limit of a role or database; -1 is none.
+/// A limit of a role or database; -1 is no limit.
 fn limit(limit: i64) -> Option<i64> {
     (limit >= 0).then_some(limit)
 }
 
-/// The server's processes: each session is one of its own, all children of one.
+/// The server's processes: each session has its own process, a child of one parent.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let row = client
@@ -110,7 +110,7 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     ServerProcesses::of_session(u32::try_from(session).ok()?, log_writer)
 }
 
-/// The folder of a server on this host, as the server tells it or its process shows it.
+/// The folder of a server on this host, from the server or from its process.
 pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
     if !endpoint.is_on_this_host() {
         return None;
@@ -123,7 +123,7 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
     folder.is_dir().then_some(folder)
 }
 
-/// Space that the log of a server on this host may still take, and what is left to others: its limit
+/// Space that the log of a server on this host may still take, and a reserve for others: its limit
 /// is a soft one.
 pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>> {
     let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
@@ -148,7 +148,7 @@ pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
     room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
 }
 
-/// How many seconds the server's clock is ahead of this host's.
+/// Lead, in seconds, of the server's clock over this host's.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::pg_catalog.float8";
@@ -168,7 +168,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
     let role: &str = row.read(2)?;
     if row.read(0)? {
         return refused(
-            "is a standby, which only reads: name the primary beside it (postgres://standby,\
+            "is a standby, which only reads: name the primary as well (postgres://standby,\
              primary/db), or run with UPDATE_PCT=0"
                 .to_owned(),
         );
@@ -195,7 +195,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
     }
 }
 
-/// Refuses two primaries of what was one cluster: after a promotion their data go apart.
+/// Refuses two primaries of a former cluster: after a promotion their data diverge.
 pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
     let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
     for endpoint in servers {
@@ -209,8 +209,8 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
             && other != endpoint.name
         {
             return Err(EngineError::Environment(format!(
-                "{other} and {} are both primaries of what was one cluster: a standby was \
-                 promoted, and their data go apart; leave out the one that is not to be measured",
+                "{other} and {} were one cluster and are both primaries now: a standby was \
+                 promoted, and their data diverge; leave out the one that is not to be measured",
                 endpoint.name
             )));
         }
@@ -218,7 +218,7 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
     Ok(())
 }
 
-/// What the role may do at a server, by what petal does there. Tables are asked about if loaded.
+/// The role's privileges at a server, by petal's steps there. Tables are asked about if loaded.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect("petal")?;
     let version = server_version(&mut client)?;

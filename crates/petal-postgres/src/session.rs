@@ -1,5 +1,5 @@
-//! One session: its connections, and which side its loop runs on. At a standby it has a second
-//! connection, to the primary, for UPDATEs.
+//! A session: its connections, and the side of its loop. At a standby it has a second connection,
+//! to the primary, for UPDATEs.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct PostgresSession {
     primary: Option<ConnectedSession>,
 }
 
-/// One connection, ready for operations.
+/// A connection that is ready for operations.
 struct ConnectedSession {
     work: Work,
     side: Side<Work>,

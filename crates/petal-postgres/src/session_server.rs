@@ -1,5 +1,5 @@
-//! LOOP=server: the arrays in which a batch travels to petal's routine inside the server, what the
-//! routine returns, and how it is made. The routine reports ends to a microsecond.
+//! LOOP=server: the arrays in which a batch travels to petal's routine inside the server, the
+//! routine's results, and its making. The routine reports ends to a microsecond.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::schema::{self, ROUTINE_VERSION};
 use super::trust;
 use super::work::Work;
 use petal_engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, Noted, RoutineEnd, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, NotedError, RoutineEnd, budget_us, by_schema, keys,
     routine_shape,
 };
 use petal_engine::server::failure::Failure;
@@ -50,7 +50,7 @@ pub struct ServerLoop {
 /// The routine's arrays, reused from batch to batch.
 #[derive(Default)]
 struct Arguments {
-    /// Of each run of like operations: what they do, last key less first, and its end, from 1.
+    /// The runs of like operations: for each its kind, last key less first, and its end, from 1.
     kinds: Vec<i16>,
     reaches: Vec<i64>,
     untils: Vec<i32>,
@@ -160,7 +160,7 @@ impl Arguments {
         client.query_one(call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us])
     }
 
-    /// One more operation, in the last run if it is like those.
+    /// Adds an operation, to the last run if it is like those.
     fn add(&mut self, kind: i16, reach: i64, first: i64) {
         self.firsts.push(first);
         let end = self.firsts.len() as i32;
@@ -214,7 +214,7 @@ impl Arguments {
     }
 }
 
-/// What the routine returns.
+/// The routine's results.
 struct Answer {
     started: Micros,
     ends: Vec<Micros>,
@@ -242,7 +242,7 @@ impl Answer {
             rows: self.counts.get(at).copied().flatten().map(|NonNegative(rows)| rows),
         });
         let errors = self.errors.iter().map(String::as_str);
-        let failure = |noted: &Noted<'_>| work.noted(noted);
+        let failure = |noted: &NotedError<'_>| work.noted(noted);
         batch_loop::executed(self.started.0, ends, errors, operations, 0, failure)
     }
 }

@@ -59,7 +59,8 @@ impl ServerConnector {
         Self { tls, mode, socket: None }
     }
 
-    /// Nobody is in between; servers do not speak TLS on sockets.
+    /// Makes a connector to a socket: nobody is in between, and servers do not speak TLS on
+    /// sockets.
     pub fn to_socket(tls: MakeRustlsConnect, socket: PathBuf) -> Self {
         Self { tls, mode: SslMode::Disable, socket: Some(socket) }
     }
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_without_a_question_is_bounded_as_a_whole() {
+    fn unsolicited_messages_of_a_server_are_bounded_in_total() {
         let mut lengths = MessageLengths::default();
         let mebibyte = [message(b'S', 1 << 20), vec![0; (1 << 20) - 4]].concat();
         let taken = (0..100).take_while(|_| lengths.take(&mebibyte).is_ok()).count();

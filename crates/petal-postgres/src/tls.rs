@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::options::{SslMode, TlsOptions};
 use petal_engine::{EngineError, Result};
 
-/// Where psql keeps the certificates that it trusts.
+/// File in which psql keeps the certificates that it trusts.
 const ROOT_FILE: &str = ".postgresql/root.crt";
 
 pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect> {
@@ -126,22 +126,22 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// Checks as much as the mode says. Where whoever answers is taken, the certificate is not read:
-/// anybody can make one, and those of version 1, as in PostgreSQL's manual, are beyond rustls.
+/// Checks as much as the mode says. With `prefer` and `require` no certificate is verified: anybody
+/// can make one, and rustls cannot read version 1, as in PostgreSQL's manual.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// None for `prefer` and `require`: encrypted, to whoever answers.
+    /// None for `prefer` and `require`: encrypted, to any server that answers.
     chain: Option<Chain>,
 }
 
-/// Whom `verify-ca` and `verify-full` trust.
+/// Trust anchors for `verify-ca` and `verify-full`.
 #[derive(Debug)]
 struct Chain {
     strict: Arc<WebPkiServerVerifier>,
     /// The certificates of the root file.
     trusted: Vec<CertificateDer<'static>>,
-    /// Only `verify-full` checks for whom the certificate is made.
+    /// Only `verify-full` checks the certificate's names.
     checks_name: bool,
 }
 
@@ -155,7 +155,8 @@ impl Chain {
     }
 }
 
-/// What webpki says of an authority's certificate that a server shows; petal cannot name its type.
+/// Name of webpki's error for an authority's certificate that a server shows; petal cannot name its
+/// type.
 const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
 
 impl ServerCertVerifier for Verifier {

@@ -1,9 +1,10 @@
-//! Whose code a role's statements would enter: a schema of petal's may hold what others put there.
+//! Foreign code that a role's statements would run: others may put objects into a schema of
+//! petal's.
 //!
 //! PostgreSQL runs triggers, rules, policies, constraints, generated columns and routines with the
-//! rights of the role that touches a table. So before petal reads a schema it looks at what is on
-//! the tables; a mighty role also needs an owner that it may trust, who else could add it a moment
-//! later.
+//! rights of the role that touches a table. So before petal reads a schema it looks for such
+//! objects on the tables. A mighty role also needs an owner that it may trust, who else could add
+//! them a moment later.
 
 use super::answer::Columns as _;
 use super::client::Client;
@@ -14,7 +15,7 @@ const ME: &str = include_str!("sql/me.sql");
 /// Refuses a schema whose tables would run somebody else's code with this role's rights.
 pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
     let sql = include_str!("sql/trust.sql").replace("{me}", ME.trim_end());
-    let rows = client.ask(&format!("asking what is on the tables of {name}"), &sql, &[&name])?;
+    let rows = client.ask(&format!("asking for code on the tables of {name}"), &sql, &[&name])?;
     let Some(row) = rows.first() else { return Ok(()) };
     let (kind, what): (&str, &str) = (row.read(0)?, row.read(1)?);
     let server = &client.server;
@@ -32,10 +33,10 @@ pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
     Err(EngineError::Environment(format!("{server}: {why}")))
 }
 
-/// One routine by the name of petal's.
+/// A routine with the name of petal's.
 pub struct FoundRoutine {
     pub comment: Option<String>,
-    /// By source, properties and owner.
+    /// True if source, properties and owner are petal's.
     pub is_petals: bool,
 }
 

@@ -18,11 +18,11 @@ use petal_engine::threads::Thread;
 use petal_model::stats::counters::{Wait, WaitClass, WaitSource};
 
 const EVERY: Duration = Duration::from_millis(100);
-/// A gap longer than this says nothing about what went on in it.
+/// Maximum gap between samples: a longer one says nothing about the time in it.
 const GAP_MAX: Duration = Duration::from_secs(1);
 /// A server that could not be asked is asked again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// What pg_stat_activity is made of, without the names that it looks up for every session.
+/// The source of pg_stat_activity, without the names that it looks up for every session.
 const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), \
     pg_catalog.count(*) \
                       FROM pg_catalog.pg_stat_get_activity(NULL) \
@@ -43,10 +43,10 @@ struct SamplerThread {
     handle: JoinHandle<()>,
 }
 
-/// By the server's name.
+/// Servers by name.
 type WatchedServers = Mutex<BTreeMap<String, WatchedServer>>;
 
-/// One server: whom to watch, and what was seen since petal began.
+/// A server: the sessions to watch, and the samples since petal began.
 struct WatchedServer {
     endpoint: Endpoint,
     processes: Vec<i32>,
@@ -55,7 +55,7 @@ struct WatchedServer {
     asking_ns: u64,
 }
 
-/// What was seen at one server.
+/// The samples of a server.
 #[derive(Default)]
 pub struct SampledWaits {
     pub waits: Vec<Wait>,
@@ -108,7 +108,7 @@ impl Waits {
         servers.get(endpoint).map_or_else(Vec::new, |watched| watched.processes.clone())
     }
 
-    /// What was seen of one server so far.
+    /// Returns the samples of a server so far.
     pub fn seen(&self, endpoint: &str) -> SampledWaits {
         let servers = self.servers.lock();
         let Some(watched) = servers.get(endpoint) else { return SampledWaits::default() };
@@ -129,7 +129,7 @@ impl Waits {
     }
 }
 
-/// A connection that can be asked, or since when there is none.
+/// A connection that can be asked, or the time at which it was lost.
 fn prepared(endpoint: &Endpoint) -> Result<(Client, Statement), Instant> {
     let client = endpoint.connect_to_look("petal waits").ok();
     let prepared = client.and_then(|mut client| {
@@ -190,7 +190,8 @@ fn sample_until(servers: &WatchedServers, stop: &AtomicBool) {
     }
 }
 
-/// I/O events stand alone, as petal counts them under the same names; the rest with their type.
+/// Names an event. I/O events have no prefix, as petal counts them under the same names; the rest
+/// have their type.
 fn name(kind: &str, event: &str) -> String {
     match kind {
         "" => ON_CPU.to_owned(),

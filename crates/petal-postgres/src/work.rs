@@ -1,5 +1,5 @@
-//! State that every side of a session's loop works with: the connection, facts about the schemas, and
-//! what an error means to the session.
+//! State that every side of a session's loop works with: the connection, facts about the schemas,
+//! and the meaning of an error for the session.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::locks::LOCK_TIMEOUT;
 use super::schema;
 use super::waits::Waits;
 use petal_engine::server::answer::bounded;
-use petal_engine::server::batch_loop::Noted;
+use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
@@ -60,7 +60,7 @@ impl Work {
     }
 
     /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+    pub fn noted(&self, noted: &NotedError<'_>) -> Failure {
         let message = bounded(noted.message);
         let message = format!("{}: {message}; {}", self.client.server, hint_of(noted.code));
         let (kind, code) = (kind_of(noted.code), noted.code.to_owned());

@@ -14,7 +14,7 @@ pub fn render(calibration: &Calibration) -> String {
     let mut out = head(calibration);
     out.push('\n');
     out.push_str(&figures(calibration).render());
-    for line in unders(calibration) {
+    for line in latency_bounds(calibration) {
         out.push_str(&paragraph("", "  ", &line));
     }
     for name in [READ, MIX, WRITE] {
@@ -111,7 +111,7 @@ pub(super) fn figures(calibration: &Calibration) -> Table {
 }
 
 /// Lists the results for `--max-latency`.
-pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
+pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
     let lines = calibration.under.iter().map(|under| {
         let bound = &under.bound;
         match (under.iops, under.depth, under.latency_us) {

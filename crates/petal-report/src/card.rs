@@ -3,7 +3,7 @@
 
 use super::numbers::{micros, or_dash, rate};
 use super::petals::{PIOPS, can_draw, highest_peak, svg_titled};
-use super::records::Shown;
+use super::records::ShownRecord;
 use petal_judge::petals::{PetalLine, Petals, Point};
 use petal_model::settings::printable::printable_line;
 
@@ -20,7 +20,7 @@ pub struct Card {
 }
 
 /// `verdict` is the line to paste of a run; a sweep's is made of its petals.
-pub fn card(shown: &Shown, verdict: Option<&str>) -> Card {
+pub fn card(shown: &ShownRecord, verdict: Option<&str>) -> Card {
     let best = highest_peak(&shown.petals);
     let verdict = verdict.map_or_else(|| or_dash(best, verdict_of), str::to_owned);
     let platform = shown.title();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_sweeps_card_names_its_highest_peak_and_its_platform() {
-        let card = card(&Shown::of_sweep("a".into(), &swept(), None), None);
+        let card = card(&ShownRecord::of_sweep("a".into(), &swept(), None), None);
         assert!(
             card.markdown.starts_with("![petal: 12,060 PIOPS at 340.0 us](card.svg)\n\n| petal |")
         );

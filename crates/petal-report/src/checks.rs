@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_spoilt_host_is_reported_why_and_what_to_type() {
-        insta::assert_snapshot!(render(&check(&spoilt())), @r"
+        insta::assert_snapshot!(render(&check(&spoilt())), @"
         verdict  what                        value
         -------  --------------------------  -------------------------
         WARNING  processor governor          powersave
@@ -151,13 +151,13 @@ mod tests {
             $ sudo cpupower idle-set -D 11   # undo: -E
 
         WARNING  clock source: hpet
-            Databases and petal ask for the time around every request, which costs nanoseconds with tsc,
-            somewhat more with a hypervisor's clock and microseconds with any other.
+            Databases and petal read the clock around every request: nanoseconds with tsc, somewhat more
+            with a hypervisor's clock, and microseconds with any other.
             $ echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
 
         WARNING  cgroup processor limit: 1.50 of 4 processors
-            A control group that has used up its share stands still until the next period, which shows as
-            stalls that no device caused.
+            A control group that has used up its share stops until the next period, which shows as stalls
+            that no device caused.
             $ echo max | sudo tee /sys/fs/cgroup/db/cpu.max
 
         WARNING  other load: load 3.25 on 4 processors

@@ -59,7 +59,7 @@ fn findings(out: &mut String, comparison: &Comparison) {
         return;
     }
     if !comparison.effects.is_empty() {
-        section(out, "what findings do to the answer", "read this first");
+        section(out, "effects of findings on the answer", "read this first");
         bullets(out, &comparison.effects);
     }
     section(out, "findings of each side", "warnings and errors of its runs");
@@ -203,7 +203,7 @@ pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
 }
 
 fn differing(out: &mut String, comparison: &Comparison) {
-    section(out, "what differs", "settings, database, host");
+    section(out, "differences", "settings, database, host");
     if comparison.differences.is_empty() {
         out.push_str("nothing that was recorded\n");
         return;
@@ -241,8 +241,8 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
     }
     if comparison.has(Method::Welch) {
         lines.push(
-            "Sides that were not run in turn are compared by Welch's test, which cannot tell the \
-             change from what else changed between them.",
+            "Sides that were not run in turn are compared by Welch's test, which cannot separate \
+             the change from other changes between them.",
         );
     }
     lines.push("docs/numbers.md of petal has every formula and its source.");
@@ -355,7 +355,7 @@ mod tests {
         30          3  16,812   110  3  12,721   274     -24.3  -25.8  -22.9  <0.0001  yes
         50          3  23,081   955  3  17,587   344     -23.8  -26.4  -21.0   0.0005  yes
 
-        WHAT DIFFERS                                                              [settings, database, host]
+        DIFFERENCES                                                               [settings, database, host]
         ====================================================================================================
         nothing that was recorded
 
@@ -373,8 +373,8 @@ mod tests {
           run is one piece of evidence, however many seconds it has.
         - change % is from A, with its own 95 % interval. p is that of "no difference", after Holm's
           correction over the cells of the metric; significant is p under 0.05.
-        - Sides that were not run in turn are compared by Welch's test, which cannot tell the change from
-          what else changed between them.
+        - Sides that were not run in turn are compared by Welch's test, which cannot separate the change
+          from other changes between them.
         - docs/numbers.md of petal has every formula and its source.
         "#);
     }
@@ -390,7 +390,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
     }
 
     #[test]
-    fn what_was_paired_is_shown() {
+    fn pairing_is_shown() {
         let text = "side,repeat,piops,writes_s\na,1,100,8\na,2,110,9\na,3,120,8\na,4,130,7\n\
                     b,1,50,0\nb,2,52,9\nb,3,63,8\n";
         let rows = plain_csv::parse(text, "t.csv", None).unwrap();
@@ -406,7 +406,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         ");
         insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
         unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs
-        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero: the change is that of the rounds' means, its significance is unknown
+        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero: the change compares the rounds' means, and its significance is unknown
         ");
     }
 
@@ -422,7 +422,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         let rows = plain_csv::parse(&text, "t.csv", None).unwrap();
         let sides = ComparedSide::split("t.csv", rows, "target", None).unwrap();
         let shown = render(&compare(&sides, &Rules::default()).unwrap(), &[]);
-        let table = shown.split("PIOPS").nth(1).unwrap().split("WHAT DIFFERS").next().unwrap();
+        let table = shown.split("PIOPS").nth(1).unwrap().split("DIFFERENCES").next().unwrap();
         insta::assert_snapshot!(table, @"
                                                                         [means of runs, 95 % intervals]
         ====================================================================================================
@@ -436,7 +436,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
     }
 
     #[test]
-    fn what_findings_do_to_the_answer_is_before_the_figures() {
+    fn effects_of_findings_come_before_the_figures() {
         let mut swept = super::super::sweep::tests::swept();
         for run in &mut swept.runs {
             petal_model::record::fixture::read_through_page_cache(run);

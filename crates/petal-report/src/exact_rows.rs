@@ -16,8 +16,8 @@ impl<'a> ExactRows<'a> {
         names: impl IntoIterator<Item = N>,
         rows: impl IntoIterator<Item = R, IntoIter: 'a>,
     ) -> Self {
-        let rows = rows.into_iter().map(|row| safe(row));
-        Self { names: safe(names), rows: Box::new(rows) }
+        let rows = rows.into_iter().map(|row| csv_cells(row));
+        Self { names: csv_cells(names), rows: Box::new(rows) }
     }
 
     pub fn csv(self) -> Result<String, Error> {
@@ -30,6 +30,6 @@ impl<'a> ExactRows<'a> {
     }
 }
 
-fn safe<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> Vec<String> {
+fn csv_cells<C: AsRef<str>>(cells: impl IntoIterator<Item = C>) -> Vec<String> {
     cells.into_iter().map(|cell| csv_cell(cell.as_ref()).into_owned()).collect()
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_what_the_schema_says() {
+    fn printed_json_conforms_to_its_schema() {
         let validator = validator();
         let errors: Vec<String> =
             validator.iter_errors(&sample()).map(|error| format!("{error}")).collect();

@@ -11,7 +11,7 @@ use petal_model::record::sweep::Swept;
 use petal_model::settings::objective::Objective;
 
 /// A record, or several runs as one.
-pub struct Shown {
+pub struct ShownRecord {
     /// Path of the record.
     pub name: String,
     pub petals: Petals,
@@ -28,7 +28,7 @@ pub struct Shown {
 const VARIED: [&str; 6] =
     ["update_pct", "threads_per_schema", "readers", "writers", "run_time", "calibrations"];
 
-impl Shown {
+impl ShownRecord {
     fn of(name: String, seen: &[Observation], objective: Option<&Objective>) -> Self {
         let all = |key: &str| {
             let reported = seen.iter().filter_map(|seen| seen.context.get(key));
@@ -61,7 +61,7 @@ impl Shown {
 }
 
 /// Groups runs, named by their folders, that differ only in the settings of [`VARIED`].
-pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Shown> {
+pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<ShownRecord> {
     let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
     for (name, run) in named {
         let pct = run.summary.setting("update_pct").map_or("-".to_owned(), ToString::to_string);
@@ -78,7 +78,7 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
             [one] => one.source.clone(),
             several => format!("{} and {} more", several[0].source, several.len() - 1),
         };
-        Shown::of(name, &seen, objective)
+        ShownRecord::of(name, &seen, objective)
     });
     shown.collect()
 }

@@ -65,7 +65,7 @@ fn bulleted(out: &mut String, name: &str, lines: &[String]) {
 }
 
 /// Reports the imitated part of a replay; None if the run is not a replay.
-pub fn imitated(run: &Run) -> Option<String> {
+pub fn replayed_load(run: &Run) -> Option<String> {
     let of = run.details.replay.as_ref()?;
     let scale = scale_of(run);
     let mut out = line(&format!("{scale}x of {}: {}", of.database, of.time));
@@ -89,7 +89,7 @@ fn held(run: &Run, of: &ReplayOf) -> String {
     match load_held(run, objective.as_ref()) {
         LoadHeld::Yes => match &objective {
             Some(objective) => format!("yes, within {objective}"),
-            None => "yes: what was due was begun".to_owned(),
+            None => "yes: all due operations began".to_owned(),
         },
         LoadHeld::No(why) => format!("no: {why}"),
         LoadHeld::Unknown(why) => format!("not known: {why}"),
@@ -138,7 +138,7 @@ pub(super) fn steps(found: &BreakPoint) -> Table {
 
 /// Heading of [`delivered_steps`].
 pub(super) const DELIVERED: &str =
-    "what was delivered, as a multiple of what was asked (production's rates times the scale)";
+    "delivered load, as a multiple of the load asked for (production's rates times the scale)";
 
 /// Lists the delivered load of each step, means over the rounds; empty if no figure is known.
 pub(super) fn delivered_steps(found: &BreakPoint) -> Table {

@@ -104,7 +104,7 @@ fn caveats(found: &Verification) -> Vec<String> {
     if let Some(recovery) = &found.recovery {
         let or_unknown = |text: &Option<String>| text.clone().unwrap_or("unknown".to_owned());
         let outcome = match (recovery.has_last_commit, found.not_replayed_commits) {
-            (true, _) => "It has replayed the ledger's last commit: what is missing is lost.",
+            (true, _) => "It has replayed the ledger's last commit: a missing commit is lost.",
             (false, 0) => "No commit of the ledger is missing.",
             (false, _) => {
                 "The ledger's last commit is not among it: no loss is claimed. Wait until it has \
@@ -149,9 +149,9 @@ fn notes(found: &Verification) -> Vec<String> {
             }
         };
         notes.push(format!(
-            "The ledger does not end as one of a run that ended by itself: petal or its host was \
-             killed, or the ledger could not be written on, and the last acknowledgements may not be \
-             in it.{torn} What is in it counts."
+            "The ledger lacks its normal end: petal or its host was killed, or writing the ledger \
+             failed. The last acknowledgements may be missing.{torn} The ledger's other commits \
+             count."
         ));
     }
     if found.acknowledged_commits == 0 {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_or_bad_is_listed() {
+    fn lost_and_bad_rows_are_listed() {
         let lost = LostRow {
             schema: 1,
             key: 77,
@@ -255,7 +255,7 @@ mod tests {
             in_log_commits: Some(7),
             ..kept()
         };
-        insta::assert_snapshot!(text(&found), @r"
+        insta::assert_snapshot!(text(&found), @"
         3 of 12,345 acknowledged commits lost; torn or wrong rows: 1
         2 rows hold a version of another run. If that run came before this ledger's, its changes came back.
         If it came after, this verdict is not about the cut: verify before anything else writes.
@@ -278,9 +278,9 @@ mod tests {
         Torn, missing or wrong
           schema 2 row 5: there is no such row
 
-        The ledger does not end as one of a run that ended by itself: petal or its host was killed, or the
-        ledger could not be written on, and the last acknowledgements may not be in it. Its last 60 bytes
-        are a record cut off, and left out. What is in it counts.
+        The ledger lacks its normal end: petal or its host was killed, or writing the ledger failed. The
+        last acknowledgements may be missing. Its last 60 bytes are a record cut off, and left out. The
+        ledger's other commits count.
         ");
         let share = Verification {
             missing_shares: vec!["2/2".to_owned()],

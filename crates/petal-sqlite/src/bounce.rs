@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use memmap2::{Advice, MmapMut};
 use parking_lot::Mutex;
 
-/// Of a buffer's begin and length: a memory page's, which every common device accepts.
+/// Alignment of buffer address and length: one page, accepted by all common devices.
 const ALIGNMENT: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -41,10 +41,10 @@ impl Drop for Bounce {
     }
 }
 
-/// As many huge pages as hold so many bytes; ordinary ones where the kernel has none.
+/// Allocates enough huge pages for `bytes`, or ordinary pages if the kernel has none.
 fn huge_pages(bytes: usize) -> &'static mut [u8] {
     let bytes = bytes.next_multiple_of(HUGE_PAGE);
-    // Room to begin at a huge page's boundary; what is not touched takes no memory.
+    // Room to begin at a huge page's boundary; untouched pages take no memory.
     let Ok(map) = MmapMut::map_anon(bytes + HUGE_PAGE) else {
         handle_alloc_error(Layout::new::<[u8; HUGE_PAGE]>());
     };

@@ -1,8 +1,8 @@
 //! Checkpoints by petal, at a stated size of the WAL, on own threads and never in a commit.
 //!
-//! A session that finds the WAL past the size asks; a checkpointer copies what it can beside
-//! readers and writers (PASSIVE), then waits for them and copies the rest, so that the next
-//! writer starts the WAL anew (RESTART). Readers that never pause can prevent that: it is counted.
+//! A session that finds the WAL past the size asks; a checkpointer copies as much as readers and
+//! writers allow (PASSIVE), then waits for them and copies the rest, so that the next writer
+//! restarts the WAL (RESTART). Readers that never pause can prevent that: it is counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -179,7 +179,7 @@ struct Checkpointer {
     connection: Connection,
     recorder: Arc<ConnectionRecorder>,
     wait: Arc<WaitForOthers>,
-    /// A WAL longer than this is reset now, whoever waits for it: twice the stated size.
+    /// A WAL longer than this is reset at once, even if sessions must wait: twice the stated size.
     wal_frames_max: i64,
 }
 
@@ -206,7 +206,7 @@ impl Checkpointer {
     }
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
-        let copied = self.copy_beside_writers(stopping);
+        let copied = self.copy_during_writes(stopping);
         *self.wait.begun.lock() = Instant::now();
         let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
         self.wait.writers.checkpoint_waits.store(false, Ordering::Release);
@@ -227,9 +227,9 @@ impl Checkpointer {
         restart.map(|_| ())
     }
 
-    /// A PASSIVE pass copies what was committed before it. Passes repeat until one was short:
-    /// RESTART holds the writer lock while it copies the rest.
-    fn copy_beside_writers(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
+    /// Runs PASSIVE passes, each of which copies earlier commits, until one is short: RESTART holds
+    /// the writer lock while it copies the rest.
+    fn copy_during_writes(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let mut copied_frames = 0;
         for _ in 0..PASSES_MAX {
             let answer = checkpoint(&self.connection, "PASSIVE")?;

@@ -1,4 +1,4 @@
-//! Opening a database file, settings of all connections, and what SQLite's error codes mean.
+//! Opening a database file, settings of all connections, and the meaning of SQLite's error codes.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use petal_engine::{EngineError, Result};
 /// The ways to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Without locks or WAL: for what never changes after the load. Works on read-only mounts.
+    /// No locks and no WAL: for data that never changes after the load. Works on read-only mounts.
     Unchanging,
     Write,
     Create,
@@ -44,7 +44,7 @@ fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The path as SQLite's URIs want it, with what stands for itself there escaped.
+/// The path as an SQLite URI, with reserved characters escaped.
 fn uri(path: &Path) -> std::path::PathBuf {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut uri = b"file:".to_vec();

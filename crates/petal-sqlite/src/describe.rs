@@ -16,7 +16,7 @@ use petal_model::stats::compression;
 use petal_model::stats::devices;
 use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
 
-/// Describes the files of `metas`, which must be those of the run.
+/// Describes the files of `metas`, which must be the run's files.
 pub fn describe(
     shared: &Shared,
     metas: &[FileMeta],
@@ -63,7 +63,7 @@ pub fn describe(
         data_file_kind: Some("main".to_owned()),
         advice: advice::advice(),
         checkpoint: Some(format!(
-            "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
+            "by petal, on separate threads, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)
         )),
         ..TargetDetails::default()

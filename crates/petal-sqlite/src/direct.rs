@@ -23,7 +23,7 @@ pub use petal_engine::in_use::FileId;
 struct SharedFile {
     /// Connections of petal's that have the file open.
     connections: usize,
-    /// For headers and fsync.
+    /// The descriptor for headers and fsync.
     buffered: Option<Arc<File>>,
     direct: Option<Result<Arc<DirectFile>, String>>,
     /// Descriptors that turned out useless, kept open all the same.
@@ -33,7 +33,7 @@ struct SharedFile {
 impl SharedFile {
     /// Refuses a descriptor of another file, which took the place of this one at that moment. It stays
     /// open: the file may be SQLite's.
-    fn same(&mut self, id: FileId, opened: File) -> io::Result<File> {
+    fn refuse_other(&mut self, id: FileId, opened: File) -> io::Result<File> {
         if FileId::from(&opened.metadata()?) == id {
             return Ok(opened);
         }
@@ -73,7 +73,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     if let Some(file) = &entry.buffered {
         return Ok(Arc::clone(file));
     }
-    let file = entry.same(id, File::open(path)?)?;
+    let file = entry.refuse_other(id, File::open(path)?)?;
     Ok(Arc::clone(entry.buffered.insert(Arc::new(file))))
 }
 
@@ -112,7 +112,7 @@ impl DirectFile {
         entry: &mut SharedFile,
     ) -> io::Result<Result<Arc<Self>, String>> {
         let file = match open_direct(path) {
-            Ok(file) => entry.same(id, file)?,
+            Ok(file) => entry.refuse_other(id, file)?,
             Err(error) if is_unsupported(&error) => {
                 return Ok(Err(format!("O_DIRECT is refused at open: {error}")));
             }
@@ -178,7 +178,7 @@ fn repeated(wanted: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::R
     }
 }
 
-/// For reading and writing, or on a file that may not be written for reading.
+/// Opens a file for reading and writing, or for reading only if it may not be written.
 fn open_direct(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_DIRECT);

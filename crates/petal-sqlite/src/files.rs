@@ -27,7 +27,7 @@ pub type TargetFolder = FileSet<SqliteFormat>;
 #[derive(Debug, Clone, Copy)]
 pub struct SqliteFormat;
 
-/// Files that SQLite puts beside a database file.
+/// Files that SQLite puts next to a database file.
 const SIDES: [&str; 3] = [WAL, SHM, JOURNAL];
 const WAL: &str = "-wal";
 const SHM: &str = "-shm";
@@ -66,7 +66,7 @@ impl FileFormat for SqliteFormat {
 
     fn foreign_side(&self, path: &Path) -> Result<Option<PathBuf>> {
         for side in SIDES {
-            let path = beside(path, side);
+            let path = with_suffix(path, side);
             if path.symlink_metadata().is_ok() && own_side(&path, side)?.is_none() {
                 return Ok(Some(path));
             }
@@ -77,7 +77,7 @@ impl FileFormat for SqliteFormat {
     /// Files of these names that are not SQLite's stay.
     fn remove_sides(&self, path: &Path) -> Result<()> {
         for side in SIDES {
-            let path = beside(path, side);
+            let path = with_suffix(path, side);
             if let Some(file) = own_side(&path, side)? {
                 unlink_same(&path, file).on(&path)?;
             }
@@ -167,7 +167,7 @@ fn own_side(path: &Path, side: &str) -> Result<Option<FileId>> {
 }
 
 /// The path with something after its name.
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

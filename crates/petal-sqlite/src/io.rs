@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use petal_model::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
 use petal_model::stats::event_stats::{self, EventStats, EventTotals, plain_counts, timed_events};
 
-/// Whose connection does the I/O.
+/// The kind of connection that does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoSource {
     Session,
@@ -27,7 +27,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// For a person.
+    /// The name in messages.
     pub fn words(self) -> &'static str {
         match self {
             Self::Main => "the database file",
@@ -90,7 +90,7 @@ plain_counts! {
     CheckpointErrors CommonCounter::CheckpointErrors.name(),
     WalResets "wal_resets",
     WalResetFailures CommonCounter::LogResetFailures.name(),
-    /// Calls on files that failed, whoever made them.
+    /// Failed calls on files, of sessions and checkpoints.
     IoErrors CommonCounter::IoErrors.name(),
 }
 
@@ -126,7 +126,7 @@ impl Statistics {
         self.stats.counted(count as usize)
     }
 
-    /// The largest WAL is a peak, not a sum: it starts anew with every run's settling.
+    /// Resets the largest WAL, which is a peak and not a sum, at every run's settling.
     pub fn reset_peaks(&self) {
         self.wal_bytes_max.store(0, Ordering::Relaxed);
     }
@@ -189,8 +189,8 @@ impl Statistics {
     }
 }
 
-/// I/O by kind of file: what sessions and checkpoints did to it together. A checkpoint
-/// reads the WAL and writes the main file; its syncs of both stand with the main file.
+/// I/O by kind of file, of sessions and checkpoints together. A checkpoint reads the WAL and writes
+/// the main file; its syncs of both count with the main file.
 fn files(totals: &[EventTotals]) -> Vec<FileCounts> {
     let sum = |events: &[Event]| {
         let mut sum = EventTotals::default();
@@ -245,7 +245,7 @@ impl ConnectionRecorder {
     }
 }
 
-/// The settings by which files that SQLite opens on this thread are served.
+/// The settings for files that SQLite opens on this thread.
 #[derive(Clone, Default)]
 pub struct IoContext {
     /// None: not counted (loading, describing, settling).
@@ -261,7 +261,7 @@ thread_local! {
     static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what the system said of a failed call, which SQLite's codes do not tell.
+/// Keeps the system's error of a failed call, which SQLite's codes do not contain.
 pub fn keep_failure(what: String) {
     FAILURE.with(|failure| *failure.borrow_mut() = Some(what));
 }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_are_told_from_sessions() {
+    fn checkpoint_io_is_counted_separately_from_sessions() {
         let event = |source, kind, call| Event::of(source, kind, call).name();
         assert_eq!(event(IoSource::Session, FileKind::Wal, FileCall::Sync), "wal sync");
         assert_eq!(event(IoSource::Checkpoint, FileKind::Wal, FileCall::Sync), "checkpoint sync");

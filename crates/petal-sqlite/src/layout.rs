@@ -1,10 +1,10 @@
-//! The shape of the data: a row's width, its SQL, what a session caches. No connection.
+//! The shape of the data: a row's width, its SQL, a session's cache. No connection.
 
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_model::settings::RedoStress;
 use petal_model::workload::row::{COLUMNS, changed_columns};
 
-/// In every petal database file's header: `petl`.
+/// The application ID in the header of every petal database file: `petl`.
 pub const APPLICATION_ID: u32 = 0x7065_746C;
 
 /// The part of a usable page that a row's columns fill, in percent: two rows never fit in one

@@ -1,7 +1,7 @@
 //! SQLite: one database file per schema in the target folder.
 //!
-//! - `layout`, `meta`, `placement`: the data, what a load leaves, and its proof
-//! - `files`, `connection`: the folder, opening, what errors mean
+//! - `layout`, `meta`, `placement`: the data, a load's metadata, and its proof
+//! - `files`, `connection`: the folder, opening, the meaning of errors
 //! - `load`, `session`, `writer_queue`, `checkpoint`: work
 //! - `plan`: the plan of the SELECT, before a run and after it
 //! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
@@ -147,7 +147,8 @@ impl Sqlite {
     fn settle_schema(&self, meta: &FileMeta) -> Result<Option<String>> {
         let path = self.shared.folder.file(meta.about.schema);
         let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
-        let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
+        let wal_bytes =
+            std::fs::metadata(files::with_suffix(&path, "-wal")).map_or(0, |wal| wal.len());
         let mut line = None;
         if wal_bytes > 0 {
             let connection = open(&path, Access::Write, &context)?;
@@ -237,7 +238,7 @@ impl Engine for Sqlite {
     }
 
     fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let wal = files::beside(&self.shared.folder.file(seat.schema), "-wal");
+        let wal = files::with_suffix(&self.shared.folder.file(seat.schema), "-wal");
         // Rows may be in the WAL, which only a connection that may write can read.
         let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
             true => Access::Write,

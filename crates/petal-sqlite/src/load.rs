@@ -1,4 +1,4 @@
-//! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
+//! Loading: each schema goes into a file next to its final name and is proved. All are renamed at
 //! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use petal_model::workload::scatter::Permutation;
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STEP: u64 = 256;
-/// A commit writes what the cache still holds; without a journal its size is of no matter else.
+/// Rows in a commit, which writes the rest of the cache; without a journal its size matters little.
 const ROWS_PER_COMMIT: u64 = 4096;
 /// Rows go through it once: a small one stays in the processor's own.
 const CACHE_KIB: i64 = 1 << 10;
@@ -32,7 +32,7 @@ const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
 const STEPS_PER_LOOK: i32 = 100_000;
 
-/// One load under way.
+/// A load under way.
 pub struct Loader<'a> {
     pub folder: &'a TargetFolder,
     /// Runs will go past the page cache: loaded pages need not stay in it.
@@ -111,7 +111,7 @@ fn set_wal_mode(path: &Path, context: &IoContext) -> Result<()> {
     SqliteFormat.remove_sides(path)
 }
 
-/// One file being filled.
+/// A file that is being filled.
 struct Filling<'a> {
     loader: &'a Loader<'a>,
     schema: u32,
@@ -161,7 +161,7 @@ impl Filling<'_> {
         )
     }
 
-    /// Rows in rowid order: each append takes a page of its own.
+    /// Inserts rows in rowid order: each append takes its own page.
     fn fill(&self, table: &str, rows: u64, keys: &Permutation) -> Result<()> {
         let bytes_per_row = u64::from(self.loader.load.plan.block_size);
         let mut from = 0;

@@ -27,7 +27,8 @@ impl Synchronous {
         }
     }
 
-    /// In WAL mode NORMAL syncs the WAL only before a checkpoint: a commit can be lost.
+    /// Returns true if a commit survives a power cut. In WAL mode NORMAL syncs the WAL only before
+    /// a checkpoint, so a commit can be lost.
     pub fn is_durable(self) -> bool {
         matches!(self, Self::Full | Self::Extra)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connection::{Access, AtFile as _, open};
-use super::files::{TargetFolder, beside};
+use super::files::{TargetFolder, with_suffix};
 use super::io::IoContext;
 use super::layout;
 use petal_engine::Result;
@@ -43,7 +43,7 @@ fn check_one(path: &Path, number: u32) -> Result<PlanCheck> {
 /// Opens a file with the changes that are only in its WAL, if it has one; else without locks, which
 /// works on read-only mounts.
 fn open_now(path: &Path) -> Result<Connection> {
-    let has_wal = std::fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    let has_wal = std::fs::metadata(with_suffix(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
     let access = if has_wal { Access::Write } else { Access::Unchanging };
     open(path, access, &IoContext::default())
 }

@@ -21,7 +21,8 @@ pub struct SqliteRows {
 }
 
 impl SqliteRows {
-    /// For writing: rows may be in the WAL of a petal that was killed, which is recovered now.
+    /// Opens for writing: rows may be in the WAL of a petal that was killed, which is recovered
+    /// now.
     pub fn open(folder: &TargetFolder, schema: u32) -> Result<Self> {
         let path = folder.loaded_file(schema)?;
         let context = IoContext::default();

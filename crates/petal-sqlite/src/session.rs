@@ -1,4 +1,4 @@
-//! One session: its connections, statements and failures.
+//! A session: its connections, statements and failures.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl SqliteSession {
             return Ok(position);
         }
         let position = self.attach(schema)?;
-        self.attached[position].waiter.obey(stop);
+        self.attached[position].waiter.set_stop(stop);
         Ok(position)
     }
 
@@ -176,7 +176,7 @@ impl Attached {
         Ok(count.cast_unsigned())
     }
 
-    /// One UPDATE and its commit. `text` holds the new columns, `bytes` each.
+    /// Executes an UPDATE and its commit. `text` holds the new columns, `bytes` each.
     fn update(&self, sql: &str, keys: [i64; 2], text: &str, bytes: usize) -> rusqlite::Result<u64> {
         let locked = self.waiter.let_others_pass().and_then(|()| self.step(BEGIN));
         if let Some(wait) = self.waiter.take_wait() {
@@ -234,7 +234,7 @@ impl Session for SqliteSession {
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let stop = batch.stop;
         self.cancelling.requested.store(false, Ordering::Relaxed);
-        self.attached.iter().for_each(|attached| attached.waiter.obey(stop));
+        self.attached.iter().for_each(|attached| attached.waiter.set_stop(stop));
         // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
         let context = self.attached[0].context.clone();
         context.during(|| statement_loop::run(batch, &mut |operation| self.run(operation, stop)))

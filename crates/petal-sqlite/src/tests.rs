@@ -67,7 +67,7 @@ fn run(session: &mut dyn Session, batch: &[Operation]) -> Vec<(u64, Option<Strin
     done.ended.iter().map(|o| (o.rows, o.error.as_deref().map(str::to_owned))).collect()
 }
 
-/// Ranges of `rows` keys that cover 1..=total, each with a stamp of its own.
+/// Ranges of `rows` keys that cover 1..=total, each with its own stamp.
 fn covering(kind: Kind, total: u64, rows: u32, stamp: u64) -> Vec<Operation> {
     (0..total / u64::from(rows))
         .map(|n| operation(kind, n * u64::from(rows) + 1, rows, stamp + n))
@@ -408,7 +408,7 @@ fn a_file_that_takes_a_loads_place_is_neither_renamed_nor_removed() {
 }
 
 #[test]
-fn a_database_of_somebody_elses_is_not_taken_for_petals() {
+fn a_foreign_database_is_not_taken_for_petals() {
     let folder = folder();
     let path = folder.path().join("petal1.db");
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE mine(x)").unwrap();
@@ -471,7 +471,7 @@ fn a_load_that_is_cut_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_load_left_is_not_loaded_and_goes_with_the_next() {
+fn leftovers_of_a_killed_load_are_no_data_and_go_with_the_next_load() {
     let folder = folder();
     let engine = engine(folder.path());
     engine.load(&plan(1024, 4096), &Silent, &unlimited()).unwrap();

@@ -119,7 +119,7 @@ struct Gathered {
     file: Arc<File>,
     offset: u64,
     bytes: Vec<u8>,
-    /// The end of what is on its way to the disk.
+    /// The end of the bytes on their way to the disk.
     writeback_end: u64,
     /// Pages could not be handed on. They stay, and the file fails from then on: a later flush that
     /// succeeded would leave a hole.
@@ -165,7 +165,7 @@ impl Gathered {
         self.bytes.extend_from_slice(page);
     }
 
-    /// The pages are with the system: lets the disk begin with what it has not.
+    /// Starts writeback of pages that the system has and the disk has not.
     fn flushed(&mut self) {
         let end = self.end();
         self.bytes.clear();
@@ -258,7 +258,7 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// How a file is served, by this thread's context.
+/// Returns how a file is served, by this thread's context.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
     let context = IoContext::current();
@@ -437,8 +437,8 @@ unsafe extern "C" fn write(
     }
 }
 
-/// Gathers the page of a load; writes others direct where possible, else as the real VFS. Keeps
-/// what the system said of a failure.
+/// Gathers the page of a load; writes others direct where possible, else as the real VFS. Keeps the
+/// system's error of a failure.
 ///
 /// # Safety
 /// `file`, which was opened by [`open`] and is not closed, is that of `state`.
@@ -516,8 +516,7 @@ fn last_errno() -> Option<c_int> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Methods that answer with a number, which no code of an error can stand for: they neither flush
-/// nor fail.
+/// Methods that answer with a number and cannot return an error code: they neither flush nor fail.
 macro_rules! answered {
     ($($name:ident $method:ident else $none:expr;)+) => {$(
         unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file) -> c_int {
@@ -566,8 +565,8 @@ forwarded! {
     shm_unmap xShmUnmap(remove: c_int) else ffi::SQLITE_OK;
 }
 
-/// Tries an unlock again that failed: SQLite ignores that it did, and the lock would shut out every
-/// session of this process until it ends. Where it fails again, whoever is shut out gets an error.
+/// Retries a failed unlock: SQLite ignores the failure, and the lock would block every session of
+/// this process until it ends. If it fails again, each blocked session gets an error.
 unsafe extern "C" fn shm_lock(
     file: *mut ffi::sqlite3_file,
     first: c_int,

@@ -17,8 +17,8 @@ use parking_lot::{Condvar, Mutex};
 use petal_engine::Stop;
 
 const RETRY: Duration = Duration::from_millis(1);
-/// A session that has waited so long goes before sessions with new work. Far above a commit, so
-/// that passing the lock on (a wake-up each) costs little; far below what a user calls a stall.
+/// A session that has waited this long goes before sessions with new work. Far above a commit, so
+/// that passing the lock on (a wake-up each) costs little; far below a stall that a user sees.
 const STARVED: Duration = Duration::from_millis(100);
 /// After this long the operation ends as busy.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -74,7 +74,8 @@ impl WriterQueue {
     }
 }
 
-/// One connection's waiting: SQLite's busy handler on one side, its session on the other.
+/// A connection's wait for the writer lock: SQLite's busy handler on one side, its session on the
+/// other.
 pub struct Waiter {
     writers: Arc<WriterQueue>,
     seen: AtomicU64,
@@ -100,7 +101,7 @@ impl Waiter {
     }
 
     /// The stop that a wait obeys from now on.
-    pub fn obey(&self, stop: &Stop) {
+    pub fn set_stop(&self, stop: &Stop) {
         *self.stop.lock() = Some(stop.clone());
     }
 
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_goes_first_and_is_counted_out_again() {
+    fn a_starving_session_goes_first_and_is_counted_out_again() {
         let writers = Arc::<WriterQueue>::default();
         let waiter = || Waiter::new(Arc::clone(&writers), Arc::default());
         let (starving, newcomer) = (waiter(), waiter());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_says_nothing_blocks_nobody_and_is_answered_when_it_asks() {
+    fn a_silent_peer_blocks_no_other_and_is_answered_when_it_asks() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         serve_on(listener, Metrics(Arc::default())).unwrap();

@@ -51,7 +51,7 @@ pub fn arguments() -> CallArguments {
             };
             let is_worker = orders.is_some();
             if let Some(orders) = orders {
-                signals::obey(orders);
+                signals::follow_supervisor(orders);
             }
             CallArguments { all: arguments, secrets, is_worker }
         }

@@ -34,7 +34,7 @@ const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Starts the worker and waits for its end; None if it cannot be started.
 pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode> {
-    let heard = hear()?;
+    let heard = receive_signals()?;
     let (orders, into) = io::pipe().ok()?;
     let handover = Handover::of(arguments).ok()?;
     let worker = this_program(shown).env(VARIABLE, handover.for_worker(&orders)).spawn().ok()?;
@@ -44,17 +44,17 @@ pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode>
 }
 
 /// The signals of this process from now on.
-fn hear() -> Option<Receiver<i32>> {
+fn receive_signals() -> Option<Receiver<i32>> {
     let (sender, heard) = channel();
     let mut signals = Signals::new([signals::asking().as_slice(), &[SIGCHLD]].concat()).ok()?;
-    let hear_all = move || {
+    let forward_all = move || {
         for signal in signals.forever() {
             if sender.send(signal).is_err() {
                 return;
             }
         }
     };
-    Thread::named("signals").start(hear_all).ok()?;
+    Thread::named("signals").start(forward_all).ok()?;
     Some(heard)
 }
 

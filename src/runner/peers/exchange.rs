@@ -209,7 +209,7 @@ impl Together {
     /// Returns when every host is ready. If one is not, every host gets an error with the reason.
     pub fn agree(&self, own: Result<(), String>) -> Result<(), PeerError> {
         self.begin();
-        let agreed = if self.is_first() { self.decide(own) } else { self.obey(own) };
+        let agreed = if self.is_first() { self.decide(own) } else { self.report_ready(own) };
         agreed.inspect_err(|_| self.is_over())
     }
 
@@ -271,7 +271,7 @@ impl Together {
         self.receive(rank, MessageTag::Ready, &PeerWait::at_most(self.limits.ready, &is_over))
     }
 
-    fn obey(&self, own: Result<(), String>) -> Result<(), PeerError> {
+    fn report_ready(&self, own: Result<(), String>) -> Result<(), PeerError> {
         let interrupted = || if self.signals() > 0 { Err(SIGNAL.to_owned()) } else { Ok(()) };
         let word = own.and_then(|()| interrupted()).err().unwrap_or_default();
         self.send(0, MessageTag::Ready, word.as_bytes(), &PeerWait::uninterrupted(WORD_LIMIT))?;

@@ -19,14 +19,14 @@ pub struct ProgressShare<'a> {
 }
 
 /// Watch on the first host, which shows all hosts' seconds as one.
-pub struct Summed<'a> {
+pub struct CombinedProgress<'a> {
     hosts: &'a Together,
     shown: &'a dyn Watch,
     /// Newest second of each other host, by its share.
     newest: Mutex<BTreeMap<u32, Second>>,
 }
 
-impl<'a> Summed<'a> {
+impl<'a> CombinedProgress<'a> {
     pub fn new(hosts: &'a Together, shown: &'a dyn Watch) -> Self {
         Self { hosts, shown, newest: Mutex::default() }
     }
@@ -74,7 +74,7 @@ impl Watch for ProgressShare<'_> {
     }
 }
 
-impl Progress for Summed<'_> {
+impl Progress for CombinedProgress<'_> {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.shown.phase(what, total, unit);
     }
@@ -88,7 +88,7 @@ impl Progress for Summed<'_> {
     }
 }
 
-impl Watch for Summed<'_> {
+impl Watch for CombinedProgress<'_> {
     fn begins(&self, subject: &Subject) {
         self.shown.begins(subject);
     }

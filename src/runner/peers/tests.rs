@@ -385,7 +385,7 @@ fn a_host_that_dies_while_its_record_is_gathered_leaves_an_incomplete_record() {
 }
 
 #[test]
-fn what_comes_late_of_an_earlier_run_is_left_out() {
+fn late_messages_of_an_earlier_run_are_ignored() {
     let ranks = Threads::ranks(2);
     let hosts: Vec<Together> = ranks
         .iter()

@@ -68,7 +68,7 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
     data_set_per_block_size(&axes, &mut cells)?;
     let mut targets = open(&cells, context)?;
     for target in &mut targets {
-        load_unless_there(target, request.load, context)?;
+        load_if_missing(target, request.load, context)?;
         target.loaded = target.engine.loaded()?;
     }
     let mut schemas = Vec::new();
@@ -235,7 +235,7 @@ fn of<'a>(targets: &'a [SweepTarget], cell: &Settings) -> Result<&'a SweepTarget
         .ok_or_else(|| RunError::Setting(format!("{url} is no target of this sweep")))
 }
 
-fn load_unless_there(
+fn load_if_missing(
     target: &SweepTarget,
     may_load: bool,
     context: &WorkContext<'_>,

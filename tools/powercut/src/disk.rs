@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_what_was_not_flushed_is_lost_in_a_cut() {
+    fn written_blocks_are_read_back_and_unflushed_ones_are_lost_in_a_cut() {
         let mut case = written_over(DiskKind::Honest);
         assert!(content(&case.disk)[100..].iter().all(|&byte| byte == 2));
         let dropped = case.disk.cut(7).unwrap();

@@ -228,7 +228,7 @@ fn cuts_of_postgres_lose_what_is_counted_again() {
 }
 
 #[test]
-fn what_is_missing_for_a_cut_is_named() {
+fn missing_parts_for_a_cut_are_named() {
     let work = tempfile::tempdir().unwrap();
     let tools = work.path().join("tools");
     fs::create_dir(&tools).unwrap();

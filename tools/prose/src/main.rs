@@ -1,12 +1,10 @@
 //! `petal-prose [FILE...]`: checks the words of pages, doc comments and messages, as CONTRIBUTING.md asks for
-//! them. Without a file it checks the whole project against `left.txt`, which holds the number of faults
-//! that each file still has: a file may lose faults and never gain one. If `left.txt` is empty, it is written.
+//! them. Without a file it checks the whole project. It prints each fault and exits with 1 if there is one.
 
 mod rules;
 mod rust;
 mod text;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +12,6 @@ use std::process::ExitCode;
 
 use rules::Fault;
 
-const LEFT: &str = "tools/prose/left.txt";
 /// Folders and pages of the project that are read.
 const ROOTS: [&str; 8] = [
     "README.md",
@@ -56,47 +53,14 @@ fn files(named: &[PathBuf]) -> io::Result<bool> {
     Ok(is_clean)
 }
 
-/// Compares each file's number of faults with that of `left.txt`.
+/// Prints every fault of the project's files; true without any.
 fn project() -> io::Result<bool> {
     let mut all = Vec::new();
     for root in ROOTS {
         collect(Path::new(root), &mut all)?;
     }
     all.sort();
-    let left = left()?;
-    let is_first = left.is_empty();
-    let mut now = BTreeMap::new();
-    let mut worse = Vec::new();
-    for path in &all {
-        let found = faults(path)?.len();
-        let name = path.display().to_string();
-        if !is_first && found > left.get(&name).copied().unwrap_or(0) {
-            worse.push(path.clone());
-        }
-        if found > 0 {
-            now.insert(name, found);
-        }
-    }
-    if !worse.is_empty() {
-        files(&worse)?;
-        writeln!(io::stderr(), "petal-prose: these files have more faults than {LEFT} allows")?;
-        return Ok(false);
-    }
-    if now != left {
-        let lines: String = now.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
-        fs::write(LEFT, lines)?;
-        writeln!(io::stderr(), "petal-prose: {LEFT} has fewer faults now: commit it")?;
-    }
-    Ok(true)
-}
-
-fn left() -> io::Result<BTreeMap<String, usize>> {
-    let text = fs::read_to_string(LEFT).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(String::new()),
-        _ => Err(error),
-    })?;
-    let entries = text.lines().filter_map(|line| line.rsplit_once(' '));
-    Ok(entries.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect())
+    files(&all)
 }
 
 /// Finds the pages and the Rust files below a path, without tests.

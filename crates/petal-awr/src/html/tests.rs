@@ -64,7 +64,7 @@ fn markup() -> Vec<&'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn what_is_left_out_changes_nothing(
+    fn text_that_is_left_out_changes_nothing(
         sample in 0..5usize,
         damages in vec((0.0..1.0f64, select(markup())), 0..4),
     ) {

@@ -147,7 +147,7 @@ Using the report name awrrpt_2_310_311.txt
 ";
 
 #[test]
-fn what_a_session_prints_before_a_report_hides_nothing() {
+fn output_before_a_report_hides_nothing() {
     let plain = sample("awr_12c.txt");
     let mut found = of_text(&format!("{SESSION}{}", sample_text("awr_12c.txt"))).unwrap();
     found.file.clone_from(&plain.file);

@@ -88,13 +88,13 @@ pub fn latency_ns(begin_us: Option<i64>, end_us: Option<i64>) -> Option<u64> {
 
 /// `position code text`, as routines note an error; positions from 1 there, from 0 here.
 #[derive(Debug, PartialEq)]
-pub struct Noted<'a> {
+pub struct NotedError<'a> {
     pub at: usize,
     pub code: &'a str,
     pub message: &'a str,
 }
 
-impl<'a> Noted<'a> {
+impl<'a> NotedError<'a> {
     pub fn parse(text: &'a str) -> Option<Self> {
         let (position, rest) = text.split_once(' ')?;
         let (code, message) = rest.split_once(' ')?;
@@ -134,9 +134,9 @@ pub fn executed<'a>(
     errors: impl Iterator<Item = &'a str>,
     operations: &[Operation],
     scan_rows: u64,
-    failure: impl Fn(&Noted<'_>) -> Failure,
+    failure: impl Fn(&NotedError<'_>) -> Failure,
 ) -> Vec<Executed> {
-    let mut errors = errors.filter_map(Noted::parse).peekable();
+    let mut errors = errors.filter_map(NotedError::parse).peekable();
     let mut begin_us = Some(begin_us);
     let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
         let noted = errors.next_if(|error| error.at == at);
@@ -288,10 +288,10 @@ mod tests {
 
     #[test]
     fn noted_errors_are_read() {
-        let noted = Noted::parse("12 40P01 deadlock detected").unwrap();
+        let noted = NotedError::parse("12 40P01 deadlock detected").unwrap();
         assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
-        assert!(Noted::parse("0 40P01 odd").is_none());
-        assert!(Noted::parse("odd").is_none());
+        assert!(NotedError::parse("0 40P01 odd").is_none());
+        assert!(NotedError::parse("odd").is_none());
     }
 
     proptest! {

@@ -134,7 +134,7 @@ impl<T> Drop for DetachedWorker<T> {
 }
 
 /// Why [`within`] has no result.
-pub enum Unanswered {
+pub enum NoAnswer {
     NoThread(ThreadError),
     TooLate,
     /// The driver panicked, in these words.
@@ -146,7 +146,7 @@ pub fn within<R: Send + 'static>(
     name: &str,
     limit: Duration,
     job: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, Unanswered> {
+) -> Result<R, NoAnswer> {
     let (sender, answer) = channel();
     let started = Thread::named(name).start(move || {
         let failed = sender.clone();
@@ -155,11 +155,11 @@ pub fn within<R: Send + 'static>(
         });
         let _ = sender.send(Ok(job()));
     });
-    started.map_err(Unanswered::NoThread)?;
+    started.map_err(NoAnswer::NoThread)?;
     match answer.recv_timeout(limit) {
-        Ok(result) => result.map_err(Unanswered::Failed),
-        Err(RecvTimeoutError::Timeout) => Err(Unanswered::TooLate),
-        Err(RecvTimeoutError::Disconnected) => Err(Unanswered::Failed(DRIVER_FAILED.to_owned())),
+        Ok(result) => result.map_err(NoAnswer::Failed),
+        Err(RecvTimeoutError::Timeout) => Err(NoAnswer::TooLate),
+        Err(RecvTimeoutError::Disconnected) => Err(NoAnswer::Failed(DRIVER_FAILED.to_owned())),
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_aborted_stays_so_and_nobody_waits_for_its_end() {
+    fn an_aborted_worker_stays_so_and_no_thread_waits_for_its_end() {
         let (_never, silent) = channel::<()>();
         let mut worker = worker(silent);
         let connection = Arc::clone(&worker.connection);
@@ -198,6 +198,6 @@ mod tests {
     fn a_job_that_takes_longer_than_its_limit_is_left_behind() {
         let (_never, silent) = channel::<()>();
         let late = within("test", Duration::ZERO, move || silent.recv().is_ok());
-        assert!(matches!(late, Err(Unanswered::TooLate)));
+        assert!(matches!(late, Err(NoAnswer::TooLate)));
     }
 }

@@ -16,7 +16,7 @@ use super::wait_monitor::WaitMonitor;
 
 /// Why a future has no result.
 #[derive(Debug)]
-pub enum GivenUp {
+pub enum WaitFailure {
     /// The peer keeps the connection and does not answer.
     Silent(String),
     /// A signal came before the statement was sent.
@@ -53,7 +53,7 @@ impl FutureWait {
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
         connecting: impl Future<Output = T>,
-    ) -> Result<(T, Self), GivenUp> {
+    ) -> Result<(T, Self), WaitFailure> {
         let interrupted = async {
             while !is_interrupted() {
                 sleep(TICK).await;
@@ -63,10 +63,10 @@ impl FutureWait {
             let (mut interrupted, mut connecting) =
                 (pin!(interrupted), pin!(timeout(limit, connecting)));
             poll_fn(|context| match interrupted.as_mut().poll(context) {
-                Poll::Ready(()) => Poll::Ready(Err(GivenUp::Interrupted)),
+                Poll::Ready(()) => Poll::Ready(Err(WaitFailure::Interrupted)),
                 Poll::Pending => connecting.as_mut().poll(context).map(|connected| {
                     let silent = |_| format!("no answer within {} s", limit.as_secs());
-                    connected.map_err(|late| GivenUp::Silent(silent(late)))
+                    connected.map_err(|late| WaitFailure::Silent(silent(late)))
                 }),
             })
             .await
@@ -97,19 +97,19 @@ impl FutureWait {
     }
 
     /// Polls the future until it is ready or the connection is given up.
-    pub fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, GivenUp> {
+    pub fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, WaitFailure> {
         let Self { runtime, watch, abort_handle, monitor } = self;
         let lives = watch.policy == TimeoutPolicy::WhileServerLives;
         let mut monitor = monitor.as_mut().filter(|_| lives);
         if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {
-            return Err(GivenUp::Interrupted);
+            return Err(WaitFailure::Interrupted);
         }
         watch.begin_wait();
         let mut future = pin!(future);
         let (mut silence, mut ticks) = (None, None);
         runtime.block_on(poll_fn(|context| {
             if let Some(reason) = abort_handle.poll_reason(context) {
-                return Poll::Ready(Err(GivenUp::Silent(reason.to_owned())));
+                return Poll::Ready(Err(WaitFailure::Silent(reason.to_owned())));
             }
             if let Poll::Ready(result) = future.as_mut().poll(context) {
                 return Poll::Ready(Ok(result));

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_said_of_an_earlier_wait_does_not_count() {
+    fn the_servers_words_on_an_earlier_wait_do_not_count() {
         let connection = AbortHandle::new();
         let mut watch =
             ConnectionWatch::new(Arc::clone(&connection), TimeoutPolicy::WhileServerLives, SILENCE);

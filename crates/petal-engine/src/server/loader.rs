@@ -79,7 +79,7 @@ impl Load<'_> {
         let degree = self.plan.degree as usize;
         let mut load_round = |round: &&[u32]| {
             state.sessions = (degree / round.len().max(1)).max(1) as u64;
-            each_at_once(degree, round, &state.failed, |&schema| load_schema(schema, &state))
+            map_parallel(degree, round, &state.failed, |&schema| load_schema(schema, &state))
         };
         let loaded: Result<Vec<_>> = rounds.iter().map(&mut load_round).collect();
         let loaded = loaded.and_then(|rounds| {
@@ -133,7 +133,7 @@ impl LoadState<'_> {
         let parts = self.sessions.min(count);
         let border = |part: u64| rows.start + count / parts * part + (count % parts).min(part);
         let ranges: Vec<_> = (0..parts).map(|part| border(part)..border(part + 1)).collect();
-        each_at_once(ranges.len(), &ranges, &self.failed, |range| work(range.clone())).map(drop)
+        map_parallel(ranges.len(), &ranges, &self.failed, |range| work(range.clone())).map(drop)
     }
 }
 
@@ -155,7 +155,7 @@ impl Loaded {
 
 /// Works on all items, `at_once` at a time; results are in the items' order. A failure sets the
 /// flag; the first real reason is the error.
-pub fn each_at_once<I: Sync, T: Send>(
+pub fn map_parallel<I: Sync, T: Send>(
     at_once: usize,
     items: &[I],
     failed: &AtomicBool,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_named_with_what_to_do() {
+    fn an_obstacle_is_named_with_the_next_step() {
         insta::assert_snapshot!(already_loaded("db1", 3), @"db1: schema 3 is loaded already; drop the data first (petal drop) or load over it (petal setup --replace)");
         insta::assert_snapshot!(without_mark("db1", "a table t", "rename it"), @"db1: a table t without petal's mark is in the way, and petal leaves it alone; rename it");
     }

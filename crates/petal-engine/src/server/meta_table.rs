@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_or_odd_is_of_another_petal() {
+    fn missing_or_unexpected_values_belong_to_another_petal() {
         let values = [("format", "1"), ("rows", "many"), ("filler", "velvet")];
         let values = values.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let kept = MetaValues { values, place: "db1", of: "petal_meta of schema 3".to_owned() };

@@ -32,7 +32,9 @@ impl ResetWatch {
         for (group, stamp) in stamps {
             let then = self.stamps.insert(group.clone(), stamp.clone());
             if then.is_some_and(|then| then != stamp) {
-                self.lose(&group, || format!("{group} began again, at {stamp} by the server"));
+                self.note_reset(&group, || {
+                    format!("{group} began again, at {stamp} by the server")
+                });
             }
         }
         for (name, &now) in counts {
@@ -40,7 +42,7 @@ impl ResetWatch {
                 && now < then
             {
                 let group = group_of(name);
-                self.lose(group, || {
+                self.note_reset(group, || {
                     format!("{group} began again: {name} fell from {then} to {now}")
                 });
             }
@@ -52,7 +54,7 @@ impl ResetWatch {
         self.groups = groups.len();
     }
 
-    fn lose(&mut self, group: &str, why: impl FnOnce() -> String) {
+    fn note_reset(&mut self, group: &str, why: impl FnOnce() -> String) {
         self.seen += 1;
         self.lost.entry(group.to_owned()).or_insert_with(why);
     }
@@ -79,7 +81,7 @@ impl ResetWatch {
     }
 
     /// Another number means that some counters began again in between.
-    pub fn seen(&self) -> u64 {
+    pub fn reset_count(&self) -> u64 {
         self.seen
     }
 }
@@ -114,10 +116,10 @@ mod tests {
         assert_eq!(watch.resets(), ["a began again: a.writes fell from 10 to 2"]);
         // Higher than before, but the server says that it began again.
         assert_eq!(look(&mut watch, 90, 99, 12, "y"), [true, true, false]);
-        assert_eq!((watch.seen(), watch.restarted()), (2, None));
+        assert_eq!((watch.reset_count(), watch.restarted()), (2, None));
         watch.begin();
         assert_eq!(look(&mut watch, 91, 100, 13, "y"), [false; 3]);
-        assert_eq!(watch.seen(), 2);
+        assert_eq!(watch.reset_count(), 2);
     }
 
     #[test]

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_no_request_is_asked_once_at_a_time_and_holds_nobody_up() {
+    fn a_server_that_takes_no_request_is_asked_once_at_a_time_and_delays_no_thread() {
         let (sent, asked) = channel();
         let (answer, answered) = channel::<()>();
         let answered = std::sync::Mutex::new(answered);

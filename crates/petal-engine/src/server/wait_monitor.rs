@@ -27,7 +27,7 @@ pub struct LockWait {
 }
 
 /// Asks the server for which lock a connection waits; it may take a while.
-pub type WhoBlocks = Arc<dyn Fn() -> Option<LockWait> + Send + Sync>;
+pub type FindLockHolder = Arc<dyn Fn() -> Option<LockWait> + Send + Sync>;
 
 /// The monitor of one connection.
 pub struct WaitMonitor {
@@ -35,7 +35,7 @@ pub struct WaitMonitor {
     pub caller: Option<Caller>,
     /// Asks the server to cancel the statement, on a separate connection.
     pub cancel: Arc<dyn Fn() + Send + Sync>,
-    pub who_blocks: WhoBlocks,
+    pub find_lock_holder: FindLockHolder,
     /// Limit on the wait for one lock.
     pub limit: Duration,
     pub state: WaitState,
@@ -127,10 +127,11 @@ impl WaitMonitor {
 
     /// Asks who holds the lock, and notes it to the caller once.
     fn ask(&self) {
-        let (state, who_blocks) = (Arc::clone(&self.state.seen), Arc::clone(&self.who_blocks));
+        let (state, find_lock_holder) =
+            (Arc::clone(&self.state.seen), Arc::clone(&self.find_lock_holder));
         let (caller, server, limit) = (self.caller.clone(), self.server.clone(), self.limit);
         self.state.asking.start("asks who blocks", move || {
-            let blocked = who_blocks();
+            let blocked = find_lock_holder();
             let mut seen = state.lock();
             if let Some(blocked) = &blocked
                 && let Some(caller) = caller.filter(|_| seen.noted != blocked.holders)
@@ -161,7 +162,7 @@ mod tests {
             server: "db1".into(),
             caller: Some(Caller { signals: Arc::clone(signals), note: Arc::new(note) }),
             cancel: Arc::new(|| ()),
-            who_blocks: Arc::new(|| {
+            find_lock_holder: Arc::new(|| {
                 Some(LockWait { text: "a lock behind process 7".into(), holders: vec![7] })
             }),
             limit: Duration::from_secs(60),
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_is_noted_once_and_named_in_the_error() {
+    fn the_lock_holder_is_noted_once_and_named_in_the_error() {
         let (notes, noted) = channel();
         let mut monitor = monitor(&Arc::default(), notes);
         let connection = AbortHandle::new();

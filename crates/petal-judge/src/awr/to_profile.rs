@@ -131,7 +131,7 @@ pub fn part(report: &Report) -> SourcePart {
         let latency = known(format!("{}_us", figure.name()), derive(report), lacks);
         interval.latency_us.extend(latency.map(|latency| (figure, latency)));
     }
-    within_the_whole(&mut interval, &mut input);
+    limit_requests_to_blocks(&mut interval, &mut input);
     let elapsed_s = number(&report.header.elapsed_min).map(|minutes| minutes * 60.0);
     let intervals = match elapsed_s.filter(|length_s| *length_s > 0.0) {
         _ if report.spans_restart => {
@@ -202,7 +202,7 @@ fn input(report: &Report) -> Input {
 }
 
 /// Requests for several blocks are of all files of an instance, their blocks of its data alone.
-fn within_the_whole(interval: &mut ProfileInterval, input: &mut Input) {
+fn limit_requests_to_blocks(interval: &mut ProfileInterval, input: &mut Input) {
     let several = interval.rate(WorkCount::MultiBlockReads);
     let blocks = interval.rate(WorkCount::MultiBlockReadBlocks);
     if let Some((several, blocks)) =

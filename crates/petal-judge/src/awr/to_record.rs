@@ -252,7 +252,7 @@ mod tests {
 
     /// Reads the engine's output for PERFSTAT's tables; another test writes that file.
     #[test]
-    fn what_petal_makes_of_statspacks_tables_is_read_with_every_digit() {
+    fn petals_statspack_report_is_read_with_every_digit() {
         let made = include_str!("../../../../tests/data/awr/sp_petal.txt");
         let [report] = &seen(&[("statspack.txt", made)])[..] else { panic!("one report") };
         assert_eq!((report.unread.as_deref(), &report.notes[..]), (None, &[][..]));

@@ -132,7 +132,7 @@ fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<C
         groups.map(|(name, observations)| ComparedSide { name, observations }).collect();
     let unknown = all - groups.iter().map(|group| group.observations.len()).sum::<usize>();
     if unknown > 0 {
-        said.push(format!("left-out: {unknown} records tell no {by}"));
+        said.push(format!("left-out: {unknown} records have no {by}"));
     }
     groups
 }

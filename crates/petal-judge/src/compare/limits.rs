@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Comparison;
-use petal_model::settings::limit::{ChangeLimit, Past};
+use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// Outcome of a limit, sorted from best to worst: the worst one represents several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,8 +64,8 @@ pub(super) fn worst(limit: &ChangeLimit, outcomes: Vec<(LimitOutcome, String)>) 
 pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> LimitOutcome {
     let Some((_, Some((low, high)))) = changed else { return LimitOutcome::Inconclusive };
     let (is_past, is_good) = match limit.side {
-        Past::Below => (high < limit.share, low >= limit.share),
-        Past::Above => (low > limit.share, high <= limit.share),
+        ForbiddenSide::Below => (high < limit.share, low >= limit.share),
+        ForbiddenSide::Above => (low > limit.share, high <= limit.share),
     };
     match (is_past, is_good) {
         (true, _) => LimitOutcome::Failed,

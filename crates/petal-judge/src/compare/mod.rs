@@ -148,7 +148,7 @@ pub struct ContextDifference {
 pub enum CompareError {
     #[error(
         "no cell is on both sides: {0}. Compare runs of the same sessions and settings, or put \
-         what differs on one side only"
+         settings that differ on one side only"
     )]
     NothingInCommon(String),
     #[error("{metric} is measured on no side; there are {known}")]
@@ -168,9 +168,9 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     let metrics = metrics(&sides, &rules.metrics)?;
     let keys = cells::keys(all);
     let (matched, rest) = cells::matched(all, &keys);
-    let lonely = cells::lonely(all, &rest);
+    let unmatched = cells::unmatched(all, &rest);
     if matched.is_empty() {
-        return Err(CompareError::NothingInCommon(lonely.unwrap_or_default()));
+        return Err(CompareError::NothingInCommon(unmatched.unwrap_or_default()));
     }
     let is_paired = |cell: &cells::CellRuns<'_>, side: usize| {
         rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
@@ -184,7 +184,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         })
         .collect();
     correct(&mut compared, &metrics, sides.len());
-    notes.extend(lonely);
+    notes.extend(unmatched);
     notes.extend(notes::of(&sides, &matched, &compared));
     Ok(Comparison {
         format: FORMAT.to_owned(),

@@ -144,7 +144,7 @@ fn without_ratio(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<Strin
         })
     });
     let advice = format!(
-        "; {NO_RATIO}: the change is that of the rounds' means, its significance is unknown"
+        "; {NO_RATIO}: the change compares the rounds' means, and its significance is unknown"
     );
     reported("no-ratio", "", shown.collect(), &advice)
 }

@@ -206,7 +206,7 @@ fn with_piops(mut seen: Observation, piops: f64) -> Observation {
 }
 
 #[test]
-fn what_spoils_a_comparison_is_reported() {
+fn faults_of_a_comparison_are_reported() {
     let of = |active: u64, elapsed_s: f64, piops: f64| Observation {
         active_bytes: Some(active << 30),
         elapsed_s: Some(elapsed_s),
@@ -232,7 +232,7 @@ fn what_spoils_a_comparison_is_reported() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why() {
+fn incomparable_sides_say_why() {
     let seen = |pct: &str| Observation {
         factors: vec![("update_pct".into(), pct.into())],
         metrics: BTreeMap::from([(metric::PIOPS.to_owned(), 1.0)]),
@@ -243,7 +243,12 @@ fn what_cannot_be_compared_says_why() {
         compare(sides, &Rules { metrics, in_turn: false }).unwrap_err().to_string()
     };
     let apart = [side("a", vec![seen("0"), seen("10")]), side("b", vec![seen("20"), seen("30")])];
-    insta::assert_snapshot!(why(&apart, &[]), @"no cell is on both sides: not-on-both-sides: UPDATE_PCT 0 (only in a), UPDATE_PCT 10 (only in a), UPDATE_PCT 20 (only in b), UPDATE_PCT 30 (only in b). Compare runs of the same sessions and settings, or put what differs on one side only");
+    insta::assert_snapshot!(why(&apart, &[]), @"no cell is on both sides: not-on-both-sides: \
+                                                UPDATE_PCT 0 (only in a), UPDATE_PCT 10 (only in \
+                                                a), UPDATE_PCT 20 (only in b), UPDATE_PCT 30 (only \
+                                                in b). Compare runs of the same sessions and \
+                                                settings, or put settings that differ on one side \
+                                                only");
     let same = [side("a", vec![seen("0")]), side("b", vec![seen("0")])];
     insta::assert_snapshot!(why(&same, &["iops"]), @"iops is measured on no side; there are piops");
     let mut failed = seen("0");

@@ -53,15 +53,15 @@ const EFFECTS: [Effect; 4] = [
         id: "cached-by-os",
         of_all: "the page cache served reads on every side, so this comparison does not show the \
                  storage",
-        of_some: "the page cache served reads on one side and not on another, so the difference is \
-                  one of caches and does not show the storage",
+        of_some: "the page cache served reads on one side only, so the difference is one of caches \
+                  and does not show the storage",
     },
     Effect {
         id: "cached-by-storage",
         of_all: "the data fit in the storage's cache on every side, so this comparison does not \
                  show the drives",
-        of_some: "the data fit in the storage's cache on one side and not on another, so the \
-                  difference is one of caches and does not show the drives",
+        of_some: "the data fit in the storage's cache on one side only, so the difference is one \
+                  of caches and does not show the drives",
     },
     Effect {
         id: "processor-bound",

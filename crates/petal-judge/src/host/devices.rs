@@ -55,7 +55,7 @@ pub fn limit_words(limit: &IoLimit) -> String {
     }
 }
 
-/// Returns the name by which commands know the device whose queue they change.
+/// Returns the device's name in commands that change its queue.
 fn disk(device: &HostDevice) -> &str {
     device.disk.as_deref().unwrap_or(&device.name)
 }
@@ -119,8 +119,8 @@ pub(super) const DEVICE: [FactCheck<HostDevice>; 3] = [
 pub(super) const FILE_SYSTEM: [FactCheck<HostDevice>; 2] = [
     FactCheck {
         name: "free space",
-        why: "A nearly full file system scatters new files, a nearly full flash drive rewrites \
-              while it works, and a load or a log may end with no space left.",
+        why: "Nearly full file systems scatter new files, nearly full flash drives rewrite while \
+              they work, and loads or logs may run out of space.",
         judge: |device| {
             let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
             let value = format!("{} of {}", bytes(free), bytes(all));
@@ -161,7 +161,7 @@ pub(super) const FILE_SYSTEM: [FactCheck<HostDevice>; 2] = [
 /// Builds a check from `file: reason`, the message of the search for devices.
 pub(super) fn unseen(file: &str) -> Check {
     let (path, reason) = file.split_once(": ").unwrap_or((file, "it is not known why"));
-    let why = format!("What reaches the device stays unknown in every figure: {reason}.");
+    let why = format!("The device's reads and writes stay unknown in every figure: {reason}.");
     let seen = ("not seen", CheckResult::Warn, format!("findmnt -T {path}"));
     judged(format!("device of {path}"), &why, seen)
 }

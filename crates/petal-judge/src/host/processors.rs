@@ -47,8 +47,8 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
     },
     FactCheck {
         name: "clock source",
-        why: "Databases and petal ask for the time around every request, which costs nanoseconds \
-              with tsc, somewhat more with a hypervisor's clock and microseconds with any other.",
+        why: "Databases and petal read the clock around every request: nanoseconds with tsc, \
+              somewhat more with a hypervisor's clock, and microseconds with any other.",
         judge: |host| {
             let clock = host.clock_source.as_ref()?;
             let advice = "echo tsc | sudo tee \
@@ -63,8 +63,8 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
     },
     FactCheck {
         name: "cgroup processor limit",
-        why: "A control group that has used up its share stands still until the next period, which \
-              shows as stalls that no device caused.",
+        why: "A control group that has used up its share stops until the next period, which shows \
+              as stalls that no device caused.",
         judge: |host| {
             let Some(quota) = host.cpu_quota else {
                 return host.cgroup.as_ref().map(|_| good("no limit"));

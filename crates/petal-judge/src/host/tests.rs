@@ -27,7 +27,7 @@ fn verdict(host: &HostFacts, name: &str) -> CheckResult {
 }
 
 #[test]
-fn what_is_not_known_is_not_held_against_the_host() {
+fn an_unknown_fact_is_not_held_against_the_host() {
     let checks = check(&host());
     assert_eq!(checks.len(), 14);
     assert!(checks.iter().all(|check| check.verdict == CheckResult::Unknown), "{checks:?}");

@@ -15,7 +15,7 @@ const STORAGE_OR_PROCESSORS: &str = "storage or processors: not known";
 /// petal's own share of its host: full next to a busy server, or alone.
 const GENERATOR_SHARED_PCT_MIN: f64 = 30.0;
 const GENERATOR_ALONE_PCT_MIN: f64 = 90.0;
-/// Percentage points of DB time by which a class of waits must rise to have grown.
+/// Minimum rise of a class of waits, in percentage points of DB time, to count as grown.
 const WAIT_POINTS_MIN: f64 = 10.0;
 const HIT_POINTS_MIN: f64 = 5.0;
 const DEVICE_UTIL_PCT_MIN: f64 = 95.0;
@@ -24,7 +24,7 @@ const LATENCY_SHARE_MIN: f64 = 0.05;
 /// Findings that make the storage an unlikely cause: others used it, or another layer served the
 /// reads.
 const AGAINST_STORAGE: [(&str, &str); 3] = [
-    ("other-load", "somebody else used the device or the processors"),
+    ("other-load", "other programs used the device or the processors"),
     ("cached-by-os", "reads did not come from the device"),
     ("steal", "the hypervisor took processor time away"),
 ];

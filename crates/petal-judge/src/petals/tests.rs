@@ -96,7 +96,7 @@ fn equal_factors_are_repeats_and_other_factors_other_lines() {
 }
 
 #[test]
-fn a_figure_that_one_repeat_does_not_know_is_none_of_the_point() {
+fn a_figure_unknown_in_one_repeat_is_unknown_at_the_point() {
     let mut runs = thrice(&[(8, 1000.0, 100.0)]);
     runs[1].metrics.remove(metric::PIOPS);
     let point = &Petals::of(&runs).lines[0].points[0];
@@ -395,7 +395,7 @@ fn runs_of_mixed_lengths_and_repeats_that_differ_are_noted() {
 }
 
 #[test]
-fn what_did_not_end_well_is_left_out_and_reported() {
+fn failed_runs_are_left_out_and_reported() {
     let mut observations = thrice(&[(1, 100.0, 10.0)]);
     observations[1].status = Some(Status::Interrupted);
     observations[2].factors.clear();

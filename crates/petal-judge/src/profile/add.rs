@@ -68,7 +68,7 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
     for (at, slots) in lacking {
         let name = profiles.get(at).map_or("", |(name, _)| name.as_str());
         sum.gaps.push(format!(
-            "{name} tells nothing of {} of {} times of day, from {}: there the sum lacks it",
+            "{name} has no figures for {} of {} times of day, from {}: there the sum lacks it",
             slots.len(),
             sum.intervals.len(),
             slots.first().map_or_else(String::new, |slot| {
@@ -168,8 +168,8 @@ fn input(name: &str, profile: &Profile) -> Input {
 
 fn notes(profiles: &[(String, Profile)], slot_s: f64) -> Vec<String> {
     let mut notes = vec![format!(
-        "added up by time of day, in steps of {:.0} s on a day that stands for all; of several days \
-         the highest at each time of day",
+        "added up by time of day, in steps of {:.0} s, onto one day; of several days the highest \
+         at each time of day",
         slot_s
     )];
     if profiles.windows(2).any(|two| two[0].1.clock != two[1].1.clock) {
@@ -245,7 +245,8 @@ mod tests {
         let reported = sum.gaps.iter().find(|gap| gap.contains("CRM.json")).unwrap();
         assert_eq!(
             reported,
-            "CRM.json tells nothing of 1 of 2 times of day, from 11:00:00: there the sum lacks it"
+            "CRM.json has no figures for 1 of 2 times of day, from 11:00:00: there the sum lacks \
+             it"
         );
     }
 
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_profile_lacks_is_not_in_the_sum_and_is_reported() {
+    fn figures_that_one_profile_lacks_are_reported_and_not_in_the_sum() {
         let whole = profile("A", vec![interval("2026-11-21T10:00:00", 3600.0, 40.0, 1.0)]);
         let mut other = profile("B", vec![interval("2026-11-21T10:00:00", 3600.0, 40.0, 1.0)]);
         other.1.intervals[0].per_second.remove(&WorkCount::Commits);

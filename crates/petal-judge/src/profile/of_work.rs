@@ -81,7 +81,7 @@ fn interval(earlier: &WorkSnapshot, later: &WorkSnapshot) -> Result<ProfileInter
                 then.times.get(figure).is_some_and(|then| then.0 > *count || then.1 > *ns)
             });
         if fell || then.counted_since != now.counted_since {
-            let what = "started anew, or its statistics were reset: no figures";
+            let what = "started again, or its statistics were reset: no figures";
             return Err(format!("{} {what}", now.endpoint));
         }
     }
@@ -145,8 +145,8 @@ mod tests {
         let looks = [look(0.0, 1000, "x"), look(10.0, 20, "x"), look(20.0, 5000, "y")];
         let restarted = part("db", &looks);
         assert!(restarted.intervals.is_empty());
-        assert!(restarted.input.notes[1].contains("started anew"), "{:?}", restarted.input.notes);
-        assert!(restarted.input.notes[2].contains("started anew"));
+        assert!(restarted.input.notes[1].contains("started again"), "{:?}", restarted.input.notes);
+        assert!(restarted.input.notes[2].contains("started again"));
         let silent = WorkSnapshot { work: Err("gone".to_owned()), ..look(10.0, 0, "x") };
         let part = part(
             "db",

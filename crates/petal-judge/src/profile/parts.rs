@@ -89,7 +89,7 @@ pub fn profile(parts: Vec<SourcePart>) -> Result<Profile, ProfileError> {
         }
     }
     let pieces = finest(pieces, &mut profile);
-    profile.intervals = at_the_same_time(&pieces, &mut profile.gaps);
+    profile.intervals = merge_simultaneous(&pieces, &mut profile.gaps);
     let lacking = missing_figures(&profile);
     profile.gaps.extend(lacking);
     Ok(summarise(profile))
@@ -137,7 +137,7 @@ fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<Insta
                     input.map_or_else(String::new, |input| input.name.clone())
                 };
                 let reported = format!(
-                    "{} is left out from {}: {} tells of the same time",
+                    "{} is left out from {}: {} covers the same time",
                     name(&piece),
                     piece.interval.begin.as_deref().unwrap_or("-"),
                     name(known)
@@ -158,7 +158,7 @@ fn finest(mut pieces: Vec<InstanceInterval>, profile: &mut Profile) -> Vec<Insta
         });
     }
     if kept.len() > 1 && !is_dated {
-        let order = if is_numbered { "are in the order of their snapshots" } else { "stand last" };
+        let order = if is_numbered { "are in the order of their snapshots" } else { "come last" };
         profile.gaps.push(format!(
             "some intervals have no date that petal reads: they {order}, and may be reported twice"
         ));
@@ -179,7 +179,7 @@ fn overlap(one: &ProfileInterval, other: &ProfileInterval) -> bool {
 }
 
 /// Adds the work of instances at the same time.
-fn at_the_same_time(pieces: &[InstanceInterval], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
+fn merge_simultaneous(pieces: &[InstanceInterval], gaps: &mut Vec<String>) -> Vec<ProfileInterval> {
     let instances: BTreeSet<&str> = pieces.iter().map(|piece| piece.instance.as_str()).collect();
     let mut groups: Vec<Vec<&InstanceInterval>> = Vec::new();
     for piece in pieces {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_twice_counts_once_and_the_finer_is_kept() {
+    fn an_interval_reported_twice_counts_once_and_the_finer_is_kept() {
         let day = interval("2026-11-22T00:00:00", 86_400.0, 5.0, 1.0);
         let parts = vec![
             part("day.txt", "ERP", "erp", vec![day]),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_no_interval_says_why() {
+    fn a_missing_interval_says_why() {
         let mut empty = part("cut.txt", "ERP", "erp", Vec::new());
         empty.input.notes.push("its end was not found".to_owned());
         let why = profile(vec![empty.clone()]).unwrap_err().to_string();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_serves_or_puts_off_corrects_nothing() {
+    fn cached_reads_and_deferred_writes_correct_nothing() {
         let found = TrialMeasurements {
             seconds: 10.0,
             redo_stress: RedoStress::Lite,

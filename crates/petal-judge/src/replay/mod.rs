@@ -33,7 +33,7 @@ const LITE_COLUMNS: f64 = 2.0;
 
 /// Part of a profile that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Played {
+pub enum ReplayedPart {
     /// The rates of its busiest interval, all the time.
     Busiest,
     /// Intervals in their order, all of them in the length of the run.
@@ -42,7 +42,7 @@ pub enum Played {
 
 /// The target's properties that a replay needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ground {
+pub struct ReplayTarget {
     pub block_bytes: u32,
     /// Rows, so blocks, of a schema that are in use.
     pub rows: u64,
@@ -98,14 +98,14 @@ pub enum ReplayError {
 /// Plans the operations of a profile on this ground, corrected by the trial of an earlier plan.
 pub fn plan(
     profile: &Profile,
-    (played, run_time): (Played, Duration),
-    ground: &Ground,
+    (played, run_time): (ReplayedPart, Duration),
+    ground: &ReplayTarget,
     asked: ReplayOptions,
     trial: Option<&TrialMeasurements>,
 ) -> Result<ReplayPlan, ReplayError> {
     let intervals: Vec<&ProfileInterval> = match played {
-        Played::Busiest => profile.busiest().into_iter().collect(),
-        Played::All => profile.intervals.iter().collect(),
+        ReplayedPart::Busiest => profile.busiest().into_iter().collect(),
+        ReplayedPart::All => profile.intervals.iter().collect(),
     };
     if is_idle(profile) {
         return Err(ReplayError::Idle(profile.database.clone()));
@@ -118,8 +118,8 @@ pub fn plan(
             .filter_map(|figure| Some((figure, mean(&intervals, figure)?)))
             .collect(),
         latency_us: match played {
-            Played::Busiest => intervals.first().map(|it| it.latency_us.clone()),
-            Played::All => None,
+            ReplayedPart::Busiest => intervals.first().map(|it| it.latency_us.clone()),
+            ReplayedPart::All => None,
         }
         .unwrap_or_default(),
         ..ReplayOf::default()
@@ -181,7 +181,7 @@ pub fn plan(
     Ok(plan)
 }
 
-fn whole_unit(rows: f64, ground: &Ground) -> u32 {
+fn whole_unit(rows: f64, ground: &ReplayTarget) -> u32 {
     let most = u32::try_from(ground.rows).unwrap_or(u32::MAX).clamp(1, WORK_UNIT_MAX);
     (rows.round() as u32).clamp(1, most)
 }
@@ -224,7 +224,7 @@ fn steps(
 }
 
 /// Guessed bytes of log for a row's change.
-fn redo_guess(redo_stress: RedoStress, ground: &Ground) -> f64 {
+fn redo_guess(redo_stress: RedoStress, ground: &ReplayTarget) -> f64 {
     let columns = match redo_stress {
         RedoStress::Lite => LITE_COLUMNS,
         RedoStress::Heavy => COLUMNS as f64,
@@ -235,7 +235,7 @@ fn redo_guess(redo_stress: RedoStress, ground: &Ground) -> f64 {
 /// Returns the value that comes closer to the redo of a commit; by a trial if there was one.
 fn redo_stress(
     of: &ReplayOf,
-    ground: &Ground,
+    ground: &ReplayTarget,
     update_work_unit: u32,
     trial: Option<&TrialMeasurements>,
 ) -> RedoStress {
@@ -270,7 +270,7 @@ fn redo_per_commit(of: &ReplayOf) -> Option<f64> {
 fn expected(
     plan: &ReplayPlan,
     (selects, scans): (f64, bool),
-    ground: &Ground,
+    ground: &ReplayTarget,
     trial: Option<&TrialMeasurements>,
 ) -> (BTreeMap<WorkCount, f64>, Vec<WorkCount>) {
     let commits = plan.of.rate(WorkCount::Commits).unwrap_or(0.0);

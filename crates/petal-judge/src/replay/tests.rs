@@ -35,7 +35,7 @@ fn busy() -> Profile {
     ])
 }
 
-const GROUND: Ground = Ground {
+const TARGET: ReplayTarget = ReplayTarget {
     block_bytes: 8192,
     rows: 100_000,
     scan_rows: 1000,
@@ -45,8 +45,8 @@ const GROUND: Ground = Ground {
 };
 
 fn planned(profile: &Profile, trial: Option<&TrialMeasurements>) -> ReplayPlan {
-    let time = (Played::Busiest, Duration::from_secs(60));
-    plan(profile, time, &GROUND, ReplayOptions::default(), trial).unwrap()
+    let time = (ReplayedPart::Busiest, Duration::from_secs(60));
+    plan(profile, time, &TARGET, ReplayOptions::default(), trial).unwrap()
 }
 
 fn trial(reads: f64, writes: f64, redo: f64, redo_stress: RedoStress) -> TrialMeasurements {
@@ -78,7 +78,7 @@ fn the_busiest_interval_becomes_operations() {
     let lines = plan.of.not_imitated.join("\n");
     assert_eq!(plan.assumed, [SingleBlockReads, BlockWrites, RedoBytes]);
     assert!(
-        lines.contains("no trial told of single-block reads, block writes, redo bytes")
+        lines.contains("no trial measured single-block reads, block writes, redo bytes")
             && lines.contains("redo bytes: 1.08x of production's: guessed by the width"),
         "{lines}"
     );
@@ -147,8 +147,8 @@ fn more_redo_takes_all_columns_and_scans_need_a_table() {
     // A trial of LITE that logs much more than guessed needs no HEAVY.
     let tried = trial(1.0, 1.0, 2400.0, RedoStress::Lite);
     assert_eq!(planned(&heavy, Some(&tried)).redo_stress, RedoStress::Lite);
-    let bare = Ground { scan_rows: 0, scan_bytes: 0, ..GROUND };
-    let time = (Played::Busiest, Duration::from_secs(60));
+    let bare = ReplayTarget { scan_rows: 0, scan_bytes: 0, ..TARGET };
+    let time = (ReplayedPart::Busiest, Duration::from_secs(60));
     let plan = plan(&busy(), time, &bare, ReplayOptions::default(), None).unwrap();
     assert!(plan.scan_rate.is_zero());
     assert!(plan.of.not_imitated.iter().any(|line| line.contains("100.0 blocks/s, are left out")));
@@ -175,8 +175,8 @@ fn the_kind_of_update_whose_redo_is_nearer_is_taken_by_trials_of_both() {
 
 #[test]
 fn all_intervals_are_played_in_the_length_of_the_run() {
-    let time = (Played::All, Duration::from_secs(60));
-    let plan = plan(&busy(), time, &GROUND, ReplayOptions::default(), None).unwrap();
+    let time = (ReplayedPart::All, Duration::from_secs(60));
+    let plan = plan(&busy(), time, &TARGET, ReplayOptions::default(), None).unwrap();
     assert_eq!(plan.update_rate.to_string(), "0:1 30:50");
     // Commits are known of both hours, writes of one.
     assert_eq!(plan.of.per_second[&Commits], 25.5);
@@ -184,9 +184,9 @@ fn all_intervals_are_played_in_the_length_of_the_run() {
 
 #[test]
 fn an_idle_database_and_an_empty_profile_are_refused() {
-    let time = (Played::Busiest, Duration::from_secs(60));
+    let time = (ReplayedPart::Busiest, Duration::from_secs(60));
     let refused = |profile: &Profile| {
-        plan(profile, time, &GROUND, ReplayOptions::default(), None).unwrap_err().to_string()
+        plan(profile, time, &TARGET, ReplayOptions::default(), None).unwrap_err().to_string()
     };
     let idle = profile(vec![interval("2026-11-22T10:00:00", &[(SingleBlockReads, 0.01)])]);
     assert!(refused(&idle).contains("nothing to scale"));

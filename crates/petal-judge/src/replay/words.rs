@@ -1,7 +1,7 @@
 //! A plan in words: how a profile becomes operations, and the parts that they leave out.
 
 use super::measured::TrialMeasurements;
-use super::{Ground, Played, ReplayPlan, redo_per_commit};
+use super::{ReplayPlan, ReplayTarget, ReplayedPart, redo_per_commit};
 use petal_model::record::profile::Profile;
 use petal_model::record::replay::ReplayOf;
 use petal_model::settings::RedoStress;
@@ -11,9 +11,9 @@ use petal_model::stats::units::bytes;
 /// Differences below this share count as imitated.
 const SHARE_MAX: f64 = 0.05;
 
-pub fn time(profile: &Profile, played: Played) -> String {
+pub fn time(profile: &Profile, played: ReplayedPart) -> String {
     match (played, profile.busiest()) {
-        (Played::Busiest, Some(interval)) => format!(
+        (ReplayedPart::Busiest, Some(interval)) => format!(
             "busiest interval, from {}, {:.0} s",
             interval.begin.as_deref().unwrap_or("an unknown time"),
             interval.length_s
@@ -32,13 +32,14 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
     let commits = of.rate(WorkCount::Commits);
     let mut lines = Vec::new();
     if let Some(reads) = of.rate(WorkCount::SingleBlockReads) {
-        let corrected = trial.and_then(TrialMeasurements::usable_reads).map_or_else(String::new, |cost| {
-            format!(
-                "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
-                 operation",
-                cost.per_row, cost.per_operation
-            )
-        });
+        let corrected =
+            trial.and_then(TrialMeasurements::usable_reads).map_or_else(String::new, |cost| {
+                format!(
+                    "; in a trial the target read {:.2} blocks for each of them and {:.2} more for \
+                 each operation",
+                    cost.per_row, cost.per_operation
+                )
+            });
         lines.push(format!(
             "{reads:.1} single-block reads/s: {selects:.3} SELECTs/s of {} random blocks, and the \
              blocks that UPDATEs read{corrected}",
@@ -81,7 +82,7 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
 pub fn not_imitated(
     plan: &ReplayPlan,
     profile: &Profile,
-    ground: &Ground,
+    ground: &ReplayTarget,
     trial: Option<&TrialMeasurements>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
@@ -187,13 +188,13 @@ fn unknown_figures(of: &ReplayOf) -> Vec<String> {
 fn assumed(plan: &ReplayPlan, was_tried: bool) -> Option<String> {
     let figures: Vec<&str> = plan.assumed.iter().map(|figure| figure.words()).collect();
     let why = match was_tried {
-        true => "the trial was too small to tell of",
-        false => "no trial told of",
+        true => "the trial was too small to measure",
+        false => "no trial measured",
     };
     (!figures.is_empty()).then(|| {
         format!(
-            "{why} {}: expected is one block read and written for each row, and redo by the width of \
-             the columns that UPDATEs change",
+            "{why} {}: petal expects one block read and written for each row, and redo by the \
+             width of the columns that UPDATEs change",
             figures.join(", ")
         )
     })

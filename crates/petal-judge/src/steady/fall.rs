@@ -270,7 +270,7 @@ impl Stretches<'_> {
 
     fn others(&self) -> Option<String> {
         let (early, late) = self.used()?;
-        (late.processors - early.processors >= late.enough()).then(|| {
+        (late.processors - early.processors >= late.processors_min()).then(|| {
             format!(
                 "others' work: others used {:.1} of the {} processors, {:.1} before",
                 late.processors, late.of, early.processors
@@ -281,7 +281,7 @@ impl Stretches<'_> {
     /// Reports processors as busy as before for fewer operations: a lower clock causes that, if no
     /// other process was busy.
     fn clock(&self) -> Option<String> {
-        if self.used().is_some_and(|(_, late)| late.processors >= late.enough()) {
+        if self.used().is_some_and(|(_, late)| late.processors >= late.processors_min()) {
             return None;
         }
         let (early, late) = self.cpu(CpuShare::busy)?;
@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_flat_or_rises_has_not_fallen(seed: u64, rise in 0.0f64..2.0) {
+        fn a_flat_or_rising_rate_has_not_fallen(seed: u64, rise in 0.0f64..2.0) {
             prop_assert_eq!(fallen(&simulated(seed, 400, |at| 10_000.0 * (1.0 + rise * at))), None);
         }
     }
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_change_is_no_candidate() {
+    fn an_unchanged_figure_is_no_candidate() {
         let reported = cliff(|second, _| {
             second.io =
                 Some(IoCounts { physical_write_bytes: Some(1 << 20), ..IoCounts::default() });

@@ -86,8 +86,8 @@ pub fn fall_words(fall: &Fall) -> String {
         Shape::Drift => "it drifted down all the way".to_owned(),
     };
     let with = match fall.candidates.as_slice() {
-        [] => "; nothing that was recorded changed with it".to_owned(),
-        candidates => format!("; what changed with it: {}", candidates.join("; ")),
+        [] => "; nothing else in the record changed at that time".to_owned(),
+        candidates => format!("; changes at the same time: {}", candidates.join("; ")),
     };
     format!(
         "{how}, from {:.0} to {:.0} operations/s ({:.0} % less){with}",
@@ -127,7 +127,7 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
                     ),
                 }
             ),
-            "Raise RUN_TIME, or look at what keeps the rate from settling.",
+            "Raise RUN_TIME, or find out why the rate does not settle.",
         ),
     };
     found.with(json!({
@@ -165,7 +165,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
         format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
     });
     let named = if candidates.is_empty() {
-        "nothing in the record stands out in them".to_owned()
+        "nothing in the record is unusual in them".to_owned()
     } else {
         format!("in them {}", candidates.join(", "))
     };
@@ -176,7 +176,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
             seconds.len(),
             at.join(", ")
         ),
-        "Look at those seconds in timeline.csv, and for what logs of the host and the database say.",
+        "Look at those seconds in timeline.csv, and in the logs of the host and the database.",
     )
     .with(json!({
         "longest_stall_s": longest.map(|stall| stall.seconds),
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_run_that_settled_says_from_when_on() {
         let run = run_over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
-        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation made 65.0 reads from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
+        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); changes at the same time: cache: an operation made 65.0 reads from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
         assert!(found(&run)[0].advice.contains("WARM_UP"));
     }
 
@@ -247,8 +247,8 @@ mod tests {
     fn a_cliff_near_the_end_has_no_steady_stretch_after_it() {
         let run = run_over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
         insta::assert_snapshot!(messages(&run), @"
-        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation made 260.4 reads from storage, 65.0 before
-        stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record stands out in them
+        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); changes at the same time: cache: an operation made 260.4 reads from storage, 65.0 before
+        stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record is unusual in them
         ");
         assert!(found(&run)[0].advice.contains("do not quote the mean"));
     }
@@ -256,7 +256,10 @@ mod tests {
     #[test]
     fn stalls_are_reported_with_the_longest() {
         let run = run_over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
-        insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the median rate (at 100 s, 200 s, 201 s, 202 s); the longest lasted 3 s from 200 s on; nothing in the record stands out in them");
+        insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the \
+                                                  median rate (at 100 s, 200 s, 201 s, 202 s); the \
+                                                  longest lasted 3 s from 200 s on; nothing in the \
+                                                  record is unusual in them");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 
 /// Conditions that let a run end.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
+pub struct EndConditions {
     /// Length of the shortest window.
     pub window_s: f64,
     /// End of the warm-up; earlier seconds do not count.
@@ -29,7 +29,7 @@ pub fn shortest_s(warm_up_s: f64, window_s: f64) -> f64 {
 
 /// Returns the second from which on a timeline's newest seconds are steady, by these terms; None
 /// while that is not proven. Writes or checkpoints that a database does not count prove nothing.
-pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
+pub fn proven(timeline: &[Second], terms: &EndConditions) -> Option<f64> {
     let last = timeline.last()?;
     let to_s = last.from_s + last.length_s;
     if terms.writes && written_bytes(timeline)? < terms.volume_bytes {
@@ -63,7 +63,8 @@ mod tests {
     use petal_model::stats::counters::IoCounts;
     use proptest::prelude::*;
 
-    const READS: Terms = Terms { window_s: 60.0, warm_up_s: 0.0, writes: false, volume_bytes: 0 };
+    const READS: EndConditions =
+        EndConditions { window_s: 60.0, warm_up_s: 0.0, writes: false, volume_bytes: 0 };
     const MB: u64 = 1_000_000;
 
     /// 1 MB of data and 1 MB of log a second, a checkpoint every `checkpoint_every` seconds.
@@ -86,7 +87,7 @@ mod tests {
     }
 
     /// The second at which a run like this would end.
-    fn ends_at(seconds: &[Second], terms: &Terms) -> Option<usize> {
+    fn ends_at(seconds: &[Second], terms: &EndConditions) -> Option<usize> {
         (1..=seconds.len()).find(|&now| proven(&seconds[..now], terms).is_some())
     }
 
@@ -94,7 +95,7 @@ mod tests {
     fn a_flat_run_ends_after_five_minutes_and_the_warm_up() {
         let flat = timeline(&[1000; 900], 20);
         assert_eq!(ends_at(&flat, &READS), Some(300));
-        assert_eq!(ends_at(&flat, &Terms { warm_up_s: 60.0, ..READS }), Some(360));
+        assert_eq!(ends_at(&flat, &EndConditions { warm_up_s: 60.0, ..READS }), Some(360));
         assert_eq!(proven(&flat[..300], &READS), Some(0.0));
     }
 
@@ -110,19 +111,19 @@ mod tests {
     fn longer_windows_do_not_hide_a_cliff_just_before_the_volume() {
         let rates: Vec<u64> = [vec![1000; 1500], vec![450; 900]].concat();
         let writes =
-            Terms { window_s: 60.0, warm_up_s: 0.0, writes: true, volume_bytes: 3120 * MB };
+            EndConditions { window_s: 60.0, warm_up_s: 0.0, writes: true, volume_bytes: 3120 * MB };
         let end = ends_at(&timeline(&rates, 20), &writes).unwrap();
         assert!((1780..=1800).contains(&end), "{end}");
-        let reads = Terms { writes: false, ..writes };
+        let reads = EndConditions { writes: false, ..writes };
         assert_eq!(proven(&timeline(&rates, 20)[..1560], &reads), None);
     }
 
     #[test]
     fn writes_must_reach_the_volume_and_whole_checkpoint_cycles() {
-        let writes = Terms { writes: true, volume_bytes: 800 * MB, ..READS };
+        let writes = EndConditions { writes: true, volume_bytes: 800 * MB, ..READS };
         assert_eq!(ends_at(&timeline(&[1000; 900], 20), &writes), Some(400));
         // A checkpoint every 110 s does not fit into windows of a minute, but into two minutes.
-        let small = Terms { volume_bytes: MB, ..writes };
+        let small = EndConditions { volume_bytes: MB, ..writes };
         assert_eq!(ends_at(&timeline(&[1000; 900], 110), &small), Some(600));
         // A checkpoint that never ends proves nothing.
         assert_eq!(ends_at(&timeline(&[1000; 900], 100_000), &small), None);
@@ -143,7 +144,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn what_drifts_is_never_proven(drift in 0.5f64..0.9, from in 5_000f64..50_000.0) {
+        fn a_drifting_rate_is_never_proven_steady(drift in 0.5f64..0.9, from in 5_000f64..50_000.0) {
             let rates: Vec<u64> =
                 (0..900).map(|at| (from * (1.0 - drift * f64::from(at) / 900.0)) as u64).collect();
             prop_assert_eq!(ends_at(&timeline(&rates, 20), &READS), None);

@@ -106,7 +106,7 @@ fn a_version_that_was_never_acknowledged_is_allowed_while_it_may_have_been_in_fl
 }
 
 #[test]
-fn what_is_torn_missing_or_of_elsewhere_is_bad() {
+fn torn_missing_and_misplaced_blocks_are_bad() {
     let mut ledger = ledger(vec![commit(1, 3, 1, (10, 20)), commit(1, 4, 4, (20, 30))]);
     let verdict = judged(&ledger, &[Some((1, 3)), Some((1, 4))]);
     assert_eq!((verdict.bad_rows, verdict.lost_commits), (1, 0));
@@ -152,7 +152,7 @@ fn versions_of_other_runs_are_older_and_reported() {
 }
 
 #[test]
-fn what_another_host_acknowledged_is_judged_by_its_own_ledger() {
+fn commits_of_another_host_are_judged_by_its_own_ledger() {
     // Sessions 1 and 3 are of share 1; the last commit of each row is session 1's.
     let late = 2 * HOSTS_APART_NS;
     let commits = vec![commit(1, 3, 1, (late, late + 5)), commit(1, 4, 3, (600, late + 9))];

@@ -26,7 +26,7 @@ pub enum RecordError {
     Format { path: PathBuf, found: String, wanted: &'static str },
     #[error(
         "{} cannot be read as {wanted}: {why}; it is damaged or not petal's{}",
-        path.display(), way_out(wanted)
+        path.display(), next_step(wanted)
     )]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
     #[error(
@@ -85,7 +85,7 @@ impl RecordError {
     }
 }
 
-fn way_out(wanted: &str) -> &'static str {
+fn next_step(wanted: &str) -> &'static str {
     match wanted {
         super::sweep::WANTED => {
             "; petal sweep with --fresh starts again and keeps the old folder next to the new one"

@@ -22,7 +22,7 @@ use super::{
     EndpointShare, HookCall, HookValue, IntervalTotals, Ops, RecordFolder, Rows, Run, Second,
     SessionLost, SettleTimes, Status, Steady, WaitHistogram,
 };
-use crate::settings::{Given, Origin};
+use crate::settings::{GivenParameter, Origin};
 use crate::stats::counters::{FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
@@ -89,8 +89,8 @@ pub fn opening() -> Run {
     run
 }
 
-fn given() -> Vec<Given> {
-    let row = |key: &str, value: Value, origin| Given { key: key.into(), value, origin };
+fn given() -> Vec<GivenParameter> {
+    let row = |key: &str, value: Value, origin| GivenParameter { key: key.into(), value, origin };
     let file = |line| Origin::File(PathBuf::from("./slob.conf"), line);
     vec![
         row("UPDATE_PCT", json!(20), Origin::Flag),

@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Given;
+use crate::settings::GivenParameter;
 use crate::stats::clock::ClockState;
 use crate::stats::counters::{CommonCounter, FileCounts, IoCounts, WaitClass, WaitSource};
 use crate::stats::field_by_field;
@@ -313,7 +313,7 @@ pub struct Details {
     pub petal_version: String,
     /// Path of the settings file, if one was read.
     pub conf_file: Option<String>,
-    pub given: Vec<Given>,
+    pub given: Vec<GivenParameter>,
     /// Cell and repeat of a series; 1 of 1 for a single run.
     pub repeat: u32,
     pub repeats: u32,

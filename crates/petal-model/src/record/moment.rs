@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_read_in_utc_or_is_none() {
+    fn a_moment_is_read_in_utc_or_refused() {
         let noon = parse("2026-11-20T13:00:00+01:00").unwrap();
         assert_eq!(exact(noon), "2026-11-20T12:00:00Z");
         assert_eq!(exact(after(noon, 1.5)), "2026-11-20T12:00:01.5Z");

@@ -81,19 +81,19 @@ fn made_by_petal(content: &mut (impl Read + Seek)) -> bool {
 
 /// The entry in the place of a file that petal would write.
 #[derive(Debug)]
-enum There {
+enum ExistingEntry {
     Nothing,
     /// A file of petal's own, or an empty one.
     Own(Option<FileMark>),
 }
 
 /// Inspects the entry of that name; an error if petal may not replace it.
-fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<There> {
+fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<ExistingEntry> {
     // A link is not followed, and a pipe does not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(There::Nothing),
+        Err(Errno::NOENT) => return Ok(ExistingEntry::Nothing),
         Err(Errno::LOOP) => return Err(foreign("it is a link")),
         Err(error) => return Err(error.into()),
     };
@@ -107,7 +107,7 @@ fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<There
             && holds(&file, content).unwrap_or(false)
     };
     let is_own = mark.is_some() || about.len() == 0 || content.is_some_and(is_same);
-    if is_own { Ok(There::Own(mark)) } else { Err(foreign("petal did not write it")) }
+    if is_own { Ok(ExistingEntry::Own(mark)) } else { Err(foreign("petal did not write it")) }
 }
 
 fn holds(file: &File, content: &[u8]) -> io::Result<bool> {
@@ -145,7 +145,7 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a file whole into an open folder.
 pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
     let there = look(folder, name, Some(content))?;
-    if let There::Own(Some(mark)) = &there
+    if let ExistingEntry::Own(Some(mark)) = &there
         && FileMark::of(&mut Cursor::new(content)).as_ref() != Some(mark)
     {
         return Err(foreign("it is a file of petal's of another kind"));
@@ -153,8 +153,8 @@ pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
     let (mut file, draft) = draft(folder, name)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     let written = written.and_then(|()| match there {
-        There::Own(_) => Ok(rustix::fs::renameat(folder, &draft, folder, name)?),
-        There::Nothing => rename_to_nothing(folder, &draft, name),
+        ExistingEntry::Own(_) => Ok(rustix::fs::renameat(folder, &draft, folder, name)?),
+        ExistingEntry::Nothing => rename_to_nothing(folder, &draft, name),
     });
     if written.is_err() {
         // The draft is worthless; if it cannot be removed either, the first error is reported.

@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_between_folder_and_index_loses_nothing_and_half_a_cell_is_none() {
+    fn a_kill_between_folder_and_index_loses_nothing_and_half_a_cell_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
         let mut sweep = sweep(plan(&[("sessions", &["1", "2", "4"])]));
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_found_wherever_they_stand() {
+    fn secrets_are_found_in_every_place() {
         assert_eq!(
             instead(&[
                 "petal",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays() {
+    fn arguments_without_a_secret_stay() {
         for args in [
             &["petal", "run", "--db", "sqlite:data"][..],
             &["--db", "postgres://u@h/d"],

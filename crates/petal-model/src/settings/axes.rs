@@ -139,7 +139,7 @@ fn read_all(
         None => Ok(Axes { axes, combinations }),
         Some((key, value)) => Err(SettingErrors(vec![SettingError::elsewhere(
             format!("{}={value}", key.to_ascii_uppercase()),
-            "stands twice in its list",
+            "is twice in its list",
             "Name each value once; REPEATS does a cell several times.",
         )])),
     }
@@ -387,7 +387,7 @@ mod tests {
         let error = refused(&axes, None);
         assert!(error.contains("is more than a sweep may have, 10000"), "{error}");
         insta::assert_snapshot!(refused(&[], Some("1,two")), @"--sessions 1,two: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
-        insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: stands twice in its list. Name each value once; REPEATS does a cell several times.");
+        insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: is twice in its list. Name each value once; REPEATS does a cell several times.");
         insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");
         insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,,20")], None), @"UPDATE_PCT=0,,20 (--update-pct): has an empty value in its list. Write values with a comma between two.");
         insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @r"

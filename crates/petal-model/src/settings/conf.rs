@@ -129,7 +129,7 @@ impl<'a> ConfReader<'a> {
                 self.rest = &option[length.unwrap_or(option.len())..];
                 if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '\n', ';']) {
                     return fault(
-                        "has an option that changes what values mean",
+                        "has an option that changes the meaning of values",
                         "Write KEY=VALUE.",
                     );
                 }

@@ -9,14 +9,14 @@ use std::str::FromStr;
 pub struct ChangeLimit {
     text: String,
     pub metric: String,
-    pub side: Past,
+    pub side: ForbiddenSide,
     /// -0.05 is five percent less than the baseline.
     pub share: f64,
 }
 
 /// Side of the limit on which changes are forbidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Past {
+pub enum ForbiddenSide {
     Below,
     Above,
 }
@@ -40,7 +40,7 @@ impl FromStr for ChangeLimit {
         };
         let at = text.find(['<', '>']).ok_or_else(|| wrong("holds neither < nor >"))?;
         let (metric, rest) = text.split_at(at);
-        let side = if rest.starts_with('<') { Past::Below } else { Past::Above };
+        let side = if rest.starts_with('<') { ForbiddenSide::Below } else { ForbiddenSide::Above };
         let metric = metric.trim().to_ascii_lowercase();
         if metric.is_empty() {
             return Err(wrong("names no metric"));
@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn what_people_write() {
         let limit: ChangeLimit = " piops < -5% ".parse().unwrap();
-        assert_eq!((limit.metric.as_str(), limit.side), ("piops", Past::Below));
+        assert_eq!((limit.metric.as_str(), limit.side), ("piops", ForbiddenSide::Below));
         assert_eq!((limit.share, limit.to_string()), (-0.05, "piops < -5%".to_owned()));
         let limit: ChangeLimit = "READ_US>+12.5 %".parse().unwrap();
         assert_eq!(
             (limit.metric.as_str(), limit.side, limit.share),
-            ("read_us", Past::Above, 0.125)
+            ("read_us", ForbiddenSide::Above, 0.125)
         );
     }
 

@@ -148,7 +148,7 @@ unset_by_default! {
         /// The settings file, if one was read.
         pub conf_file: Option<PathBuf>,
         /// Each parameter as it was set, with its origin, for the record; no secrets.
-        pub origins: Vec<Given>,
+        pub origins: Vec<GivenParameter>,
         /// Notes for a person: unknown keys, unusual values.
         pub notes: Vec<String>,
     }
@@ -156,7 +156,7 @@ unset_by_default! {
 
 /// A parameter as the record keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Given {
+pub struct GivenParameter {
     pub key: String,
     /// The value as it was set, or the default; a secret is `***`; null if unset.
     pub value: serde_json::Value,

@@ -28,10 +28,10 @@ impl Objective {
     /// The figure that it limits, among those of an observation. Of operations in an open loop it
     /// is the time since they were due: who waits for one waits in the queue before it, too.
     pub fn figure(&self, figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-        let Some((what, of)) = &self.operation else { return figure(&self.metric) };
+        let Some((event, of)) = &self.operation else { return figure(&self.metric) };
         let mut kinds = OPERATIONS.iter().map(|kind| figure(&format!("{kind}_response_mean_us")));
         match kinds.any(|mean| mean.is_some()) {
-            true => figure(&format!("{what}_response_{of}_us")),
+            true => figure(&format!("{event}_response_{of}_us")),
             false => figure(&self.metric),
         }
     }
@@ -54,27 +54,29 @@ impl FromStr for Objective {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = |why: &str| {
-            let example = "write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us";
+            let example = "write EVENT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us";
             format!("{text:?} {why}; {example}")
         };
         let lower = text.trim().to_ascii_lowercase();
         let (figure, time) = lower.split_once('=').ok_or_else(|| wrong("sets no limit"))?;
-        let (what, figure) = figure
+        let (event, figure) = figure
             .trim()
             .split_once('.')
             .ok_or_else(|| wrong("does not say which figure is limited"))?;
-        let (figures, is_operation): (&[&str], bool) = if OPERATIONS.contains(&what) {
+        let (figures, is_operation): (&[&str], bool) = if OPERATIONS.contains(&event) {
             (&OPERATION_FIGURES, true)
-        } else if IO.contains(&what) {
+        } else if IO.contains(&event) {
             (&IO_FIGURES, false)
         } else {
             let all = [OPERATIONS.as_slice(), &IO].concat().join(", ");
-            return Err(wrong(&format!("limits {what:?}, which is none of {all}")));
+            return Err(wrong(&format!("limits {event:?}, which is not one of {all}")));
         };
         let figure = if figure == "mean" { "avg" } else { figure };
         if !figures.contains(&figure) {
             let known = figures.join(", ");
-            return Err(wrong(&format!("limits {figure:?} of {what}, which is none of {known}")));
+            return Err(wrong(&format!(
+                "limits {figure:?} of {event}, which is not one of {known}"
+            )));
         }
         let limit_us = micros(time.trim())
             .filter(|us| us.is_finite())
@@ -84,10 +86,10 @@ impl FromStr for Objective {
             figure => figure.replace('.', "_"),
         };
         let metric = match (figure, is_operation) {
-            ("avg", false) => format!("{what}_us"),
-            _ => format!("{what}_{of}_us"),
+            ("avg", false) => format!("{event}_us"),
+            _ => format!("{event}_{of}_us"),
         };
-        let operation = is_operation.then(|| (what.to_owned(), of));
+        let operation = is_operation.then(|| (event.to_owned(), of));
         Ok(Self { text: lower.clone(), metric, operation, limit_us })
     }
 }
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write() {
+    fn common_forms_are_read() {
         let read = |text: &str| {
             let objective: Objective = text.parse().unwrap();
             (objective.metric, objective.limit_us)
@@ -137,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_what_would_be() {
+    fn an_unreadable_objective_lists_the_valid_forms() {
         let why = |text: &str| text.parse::<Objective>().unwrap_err().to_string();
-        insta::assert_snapshot!(why("op.p99"), @r#""op.p99" sets no limit; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
-        insta::assert_snapshot!(why("2ms=op"), @r#""2ms=op" does not say which figure is limited; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
-        insta::assert_snapshot!(why("reads.p99=2ms"), @r#""reads.p99=2ms" limits "reads", which is none of op, select, scan, update, read, write, log; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
-        insta::assert_snapshot!(why("read.p95=2ms"), @r#""read.p95=2ms" limits "p95" of read, which is none of avg, p50, p99; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("op.p99"), @r#""op.p99" sets no limit; write EVENT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("2ms=op"), @r#""2ms=op" does not say which figure is limited; write EVENT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("reads.p99=2ms"), @r#""reads.p99=2ms" limits "reads", which is not one of op, select, scan, update, read, write, log; write EVENT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("read.p95=2ms"), @r#""read.p95=2ms" limits "p95" of read, which is not one of avg, p50, p99; write EVENT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
         for time in ["2", "ms", "-2ms", "0us", "2m", "µs", "infs", "nanms"] {
             let text = format!("op.p99={time}");
             assert!(why(&text).contains("no time above zero"), "{text}");

@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_due_before_a_moment_is_due_before_it(
+        fn arrivals_before_a_moment_are_due_before_it(
             rates in prop::collection::vec(0.0f64..1000.0, 1..8), at_ms in 1u64..80_000,
         ) {
             let steps: Vec<(Duration, f64)> = rates

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::conf::{self, Assignment, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
-use super::{Given, Origin, Settings, rules, trust};
+use super::{GivenParameter, Origin, Settings, rules, trust};
 
 /// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {
@@ -233,7 +233,7 @@ fn build(chosen: &[(&'static Parameter, Value, Origin)]) -> Settings {
     let mut settings = Settings::unset();
     for (parameter, value, origin) in chosen {
         parameter.set(&mut settings, value);
-        settings.origins.push(Given {
+        settings.origins.push(GivenParameter {
             key: parameter.key.to_owned(),
             value: value.to_json(),
             origin: origin.clone(),
@@ -256,7 +256,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn given(&self, key: &str) -> Option<&Given> {
+    fn given(&self, key: &str) -> Option<&GivenParameter> {
         self.origins.iter().find(|given| given.key == key)
     }
 

@@ -21,7 +21,7 @@ const RUN_TIME_S_MIN: u64 = 30;
 
 /// The rows that a run or a load touches, once the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveRows {
     /// Rows of each main table: SCALE in blocks.
     pub rows: u64,
     pub hot_spot: Option<HotRows>,
@@ -141,7 +141,7 @@ impl Judge<'_> {
                     "contradicts READERS and WRITERS, which name whole sessions instead",
                     "Leave out one or the other.",
                 ),
-                _ => self.note(key, "no effect beside READERS and WRITERS"),
+                _ => self.note(key, "no effect with READERS and WRITERS"),
             }
         }
         if settings.readers.unwrap_or(0) == 0 && settings.writers.unwrap_or(0) == 0 {
@@ -307,7 +307,7 @@ impl Settings {
         &self,
         block_size: u32,
         loaded_rows_min: Option<(u64, u32)>,
-    ) -> Result<Effective, SettingErrors> {
+    ) -> Result<EffectiveRows, SettingErrors> {
         let asked = self.scale.map(|scale| scale.blocks(block_size.into()));
         let mut errors = Vec::new();
         let rows = match (asked, loaded_rows_min) {
@@ -349,7 +349,7 @@ impl Settings {
                 .filter(|error| is_run || error.key == "SCALE"),
         );
         match errors.is_empty() {
-            true => Ok(Effective { rows, hot_spot: hot_rows(self, block_size) }),
+            true => Ok(EffectiveRows { rows, hot_spot: hot_rows(self, block_size) }),
             false => Err(SettingErrors(errors)),
         }
     }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn a_text_that_is_no_size_is_refused() {
         for text in ["", "M", "-1", "1.5G", "1X", "1MM", "1 M B", "0x10", "1BB", "1MiB", "१"] {
             assert_eq!(Extent::parse(text), Err(SizeError::Malformed), "{text}");
         }
@@ -176,7 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(number: u64) {
+        fn written_values_read_back(number: u64) {
             prop_assert_eq!(parse_bytes(&format_bytes(number)), Ok(number));
             for extent in [Extent::Blocks(number), Extent::Bytes(number)] {
                 prop_assert_eq!(Extent::parse(&extent.to_string()), Ok(extent));

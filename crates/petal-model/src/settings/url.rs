@@ -33,7 +33,7 @@ impl Secret {
         match text.strip_prefix('@') {
             None => Ok(Self::new(text.to_owned())),
             Some(rest) if rest.starts_with('@') => Ok(Self::new(rest.to_owned())),
-            Some(path) => first_line(&in_home(path)).map(Self::new),
+            Some(path) => first_line(&expand_home(path)).map(Self::new),
         }
     }
 }
@@ -137,7 +137,7 @@ impl TargetUrl {
     }
 
     /// The target as it is named in whatever folder a file is read that names it.
-    pub fn anywhere(&self) -> Self {
+    pub fn with_absolute_path(&self) -> Self {
         let mut url = self.clone();
         if let Some(path) = self.path().and_then(|path| std::path::absolute(path).ok()) {
             url.rest = path.to_string_lossy().into_owned();
@@ -213,7 +213,7 @@ impl TargetUrl {
             }
             if self.options.insert(name.clone(), value).is_some() {
                 return Err(Refusal::new(
-                    format!("its option {name} stands there twice"),
+                    format!("it has the option {name} twice"),
                     "Give it once.",
                 ));
             }
@@ -292,12 +292,12 @@ fn path_of(scheme: &str, body: &str) -> Result<String, Refusal> {
     let path = body.strip_prefix("//").unwrap_or(body);
     match path.is_empty() {
         true => Err(Refusal::new("names no path", format!("Write {scheme}:PATH."))),
-        false => Ok(in_home(path)),
+        false => Ok(expand_home(path)),
     }
 }
 
 /// A path, with `~/` as the home folder: behind a colon or an equals sign no shell sees to it.
-pub fn in_home(path: &str) -> String {
+pub fn expand_home(path: &str) -> String {
     let home = || std::env::var("HOME").ok().filter(|home| !home.is_empty());
     match path.strip_prefix("~/").zip(home()) {
         Some((rest, home)) => format!("{home}/{rest}"),

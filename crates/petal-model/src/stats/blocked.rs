@@ -38,13 +38,14 @@ impl BlockedThread {
         let named = number
             .and_then(|number| CALLS.iter().chain(OLDER_CALLS).find(|call| call.number == number));
         let is_of_storage = named.is_some_and(|call| match call.takes {
-            Takes::Path | Takes::Ring => true,
-            Takes::Descriptor => file.as_ref().is_some_and(|file| is_stored(file)),
+            FirstArgument::Path | FirstArgument::Ring => true,
+            FirstArgument::Descriptor => file.as_ref().is_some_and(|file| is_stored(file)),
             // The kernel takes the descriptor away before it waits.
-            Takes::Closed => file.is_none(),
+            FirstArgument::Closed => file.is_none(),
         });
         let call = named.filter(|_| is_of_storage);
-        let file = file.filter(|_| call.is_some_and(|call| call.takes == Takes::Descriptor));
+        let file =
+            file.filter(|_| call.is_some_and(|call| call.takes == FirstArgument::Descriptor));
         let call = call.map(|call| call.name);
         (state == 'D' || call.is_some()).then(|| Self {
             pid,
@@ -127,12 +128,12 @@ impl BlockedThreads {
 struct Call {
     number: i64,
     name: &'static str,
-    takes: Takes,
+    takes: FirstArgument,
 }
 
 /// The first argument of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum FirstArgument {
     /// An open file, which may also be a pipe or a socket.
     Descriptor,
     /// An open file that is closed.
@@ -145,7 +146,7 @@ enum Takes {
 
 macro_rules! calls {
     ($($takes:ident: $($number:ident $name:literal),+;)+) => {
-        &[$($(Call { number: libc::$number as i64, name: $name, takes: Takes::$takes }),+),+]
+        &[$($(Call { number: libc::$number as i64, name: $name, takes: FirstArgument::$takes }),+),+]
     };
 }
 

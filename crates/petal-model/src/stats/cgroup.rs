@@ -257,7 +257,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_group_that_grants_least_tells_its_time() {
+    fn the_group_with_the_lowest_limit_reports_its_time() {
         let tree = Recorded::of(SECOND);
         let groups = Groups::of(&tree.roots(), "71");
         assert_eq!(groups.cpu_quota(), Some((1.5, "/sys/fs/cgroup/db.slice/cpu.max".into())));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_group_still_allows_is_its_limit_without_what_is_in_use_for_good() {
+    fn a_group_allows_its_limit_less_its_permanent_use() {
         let second = "/proc/self/cgroup = 0::/db
 /sys/fs/cgroup/cgroup.procs = 1
 /sys/fs/cgroup/db/cgroup.procs = 71
@@ -336,14 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_limit_waits_for_nothing_and_tells_nothing() {
+    fn a_group_without_a_limit_never_waits_and_reports_nothing() {
         let tree = Recorded::of(&SECOND.replace("150000", "max"));
         assert_eq!(Groups::of(&tree.roots(), "71").clock().read(), GroupTime::default());
         assert_eq!(Groups::of(&tree.roots(), "72").clock().read(), GroupTime::default());
     }
 
     #[test]
-    fn a_quota_that_makes_no_sense_is_none() {
+    fn an_impossible_quota_is_ignored() {
         assert_eq!(quota("50000 100000"), Some(0.5));
         for text in ["50000 0", "0 100000", "max 100000", "-1 100000", "50000", ""] {
             assert_eq!(quota(text), None, "{text}");

@@ -105,7 +105,7 @@ mod tests {
         0.000001000,0.000020000,-10.500,0.001,0.050,0.000400000,0.000300000,16.2,Normal\n";
 
     #[test]
-    fn chrony_tells_how_far_off_the_clock_may_be() {
+    fn chrony_reports_the_largest_clock_error() {
         let state = chrony(TRACKING).unwrap();
         assert!(state.synchronised);
         assert!((state.error_s.unwrap() - 0.000512).abs() < 1e-9, "{state:?}");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn systemd_tells_yes_or_no() {
+    fn systemd_answers_yes_or_no() {
         let read = |text: &str| systemd(text).map(|state| (state.synchronised, state.error_s));
         assert_eq!(read("NTPSynchronized=yes\n"), Some((true, None)));
         assert_eq!(read("NTPSynchronized=no\n"), Some((false, None)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_nothing_and_what_fails_neither() {
+    fn missing_and_failing_programs_give_no_output() {
         assert_eq!(output_of("no-such-program-is-here", &[]), None);
         assert_eq!(output_of("false", &[]), None);
         assert_eq!(output_of("echo", &["so"]).as_deref(), Some("so\n"));

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_one_endpoint_do_not_stand_for_all() {
+    fn latencies_of_one_endpoint_do_not_represent_all() {
         let sum = |one: Counters, other: Counters| {
             let mut sum = one;
             sum.add(&other);

@@ -156,7 +156,7 @@ pub fn find_under(
             Err(reason) => unseen.push(format!("{}: {reason}", file.display())),
         }
     }
-    let counted = apart(&stack, found);
+    let counted = topmost(&stack, found);
     let below = disks_below(&stack, &counted);
     let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
     let layers = layers::layers(&stack, &nodes);
@@ -228,7 +228,7 @@ fn nodes(
 }
 
 /// Each once, and none that lies on another: its requests are counted there.
-fn apart(stack: &Stack<'_>, found: Vec<(Node, BlockDevice)>) -> Vec<(Node, BlockDevice)> {
+fn topmost(stack: &Stack<'_>, found: Vec<(Node, BlockDevice)>) -> Vec<(Node, BlockDevice)> {
     let names: BTreeSet<String> = found.iter().map(|(node, _)| node.name.clone()).collect();
     let mut counted: Vec<(Node, BlockDevice)> = Vec::new();
     for (node, device) in found {

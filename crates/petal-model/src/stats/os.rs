@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_known() {
+    fn a_missing_file_is_unknown() {
         let tree = Recorded::of("");
         let probe = Probe::new(&tree.find(&[], &[]));
         let interval = probe.sample().since(&probe.sample());

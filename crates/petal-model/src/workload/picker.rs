@@ -144,7 +144,7 @@ fn turn_of(operation: u64, schemas: usize) -> usize {
 mod tests {
     use super::*;
     use crate::settings::ThinkTime;
-    use crate::workload::plan::Spot;
+    use crate::workload::plan::HotKeys;
     use proptest::prelude::*;
     use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 
@@ -200,7 +200,7 @@ mod tests {
             rows in 2_000u64..1_000_000, work_unit in 1u32..=1024, update_work_unit in 1u32..=1024,
             offset in 0u64..500, frequency in 1u32..10, seed: u64,
         ) {
-            let spot = Spot { first: offset + 1, rows: 1_100, frequency };
+            let spot = HotKeys { first: offset + 1, rows: 1_100, frequency };
             let workload = Workload {
                 rows, work_unit, update_work_unit, seed, hot_spot: Some(spot), ..workload()
             };
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn operations_in_the_hot_spot_are_marked_and_scans_never_are() {
-        let spot = Spot { first: 500, rows: 100, frequency: 4 };
+        let spot = HotKeys { first: 500, rows: 100, frequency: 4 };
         let workload = Workload { hot_spot: Some(spot), scan_pct: 50, update_pct: 0, ..workload() };
         for (index, step) in steps(&workload, 1, 400).iter().enumerate() {
             let is_meant = (index + 1) % 4 == 0 && step.operation.kind != Kind::Scan;

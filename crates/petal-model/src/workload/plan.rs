@@ -26,7 +26,7 @@ pub struct Workload {
     pub update_work_unit: u32,
     pub update_pct: u8,
     pub scan_pct: u8,
-    pub hot_spot: Option<Spot>,
+    pub hot_spot: Option<HotKeys>,
     /// Every n-th operation goes to schema 1; 0: none.
     pub hot_schema_frequency: u32,
     pub think_time: Option<ThinkTime>,
@@ -39,7 +39,7 @@ pub struct Workload {
 
 /// The hot spot in keys: `first..first + rows`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spot {
+pub struct HotKeys {
     pub first: u64,
     pub rows: u64,
     /// Every n-th operation lies in it.
@@ -57,7 +57,7 @@ impl Workload {
         seed: u64,
         repeat: u32,
     ) -> Self {
-        let hot_spot = settings.hotspot.map(|spot| Spot {
+        let hot_spot = settings.hotspot.map(|spot| HotKeys {
             first: spot.offset_bytes / block_size + 1,
             rows: spot.bytes / block_size,
             frequency: spot.frequency,

@@ -1,5 +1,5 @@
-//! Advice: what to change in InnoDB where a finding asks for it: sentences for the record,
-//! by which reports advise without knowing the engine.
+//! Advice: what to change in InnoDB if a finding asks for it. The sentences go into the record, so
+//! that reports advise without knowing the engine.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub fn advice() -> Advice {
              before the run (WARM_UP).",
         ),
         write_faster: some(
-            "Raise innodb_io_capacity and innodb_io_capacity_max to what the device sustains (MySQL: \
+            "Raise innodb_io_capacity and innodb_io_capacity_max to the device's rate (MySQL: \
              innodb_page_cleaners, too), or give the server a larger innodb_buffer_pool_size.",
         ),
         purge_faster: some(

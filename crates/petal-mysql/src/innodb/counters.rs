@@ -1,5 +1,6 @@
-//! InnoDB's counters: its status variables as they are, and the figures that every engine answers for,
-//! made from them. They are the whole server's. What a product or version does not count is unknown.
+//! InnoDB's counters: its status variables as they are, and the figures that every engine answers
+//! for, made from them. They are the whole server's. Figures that a product or version does not
+//! count are unknown.
 
 use std::collections::BTreeMap;
 
@@ -171,8 +172,8 @@ impl StorageCounters for InnodbCounters {
     }
 }
 
-/// MariaDB 10.8 and later count the syncs of all files in one: those of the log are what the data
-/// files did not have.
+/// Returns the syncs of the log. MariaDB 10.8 and later count the syncs of all files together: the
+/// log's are the total without the data files'.
 fn log_syncs(raw: &BTreeMap<String, u64>, files: &[FileEvents]) -> Option<u64> {
     let all = raw.get("Innodb_data_fsyncs").filter(|_| !raw.contains_key(LOG_SYNCS))?;
     let data = files.iter().find(|file| file.0.ends_with("innodb_data_file"))?;
@@ -188,8 +189,8 @@ fn log_position(raw: &BTreeMap<String, u64>) -> Option<u64> {
     either(raw, "Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 }
 
-/// InnoDB reads and writes each page of a data file by a request of its own. The doublewrite is not
-/// in here: it has counters of its own.
+/// Makes the I/O counts. InnoDB reads and writes each page of a data file by a separate request.
+/// The doublewrite has its own counters and is not in here.
 fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: Option<u64>) -> IoCounts {
     let get = |name: &str| raw.get(name).copied();
     let (read, written) = (get("Innodb_pages_read"), get("Innodb_pages_written"));

@@ -1,8 +1,9 @@
 //! InnoDB: pages of one size with exactly one row in each, a redo log. Pages are written twice
 //! (doublewrite), in small steps of the server's own choice.
 //!
-//! - `page_layout`, `placement`: how one row comes to lie in each page, and its proof
-//! - `counters`, `advice`: what the server reports; `settle`: what is paid before a run
+//! - `page_layout`, `placement`: how each page gets one row, and its proof
+//! - `counters`, `advice`: the server's reports; `settle`: the server's pending work, done before a
+//!   run
 
 mod advice;
 pub mod counters;

@@ -2,8 +2,8 @@
 //! two rows into a page, in the order of the primary key: so each row is written with filler rows
 //! behind it, so large that the next row begins another page, and the fillers are deleted.
 //!
-//! MERGE_THRESHOLD=1 keeps the server from merging what is left; rows keep their length, so updates
-//! stay in their pages.
+//! MERGE_THRESHOLD=1 keeps the server from merging the remaining rows; they keep their length, so
+//! updates stay in their pages.
 
 use std::ops::RangeInclusive;
 

@@ -38,7 +38,7 @@ pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
 }
 
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the
-/// privilege to see files, what the statistics say.
+/// privilege to see files, the statistics' value.
 pub fn main_bytes(client: &mut Client, name: &str) -> Result<u64> {
     for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
         let sql = format!(

@@ -6,7 +6,7 @@ use super::super::settling::{SETTLE_LIMIT, Settling};
 use super::counters::history_length;
 use petal_engine::{EngineError, Result};
 
-/// An undo history of so many transactions is none.
+/// An undo history of at most this many transactions counts as purged.
 const HISTORY_SETTLED: u64 = 100;
 
 /// Waits until old versions are purged, then has dirty pages written. A stop ends either.
@@ -55,7 +55,7 @@ fn purge(settling: &Settling<'_>, client: &mut Client) -> Result<String> {
     })
 }
 
-/// Writes the dirty pages of a main table: that is what an export begins with.
+/// Writes the dirty pages of a main table, by the first step of an export.
 pub fn flush(client: &mut Client, schema: u32) -> Result<(), Error> {
     let flushed = client.run(&format!("FLUSH TABLES {}_cf1 FOR EXPORT", schema::name(schema)));
     let unlocked = client.run("UNLOCK TABLES");

@@ -1,8 +1,8 @@
 //! RocksDB's counters: its status variables as they are, and the figures that every engine answers for,
 //! made from them. They are the whole server's.
 //!
-//! A look for a block in the block cache is a logical read, one that misses a physical one, be it of
-//! data, an index or a filter. What background jobs write is known in bytes, not in blocks.
+//! A look for a block in the block cache is a logical read, one that misses a physical one, be it
+//! of data, an index or a filter. The writes of background jobs are known in bytes, not in blocks.
 
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 //! version of the whole row, files are merged in the background, and a row is looked for in memory, then
 //! level by level.
 //!
-//! A data block is closed before it would become larger than `rocksdb_block_size`. petal's rows are that
-//! long, so each version of a row is a data block of its own.
+//! A data block is closed before it would become larger than `rocksdb_block_size`. petal's rows are
+//! that long, so each version of a row is a separate data block.
 //!
 //! - `placement`: the proof of that
-//! - `counters`: what the server reports
+//! - `counters`: the server's reports
 
 mod counters;
 mod placement;
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shapes_a_result_is_reported_and_what_does_not_is_not() {
+    fn only_facts_that_shape_a_result_are_reported() {
         let settings = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             pairs.collect::<ServerSettings>()

@@ -1,7 +1,7 @@
 //! The placement of row versions in data blocks, by the properties that RocksDB keeps of its files.
 //! A data block holds at least one entry; so files with as many entries as data blocks have one in
 //! each. The files of a table may hold rows of other schemas too, which are of the same kind.
-//! Nothing is known of what is still in memory, so that is flushed first.
+//! Nothing is known of rows that are still in memory, so they are flushed first.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SOURCE: &str = "COUNT(*), information_schema.rocksdb_index_file_map and ro
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const LOOKS_MAX: u32 = 100;
 
-/// Writes what is in memory into files.
+/// Writes rows in memory into files.
 pub fn flush(client: &mut Client) -> Result<(), Error> {
     client.run("SET GLOBAL rocksdb_force_flush_memtable_now = 1")
 }
@@ -81,7 +81,8 @@ pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
     Ok(placement(rows, counted))
 }
 
-/// Of a table: its rows and their versions in files; of these files all entries and data blocks.
+/// Makes the placement from a table's rows, their versions in files, and all entries and data
+/// blocks of these files.
 fn placement(rows: u64, (versions, entries, blocks): (u64, u64, u64)) -> Placement {
     let shared = entries.saturating_sub(blocks);
     Placement {

@@ -290,22 +290,22 @@ fn a_tablespace_is_tested_before_a_load() {
 }
 
 #[test]
-fn what_may_not_be_seen_before_a_load_is_unknown_with_its_reason() {
+fn invisible_facts_before_a_load_are_unknown_with_their_reason() {
     let hidden = "table or view does not exist";
     let scripted = with_room("1073741824", "1", "1")
         .fails("CREATE TABLE petal_probe", 1031, "insufficient privileges")
         .fails("FROM sys.dba_", 942, hidden)
         .fails("FROM sys.v_$", 942, hidden)
         .fails("log_mode", 942, hidden);
-    insta::assert_snapshot!(facts_of(&scripted, "oracle://petal:s3cret@db1/svc"), @r#"
-    Unknown one row per block: - (db1:1521/svc: making petal_probe: ORA-01031: insufficient privileges; grant what petal needs: docs/engines/oracle-grants.sql is the script for it)
+    insta::assert_snapshot!(facts_of(&scripted, "oracle://petal:s3cret@db1/svc"), @"
+    Unknown one row per block: - (db1:1521/svc: making petal_probe: ORA-01031: insufficient privileges; grant petal's privileges: docs/engines/oracle-grants.sql is the script for it)
     Good tablespace IOPS: blocks of 8192 bytes, BIGFILE, ASSM, ONLINE, PERMANENT
     Unknown room for the data: - (16.0 GiB needed for 2 schemas; 1.00 GiB free; growth of files: ORA-00942: table or view does not exist; GRANT SELECT ON sys.dba_data_files, see petal setup --print-grants)
     Good quota: unlimited
     Unknown room for undo: - (ORA-00942: table or view does not exist; GRANT SELECT ON sys.v_$parameter, see petal setup --print-grants)
     Unknown temporary room: - (ORA-00942: table or view does not exist; GRANT SELECT ON sys.dba_temp_files, see petal setup --print-grants)
     Unknown room for archived logs: - (ORA-00942: table or view does not exist; GRANT SELECT ON sys.v_$database, see petal setup --print-grants)
-    "#);
+    ");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
 }
 
 #[test]
-fn what_is_in_the_way_stays() {
+fn objects_in_the_way_of_a_load_stay() {
     let refusal = |scripted: &ScriptedOracle, replace| {
         let engine = engine(scripted, &settings());
         engine.load(&plan_of(1, replace), &Silent, &unlimited()).unwrap_err().to_string()

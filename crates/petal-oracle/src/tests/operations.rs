@@ -74,7 +74,7 @@ fn a_schema_that_is_not_loaded_is_named_and_no_other_is_read_for_it() {
 }
 
 #[test]
-fn what_the_block_leaves_is_sent_again() {
+fn operations_left_by_the_block_are_sent_again() {
     let scripted = loaded();
     scripted.0.lock().ended_max = Some(200);
     let engine = engine(&scripted, &settings());
@@ -236,7 +236,7 @@ fn a_canceller_asks_for_the_session_by_its_numbers() {
 }
 
 #[test]
-fn where_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
+fn if_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
     // Release 12.2 has no CANCEL SQL.
     let (tells, killed) = channel();
     let scripted = loaded()

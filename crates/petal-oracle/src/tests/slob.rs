@@ -44,7 +44,7 @@ fn slobs_schemas_are_used_as_they_are_and_never_dropped() {
 }
 
 #[test]
-fn what_is_not_slobs_is_reported() {
+fn rows_unlike_slobs_are_reported() {
     let settings = Settings { use_slob_schemas: true, ..settings() };
     let gaps = slobs().answers("COUNT(custid)", &[&["9000", "1", "10000"]]);
     let error = engine(&gaps, &settings).loaded().unwrap_err();

@@ -417,7 +417,7 @@ fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
 }
 
 #[test]
-fn where_nobody_is_granted_alter_system_the_procedures_of_amazon_rds_are_called() {
+fn without_alter_system_the_procedures_of_amazon_rds_are_called() {
     let settled = |scripted: &ScriptedOracle| {
         engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
     };
@@ -426,7 +426,7 @@ fn where_nobody_is_granted_alter_system_the_procedures_of_amazon_rds_are_called(
 }
 
 #[test]
-fn what_a_session_says_of_hints_is_read_back() {
+fn a_sessions_words_on_hints_are_read_back() {
     let hints = |value: &[&[&str]]| {
         let scripted = loaded().answers("'optimizer_ignore_hints', 'optimizer_ignore_par", value);
         let (_, details) = engine(&scripted, &settings()).describe(3, 3).unwrap();

@@ -52,7 +52,7 @@ fn text(of: &ReportsOverTime) -> String {
 /// Describes the moment with the most outliers.
 pub fn worst(found: &OverTime) -> String {
     let Some(at) = found.worst else {
-        return "none: nothing stands out, or there are too few reports to compare".to_owned();
+        return "none: no value is an outlier, or there are too few reports to compare".to_owned();
     };
     let out = found.standing_out(at);
     let one = |(figure, value, judged): &(&FigureOverTime, f64, Judged)| {
@@ -66,7 +66,7 @@ pub fn worst(found: &OverTime) -> String {
 
 /// A row for each figure.
 pub fn figures(found: &OverTime) -> Table {
-    let head = "figure | unit | n: | median: | lowest: | highest: | highest at | stand out:";
+    let head = "figure | unit | n: | median: | lowest: | highest: | highest at | outliers:";
     let rows = found.figures.iter().map(|figure| {
         let known: Vec<f64> = figure.values.iter().copied().flatten().collect();
         let lowest = known.iter().copied().reduce(f64::min);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_color_stands_out_on_its_paper() {
+    fn every_color_has_enough_contrast() {
         let paper = Color::Paper.shade();
         let limits = [(Color::Text, 7.0), (Color::Muted, 4.5)];
         let series = (0..SERIES).map(|number| (Color::Series(number), 3.0));

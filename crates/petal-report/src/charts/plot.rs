@@ -5,7 +5,7 @@ use super::labels::{LINE, Labels};
 use super::marker::Marker;
 use super::palette::Color;
 use super::scale::{Scale, tick_label};
-use super::svg::{LETTER, circle, escape, fill, path, pixels, stroke, tenth};
+use super::svg::{LETTER, circle, escape, fill, path, pixels, round_to_tenth, stroke};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartUse {
@@ -265,8 +265,11 @@ impl Plot {
         let mut path = String::new();
         for [from, to] in all {
             let ((x, y), (to_x, to_y)) = (self.at(from.0, from.1), self.at(to.0, to.1));
-            let (across, up) = (pixels(tenth(to_x) - tenth(x)), pixels(tenth(to_y) - tenth(y)));
-            let back = pixels(tenth(x) - tenth(to_x));
+            let (across, up) = (
+                pixels(round_to_tenth(to_x) - round_to_tenth(x)),
+                pixels(round_to_tenth(to_y) - round_to_tenth(y)),
+            );
+            let back = pixels(round_to_tenth(x) - round_to_tenth(to_x));
             path.push_str(&format!("M{} {}h{across}v{up}h{back}z", pixels(x), pixels(y)));
         }
         if !path.is_empty() {
@@ -336,7 +339,7 @@ impl Plot {
         };
         let weight = if word.is_bold { " font-weight=\"600\"" } else { "" };
         // Capitals and digits are about 0.72 of the size above the base line.
-        let base = tenth(y) + tenth(word.size * 0.36);
+        let base = round_to_tenth(y) + round_to_tenth(word.size * 0.36);
         self.write(&format!(
             "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{anchor}{weight}{}>{}</text>",
             pixels(x),
@@ -409,8 +412,8 @@ fn rect([left, top, right, bottom]: [f64; 4]) -> String {
         "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
         pixels(left),
         pixels(top),
-        pixels(tenth(right) - tenth(left)),
-        pixels(tenth(bottom) - tenth(top))
+        pixels(round_to_tenth(right) - round_to_tenth(left)),
+        pixels(round_to_tenth(bottom) - round_to_tenth(top))
     )
 }
 

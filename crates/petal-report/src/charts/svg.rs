@@ -9,14 +9,14 @@ use super::palette::Color;
 pub(super) const LETTER: f64 = 0.58;
 
 /// The nearest tenth of a pixel.
-pub(super) fn tenth(pixels: f64) -> f64 {
+pub(super) fn round_to_tenth(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
 
 /// Formats pixels with one decimal, if there is one.
 pub(super) fn pixels(value: f64) -> String {
     // Adding zero drops the sign of a negative one.
-    (tenth(value) + 0.0).to_string()
+    (round_to_tenth(value) + 0.0).to_string()
 }
 
 /// Escapes text for markup. A character that XML forbids is shown as a replacement character.
@@ -64,7 +64,7 @@ pub(super) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut written = String::new();
     let mut last = None;
     for (x, y) in points {
-        let point = (tenth(x), tenth(y));
+        let point = (round_to_tenth(x), round_to_tenth(y));
         if last != Some(point) {
             let command = if last.is_none() { 'M' } else { 'L' };
             // Writing to a string does not fail.

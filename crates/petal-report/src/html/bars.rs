@@ -53,8 +53,8 @@ pub(super) fn histogram(run: &Run) -> Option<Chart> {
         std::iter::once(whole(upper)).chain(cells)
     };
     let note = format!(
-        "By their source ({}). A bar counts what took longer than half its right edge, up to that \
-         edge.",
+        "By their source ({}). A bar counts events that took longer than half its right edge, up \
+         to that edge.",
         sources::of(run).histograms
     );
     let names = std::iter::once("up to us".to_owned()).chain(heads);
@@ -154,9 +154,9 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
         [layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
     };
     let area = |(number, name)| ChartSeries::area(number, name, Color::Series(number));
-    let note = "In bytes, for requests split and merge on their way down. Reads that the device did \
-                not serve came from a cache above it; more than was asked is read-ahead, the log, \
-                or somebody else.";
+    let note = "In bytes, for requests split and merge on their way down. Reads that the device \
+                did not serve came from a cache above it; more than was asked is read-ahead, the \
+                log, or another program.";
     let values =
         Table::of_figures("layer | read MB | written MB").with_rows(layers.iter().map(row));
     let chart = Chart::new(id, title, note, Variant::linear(plot.finish()), values);

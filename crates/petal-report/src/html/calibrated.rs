@@ -3,7 +3,7 @@
 
 use super::super::charts::{Chart, Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
-use super::super::run::calibrated::{line, notes, per_cent, table, whence};
+use super::super::run::calibrated::{calibration_source, line, notes, per_cent, table};
 use super::page::Section;
 use super::traces::{self, ChartSubject, Trace, TraceChart, TraceRow};
 use petal_judge::calibration;
@@ -15,11 +15,12 @@ const HEADING: &str = " | in flight at the device | requests/s | us at the devic
                        p99 us (petal's clock) | of the device at this depth";
 const X_TITLE: &str = "requests in flight at the device (rate x await)";
 const NOTE_IOPS: &str = "By the kernel's counters of the device, for the curve and the run alike, \
-     without flushes. What lies under the curve took longer than the device alone did with as many \
-     in flight.";
+                         without flushes. A point under the curve took longer than the device \
+                         alone did with as many in flight.";
 const NOTE_US: &str = "At the device: requests in flight over their rate, by the kernel's \
-     counters, for the curve and the run alike. The curve's p99 is petal's clock, from submit to \
-     completion; of a run's requests the kernel tells no percentiles.";
+                       counters, for the curve and the run alike. The curve's p99 is petal's \
+                       clock, from submit to completion; the kernel has no percentiles of a run's \
+                       requests.";
 
 /// None if no calibration of the device is known.
 pub(super) fn of_run(run: &Run) -> Option<Section> {
@@ -48,7 +49,8 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     });
     let mut reasons: Vec<String> = reasons.collect();
     // A calibration may have been made while the sweep went on.
-    let mut calibrations: Vec<String> = shares.iter().map(|(_, share)| whence(share)).collect();
+    let mut calibrations: Vec<String> =
+        shares.iter().map(|(_, share)| calibration_source(share)).collect();
     calibrations.dedup();
     reasons.extend(calibrations);
     Some(section().charts(figures(&shares)).notes(reasons))
@@ -56,7 +58,7 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
 
 fn section() -> Section {
     let layer = "the device, by the kernel's counters";
-    Section::new("device", "Beside the calibrated device", layer)
+    Section::new("device", "Compared with the calibrated device", layer)
 }
 
 /// Draws a line for each curve that a run was compared with, and a point for each run.

@@ -1,6 +1,6 @@
 //! The page of a calibration: the limits of the device alone, at every depth.
 
-use super::super::calibration::{READING, curve, facts, figures, title, unders};
+use super::super::calibration::{READING, curve, facts, figures, latency_bounds, title};
 use super::super::charts::Chart;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
@@ -16,8 +16,8 @@ const NOTE: &str = "Requests in flight as they were asked for. Latency is petal'
 pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     let layer = "petal's clock; at the device: the kernel's";
     let measured = Section::new("figures", "Every figure", layer)
-        .table("What one asks for first", figures(calibration))
-        .notes(unders(calibration));
+        .table("Main figures", figures(calibration))
+        .notes(latency_bounds(calibration));
     let curves = [READ, MIX, WRITE].into_iter();
     let curves = curves.filter_map(|name| Some((name, calibration.curves.get(name)?)));
     let sections = vec![
@@ -25,7 +25,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
         curves.fold(measured, |measured, (name, points)| {
             measured.folded(title(calibration, name), curve(points))
         }),
-        Section::new("tested", "What was measured", "")
+        Section::new("tested", "Device and settings", "")
             .facts(facts(calibration))
             .notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
     ];

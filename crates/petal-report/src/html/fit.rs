@@ -13,10 +13,10 @@ use crate::table::Table;
 use petal_judge::break_point::BreakPoint;
 use petal_model::record::profile::Profile;
 
-const TITLE: &str = "Production's load over time, under what this platform holds";
+const TITLE: &str = "Production's load over time, and the load that this platform holds";
 const Y_TITLE: &str = "reads, writes and commits per second";
-const NOTE: &str = "Reads, block writes and commits of production per second, as its profile tells \
-                    them. The line above is what the platform held of the replayed load.";
+const NOTE: &str = "Reads, block writes and commits of production per second, from its profile. \
+                    The line above is the replayed load that the platform held.";
 
 /// Builds the page; the chart is also a separate file.
 pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
@@ -28,13 +28,13 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         Section::new("steps", "Step by step", "means over the rounds").table("", steps(found)),
         Section::new(
             "delivered",
-            "What was delivered",
+            "Delivered load",
             "the database's counters, means over the rounds",
         )
         .table(DELIVERED, delivered_steps(found)),
         Section::new("assumed", "How the load was made", "").notes(assumed),
-        Section::new("not-alike", "What is not alike", "").notes(found.of.not_imitated.clone()),
-        Section::new("gaps", "What the profile lacks", "").notes(profile.gaps.clone()),
+        Section::new("not-alike", "Not reproduced", "").notes(found.of.not_imitated.clone()),
+        Section::new("gaps", "Gaps of the profile", "").notes(profile.gaps.clone()),
     ];
     let page = Page {
         title: format!("Will it fit? {} on {}", found.of.database, found.target),

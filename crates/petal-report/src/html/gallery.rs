@@ -4,7 +4,7 @@
 use super::super::charts::chart::spark;
 use super::super::numbers::{bytes, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
-use super::super::records::Shown;
+use super::super::records::ShownRecord;
 use super::super::table::{Cell, Table};
 use super::page::{Page, Section};
 use super::{HtmlError, published};
@@ -19,14 +19,14 @@ const READING: [&str; 4] = [
      upwards, both as logarithms. The ring is the peak.",
     "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is \
      half of a 95 % interval. A dash is unknown, never a zero.",
-    "Figures of different data sets, mixes and platforms stand beside each other here, and are not \
-     alike for that. Who served the reads and the warnings are those of the runs at the peak: read \
-     them first. A peak that a cache served is struck out: it has no ring, is sorted below all \
-     others and is not among the published figures.",
-    "petal compare tells whether two of these differ by more than their repeats do.",
+    "This page lists different data sets, mixes and platforms together: that alone does not make \
+     them comparable. The reads' source and the warnings belong to the runs at the peak: read them \
+     first. A peak that a cache served is struck out: it has no ring, is sorted below all others \
+     and is not among the published figures.",
+    "petal compare shows whether two of these differ by more than their repeats do.",
 ];
 
-pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String, HtmlError> {
+pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<String, HtmlError> {
     let axes = SharedAxes::of(shown.iter().map(|record| &record.petals));
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
@@ -52,7 +52,7 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
             Section::new("lines", "Every line", "sort by a name, filter above")
                 .table("", table(shown, &axes, objective)),
             Section::new("multiples", "Petals", "all on the same axes").charts_on_demand(figures),
-            Section::new("beside", "Published figures", "of others")
+            Section::new("published-figures", "Published figures", "of others")
                 .charts([published::strip(&peaks)]),
             Section::new("reading", "How to read this", "").notes(READING),
         ],
@@ -66,7 +66,7 @@ fn id(at: usize) -> String {
     format!("petal-{}", at + 1)
 }
 
-fn named(record: &Shown, line: &PetalLine) -> String {
+fn named(record: &ShownRecord, line: &PetalLine) -> String {
     format!("{}: {}", record.title(), line.name)
 }
 
@@ -74,7 +74,7 @@ fn peak(line: &PetalLine) -> Option<&Point> {
     line.points.get(line.peak?)
 }
 
-fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> Table {
+fn table(shown: &[ShownRecord], axes: &SharedAxes, objective: Option<&Objective>) -> Table {
     let all = || shown.iter().flat_map(|record| &record.petals.lines);
     let has_cost = all().any(|line| price::of_line(line, objective).is_some());
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
@@ -93,7 +93,7 @@ fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> T
 }
 
 fn row(
-    record: &Shown,
+    record: &ShownRecord,
     id: &str,
     line: &PetalLine,
     axes: &SharedAxes,

@@ -10,8 +10,8 @@ use crate::table::Table;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::over_time::{FigureOverTime, OverTime};
 
-const NOTE: &str = "A ring marks a value that stands out: more than 3.5 deviations from the median of \
-                    the same hours of other days, or of all hours where there are too few of these.";
+const NOTE: &str = "A ring marks an outlier: more than 3.5 deviations from the median of the same \
+                    hours of other days, or of all hours if there are too few of these.";
 
 pub fn over_time(all: &[ReportsOverTime]) -> Result<String, HtmlError> {
     let names: Vec<&str> = all.iter().map(|of| of.name.as_str()).collect();
@@ -42,7 +42,7 @@ fn section(number: usize, of: &ReportsOverTime) -> Section {
     Section::new("over-time", "Over time", "the reports' own figures")
         .notes(lines)
         .table("", figures(found))
-        .table("What stands out", anomalies(found))
+        .table("Outliers", anomalies(found))
         .charts(
             charts.map(|(at, figure)| chart(&format!("over-time-{number}-{at}"), found, figure)),
         )
@@ -53,7 +53,7 @@ fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
         let judged = figure.judged.get(at).copied().flatten();
         let out = judged.filter(|judged| judged.stands_out());
         let median = judged.map_or_else(String::new, |judged| rate(judged.median));
-        let mark = if out.is_some() { "stands out" } else { "" };
+        let mark = if out.is_some() { "outlier" } else { "" };
         Some([moment(found, at), rate((*value)?), median, mark.to_owned()])
     };
     let rows = figure.values.iter().enumerate().filter_map(row);

@@ -9,7 +9,7 @@ const TABLE: &str = include_str!("published.csv");
 const ROW_PX: f64 = 24.0;
 const OWN: &str = "this gallery";
 const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a \
-    scale to read by, no ranking. What each holds back stands among the values.";
+                    scale to read by, no ranking. The values show the limits of each.";
 
 /// A published result: a row of the table, by the names of its columns.
 #[derive(serde::Deserialize)]
@@ -36,7 +36,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let names = published.iter().map(|result| format!("{}, {}", result.name, result.mix));
     let words = std::iter::once(OWN.to_owned()).chain(names);
     let words = words.enumerate().map(|(at, name)| (middle(at), name));
-    let (id, title) = ("published", "Physical I/O beside published figures");
+    let (id, title) = ("published", "Physical I/O and published figures");
     let all_piops = published.iter().map(|result| result.piops);
     let x = Scale::log(all_piops.chain(own.iter().map(|(_, piops)| *piops)));
     let x = PlotAxis::new(x, "physical I/O requests per second");

@@ -34,7 +34,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         Section::new("drivers", "Driver hosts", "petal on each of them")
             .table("", drivers::table(run)),
         host_seen(run),
-        Section::new("tested", "What was tested", "as it was before the run")
+        Section::new("tested", "Settings and target", "as it was before the run")
             .facts(joined(tested::facts(run))),
         settings(run),
         remarks(run),
@@ -127,7 +127,7 @@ fn timed_events(run: &Run) -> Section {
         .table("Top timed events", events::top_events(run))
         .charts(bars::histogram(run))
         .table("Operation latency, us (petal's clock)", events::operations(run))
-        .table("I/O latency, us (the source beside each)", events::io(run))
+        .table("I/O latency, us (with their sources)", events::io(run))
         .table("Bounds of percentiles, us (the database's histogram)", events::bounded(run))
 }
 
@@ -164,7 +164,7 @@ fn work(run: &Run) -> Section {
 /// The figures of iostat, vmstat and mpstat.
 fn host_seen(run: &Run) -> Section {
     let layer = "as iostat, vmstat and mpstat name it";
-    let section = Section::new("os", "What the operating system saw", layer);
+    let section = Section::new("os", "Operating system", layer);
     let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
     [run.database_host(), own].into_iter().flatten().fold(section, |section, seen| {
         let (sum, place) = (&seen.whole.sum, os::place(seen));

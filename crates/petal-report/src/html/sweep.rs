@@ -140,8 +140,8 @@ fn petal_sections(petals: &Petals, findings: Option<Vec<ShownFinding>>) -> Vec<S
             .map(drawn::writer_cost)
             .fold(costs, |costs, table| costs.table(table.caption.clone(), table)),
         found,
-        Section::new("lines", "What each line comes to", "the engine's counts and timing").table(
-            "Peak, knee, what follows the peak, and the cause, of each line",
+        Section::new("lines", "Result of each line", "the engine's counts and timing").table(
+            "Peak, knee, the change after the peak and its cause, for each line",
             Table::headed(drawn::SUMMARY).with_rows(lines),
         ),
         Section::new("further", "By throughput, by operations", "").charts(figures(others)),

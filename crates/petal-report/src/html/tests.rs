@@ -2,7 +2,7 @@ use super::super::hostile;
 use super::super::petals::fixture as made;
 use super::super::sweep::tests::swept;
 use super::*;
-use crate::records::Shown;
+use crate::records::ShownRecord;
 use petal_judge::petals::Petals;
 use petal_model::record::latency_log::{Spread, Spreads};
 use petal_model::record::sweep::{Sweep, Swept};
@@ -149,10 +149,10 @@ fn ids_are_unique() {
     }
 }
 
-fn gallery_of(count: usize) -> Vec<Shown> {
+fn gallery_of(count: usize) -> Vec<ShownRecord> {
     let record = |number: usize| {
-        let shown = Shown::of_sweep(format!("results/sweep-{number}"), &swept(), None);
-        Shown { petals: made::petals(), host: format!("host{number}"), ..shown }
+        let shown = ShownRecord::of_sweep(format!("results/sweep-{number}"), &swept(), None);
+        ShownRecord { petals: made::petals(), host: format!("host{number}"), ..shown }
     };
     (0..count).map(record).collect()
 }
@@ -172,18 +172,18 @@ fn texts_and_prices_of_a_gallery() {
     swept.sweep.cells.truncate(3);
     swept.runs.truncate(3);
     let hostile_name = || hostile::HOSTILE.to_owned();
-    let shown = Shown::of_sweep(hostile_name(), &swept, None);
+    let shown = ShownRecord::of_sweep(hostile_name(), &swept, None);
     let petals = Petals { lines: made::petals().lines, ..Petals::default() };
-    assert_harmless(&gallery(&[Shown { petals, ..shown }], None).unwrap());
+    assert_harmless(&gallery(&[ShownRecord { petals, ..shown }], None).unwrap());
     // A price is a column only if one is known, and of the load within the objective.
     let mut swept = super::super::sweep::tests::swept();
-    let page = gallery(&[Shown::of_sweep("a".into(), &swept, None)], None).unwrap();
+    let page = gallery(&[ShownRecord::of_sweep("a".into(), &swept, None)], None).unwrap();
     assert!(!page.contains("a month for 1,000 PIOPS"));
     for run in &mut swept.runs {
         run.summary.settings.insert("price_per_month".into(), 603.into());
     }
     let objective = "read.avg=200us".parse().unwrap();
-    let shown = Shown::of_sweep("a".into(), &swept, Some(&objective));
+    let shown = ShownRecord::of_sweep("a".into(), &swept, Some(&objective));
     let page = gallery(&[shown], Some(&objective)).unwrap();
     // 8,060 PIOPS with 4 sessions meet it, 12,060 with 16 do not.
     assert!(page.contains("PIOPS within read.avg=200us") && page.contains("8,060"));

@@ -36,11 +36,12 @@ pub struct PetalChart {
 }
 
 const READ_TITLE: &str = "mean single-block read, us (the engine's timing)";
-const READ_NOTE: &str = "A line joins the points that differ in sessions only; the number beside a \
+const READ_NOTE: &str = "A line joins the points that differ in sessions only; the number at a \
                          point is its sessions. Bars are 95 % t intervals of the mean over the \
-                         repeats, where there are three or more; one without a cap goes on beyond \
-                         the frame. Peak: most throughput; knee: most PIOPS for its latency; where \
-                         throughput falls back after the peak, the cause is named if there is evidence.";
+                         repeats, if there are three or more; one without a cap goes on beyond the \
+                         frame. Peak: most throughput; knee: most PIOPS for its latency. If \
+                         throughput falls back after the peak and there is evidence, the cause is \
+                         named.";
 
 /// Mean single-block read latency against physical requests per second.
 pub static PIOPS: PetalChart = PetalChart {

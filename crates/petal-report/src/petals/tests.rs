@@ -43,7 +43,7 @@ fn every_point_can_be_pointed_at_and_read_in_the_table() {
 }
 
 #[test]
-fn what_is_unknown_is_a_gap_and_never_zero() {
+fn an_unknown_figure_is_a_gap_and_never_zero() {
     let mut petals = fixture::petals();
     petals.lines.truncate(1);
     petals.lines[0].points[3].read_us = None;

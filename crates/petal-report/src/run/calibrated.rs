@@ -53,10 +53,10 @@ pub(crate) fn notes(share: &CalibratedShare) -> Vec<String> {
             decimal(share.flush_share * 100.0, 1)
         )
     });
-    [unknown, flushes, Some(whence(share))].into_iter().flatten().collect()
+    [unknown, flushes, Some(calibration_source(share))].into_iter().flatten().collect()
 }
 
-pub(crate) fn whence(share: &CalibratedShare) -> String {
+pub(crate) fn calibration_source(share: &CalibratedShare) -> String {
     format!(
         "calibrated {} on {} with blocks of {} bytes: {}",
         share.calibrated_at, share.path, share.block_bytes, share.calibration

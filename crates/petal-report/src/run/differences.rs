@@ -51,12 +51,12 @@ fn read(run: &Run) -> Option<String> {
         return None;
     }
     let Some(own) = run.serving_bytes() else {
-        return Some(read_unseen(run, asked, device) + &below(run));
+        return Some(read_unseen(run, asked, device) + &drives_below(run));
     };
     let who = run.serving_processes();
     let stored = differ(asked, own.read);
     let storage = match &stored {
-        None => format!("physical reads against what {who} read from storage: alike in bytes"),
+        None => format!("physical reads and storage reads of {who}: alike in bytes"),
         Some(Differ::Less(missing)) => {
             format!("physical reads: {missing} never left {}", cache_between(run))
         }
@@ -76,14 +76,14 @@ fn read(run: &Run) -> Option<String> {
             format!("{missing} of that were served by storage that is not counted")
         }
         Some(Differ::More(extra)) => {
-            format!("the device read {extra} more for somebody else")
+            format!("the device read {extra} more for other programs")
         }
     };
-    Some(format!("{storage}; {device}{}", below(run)))
+    Some(format!("{storage}; {device}{}", drives_below(run)))
 }
 
 /// Describes the drives under the data's device, if they did not serve all of its reads.
-fn below(run: &Run) -> String {
+fn drives_below(run: &Run) -> String {
     match served::reads(run) {
         Ok(ReadsServed { layer: Some(layer), device, .. }) => {
             format!("; the drives below it read {} of that: {layer}", megabytes(device))
@@ -122,7 +122,7 @@ fn read_unseen(run: &Run, asked: u64, device: u64) -> String {
         ),
         (Some(Differ::More(extra)), Ok(_)) => format!(
             "device above physical reads: {extra} more, by read-ahead, the file system's own \
-             blocks, or somebody else"
+             blocks, or another program"
         ),
     }
 }
@@ -209,9 +209,8 @@ fn written(run: &Run) -> Option<String> {
             )
         }
         Some(Differ::More(extra)) => format!(
-            "device writes above {what}: {extra} more, by the file system's \
-             journal, log records rounded up to whole blocks, write-back of earlier work, or \
-             somebody else"
+            "device writes above {what}: {extra} more, by the file system's journal, log records \
+             rounded up to whole blocks, write-back of earlier work, or another program"
         ),
     })
 }
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_twice_is_no_difference() {
+    fn pages_written_twice_are_no_difference() {
         let written = |twice: u64| {
             with(|run| {
                 let io = &run.details.io;
@@ -310,7 +309,7 @@ mod tests {
     fn the_page_cache_read_ahead_and_others_are_named() {
         let text = read_by(4, Some(0));
         assert!(text.contains("page cache, which served them; the device read"), "{text}");
-        assert!(text.contains("more for somebody else"), "{text}");
+        assert!(text.contains("more for other programs"), "{text}");
         let text = read_by(4, Some(4));
         assert!(text.contains("alike in bytes; the device served them"), "{text}");
         let text = read_by(1, Some(1));
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_explained() {
+    fn unknown_counts_are_not_explained() {
         let text = with(|run| {
             run.details.io = Default::default();
             run.details.device = None;

@@ -57,7 +57,8 @@ fn clocks(run: &Run) -> String {
     let ahead_ms = decimal(ahead.fold(0.0, f64::max) * 1e3, 1);
     match starts.first().map(|start| start.by) {
         Some(StartedBy::DatabaseClock) => format!(
-            "began by the database's clock, from which those of the hosts were up to {ahead_ms} ms away"
+            "began by the database's clock; the hosts' clocks were up to {ahead_ms} ms away from \
+             it"
         ),
         Some(StartedBy::OwnClock) => "began by each host's own clock".to_owned(),
         Some(StartedBy::Barrier) => format!(

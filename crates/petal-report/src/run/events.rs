@@ -8,10 +8,11 @@ use petal_model::record::Run;
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::LATENESS;
 
-const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
-     no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
-     waiting for a processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight \
-     do, or if they took longer than DB time.";
+const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is not \
+                       in it and has no share of it. CPU + other is DB time without the waits of \
+                       sessions: work, and waiting for a processor. Shares are `-` if waits \
+                       overlap, as with IO_DEPTH blocks in flight, or if they took longer than DB \
+                       time.";
 
 /// Lists wait events by time, and the rest of DB time.
 pub(crate) fn top_events(run: &Run) -> Table {
@@ -47,7 +48,7 @@ pub(crate) fn top_events(run: &Run) -> Table {
         "remainder".into(),
     ]);
     let note = match run.is_read_untimed() || run.is_log_untimed() {
-        true => format!("{DB_TIME} What the database did not time is in the remainder, with CPU."),
+        true => format!("{DB_TIME} Waits that the database did not time are in CPU + other."),
         false => DB_TIME.to_owned(),
     };
     table.with_note(note)

@@ -162,7 +162,7 @@ mod tests {
     use petal_model::record::{Status, fixture};
 
     #[test]
-    fn what_all_hosts_used_is_not_set_over_one_of_them() {
+    fn the_use_of_all_hosts_is_not_divided_by_the_size_of_one() {
         let mut run = fixture::mixed_run();
         let host = |name: &str, share: f64| {
             let mut host = HostRun {

@@ -56,9 +56,9 @@ pub(crate) fn compared(comparison: &ReportComparison) -> Table {
 /// Explains why the two differ, and by how much they may.
 fn explained(comparison: &ReportComparison) -> String {
     format!(
-        "petal's snapshots lie close around the run of {} s; the report's lie outside of them, {} s \
-         apart, and it counts the work of its own snapshots. Alike is a count from {} % less to {} % \
-         more: 10 %, and what its window is longer by; a latency may be off by as much either way, \
+        "petal's snapshots lie close around the run of {} s; the report's lie outside of them, {} \
+         s apart, and it includes the work of taking its snapshots. Counts agree from {} % less to \
+         {} % more: 10 %, plus the longer window. A latency may differ by as much either way, \
          beyond the report's rounding.",
         decimal(comparison.run_s, 1),
         or_dash(comparison.report_s, |s| decimal(s, 1)),

@@ -4,7 +4,7 @@ use super::super::numbers::{bytes, decimal, or_dash, whole};
 use super::super::table::Table;
 use super::Facts;
 use petal_model::record::{Run, as_text};
-use petal_model::settings::{Given, Origin};
+use petal_model::settings::{GivenParameter, Origin};
 use petal_model::stats::host::{HostDevice, HostFacts};
 
 pub(crate) fn facts(run: &Run) -> Facts {
@@ -131,16 +131,16 @@ pub(crate) fn settings(run: &Run, at_default: bool) -> Table {
     Table::headed("parameter | value: | set by").with_rows(rows)
 }
 
-pub(crate) fn by_default(run: &Run) -> impl Iterator<Item = &Given> {
+pub(crate) fn by_default(run: &Run) -> impl Iterator<Item = &GivenParameter> {
     run.details.given.iter().filter(|given| is_default(given))
 }
 
-fn is_default(given: &Given) -> bool {
+fn is_default(given: &GivenParameter) -> bool {
     given.origin == Origin::Default
 }
 
 /// A parameter's value as a person writes it.
-pub(crate) fn value(given: &Given) -> String {
+pub(crate) fn value(given: &GivenParameter) -> String {
     as_text(&given.value, "unset")
 }
 

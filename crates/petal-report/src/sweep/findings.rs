@@ -57,7 +57,7 @@ pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
 pub(super) fn render(out: &mut String, swept: &Swept, petals: &Petals) {
     let grave = |found: &Grouped<'_>| found.finding.severity >= Severity::Warning;
     let found: Vec<Grouped<'_>> = grouped(swept).into_iter().filter(grave).collect();
-    section(out, "findings", "all runs together, then what single runs have");
+    section(out, "findings", "all runs together, then single runs");
     if petals.notes.is_empty() && found.is_empty() {
         out.push_str("- none\n");
     }

@@ -247,7 +247,7 @@ pub(crate) mod tests {
         - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us);
           from there to 16 sessions PIOPS +50 %, latency +107 %
 
-        FINDINGS                                             [all runs together, then what single runs have]
+        FINDINGS                                                       [all runs together, then single runs]
         ====================================================================================================
         - whole-run: figures are of the whole run and not of its steady window in every run (the steady
           window's counters are not known)
@@ -310,7 +310,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_failed_is_named_and_in_no_mean() {
+    fn failed_runs_are_named_and_in_no_mean() {
         let mut swept = swept();
         let at = swept.sweep.cells.iter().position(|cell| cell.number == 1).unwrap();
         swept.runs[at].summary.status = Status::Failed;

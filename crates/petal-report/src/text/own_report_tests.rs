@@ -32,8 +32,7 @@ fn run(text: &str) -> Run {
 fn both_layers_are_side_by_side() {
     let mut shown = String::new();
     own_report(&mut shown, &run(STATSPACK));
-    insta::assert_snapshot!(shown, @r#"
-
+    insta::assert_snapshot!(shown, @"
     THE DATABASE'S OWN REPORT                                  [the database, between its own snapshots]
     ====================================================================================================
     statspack.txt: Statspack, release 11.2.0.4.0, instance iris, snapshots 101 (02-Jun-15 10:00:00) to
@@ -46,9 +45,8 @@ fn both_layers_are_side_by_side() {
     user commits                                            5,800       6,000               3.4  too little
     read, us on average                                     331.4       331.3               0.0  alike
     petal's snapshots lie close around the run of 285.0 s; the report's lie outside of them, 300.0 s
-    apart, and it counts the work of its own snapshots. Alike is a count from 2 % less to 15 % more: 10
-    %, and what its window is longer by; a latency may be off by as much either way, beyond the report's
-    rounding.
+    apart, and it includes the work of taking its snapshots. Counts agree from 2 % less to 15 % more: 10
+    %, plus the longer window. A latency may differ by as much either way, beyond the report's rounding.
 
     figures of statspack.txt
     figure                             value  unit      section
@@ -106,11 +104,11 @@ fn both_layers_are_side_by_side() {
     log file parallel write       6,020      8.00   1,329        0.1  -
     - warning not-durable (judged from statspack.txt): 97 redo synch writes for 6000 user commits: 98.4
       % of the commits did not wait for their redo
-    "#);
+    ");
 }
 
 #[test]
-fn what_was_not_read_is_reported_and_a_run_without_one_says_nothing() {
+fn an_unread_report_is_named_and_a_run_without_reports_says_nothing() {
     let mut shown = String::new();
     own_report(&mut shown, &run("STATSPACK report for\n"));
     assert!(shown.contains("statspack.txt: not read: it ends behind its title"), "{shown}");

@@ -44,7 +44,7 @@ pub(super) fn target(out: &mut String, run: &Run) {
 
 /// Writes the intended and the actual load of a replay.
 pub(super) fn replay(out: &mut String, run: &Run) {
-    if let Some(text) = super::super::replay::imitated(run) {
+    if let Some(text) = super::super::replay::replayed_load(run) {
         section(out, "replay", "production's profile; this run's own counters");
         out.push_str(&text);
     }
@@ -59,7 +59,7 @@ pub(super) fn work(out: &mut String, run: &Run) {
     out.push_str(&events::top_events(run).render());
     section(out, "operation latency, us", "petal's clock");
     out.push_str(&events::operations(run).render());
-    section(out, "I/O latency, us", "the source beside each");
+    section(out, "I/O latency, us", "with their sources");
     out.push_str(&events::io(run).render());
     let bounded = events::bounded(run);
     if !bounded.is_empty() {
@@ -148,10 +148,8 @@ pub(super) fn drivers(out: &mut String, run: &Run) {
 
 pub(super) fn hosts(out: &mut String, run: &Run) {
     let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
-    let hosts = [
-        ("what the operating system saw", run.database_host()),
-        ("what petal's own host saw", own),
-    ];
+    let hosts =
+        [("operating system", run.database_host()), ("operating system of petal's host", own)];
     for (title, seen) in hosts {
         if let Some(seen) = seen {
             section(out, title, &os::place(seen));
@@ -159,7 +157,7 @@ pub(super) fn hosts(out: &mut String, run: &Run) {
         }
     }
     if hosts.iter().all(|(_, seen)| seen.is_none()) {
-        section(out, "what the operating system saw", "the operating system");
+        section(out, "operating system", "the operating system");
         out.push_str("- (not watched: NO_OS_PERF_DATA, or a record without it)\n");
     }
 }
@@ -185,7 +183,7 @@ fn host(out: &mut String, seen: &HostSeen) {
 
 pub(super) fn with_device(out: &mut String, run: &Run) {
     let Some(share) = &run.details.calibrated else { return };
-    section(out, "beside the calibrated device", "the device");
+    section(out, "compared with the calibrated device", "the device");
     out.push_str(&paragraph("", "", &calibrated::line(share)));
     out.push_str(&calibrated::table(share).render());
     for note in calibrated::notes(share) {
@@ -207,7 +205,7 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     section(out, "processors and petal's own cost", "the operating system");
     facts(out, &seconds::cost(run));
     if !run.details.hooks.is_empty() {
-        section(out, "external script", "what it printed");
+        section(out, "external script", "its output");
         hooks(out, run);
     }
 }

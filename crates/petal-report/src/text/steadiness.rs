@@ -123,9 +123,9 @@ mod tests {
         range and slope       107.1 % and -128.0 % of the mean (20 and 10 are allowed)
         checkpoints ended     18, 18, 18, 18, 18 in the windows
         steady from           395 s, at 309 operations/s
-        fall                  it fell at 400 s, from 915 to 303 operations/s (67 % less); what changed with
-                              it: drive cache full or garbage collection: a device read took 267 us, 67
-                              before and a write took 256 us, 28 before, for no more bytes; cache: an
+        fall                  it fell at 400 s, from 915 to 303 operations/s (67 % less); changes at the
+                              same time: drive cache full or garbage collection: a device read took 267 us,
+                              67 before and a write took 256 us, 28 before, for no more bytes; cache: an
                               operation made 196.0 reads from storage, 65.0 before
         variation of seconds  53.4 % (standard deviation over mean)
         longest stall         2 s, from 700 s on

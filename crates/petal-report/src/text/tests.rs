@@ -127,10 +127,9 @@ fn a_complete_mixed_run() {
     writer lock           5,486    2.85   520.0        0.6  Concurrency  timed
     page latch                -    0.03       -        0.0  Concurrency  sampled
     CPU + other               -  165.99       -       35.0  -            remainder
-    DB time is the sum of the sessions' time in operations. System I/O is done beside them and has no
-    share of it. CPU + other is what DB time leaves after the waits of sessions: work, and waiting for a
-    processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight do, or if they
-    took longer than DB time.
+    DB time is the sum of the sessions' time in operations. System I/O is not in it and has no share of
+    it. CPU + other is DB time without the waits of sessions: work, and waiting for a processor. Shares
+    are `-` if waits overlap, as with IO_DEPTH blocks in flight, or if they took longer than DB time.
 
     OPERATION LATENCY, US                                                                [petal's clock]
     ====================================================================================================
@@ -142,7 +141,7 @@ fn a_complete_mixed_run() {
     update, steady  10,972  13,195  12,698  15,475  15,860  16,351  105,644  106,496
     Closed loop: service time, from the moment petal asked.
 
-    I/O LATENCY, US                                                             [the source beside each]
+    I/O LATENCY, US                                                                 [with their sources]
     ====================================================================================================
     I/O               count   mean   p50    p99    max  source
     ------------  ---------  -----  ----  -----  -----  ------------------------------------------------
@@ -184,8 +183,7 @@ fn a_complete_mixed_run() {
     device flushes 10,972, time with I/O in flight 58.20 s
     - logical less physical reads: 56,266.5 MB (65.2 %) were found in the database's cache, index and
       inner blocks mostly; 808.9 MB came from the log's file
-    - physical reads against what petal's process read from storage: alike in bytes; the device served
-      them
+    - physical reads and storage reads of petal's process: alike in bytes; the device served them
     - blocks changed less written: 837.3 MB were changed twice before a checkpoint wrote them, or not
       yet written at the end (6 checkpoints ended in the run)
     - log: 5,769.3 MB for 702,208 updated rows, 8,216 bytes each: whole blocks are logged
@@ -200,7 +198,7 @@ fn a_complete_mixed_run() {
     main  3,565,900  29,211.9    84.3    600,000  4,915.2    48.7      24   1,000
     wal           0       0.0       -  1,404,416  5,769.3     4.5  10,972   412.0
 
-    WHAT THE OPERATING SYSTEM SAW                                            [host dbhost, every second]
+    OPERATING SYSTEM                                                         [host dbhost, every second]
     ====================================================================================================
     processors  %usr  %nice  %sys  %iowait  %irq  %soft  %steal  %idle
     ----------  ----  -----  ----  -------  ----  -----  ------  -----
@@ -272,7 +270,7 @@ fn a_complete_mixed_run() {
     petal's process       25.20 s of processor time, 21.0 % of this host, 459.4 us an operation
                           the database runs inside petal's process: its work is in this figure
 
-    EXTERNAL SCRIPT                                                                    [what it printed]
+    EXTERNAL SCRIPT                                                                         [its output]
     ====================================================================================================
     post                  exit 0 after 0.31 s, output in hook-post.txt
                           array_cpu = 37.5 %
@@ -438,7 +436,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         yet written at the end (0 checkpoints ended in the run)
       - log: 387.0 MB for 47,104 updated rows, 8,216 bytes each: whole blocks are logged
       - requests joined before the device saw them: 12 reads, 28 writes; flushes count among its writes,
-    WHAT THE OPERATING SYSTEM SAW
+    OPERATING SYSTEM
       busiest second of one processor: cpu 0, 52 % at 3 s
       Device     r/s    rkB/s  r_await  w/s   wkB/s  w_await  f/s  aqu-sz  %util
       ------  ------  -------  -------  ---  ------  -------  ---  ------  -----
@@ -479,7 +477,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         advice: Find out why before using the figures: the load was not the one that was asked for.
         evidence: codes=["SQLITE_IOERR_READ"], sessions=8, sessions_lost=1
       WARNING partial-record: petal was killed, or its run.json is lost: this is rebuilt from 4 journaled
-        seconds, and what came after them is not in it
+        seconds, and later seconds are missing
         advice: Do not compare it with whole runs; run it again.
         evidence: seconds=4
       WARNING gaps: parts of the record are missing: percentiles of waits, I/O by kind of file, endpoints,

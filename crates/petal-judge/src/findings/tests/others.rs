@@ -34,7 +34,7 @@ fn work_of_others_in_the_database_is_reported_with_its_figures() {
 }
 
 #[test]
-fn somebody_else_used_the_device() {
+fn other_users_of_the_device_are_reported() {
     gains(&["other-load"], |run| {
         run.details.device = run
             .details
@@ -85,7 +85,7 @@ fn others_on_the_processors_are_reported_before_and_during_the_run() {
 }
 
 #[test]
-fn another_partition_of_the_same_disk_is_somebody_elses() {
+fn another_partition_of_the_same_disk_is_foreign() {
     let with_disk = |more: u64| {
         move |run: &mut Run| {
             let devices = seen(run).whole.sum.devices.as_mut().unwrap();

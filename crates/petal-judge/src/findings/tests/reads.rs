@@ -58,7 +58,7 @@ fn log_reads_through_the_page_cache_are_no_fault_of_direct_runs() {
 }
 
 #[test]
-fn a_journal_that_mixes_data_and_log_accuses_nobody() {
+fn a_journal_that_mixes_data_and_log_proves_no_cache() {
     let mut run = fixture::mixed_run();
     run.details.rebuilt = true;
     run.details.files.clear();

@@ -107,7 +107,8 @@ fn calls_that_failed_are_counted() {
 #[test]
 fn wrong_blocks_are_an_error_and_no_gap() {
     let run = gains(&["bad-blocks"], |run| {
-        run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];
+        run.details.bad_blocks =
+            vec!["2 times petal read a block that is not the one it wrote".into()];
         run.summary.counters.insert("bad_blocks".into(), 2);
     });
     assert!(message(&run, "bad-blocks").starts_with("2 times"));

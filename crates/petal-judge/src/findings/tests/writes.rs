@@ -16,12 +16,12 @@ fn data_that_went_in_the_run_have_not_moved() {
 }
 
 #[test]
-fn waits_that_nobody_reported_are_not_taken_for_none() {
+fn unreported_waits_are_unknown_not_zero() {
     let mut run = fixture::mixed_run();
     run.summary.waits.clear();
     run.details.io = IoCounts::default();
     let unknown: Vec<_> = not_judged(&run).into_iter().filter(|n| n.id == "small-log").collect();
-    assert!(unknown.iter().any(|n| n.reason.contains("waited for")), "{unknown:?}");
+    assert!(unknown.iter().any(|n| n.reason.contains("waits of the sessions")), "{unknown:?}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_is_refused() {
+    fn a_pipe_without_a_reader_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = fifo(&folder);
         let refused = LedgerFile::create(&path, &header(), &Arc::default()).err().unwrap();

@@ -56,7 +56,7 @@ impl LedgerFile {
         file.create(true).append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let file = file.open(path).map_err(|error| {
             let is_pipe = fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
-            let why = "nobody reads from this pipe; start its reader first";
+            let why = "no program reads from this pipe; start its reader first";
             failed("open")(if is_pipe && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
                 io::Error::other(why)
             } else {

@@ -76,9 +76,9 @@ fn all_operations(run: &Run) -> Option<&LatencySummary> {
     })
 }
 
-type Put<'a> = &'a mut dyn FnMut(&str, Option<f64>);
+type PutFigure<'a> = &'a mut dyn FnMut(&str, Option<f64>);
 
-fn operation(kind: &str, latency: &LatencySummary, put: Put<'_>) {
+fn operation(kind: &str, latency: &LatencySummary, put: PutFigure<'_>) {
     let figures = [
         ("mean", latency.mean),
         ("p50", latency.p50),
@@ -92,7 +92,7 @@ fn operation(kind: &str, latency: &LatencySummary, put: Put<'_>) {
     }
 }
 
-fn processors(run: &Run, put: Put<'_>) {
+fn processors(run: &Run, put: PutFigure<'_>) {
     let (summary, details) = (&run.summary, &run.details);
     let server = summary.cpu.filter(|_| details.target.local);
     put(metric::CPU_BUSY, server.map(|cpu| cpu.busy().clamp(0.0, 100.0)));
@@ -105,7 +105,7 @@ fn processors(run: &Run, put: Put<'_>) {
     put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|share| share.min(1.0) * 100.0));
 }
 
-fn device(run: &Run, put: Put<'_>) {
+fn device(run: &Run, put: PutFigure<'_>) {
     let Some(counts) = &run.details.device else { return };
     let elapsed_ms = run.summary.elapsed_s * 1e3;
     let devices = run.details.devices.len().max(1) as f64;
@@ -128,7 +128,7 @@ fn hit_pct(io: &IoCounts) -> Option<f64> {
 }
 
 /// The share of DB time of each class of waits.
-fn waits(run: &Run, put: Put<'_>) {
+fn waits(run: &Run, put: PutFigure<'_>) {
     use WaitClass::{Application, Commit, Concurrency, Configuration, Network, Other, UserIo};
     if run.summary.waits.is_empty() {
         return;

@@ -164,16 +164,16 @@ fn words_that_only_export_are_read_as_a_shell_reads_them() {
     let values: Vec<&str> = conf.entries.iter().map(|entry| entry.value.as_str()).collect();
     assert_eq!(values, ["1", "2", "3", "4", "5", "6", "7"]);
     let conf = read("declare -i A=2*3\ntypeset -u B=x\nset -e\nset -- 1 2\nC=3");
-    assert_snapshot!(faults(&conf), @r"
-    1: has an option that changes what values mean. Write KEY=VALUE.
-    2: has an option that changes what values mean. Write KEY=VALUE.
+    assert_snapshot!(faults(&conf), @"
+    1: has an option that changes the meaning of values. Write KEY=VALUE.
+    2: has an option that changes the meaning of values. Write KEY=VALUE.
     3: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
     4: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
     ");
 }
 
 #[test]
-fn what_is_other_shell_is_refused_by_line_and_reading_goes_on() {
+fn unsupported_shell_is_refused_by_line_and_reading_goes_on() {
     let conf = read(
         "A=1\nif true; then\n  B=2\nfi\nC=$(date)\nD=`date`\nE=$NONE\nF=a b\nG='open\nH=a&b\n\
          I=${A%x}\nJ=$1\nexport 5\nK==1\nL=\"$(date)\"\nM=2\nN=$((8 * 1024))",
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_quoted_reads_back(text in "[^\n\r]{0,80}") {
+    fn quoted_text_reads_back(text in "[^\n\r]{0,80}") {
         let line = format!("KEY='{}' # comment", text.replace('\'', r"'\''"));
         let conf = read(&line);
         prop_assert_eq!(&conf.errors, &[]);

@@ -246,7 +246,7 @@ fn every_value_given_arrives_in_the_record() {
 }
 
 #[test]
-fn an_empty_value_is_as_good_as_none() {
+fn an_empty_value_counts_as_unset() {
     let case = Case::file("WORK_UNIT=8\nWORK_UNIT=\nSCAN_PCT=5").environment("SCAN_PCT", "");
     let settings = settings(&case);
     assert_eq!(settings.work_unit, 64);
@@ -256,7 +256,7 @@ fn an_empty_value_is_as_good_as_none() {
 }
 
 #[test]
-fn what_is_wrong_is_reported_all_at_once_with_its_place() {
+fn all_faults_are_reported_at_once_with_their_places() {
     let case = Case::file("UPDATE_PCT=101\nREDO_STRESS=MEDIUM\nRUN_TIME=0\nSCAN_PCT=$(x)\nif\n")
         .environment("PETAL_WORK_UNIT", "1025")
         .environment("SCALE", "12Q")

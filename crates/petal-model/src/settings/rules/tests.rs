@@ -119,7 +119,7 @@ fn each_contradiction_is_refused_with_its_hint() {
 }
 
 #[test]
-fn what_just_fits_is_accepted() {
+fn values_at_their_limit_are_accepted() {
     for flags in [
         &[("SCALE", "1024"), ("WORK_UNIT", "1024")][..],
         &[("SCALE", "8M"), ("BLOCK_SZ", "8K")],
@@ -176,9 +176,9 @@ fn rules_of_a_run_do_not_bind_a_setup() {
 fn stronger_readers_set_weaker_keys_aside() {
     let environment = [("UPDATE_PCT", "25"), ("THREADS_PER_SCHEMA", "1")];
     let settings = with(CommandKind::Run, &[("READERS", "4")], &environment).unwrap();
-    assert_snapshot!(settings.notes.join("\n"), @r"
-    UPDATE_PCT=25 (environment variable UPDATE_PCT): no effect beside READERS and WRITERS
-    THREADS_PER_SCHEMA=1 (environment variable THREADS_PER_SCHEMA): no effect beside READERS and WRITERS
+    assert_snapshot!(settings.notes.join("\n"), @"
+    UPDATE_PCT=25 (environment variable UPDATE_PCT): no effect with READERS and WRITERS
+    THREADS_PER_SCHEMA=1 (environment variable THREADS_PER_SCHEMA): no effect with READERS and WRITERS
     ");
     let environment = [("READERS", "4")];
     let refused = with(CommandKind::Run, &[("UPDATE_PCT", "20")], &environment).unwrap_err();
@@ -232,7 +232,7 @@ fn the_hot_spot_is_reported_in_rows() {
 }
 
 #[test]
-fn what_the_target_cannot_serve_is_refused() {
+fn settings_that_do_not_fit_the_target_are_refused() {
     let refused = |flags: &[(&'static str, &str)], block_size, loaded| {
         run(flags).check_against(block_size, loaded).unwrap_err().to_string()
     };

@@ -45,7 +45,7 @@ mod tests {
     use crate::settings::table::PARAMETERS;
 
     #[test]
-    fn every_parameter_stands_there_once_and_commented_out() {
+    fn every_parameter_is_listed_once_and_commented_out() {
         let text = conf_file();
         for parameter in PARAMETERS {
             let line = format!("#{}={}", parameter.key, parameter.default);

@@ -148,7 +148,7 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
 
 /// Checks one rule for all engines.
 #[test]
-fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
+fn unsupported_parameters_are_refused_in_the_engines_words() {
     for engine in support::ENGINES {
         let target = match engine.address {
             support::UrlForm::Server => "//host/data",
@@ -309,8 +309,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
     };
     assert_snapshot!(part("  LOOP", "Device:"), @r"
     LOOP  --loop
-        Server: the loop runs inside the database; client: one call for
-        each operation.
+        Where the loop runs: server, inside the database; client, one call
+        for each operation. petal compare names the difference.
         One of server, client. Default: server where the engine has it.
         For run, sweep.
         SQLite: must be client with SQLite, whose database lives in

@@ -13,7 +13,7 @@ use crate::settings::WarmUp;
 use crate::settings::error::Refusal;
 use crate::settings::rates::{RateOverTime, number};
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
-use crate::settings::url::{Secret, TargetUrl, in_home, redact_refused};
+use crate::settings::url::{Secret, TargetUrl, expand_home, redact_refused};
 
 /// A value of a kind, or unset.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ impl ValueKind {
                 )));
             }
             Self::Text | Self::User => Some(Json::from(text)),
-            Self::Path => Some(Json::from(in_home(text))),
+            Self::Path => Some(Json::from(expand_home(text))),
             Self::Secret => return Ok(Value::Secret(Secret::given(text)?)),
             Self::Url => return Ok(Value::Url(TargetUrl::parse(text)?)),
             Self::WarmUp if text.eq_ignore_ascii_case("cache") => Some(Json::from("cache")),

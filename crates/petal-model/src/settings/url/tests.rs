@@ -130,7 +130,7 @@ fn refusals_say_what_to_write() {
     // An example of every engine.
     let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
     let all = all.replace(&examples.join(" or "), "EXAMPLES");
-    assert_snapshot!(all, @r"
+    assert_snapshot!(all, @"
     ***: names no kind of database. For a folder of SQLite files write sqlite:DIR.
     sqlite:***: names no path. Write sqlite:PATH.
     ***: names a kind of database that petal does not know. Write EXAMPLES.
@@ -142,7 +142,7 @@ fn refusals_say_what_to_write() {
     postgres:***: it has two passwords. Give one of them.
     postgres:***: an option looks like a secret, and petal hides only `password`. Use the database's own password file for it.
     postgres:***: an option after the ? has no value. Write ?name=value&name=value.
-    postgres:***: its option a stands there twice. Give it once.
+    postgres:***: it has the option a twice. Give it once.
     oracle:***: has an @ after the / that ends its hosts. Write //user:password@host/name, and percent-encode / ? # @ in a password or a name as %2F %3F %23 %40.
     ***: is key=value text, not a URL. Write postgres://user@h/, and a password as user:password@ or in the database's own file.
     sqlite:***: holds key=value connection text with a secret in it. Write its parts as a URL, scheme://user:password@host:port/name.
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_without_a_password_reads_back(
+    fn a_redacted_url_reads_back(
         name in "[a-zA-Z0-9_./-]{1,20}",
         options in prop::collection::btree_map("[a-z]{1,5}", "[^\\x00-\\x1f]{1,8}", 0..3),
     ) {

@@ -102,7 +102,7 @@ pub(super) fn why_unseen(mount: Option<&Mount>) -> String {
     let reason = match kind.as_str() {
         _ if mount.is_some_and(Mount::is_memory) => "is memory: nothing of it reaches a device",
         "overlay" | "aufs" => {
-            "is a container's layers, which do not tell their device; put the data on a volume"
+            "is a container's layers, which do not show their device; put the data on a volume"
         }
         "zfs" => "spreads over a pool that does not show its devices",
         "btrfs" => "does not show here which devices it spans",

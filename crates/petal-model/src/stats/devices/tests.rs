@@ -109,13 +109,13 @@ fn btrfs_is_counted_at_all_its_members() {
 }
 
 #[test]
-fn what_has_no_device_is_reported_with_its_reason() {
+fn a_path_without_a_device_is_reported_with_its_reason() {
     let tree = Recorded::named("btrfs-two-disks");
     let found = tree
         .find(&["/nas/a", "/nas/b", "/container/c"], &[("/nas", (0, 52)), ("/container", (0, 53))]);
-    insta::assert_snapshot!(found.unseen.join("\n"), @r"
+    insta::assert_snapshot!(found.unseen.join("\n"), @"
     /nas/a: its file system (nfs4) comes from another host, whose devices are not seen here
-    /container/c: its file system (overlay) is a container's layers, which do not tell their device; put the data on a volume
+    /container/c: its file system (overlay) is a container's layers, which do not show their device; put the data on a volume
     ");
     assert!(tree.find(&["/nowhere"], &[]).unseen[0].contains("not there"));
     let memory = Recorded::named("nvme-partitions").find(&["/dev/shm/x"], &[("/dev/shm", (0, 25))]);

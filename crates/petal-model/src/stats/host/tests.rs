@@ -106,7 +106,7 @@ fn a_host_is_read_from_its_trees() {
 }
 
 #[test]
-fn what_is_not_there_is_not_known() {
+fn a_missing_file_is_unknown() {
     let host = Tree::new(&[]).host();
     let (name, kernel) = (host.name.clone(), host.kernel.clone());
     assert_eq!(host, HostFacts { name, kernel, cpus: host.cpus, ..HostFacts::default() });

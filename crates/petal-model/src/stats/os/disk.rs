@@ -102,25 +102,25 @@ struct WatchedDisk {
     /// Requests and sectors, read and written, when it was last listed.
     latest: Option<[u64; 4]>,
     anew: u64,
-    wide: WideTimes,
+    wide: WideCounters,
 }
 
 #[derive(Debug, Default)]
-struct WideTimes {
-    read_ms: Wide,
-    write_ms: Wide,
-    busy_ms: Wide,
-    queue_ms: Wide,
+struct WideCounters {
+    read_ms: WideCounter,
+    write_ms: WideCounter,
+    busy_ms: WideCounter,
+    queue_ms: WideCounter,
 }
 
 /// A 32-bit counter made wide. It may wrap once between two samples, not twice.
 #[derive(Debug, Default)]
-struct Wide {
+struct WideCounter {
     latest: Option<u32>,
     sum: u64,
 }
 
-impl Wide {
+impl WideCounter {
     fn next(&mut self, value: u64) -> u64 {
         // A counter that is already wider needs no help.
         let Ok(now) = u32::try_from(value) else { return value };
@@ -143,7 +143,7 @@ impl Disks {
                 flushed_at: device.flushed_at.clone(),
                 latest: None,
                 anew: 0,
-                wide: WideTimes::default(),
+                wide: WideCounters::default(),
             }
         };
         let data = devices.counted.iter().map(watched(true));
@@ -178,7 +178,7 @@ impl WatchedDisk {
     fn begin_anew(&mut self) {
         if self.latest.take().is_some() {
             self.anew += 1;
-            self.wide = WideTimes::default();
+            self.wide = WideCounters::default();
         }
     }
 
@@ -295,7 +295,7 @@ mod tests {
 
     /// A disk that is pulled and put back, in the place of the one before or with fewer counts.
     #[test]
-    fn what_a_device_counted_before_it_was_taken_out_is_not_taken_from_what_it_counts_now() {
+    fn counts_of_a_removed_device_are_not_subtracted_from_its_successors() {
         let tree = Recorded::named("lvm-on-raid");
         let found = tree.find(&["/data"], &[("/data", (253, 0))]);
         let line = |reads: u64, ms: u64| {
@@ -326,7 +326,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_counter_of_32_bits_goes_on_past_its_end(start: u32, steps in prop::collection::vec(0u64..1 << 32, 1..20)) {
-            let mut wide = Wide::default();
+            let mut wide = WideCounter::default();
             let mut exact = u64::from(start);
             prop_assert_eq!(wide.next(exact), exact);
             for step in steps {

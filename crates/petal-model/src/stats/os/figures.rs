@@ -172,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_counter_that_began_anew_is_unknown() {
+    fn a_restarted_counter_is_unknown() {
         let of = |interrupts| Counts { interrupts, ..Counts::default() };
         assert_eq!(of(Some(7)).since(&of(Some(3))).interrupts, Some(4));
         assert_eq!(of(Some(3)).since(&of(Some(7))).interrupts, None);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_interval_does_not_know_the_whole_does_not() {
+    fn a_figure_unknown_in_one_interval_is_unknown_in_the_whole() {
         let mut whole = Whole::default();
         whole.add(&interval(1.0, 1, 1));
         whole.add(&OsInterval { seconds: 1.0, ..OsInterval::default() });

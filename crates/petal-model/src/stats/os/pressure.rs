@@ -24,7 +24,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn totals_are_read_and_a_kernel_without_them_tells_nothing() {
+    fn totals_are_read_and_unknown_on_a_kernel_without_them() {
         let io = "some avg10=38.65 avg60=34.15 avg300=11.91 total=50017439\n\
                   full avg10=37.91 avg60=33.15 avg300=11.43 total=47665739\n";
         let read = |name: &str| match name {

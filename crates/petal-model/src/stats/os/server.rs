@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_processes_read_is_known_if_all_of_them_may_be_seen() {
+    fn reads_of_its_processes_are_known_if_all_of_them_are_visible() {
         let tree = server();
         let server = ServerProcesses { parent: 70, log_writer: None };
         let io = || ServerProcesses::used_by_all(&[server], &tree.roots()).unwrap().io;

@@ -136,8 +136,8 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
         std::iter::once(decimal(piece.begin_s(), 0)).chain(counted).collect::<Vec<_>>()
     };
     let note = format!(
-        "As far as the record tells when they were. Marked behind the figures of every chart \
-         below, where they are {MARKED_MAX} or fewer; a finding at the seconds that it names."
+        "Events whose time the record has. Every chart below marks them behind its figures if they \
+         are {MARKED_MAX} or fewer; a finding is marked at the seconds that it names."
     );
     let values = Table::of_columns(std::iter::once("from s").chain(names.iter().copied()));
     let values = values.with_rows(axis.pieces.iter().map(row));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_nobody_knows_have_no_chart() {
+    fn unknown_figures_have_no_chart() {
         let mut run = fixture::mixed_run();
         run.details.timeline.iter_mut().for_each(|second| {
             second.device = None;

@@ -53,7 +53,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
         cells
     };
     let note = format!(
-        "Of the processors that {} may use; what is empty was idle.{}",
+        "Of the processors that {} may use; the empty part was idle.{}",
         axis.run.reported_by(),
         axis.note("each the mean of its seconds")
     );

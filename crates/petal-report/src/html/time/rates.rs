@@ -31,7 +31,8 @@ struct ChartTitles<'a> {
 }
 
 const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block each. Lines that \
-    part are blocks that a cache served, requests that somebody else made, or writes that come later.";
+                        part are blocks that a cache served, requests of other programs, or writes \
+                        that come later.";
 
 pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let titles = ("reads", "Reads on every layer over time", "MB read per second");
