@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Group, PARAMETERS, Parameter, Support, support};
+use super::{Group, PARAMETERS, Parameter, Support, TakenBy, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
@@ -86,11 +86,14 @@ pub fn markdown() -> String {
          same.\n\n",
     );
     page.push_str(INTRODUCTION);
-    page.push_str("\n\nA secret written as `@FILE` is the first line of that file.\n");
+    page.push_str(
+        "\n\nThe flag of RUN_TIME is `--run-time`, and so on. The commands that take a parameter are in \
+         brackets, if they are not run and sweep. A secret written as `@FILE` is the first line of \
+         that file.\n",
+    );
     for (group, title) in Group::ALL {
         let _ = write!(page, "\n## {title}\n\n");
-        page.push_str("| key | flag | default | values | means | commands |\n");
-        page.push_str("|---|---|---|---|---|---|\n");
+        page.push_str("| key | default | values | means |\n|---|---|---|---|\n");
         for parameter in group.parameters() {
             markdown_row(&mut page, parameter);
         }
@@ -100,15 +103,17 @@ pub fn markdown() -> String {
 }
 
 fn markdown_row(page: &mut String, parameter: &Parameter) {
+    let commands = match parameter.taken_by {
+        TakenBy::Run => String::new(),
+        other => format!(" ({})", other.words()),
+    };
     let _ = writeln!(
         page,
-        "| `{}` | `--{}` | {} | {} | {} | {} |",
+        "| `{}` | {} | {} | {}{commands} |",
         parameter.key,
-        parameter.flag(),
         cell(parameter.default_words()),
         cell(&parameter.values()),
         cell(parameter.meaning),
-        parameter.taken_by.words()
     );
 }
 
@@ -120,10 +125,18 @@ fn markdown_engines(page: &mut String) {
     for engine in support::ENGINES {
         let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);
         page.push_str("| key | how |\n|---|---|\n");
+        // Parameters that it treats alike share a row.
+        let mut rows: Vec<(String, Vec<String>)> = Vec::new();
         for parameter in PARAMETERS {
-            if let Some(how) = described(engine.support(parameter)) {
-                let _ = writeln!(page, "| `{}` | {} |", parameter.key, cell(&how));
+            let Some(how) = described(engine.support(parameter)) else { continue };
+            let key = format!("`{}`", parameter.key);
+            match rows.iter_mut().find(|(known, _)| *known == how) {
+                Some((_, keys)) => keys.push(key),
+                None => rows.push((how, vec![key])),
             }
+        }
+        for (how, keys) in rows {
+            let _ = writeln!(page, "| {} | {} |", keys.join(", "), cell(&how));
         }
     }
 }

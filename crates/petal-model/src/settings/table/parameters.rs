@@ -73,8 +73,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .by_default_words("setup: 80M; run: the loaded size")
         .also("at least 1024 blocks")
         .means(
-            "size of each schema: rows, one to a block. A run may use less than is loaded, never \
-             more",
+            "rows of each schema, one to a block. A run may use less than is loaded, never more",
         ),
     of("SCAN_TABLE_SZ", Data, Setup, Extent, "1M")
         .field(|s| &mut s.scan_table_sz)
@@ -85,14 +84,11 @@ pub static PARAMETERS: &[Parameter] = &[
     of("OBFUSCATE_COLUMNS", Data, SetupAndRun, Boolean, "FALSE")
         .field(|s| &mut s.obfuscate_columns)
         .also("not together with COMPRESS_RATIO")
-        .means("fills rows with random text instead of a constant, so that they do not compress"),
+        .means("fills rows with random text, which does not compress, instead of a constant"),
     of("COMPRESS_RATIO", Data, SetupAndRun, Decimal { min: 1.0, above: false }, "")
         .field(|s| &mut s.compress_ratio)
         .also("not together with OBFUSCATE_COLUMNS=TRUE")
-        .means(
-            "fills rows so that whole blocks, with their free space, compress by about this ratio; \
-             1 is random text",
-        ),
+        .means("fills rows so that whole blocks compress by about this ratio; 1 is random text"),
     of("UNIQUE_INDEX", Data, Setup, Boolean, "FALSE")
         .field(|s| &mut s.unique_index)
         .means("makes the index on the key a unique one"),
@@ -102,7 +98,7 @@ pub static PARAMETERS: &[Parameter] = &[
     of("BLOCK_SZ", Data, SetupAndRun, BlockSize, "")
         .field(|s| &mut s.block_sz)
         .by_default_words("8K where the engine can choose")
-        .means("block size to load with; where the server decides, or data is loaded, a check"),
+        .means("block size to load with; only a check if the server decides or data is loaded"),
     of("UPDATE_PCT", Mix, Run, Percent, "25")
         .field(|s| &mut s.update_pct)
         .also("not together with READERS and WRITERS")
@@ -155,8 +151,8 @@ pub static PARAMETERS: &[Parameter] = &[
         .also("less than RUN_TIME")
         .shown_as(|s| warm_up_json(s.warm_up))
         .means(
-            "seconds at the start that stay outside the steady window; cache: before the start \
-             every session reads its data until the cache is full",
+            "seconds at the start outside the steady window; cache: before the start each \
+             session reads its data until the cache is full",
         ),
     of("REPEATS", Length, Run, Count { min: 1, max: 10_000 }, "1")
         .field(|s| &mut s.repeats)
@@ -169,15 +165,15 @@ pub static PARAMETERS: &[Parameter] = &[
         .field(|s| &mut s.rate)
         .also("not together with SELECT_RATE, UPDATE_RATE and SCAN_RATE")
         .means(
-            "operations per second over all sessions, due at set times (open loop); unset: as fast \
-             as they end",
+            "operations per second over all sessions, due at set times (open loop); unset: as \
+             fast as they end",
         ),
     of("SELECT_RATE", Length, Run, Rates { may_be_zero: true }, "")
         .field(|s| &mut s.select_rate)
         .also("not together with RATE, UPDATE_PCT, SCAN_PCT, READERS and WRITERS")
         .means(
-            "SELECTs per second over all sessions, due at set times; a kind without a rate is not \
-             done where another has one",
+            "SELECTs per second over all sessions, due at set times; a kind without a rate is \
+             not done if another has one",
         ),
     of("UPDATE_RATE", Length, Run, Rates { may_be_zero: true }, "")
         .field(|s| &mut s.update_rate)
@@ -226,7 +222,7 @@ pub static PARAMETERS: &[Parameter] = &[
                 frequency.map(|frequency| ThinkTime { frequency, ..ThinkTime::default() });
         })
         .shown_as(|s| json!(s.think_time.map_or(0, |think| think.frequency)))
-        .means("one operation in so many, at random, is preceded by think time; 0: none is"),
+        .means("think time before one operation in so many, at random; 0: never"),
     of("THINK_TM_MIN", Pattern, Run, Decimal { min: 0.0, above: false }, ".1")
         .set_by(|s, v| set_think_time(s, |time| time.min = v.seconds()))
         .also("at most THINK_TM_MAX")
@@ -240,10 +236,7 @@ pub static PARAMETERS: &[Parameter] = &[
     of("LOOP", Io, Run, OneOf(&["server", "client"]), "")
         .field(|s| &mut s.loop_side)
         .by_default_words("server where the engine has it")
-        .means(
-            "where the loop runs: server, inside the database; client, one call for each \
-             operation. petal compare names the difference",
-        ),
+        .means("server: the loop runs inside the database; client: one call for each operation"),
     of("PREFETCH", Io, Run, Count { min: 0, max: 65_536 }, "0")
         .field(|s| &mut s.prefetch)
         .means("blocks that a session reads ahead; 0: one block at a time"),
@@ -253,35 +246,37 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("reads and writes past the page cache"),
     of("IO_DEPTH", Io, Run, Count { min: 1, max: 65_536 }, "1")
         .field(|s| &mut s.io_depth)
-        .means("requests that the device engine keeps in flight in each session"),
+        .means("requests that the device engine keeps in flight in a session"),
     of("VERIFY", Io, Run, OneOf(&["none", "header", "checksum"]), "header")
         .field(|s| &mut s.verify)
-        .means("the check that the device engine makes of each block that it reads"),
-    of("PAGE_CACHE_LIMIT", Io, Run, Bytes, "").field(|s| &mut s.page_cache_limit).means(
-        "petal locks memory so that about so much is left for the page cache of a local server",
-    ),
-    of("STORAGE_CACHE", Evidence, Run, Bytes, "").field(|s| &mut s.storage_cache).means(
-        "size of the storage's own cache as you know it: data that fits in it is not physical \
-             I/O",
-    ),
+        .means("check of each block that the device engine reads"),
+    of("PAGE_CACHE_LIMIT", Io, Run, Bytes, "")
+        .field(|s| &mut s.page_cache_limit)
+        .means("page cache left to a local server: petal locks memory until about so much remains"),
+    of("STORAGE_CACHE", Evidence, Run, Bytes, "")
+        .field(|s| &mut s.storage_cache)
+        .means("size of the storage's own cache: data that fits in it is not physical I/O"),
     of("PRICE_PER_MONTH", Evidence, Run, Decimal { min: 0.0, above: true }, "")
         .field(|s| &mut s.price_per_month)
         .means(
-            "monthly price of the platform under test, in any currency: gallery and compare show \
-             the price of 1,000 delivered I/O requests per second",
+            "monthly price of the platform, in any currency; gallery and compare show it per \
+             1,000 PIOPS",
         ),
     of("CALIBRATIONS", Evidence, Run, Path, "")
         .field(|s| &mut s.calibrations)
         .by_default_words("petal/calibrations in XDG_DATA_HOME")
-        .means("folder with the calibrations of petal calibrate, which runs on the same device are compared with"),
+        .means(
+            "folder of petal calibrate's results, with which runs on the same device are \
+             compared",
+        ),
     // Without a slash it would be looked for in PATH.
     of("EXTERNAL_SCRIPT", Evidence, Run, Path, "")
         .set_by(|s, v| s.external_script = v.get().map(absolute))
         .also("an executable file")
         .shown_as(|s| json!(s.external_script))
         .means(
-            "called with pre before the start, post right after the end, and end when all files \
-             are written; waited for, at most 600 s each time",
+            "called with pre before the start, post after the end, and end when all files are \
+             written; petal waits for it, at most 600 s each time",
         ),
     of("NO_OS_PERF_DATA", Evidence, Run, Boolean, "FALSE")
         .set_by(|s, v| s.os_perf_data = !v.is_true())
@@ -295,9 +290,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("service for statistics and loading"),
     of("SQLNET_SERVICE_BASE", Oracle, All, Text, "")
         .field(|s| &mut s.endpoints.service_base)
-        .means(
-            "service of the sessions; with SQLNET_SERVICE_MAX the base to which a number is put",
-        ),
+        .means("service of the sessions; with SQLNET_SERVICE_MAX a number is appended"),
     of("SQLNET_SERVICE_MAX", Oracle, All, Count { min: 0, max: 65_536 }, "")
         .set_by(|s, v| s.endpoints.service_max = v.get().filter(|max| *max > 0))
         .also("only with SQLNET_SERVICE_BASE")
@@ -311,12 +304,12 @@ pub static PARAMETERS: &[Parameter] = &[
         .shown_as(|s| json!(s.endpoints.dba_password.as_ref().map(|_| "***")))
         .means("that user's password; never shown"),
     of("COMMIT_WAIT", Oracle, Run, Boolean, "TRUE").field(|s| &mut s.commit_wait).means(
-        "every commit waits for its log (COMMIT WRITE IMMEDIATE WAIT); FALSE: a plain COMMIT \
-             in PL/SQL, which does not wait, as SLOB's",
+        "each commit waits for its log (COMMIT WRITE IMMEDIATE WAIT); FALSE: a plain COMMIT \
+             in PL/SQL, without waiting, as SLOB's",
     ),
     of("USE_SLOB_SCHEMAS", Oracle, All, Boolean, "FALSE").field(|s| &mut s.use_slob_schemas).means(
-        "runs on the schemas that SLOB loaded, user1 to userN, as they are; they are never \
-             loaded over and never dropped",
+        "runs on the schemas that SLOB loaded, user1 to userN; petal never loads over or \
+             drops them",
     ),
 ];
 

@@ -309,8 +309,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
     };
     assert_snapshot!(part("  LOOP", "Device:"), @r"
     LOOP  --loop
-        Where the loop runs: server, inside the database; client, one call
-        for each operation. petal compare names the difference.
+        Server: the loop runs inside the database; client: one call for
+        each operation.
         One of server, client. Default: server where the engine has it.
         For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
