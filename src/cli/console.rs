@@ -114,7 +114,7 @@ impl Console {
     /// A text of petal's own with a terminal's colours in it.
     pub fn styled_result(&self, text: &str) {
         self.clear();
-        // On a terminal what was said before stands before it.
+        // On a terminal the earlier messages come first.
         self.stderr.drain(ORDER_LIMIT);
         let mut stdout = io::stdout().lock();
         let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) else {

@@ -42,7 +42,7 @@ pub fn with_hosts(
         mpi.leave();
         return exit;
     }
-    // One of them does not come to it: the launcher ends what is left, and this petal with it.
+    // One of them does not get there: the launcher ends the others, and this petal with them.
     let exit = exit.unwrap_or_else(|failure| {
         console.error(&failure.message);
         failure.exit

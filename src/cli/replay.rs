@@ -101,7 +101,7 @@ pub fn command() -> Command {
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
-    // What the profile says has no flag here, and `--scale` is of the load.
+    // The profile's settings have no flags here, and `--scale` is the load's.
     let command = args::with_settings(command, CommandKind::Run)
         .mut_arg("SCALE", |arg| arg.long("data-scale"));
     SAID_BY_PROFILE

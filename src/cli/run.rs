@@ -131,7 +131,7 @@ fn run_share(
     series.ledger = matches.get_one::<PathBuf>("ledger").cloned();
     check_ledger(&series, hosts)?;
     let name = matches.get_one::<String>("name").map(String::as_str);
-    // The first host shows what all of them did.
+    // The first host shows the work of all.
     let is_shown = hosts.is_none() || share.is_first();
     let brief: BriefReport<'_> = &petal_report::text::brief;
     run_repeats(&series, name, matches, console, is_shown.then_some(brief))

@@ -80,7 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ));
     }
     let mut text = summary(&loaded?, &printable_line(&settings.db.redacted()));
-    // What cannot be looked at now is no fault of the load.
+    // A target that cannot be described now is no fault of the load.
     if let Ok((_, target)) = engine.describe(settings.schemas.unwrap_or(1), 1)
         && let Some(ratio) = target.compression_ratio
     {

@@ -90,7 +90,7 @@ impl Queued {
 
     fn push(&self, text: String) -> bool {
         let Some(queue) = self.queue() else {
-            // Nobody can be told of an error of this stream.
+            // An error of this stream cannot be reported.
             let _ = self.0.stream.lock().write_all(text.as_bytes());
             return true;
         };

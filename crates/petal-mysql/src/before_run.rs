@@ -54,7 +54,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         advice: texts.proof_grant.to_owned(),
     });
     privileges.push(match schemas.first() {
-        // Of loaded data the description tells whether they are timed.
+        // For loaded data the description says whether I/O is timed.
         None => Privilege {
             what: "I/O timing".to_owned(),
             is_granted: storage.is_timed(&mut client),

@@ -78,8 +78,8 @@ impl Endpoint {
         let mut client = self
             .reach(self.state.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
-        // On a node of a cluster: what another node has committed is seen. Others have no such
-        // variables.
+        // On a node of a cluster the session sees the commits of other nodes. Other servers have no
+        // such variables.
         for sql in SEE_ALL_NODES {
             let _ = client.run(sql);
         }

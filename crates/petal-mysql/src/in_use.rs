@@ -138,7 +138,7 @@ fn tables(client: &mut Client, schemas: u32) -> Result<BTreeMap<String, String>>
          WHERE table_schema = DATABASE() AND table_name IN ({named})"
     );
     let mut rows: Vec<(String, Option<String>)> = client.ask(doing, &sql)?;
-    // An index is known by its columns: when it was made is not told.
+    // An index is known by its columns: the server does not say when it was made.
     let sql = format!(
         "SELECT CONCAT(index_name, ' of ', table_name), \
                 GROUP_CONCAT(column_name ORDER BY seq_in_index) \

@@ -290,7 +290,7 @@ impl Wire {
             }
             match answer.as_mut().poll(context) {
                 Poll::Ready(Ok(answer)) => Poll::Ready(Ok(answer)),
-                // What ended the connection says more, unless the server itself answered.
+                // The error that ended the connection says more, unless the server itself answered.
                 Poll::Ready(Err(error)) => Poll::Ready(Err(match ended_by.take() {
                     Some(why) if error.as_db_error().is_none() => why.into(),
                     _ => error.into(),
@@ -339,8 +339,8 @@ fn poll(
             Poll::Ready(Some(Err(error))) => {
                 let is_explained = error.as_db_error().is_some() || error.is_closed();
                 if ended_by.is_none() && !is_explained {
-                    // Where sending failed, what the server said before it closed is still unread:
-                    // the runtime looks at the socket before the next poll.
+                    // If sending failed, the server's last message is still unread: the runtime
+                    // looks at the socket before the next poll.
                     *ended_by = Some(error);
                     context.waker().wake_by_ref();
                     return Poll::Pending;

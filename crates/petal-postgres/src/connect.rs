@@ -357,7 +357,7 @@ pub fn words(error: &Error) -> String {
 
 fn database_words(error: &DbError) -> String {
     let mut text = format!("{} ({})", bounded(error.message()), error.code().code());
-    // It would name CASCADE, which takes what is somebody else's.
+    // It would name CASCADE, which drops foreign objects.
     let is_unwanted = *error.code() == SqlState::DEPENDENT_OBJECTS_STILL_EXIST;
     for more in [error.detail(), error.hint().filter(|_| !is_unwanted)].into_iter().flatten() {
         text.push_str(", ");

@@ -189,7 +189,7 @@ impl CounterReader {
         {
             std::thread::sleep(COLLECTOR_DELAY / 10);
         }
-        // The collector writes what it was sent.
+        // The collector writes the reports that it got.
         std::thread::sleep(COLLECTOR_DELAY);
         Ok(())
     }
@@ -398,7 +398,7 @@ impl RawCounters<'_> {
         IoCounts {
             logical_reads: own.map(|(hit, read)| hit + read),
             physical_read_blocks: read_blocks,
-            // Until 16 every block is a read of its own; 17 merges them and counts blocks.
+            // Until 16 every block is a separate read; 17 merges them and counts blocks.
             physical_read_requests: match self.timing.version {
                 180_000.. => self.get("pg_stat_io.reads"),
                 170_000.. => None,

@@ -130,7 +130,7 @@ pub fn describe(
 }
 
 fn settings(client: &mut Client) -> Result<BTreeMap<String, String>> {
-    // pg_settings leaves out what a role may not see.
+    // pg_settings leaves out settings that a role may not see.
     let names: Vec<&str> =
         SETTINGS.iter().copied().chain(["server_version", "data_directory"]).collect();
     let own: Vec<&str> = plan::session_settings(0).iter().map(|(name, _)| *name).collect();

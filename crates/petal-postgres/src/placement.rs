@@ -76,7 +76,7 @@ impl SeenBlocks {
             }
         }
         read(tally.rows - reported);
-        // What follows is the end of the statement, with its error if there was one.
+        // Then comes the end of the statement, with its error if there was one.
         std::io::copy(&mut from, &mut std::io::sink())?;
         Ok(tally)
     }

@@ -13,7 +13,7 @@ use petal_engine::Result;
 pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
     for &number in schemas {
         let name = schema::name(number);
-        // The planner may enter code of whoever owns the table.
+        // The planner may run code of the table's owner.
         trust::check_schema(client, &name)?;
         let table = format!("{name}.cf1");
         // An executor begins with this check; EXPLAIN changes nothing and fires no trigger.

@@ -72,7 +72,7 @@ impl ConnectedSession {
         work.client.run(doing, "RESET lock_timeout")?;
         shared.waits.watch(endpoint, process)?;
         let mut connected = Self { work, side, flush };
-        // What the preparation read is counted before the run.
+        // Reads of the preparation are counted before the run.
         connected.flush().map_err(|lost| EngineError::Database(lost.message))?;
         Ok(connected)
     }

@@ -193,7 +193,7 @@ impl Arguments {
             let (first, _) = keys(operation);
             self.add(kind, reach, first);
             if operation.kind != Kind::Update {
-                // What an earlier batch left there need not travel.
+                // Values that an earlier batch left there need not travel.
                 if let Some(filler) = self.fillers.get_mut(at) {
                     filler.clear();
                 }

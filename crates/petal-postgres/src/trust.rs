@@ -43,7 +43,7 @@ pub struct FoundRoutine {
 /// Routines in a schema by the name of petal's, compared with the text that petal makes.
 pub fn routines(client: &mut Client, name: &str, routine: &str) -> Result<Vec<FoundRoutine>> {
     let sql = include_str!("sql/routines.sql").replace("{me}", ME.trim_end());
-    // What the server keeps of it: the text between its quotes.
+    // The server keeps only the text between its quotes.
     let source = routine.split("$petal$").nth(1).unwrap_or_default();
     let rows = client.ask("looking for petal's routine", &sql, &[&name, &source])?;
     let found = |row: &tokio_postgres::Row| {

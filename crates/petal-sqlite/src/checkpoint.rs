@@ -87,7 +87,7 @@ impl Checkpointers {
             let thread = Thread::named("checkpointer");
             match thread.start(move || shared.checkpointers.work(&shared, stops)) {
                 Ok(handle) => queue.threads.push(handle),
-                // The others do it; where there is none, the next size asks again.
+                // The other checkpointers do it; without one, the next size asks again.
                 Err(error) if queue.threads.is_empty() => {
                     queue.asked.pop_back();
                     drop(queue);

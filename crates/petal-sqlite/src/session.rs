@@ -156,7 +156,7 @@ impl Attached {
                 .at(&path, "sizing the cache")?;
             Ok::<_, EngineError>(meta)
         })?;
-        // What opening cost belongs to no operation.
+        // The cost of opening belongs to no operation.
         take_cache_counts(&connection);
         Ok(Self { schema, path, meta, connection, recorder, context, writers, waiter })
     }

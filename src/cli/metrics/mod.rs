@@ -98,8 +98,8 @@ impl RunState {
         if second.from_s == 0.0 {
             (self.io, self.device) = (second.io, second.device);
         } else if second.length_s > 0.5 || is_counted {
-            // A total of which a second is missing is none. The short rest of a run may have no
-            // counts of its own: the totals then end before it.
+            // A total with a missing second is unknown. The short rest of a run may have no counts:
+            // the totals then end before it.
             self.io = self.io.zip(second.io).map(|(sum, new)| sum.plus(&new));
             self.device = self.device.zip(second.device).map(|(sum, new)| sum.plus(&new));
         }

@@ -70,7 +70,7 @@ pub fn received() -> Option<Received> {
     let orders = words.next().map(|word| word.ok_or(())).transpose().ok()?;
     let me = getpid().as_raw_nonzero().get();
     let starter = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    // A hook's petal inherits a variable that is none of its own.
+    // A hook's petal inherits a variable of another petal.
     if from != (if orders.is_some() { starter } else { me }) {
         return None;
     }

@@ -112,7 +112,7 @@ impl Supervisor {
             }
             let left = BlockedThreads::of(pid).look(now).into_iter().map(|(thread, _)| thread);
             say(left_behind(pid, left));
-            // What it said of itself, but a success of what hangs is none.
+            // The worker's own exit code, but a success of a hanging worker is no success.
             let code = ExitStatus::from_raw(code).code().and_then(|code| u8::try_from(code).ok());
             return Some(
                 code.filter(|code| *code != 0).map_or(Exit::Failed.into(), ExitCode::from),

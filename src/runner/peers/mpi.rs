@@ -152,7 +152,7 @@ impl Mpi {
             return Err("it serves one thread only (MPI_THREAD_SERIALIZED is needed)".to_owned());
         }
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: handles are those of the library's ABI; rank and size are written by the calls.
+        // SAFETY: handles belong to the library's ABI; rank and size are written by the calls.
         let codes = unsafe {
             [
                 (functions.set_errors)(handle(abi.comm_world), handle(abi.errors_return)),

@@ -243,7 +243,7 @@ impl OsSample {
                 let before = then.iter().find(|known| known.name == device.name);
                 (device.data, before.and_then(|before| device.since(before)))
             });
-            // Part of the data's devices is no sum; what lies below is not added up.
+            // Part of the data's devices is no sum; devices below are not added up.
             let summed = between.filter(|(data, known)| *data || known.is_some());
             summed.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
         });

@@ -92,7 +92,7 @@ impl StorageEngine for Rocksdb {
     }
 
     fn table_bytes(&self, reported: u64, rows_bytes: u64) -> u64 {
-        // The server tells the compressed size; blocks are cached as they are.
+        // The server reports the compressed size; blocks are cached uncompressed.
         reported.max(rows_bytes)
     }
 
