@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes docs/screens.md: the screens of run, sweep and compare, from real runs on the embedded
-# default. It takes about five minutes on a quiet host:
+# Writes docs/screens.md: the screens of run, sweep, compare and history, from real runs on the
+# embedded default. It takes about eight minutes on a quiet host:
 #   cargo build --release && sh scripts/screens.sh [SECONDS A RUN]      PETAL: another program
 set -eu
 seconds=${1:-5}
@@ -24,11 +24,20 @@ petal setup -q -s 2 --scale 64M >/dev/null
 set -- --update-pct 0,20 --sessions 1,2,4 --repeats 3 --run-time "$seconds"
 petal sweep -q "$@" --out before >/dev/null
 petal sweep -q "$@" --redo-stress HEAVY --out after >/dev/null
+# Eight nights of three runs, the last two with a smaller WORK_UNIT. petal history groups runs by
+# their days, so each night gets a date. A fixed rate keeps the nights alike on a busy host, too.
+for night in 1 2 3 4 5 6 7 8; do
+    unit=64
+    [ "$night" -lt 7 ] || unit=48
+    petal run -q -s 2 -t 2 --update-pct 50 --rate 100 --work-unit "$unit" --repeats 3 \
+        --run-time "$seconds" --out "nightly/$night" >/dev/null
+    sed -i "s/\(\"started_at\": *\"\)[0-9-]*T/\12026-11-0${night}T/" "nightly/$night"/*/run.json
+done
 {
     cat <<END
 # Screens
 
-The end of three commands on a terminal, as \`scripts/screens.sh\` made them from real runs of $seconds seconds on a small
+The end of four commands on a terminal, as \`scripts/screens.sh\` made them from real runs of $seconds seconds on a small
 data set. Real tests run for minutes. Each screen answers: how much, at what latency, what limits it, and
 can I believe it? \`--full\` prints the whole report, and so does a pipe.
 
@@ -39,4 +48,12 @@ END
     screen "petal report before"
     printf '\n## A comparison\n'
     screen "petal compare before after"
+    cat <<END
+
+## A history
+
+Three runs a night at a fixed rate; the script made them within minutes and changed their dates. The last two nights
+have WORK_UNIT=48.
+END
+    screen "petal history nightly/* --metric piops,read_us --fail-if 'piops < -5%'"
 } >"$root/docs/screens.md"

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, ValueEnum as _};
 
 use petal_judge::and_more;
 use petal_judge::break_point::{self, BreakPoint};
@@ -15,10 +15,15 @@ use petal_model::record::observation::Observation;
 use petal_model::record::{self, RecordError, plain_csv, sweep};
 use petal_model::settings::limit::ChangeLimit;
 use petal_model::settings::objective::Objective;
+use petal_model::settings::printable::printable;
+use petal_report::bmf::Bmf;
+use petal_report::html::HtmlError;
 
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
+use super::format::{self, Format};
+use super::output;
 
 /// Separator between two sides of several runs each.
 const VERSUS: &str = "vs";
@@ -31,6 +36,8 @@ Examples:
   petal compare table.csv --by compression          a published table, before and after in it
   petal compare table.csv                           one side alone: its petals
   petal compare A B --fail-if 'piops < -5%'         for a script; several may be given
+  petal compare A B --html page.html               a page with charts, one file
+  petal compare A B --format markdown              a comment for a pull request
 
 The run is the unit of evidence: three a side give an interval. Sides that were
 run in turn are paired by round; others are compared by Welch's test, and what
@@ -71,18 +78,20 @@ pub fn command() -> Command {
         .arg(args::limits("Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'"))
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
         .arg(args::objective())
-        .arg(flag("json", "Print the comparison as JSON, and only it, on stdout"))
+        .args(Format::args())
         .arg(args::full())
-        .arg(flag("csv", "Print a row per cell, metric and side").conflicts_with("json"))
+        .arg(args::path("html", "FILE", "Also write the comparison as a page, one file"))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    let format = Format::of(matches)?;
+    check_page(matches)?;
     let sides = sides(matches, console)?;
     if let [side] = sides.as_slice() {
-        return alone(side, matches, console);
+        return alone(side, format, matches, console);
     }
     let found = break_points(matches)?;
-    if found.len() > 1 && !matches.get_flag("json") && !matches.get_flag("csv") {
+    if found.len() > 1 && format == Format::Text {
         console.result(&console.laid_out(|| petal_report::replay::side_by_side(&found)));
     }
     let limits: Vec<&ChangeLimit> = matches.get_many("fail-if").unwrap_or_default().collect();
@@ -90,8 +99,31 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let comparison = compare(&sides, &rules)?.with_costs(&sides, matches.get_one("objective"));
     let held: Vec<LimitResult> =
         limits.iter().map(|limit| limits::hold(limit, &comparison)).collect();
-    console.result(&console.laid_out(|| shown(matches, console, &comparison, &held))?);
+    write_page(matches, console, || petal_report::html::comparison(&comparison, &held))?;
+    console.result(&shown(format, matches, console, &comparison, &held)?);
     Ok(Exit::of_limits(&held))
+}
+
+/// Refuses the page that `--html` named before anything is read, if it cannot be written.
+fn check_page(matches: &ArgMatches) -> Result<(), CommandError> {
+    let Some(file) = matches.get_one::<PathBuf>("html") else { return Ok(()) };
+    output::check_ending("--html", file, &["html"])?;
+    let sides = matches.get_many::<String>("side").unwrap_or_default();
+    let sides: Vec<PathBuf> = sides.map(PathBuf::from).collect();
+    output::check("--html", file, &sides.iter().collect::<Vec<_>>())
+}
+
+/// Writes the page that `--html` named, if it did.
+fn write_page(
+    matches: &ArgMatches,
+    console: &Console,
+    make: impl FnOnce() -> Result<String, HtmlError>,
+) -> Result<(), CommandError> {
+    let Some(file) = matches.get_one::<PathBuf>("html") else { return Ok(()) };
+    let page = make().map_err(CommandError::failed(format!("--html {}", file.display())))?;
+    output::write("--html", file, printable(&page).as_bytes())?;
+    console.warn(&format!("the page is {}", file.display()));
+    Ok(())
 }
 
 /// The break point of every side that is a replay step by step.
@@ -128,27 +160,33 @@ fn rules(
 }
 
 fn shown(
+    format: Format,
     matches: &ArgMatches,
     console: &Console,
     comparison: &Comparison,
     held: &[LimitResult],
 ) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
-    if matches.get_flag("json") {
-        petal_report::json::with_limits(comparison, held).map_err(CommandError::failed(failed))
-    } else if matches.get_flag("csv") {
-        petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))
-    } else {
-        Ok(match console.is_brief(matches) {
+    Ok(match format {
+        Format::Text => console.laid_out(|| match console.is_brief(matches) {
             true => petal_report::answer::brief(comparison, held),
             false => petal_report::compare::render(comparison, held),
-        })
-    }
+        }),
+        Format::Json => petal_report::json::with_limits(comparison, held)
+            .map_err(CommandError::failed(failed))?,
+        Format::Csv => {
+            petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))?
+        }
+        Format::Bmf => format::bmf(&Bmf::of_comparison(comparison), console)?,
+        Format::Junit => petal_report::junit::junit("petal compare", held),
+        Format::Markdown => petal_report::markdown::comparison(comparison, held),
+    })
 }
 
 /// Shows the lines of a single side.
 fn alone(
     side: &ComparedSide,
+    format: Format,
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<Exit, CommandError> {
@@ -161,16 +199,20 @@ fn alone(
             side.name
         )));
     }
-    if matches.get_flag("csv") {
+    if !matches!(format, Format::Text | Format::Json) {
+        let name = format.to_possible_value().map_or_else(String::new, |it| it.get_name().into());
         return Err(CommandError::usage(format!(
-            "--csv: there is only {}, and nothing to compare it with; petal report of a sweep \
+            "--format {name}: there is only {}, and nothing to compare it with; petal report of a sweep \
              leaves sweep.csv",
             side.name
         )));
     }
     let objective: Option<&Objective> = matches.get_one("objective");
     let petals = Petals::of(&side.observations).with_objective(objective);
-    let text = if matches.get_flag("json") {
+    write_page(matches, console, || {
+        petal_report::html::petals(&side.name, &petals, &side.observations)
+    })?;
+    let text = if format == Format::Json {
         petal_report::json::petals(&petals)
             .map_err(CommandError::failed("the petals cannot be written"))?
     } else {

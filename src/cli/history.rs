@@ -7,16 +7,19 @@ use clap::{ArgMatches, Command};
 use petal_judge::compare::history::{DAY, history};
 use petal_judge::compare::limits::LimitResult;
 use petal_model::settings::limit::ChangeLimit;
+use petal_report::bmf::Bmf;
 
-use super::args::{self, flag, value};
+use super::args::{self, value};
 use super::compare::load;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
+use super::format::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
   petal history nightly/*                          every figure, a row for each day
   petal history nightly --metric piops,op_p99_us --fail-if 'piops < -5%'
+  petal history nightly/* --format bmf             the newest group's figures, for bencher.dev
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
 Runs, sweeps and folders of runs. Groups are in the order of their begin; each is held
@@ -42,11 +45,12 @@ pub fn command() -> Command {
             "What to follow [default: the limits', or the usual ones]",
         ))
         .arg(args::limits("Fail when the newest group, or the trend, is past it"))
-        .arg(flag("json", "Print the history as JSON, and only it, on stdout"))
+        .args(Format::args())
         .arg(args::full())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    let format = Format::of(matches)?;
     let mut seen = Vec::new();
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         seen.extend(load(path, None)?);
@@ -62,13 +66,20 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let by = matches.get_one::<String>("by").map_or(DAY.to_owned(), |by| by.trim().to_lowercase());
     let reported = history(&seen, &by, &metrics)?;
     let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
-    let text = match matches.get_flag("json") {
-        true => petal_report::json::with_limits(&reported, &held)
-            .map_err(CommandError::failed("the history"))?,
-        false => console.laid_out(|| match console.is_brief(matches) {
+    let failed = "the history cannot be written";
+    let text = match format {
+        Format::Text => console.laid_out(|| match console.is_brief(matches) {
             true => petal_report::answer::brief_history(&reported, &held),
             false => petal_report::history::render(&reported, &held),
         }),
+        Format::Json => petal_report::json::with_limits(&reported, &held)
+            .map_err(CommandError::failed(failed))?,
+        Format::Csv => {
+            petal_report::history::csv(&reported).map_err(CommandError::failed(failed))?
+        }
+        Format::Bmf => format::bmf(&Bmf::of_history(&reported), console)?,
+        Format::Junit => petal_report::junit::junit("petal history", &held),
+        Format::Markdown => petal_report::markdown::history(&reported, &held),
     };
     console.result(&text);
     Ok(Exit::of_limits(&held))

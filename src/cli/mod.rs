@@ -12,6 +12,7 @@ mod console;
 mod demo;
 mod drop;
 mod failure;
+mod format;
 mod gallery;
 mod help;
 mod history;

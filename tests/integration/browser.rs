@@ -344,6 +344,40 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     browser.screenshot(&shot("petals-alone.png"));
 }
 
+#[test]
+fn a_comparisons_page_opens_with_its_answer_and_is_read_on_a_telephone() {
+    let work = Workplace::new();
+    let table = include_str!("../samples/compression-two-nodes.csv");
+    work.write("table.csv", table);
+    let compare = ["compare", "table.csv", "--by", "compression", "--html", "page.html"];
+    work.petal(compare).exits(0).telling(&["the page is page.html"]);
+    let Some(mut browser) = opened(&work.path("page.html")) else { return };
+    let answer = browser.text("document.querySelector('.answer').textContent");
+    assert!(answer.starts_with("3 of 3 cells differ, most: "), "{answer}");
+    // The first chart is of a figure that differs; the pointer finds the change that the table has.
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"1\"]')", plot("change-0")));
+    let shown = tip(&mut browser);
+    for column in 1..4 {
+        let value = cell(&mut browser, "change-0", 1, column);
+        assert!(value.starts_with('-') && shown.contains(&value), "{value} is not in {shown:?}");
+    }
+    // An interval lies about its point, left of the line of no change.
+    let filled = format!(
+        "{}.querySelectorAll('.series[data-series=\"0\"] circle').length",
+        plot("change-0")
+    );
+    assert_eq!(browser.value(&filled), 6, "three points, each an area and an edge");
+    assert_fits(&mut browser, "compare");
+    // Charts are read whole there, in letters that can be read.
+    browser.window(390, 800);
+    let whole = "[...document.querySelectorAll('#change .plot')].every(it => it.scrollWidth <= it.clientWidth)";
+    assert_eq!(browser.value(whole), true, "a chart has to be moved");
+    let letters =
+        format!("{}.querySelector('text').getBoundingClientRect().height", plot("change-0"));
+    assert!(browser.value(&letters).as_f64().unwrap() > 8.0, "too small to read");
+    browser.screenshot(&shot("compare-narrow.png"));
+}
+
 /// A copy of a run on another host, with other figures.
 fn copied(run: &Path, to: &Path, host: &str, factor: f64) {
     std::fs::create_dir_all(to).unwrap();

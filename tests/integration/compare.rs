@@ -262,6 +262,43 @@ fn a_history_shows_where_a_figure_changed_and_fails_by_its_limit() {
 }
 
 #[test]
+fn a_comparison_and_a_history_are_printed_for_programs() {
+    let work = tables();
+    let printed = |args: &[&str], format: &str, code: i32| {
+        let limit = ["--fail-if", "reads_s < -25%", "--format", format];
+        work.petal([args, &limit].concat()).exits(code)
+    };
+    let compare = ["compare", "compression-two-nodes.csv", "--by", "compression"];
+    // An exit code is of the limits, whatever the form.
+    let bmf = printed(&compare, "bmf", 1).json();
+    let change = &bmf["UPDATE_PCT 0"]["reads_s_change_pct"];
+    assert_eq!(number(change, "/value").round(), -28.0);
+    assert!(number(change, "/lower_value") < -28.3 && number(change, "/upper_value") < -26.0);
+    let junit = printed(&compare, "junit", 1).stdout;
+    assert!(junit.starts_with("<?xml"), "{junit}");
+    assert_eq!((junit.matches("<failure").count(), junit.matches("<skipped").count()), (1, 2));
+    let comment = printed(&compare, "markdown", 1).stdout;
+    assert!(comment.starts_with("**3 of 3 cells differ, most: piops -28.3 %"), "{comment}");
+    assert_eq!(printed(&compare, "json", 1).json()["limits"][0]["outcome"], "failed");
+    // A history of the same rows: the newest group.
+    let history = ["history", "compression-two-nodes.csv", "--by", "compression"];
+    let bmf = printed(&history, "bmf", 4);
+    assert!(number(&bmf.json(), "/UPDATE_PCT 0/reads_s/value") > 50_000.0);
+    assert!(printed(&history, "junit", 4).stdout.contains("<skipped message=\"inconclusive: "));
+    assert!(printed(&history, "markdown", 4).stdout.contains("| INCONCLUSIVE |"));
+    let csv = printed(&history, "csv", 4).stdout;
+    assert!(csv.starts_with("update_pct,metric,group,runs,mean,"), "{csv}");
+    // Without a limit no test can fail, one side has nothing to compare, a form is asked for once.
+    let refused = |args: &[&str], word: &str| {
+        work.petal([&compare[..2], args].concat()).exits(2).telling(&[word]);
+    };
+    refused(&["--by", "compression", "--format", "junit"], "no test can fail");
+    refused(&["--format", "bmf"], "nothing to compare it with");
+    refused(&["--by", "compression", "--format", "bmf", "--csv"], "cannot be used with");
+    refused(&["--by", "compression", "--format", "xml"], "markdown");
+}
+
+#[test]
 fn sides_with_a_price_are_compared_by_what_their_io_costs() {
     let work = Workplace::new();
     let header = "sessions,piops,read_us,price_per_month\n";

@@ -348,11 +348,13 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         work.write(&format!("mine/{name}"), "mine");
     }
     std::os::unix::fs::symlink(work.path("prof.json"), work.path("link.json")).unwrap();
-    let calls: [(&[&str], &str); 18] = [
+    let calls: [(&[&str], &str); 20] = [
         (&["awr", "--petals", "a.html", "a.html"], "an input"),
         (&["awr", "--petals", "a.html", "a.xlsx"], "petal did not write it"),
         (&["awr", "--html", "a.html", "a.html"], "an input"),
         (&["awr", "--xlsx", "a.xlsx", "a.xlsx"], "an input"),
+        (&["compare", "--html", "a.html", "a.html"], "an input"),
+        (&["compare", "--html", "a.html", "petal-run-1"], "petal did not write it"),
         (&["awr", "--xlsx", "a.xlsx", "a.html"], "petal did not write it"),
         (&["profile", "-o", "prof.json", "prof.json"], "an input"),
         (&["profile", "-o", "link.json", "prof.json"], "an input"),
@@ -390,10 +392,11 @@ fn petals_own_files_are_overwritten() {
     let work = Workplace::new();
     run_in(&work, "petal-run-1");
     let awr = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
-    let calls: [&[&str]; 8] = [
+    let calls: [&[&str]; 9] = [
         &["awr", "--petals", "petals.html", &awr],
         &["awr", "--petals", "petals.svg", &awr],
         &["awr", "--xlsx", "awr.xlsx", &awr],
+        &["compare", "--html", "compare.html", "petal-run-1"],
         &["profile", &awr, "-o", "prof.json"],
         &["report", "petal-run-1", "--xlsx", "run.xlsx"],
         &["gallery", "petal-run-1", "--out", "gallery"],

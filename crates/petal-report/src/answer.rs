@@ -14,11 +14,11 @@ const ROWS_MAX: usize = 16;
 const BULLETS_MAX: usize = 3;
 
 /// A difference of a cell, of the side at this position.
-struct Found<'a> {
-    metric: &'a str,
-    cell: &'a ComparedCell,
-    side: usize,
-    change: &'a Change,
+pub(super) struct Found<'a> {
+    pub(super) metric: &'a str,
+    pub(super) cell: &'a ComparedCell,
+    pub(super) side: usize,
+    pub(super) change: &'a Change,
 }
 
 /// Says how many cells differ, by how much at the most, and if the rest is noise.
@@ -122,23 +122,34 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
         out.push('\n');
         bullets(&mut out, comparison.effects.iter().take(BULLETS_MAX));
     }
-    let all = changes(comparison);
-    let is_different = |metric: &&String| {
-        let mut of_metric = all.iter().filter(|found| found.metric == metric.as_str());
-        of_metric.any(|found| found.change.significance == Significance::Significant)
-    };
-    let metrics = &comparison.metrics;
-    if let Some(metric) = metrics.iter().find(is_different).or_else(|| metrics.first()) {
+    let metrics = metrics_different_first(comparison);
+    if let Some(metric) = metrics.first() {
         let mut cells = cells_with(comparison, metric);
         let more = cells.len().saturating_sub(ROWS_MAX);
         cells.truncate(ROWS_MAX);
-        out.push_str(&format!("\n{metric}\n{}", table(comparison, &cells)));
+        out.push_str(&format!("\n{metric}\n{}", table(comparison, &cells).render()));
         if more > 0 {
             out.push_str(&format!("{more} more cells\n"));
         }
     }
     out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out
+}
+
+/// Returns all metrics: those that differ in a cell before those that do not.
+pub(super) fn metrics_different_first(comparison: &Comparison) -> Vec<&str> {
+    let all = different(comparison);
+    let is_same = |metric: &&str| !all.iter().any(|found| found.metric == *metric);
+    let mut metrics: Vec<&str> = comparison.metrics.iter().map(String::as_str).collect();
+    metrics.sort_by_key(is_same);
+    metrics
+}
+
+/// Returns the changes that are larger than the noise of the runs.
+pub(super) fn different(comparison: &Comparison) -> Vec<Found<'_>> {
+    let mut all = changes(comparison);
+    all.retain(|found| found.change.significance == Significance::Significant);
+    all
 }
 
 /// Lays out a history on one screen: the answer, limits, and the figure that changed most.

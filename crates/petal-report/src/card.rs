@@ -4,6 +4,7 @@
 use super::numbers::{micros, or_dash, rate};
 use super::petals::{PIOPS, can_draw, highest_peak, svg_titled};
 use super::records::ShownRecord;
+use super::table::markdown as cell;
 use petal_judge::petals::{PetalLine, Petals, Point};
 use petal_model::settings::printable::printable_line;
 
@@ -72,19 +73,6 @@ fn cut(line: &str) -> String {
         true => line.chars().take(LETTERS_MAX - 3).chain("...".chars()).collect(),
         false => line.into_owned(),
     }
-}
-
-/// Escapes text for a cell of a Markdown table: no markup in it takes effect.
-fn cell(text: &str) -> String {
-    let mut shown = String::new();
-    for letter in printable_line(text).chars() {
-        match letter {
-            '<' => shown.push_str("&lt;"),
-            '\\' | '|' | '`' | '*' | '[' | ']' | '!' => shown.extend(['\\', letter]),
-            letter => shown.push(letter),
-        }
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::table::{Align, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_judge::compare::{
-    Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
+    Change, ComparedCell, ComparedFigure, Comparison, Figures, SideSummary, Significance,
 };
 use petal_judge::price::Cost;
 use petal_judge::significance::Method;
@@ -26,13 +26,7 @@ const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low 
 pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = "petal comparison\n\n".to_owned();
     for (at, side) in comparison.sides.iter().enumerate() {
-        let role = if at == 0 { ", the baseline" } else { "" };
-        let runs = if side.runs == 1 { "run" } else { "runs" };
-        out.push_str(&paragraph(
-            &format!("{}  ", letter(at)),
-            "   ",
-            &format!("{} ({} {runs}{role})", side.name, side.runs),
-        ));
+        out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side_words(at, side)));
     }
     out.push('\n');
     out.push_str(&paragraph("", "", &super::answer::of_comparison(comparison)));
@@ -42,7 +36,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
         let cells = cells_with(comparison, metric);
         if !cells.is_empty() {
             section(&mut out, metric, "means of runs, 95 % intervals");
-            out.push_str(&table(comparison, &cells));
+            out.push_str(&table(comparison, &cells).render());
         }
     }
     costs(&mut out, &comparison.costs);
@@ -50,6 +44,13 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     caveats(&mut out, &comparison.notes);
     how_to_read(&mut out, comparison);
     out
+}
+
+/// Returns the name of a side, with its number of runs.
+pub(super) fn side_words(at: usize, side: &SideSummary) -> String {
+    let role = if at == 0 { ", the baseline" } else { "" };
+    let runs = if side.runs == 1 { "run" } else { "runs" };
+    format!("{} ({} {runs}{role})", side.name, side.runs)
 }
 
 /// Lists warnings and errors of each side, and their effect on the answer, before any figure.
@@ -68,36 +69,50 @@ fn findings(out: &mut String, comparison: &Comparison) {
         if side.findings.is_empty() {
             out.push_str(&format!("{letter}  none\n"));
         }
-        for found in &side.findings {
-            let severity = found.severity.map_or("", Severity::name);
-            let gap = if severity.is_empty() { "" } else { " " };
-            let message = found.message.as_ref().map_or(String::new(), |text| format!(": {text}"));
-            let whose = if found.runs > 1 && found.message.is_some() {
-                "; figures of the first of them"
-            } else {
-                ""
-            };
-            let (id, runs, of) = (&found.id, found.runs, side.runs);
-            let text = format!("{severity}{gap}{id}, {runs} of {of} runs{whose}{message}");
+        for text in side_findings(side) {
             out.push_str(&paragraph(&format!("{letter}  "), "   ", &text));
         }
     }
 }
 
+/// Each finding of a side: its severity, its runs and its message.
+pub(super) fn side_findings(side: &SideSummary) -> impl Iterator<Item = String> {
+    side.findings.iter().map(|found| {
+        let severity = found.severity.map_or("", Severity::name);
+        let gap = if severity.is_empty() { "" } else { " " };
+        let message = found.message.as_ref().map_or(String::new(), |text| format!(": {text}"));
+        let whose = if found.runs > 1 && found.message.is_some() {
+            "; figures of the first of them"
+        } else {
+            ""
+        };
+        let (id, runs, of) = (&found.id, found.runs, side.runs);
+        format!("{severity}{gap}{id}, {runs} of {of} runs{whose}{message}")
+    })
+}
+
 /// Lists the cost of each line, if its price is known.
 fn costs(out: &mut String, costs: &[Cost]) {
     let Some(first) = costs.first() else { return };
-    let load = first.within.as_ref().map_or("at the peak".to_owned(), |objective| {
+    section(out, "price of delivered I/O", &priced_load(first));
+    out.push_str(&cost_table(costs).render());
+}
+
+/// Returns the load that is priced.
+pub(super) fn priced_load(cost: &Cost) -> String {
+    cost.within.as_ref().map_or("at the peak".to_owned(), |objective| {
         format!("at the highest load within {objective}")
-    });
-    section(out, "price of delivered I/O", &load);
+    })
+}
+
+pub(super) fn cost_table(costs: &[Cost]) -> Table {
     let heading = "side | line | sessions: | PIOPS: | a month: | a month for 1,000 PIOPS:";
     let rows = costs.iter().map(|cost| {
         let figures = [cost.piops, cost.price_per_month, cost.per_1000_piops].map(rate);
         let names = [cost.side.clone(), cost.line.clone(), cost.sessions.to_string()];
         names.into_iter().chain(figures)
     });
-    out.push_str(&Table::headed(heading).with_rows(rows).render());
+    Table::headed(heading).with_rows(rows)
 }
 
 pub(super) fn letter(at: usize) -> String {
@@ -114,7 +129,7 @@ pub(super) fn cells_with<'a>(
 }
 
 /// Builds a row per cell and later side: both means, the difference, its significance.
-pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> String {
+pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> Table {
     let several = comparison.sides.len() > 2;
     let factors = cells.first().into_iter().flat_map(|(cell, _)| &cell.factors);
     let left = factors.map(|(name, _)| name.as_str()).chain(several.then_some(""));
@@ -139,7 +154,7 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
             table.row(row);
         }
     }
-    table.render()
+    table
 }
 
 /// Runs, mean, half of the interval.
@@ -154,7 +169,11 @@ fn side(figures: Option<&Figures>) -> [String; 3] {
 
 /// Formats a change. Without one, a side was not measured, or the baseline is 0 and has no share.
 /// With `of_rounds`, it is of fewer rounds than there are runs.
-fn changed(change: Option<&Change>, is_known: bool, of_rounds: Option<usize>) -> [String; 5] {
+pub(super) fn changed(
+    change: Option<&Change>,
+    is_known: bool,
+    of_rounds: Option<usize>,
+) -> [String; 5] {
     let Some(change) = change else {
         let why = if is_known { "no share of 0" } else { "not measured" };
         return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
@@ -191,15 +210,26 @@ pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
     }
     section(out, "limits", "fail only when the whole interval is past them");
     for one in held {
-        let word = match one.outcome {
-            LimitOutcome::Passed => "passed",
-            LimitOutcome::Failed => "FAILED",
-            LimitOutcome::Inconclusive => "INCONCLUSIVE",
-        };
+        let word = outcome(one);
         let because = if one.because.is_empty() { "" } else { ": " };
         let line = format!("{}{because}{}", one.limit, one.because.join("; "));
         out.push_str(&paragraph(&format!("{word:<14}"), "              ", &line));
     }
+}
+
+pub(super) fn outcome(held: &LimitResult) -> &'static str {
+    match held.outcome {
+        LimitOutcome::Passed => "passed",
+        LimitOutcome::Failed => "FAILED",
+        LimitOutcome::Inconclusive => "INCONCLUSIVE",
+    }
+}
+
+/// A row per limit, with the cells that decided it.
+pub(super) fn limit_table(held: &[LimitResult]) -> Table {
+    let row =
+        |one: &LimitResult| [outcome(one).to_owned(), one.limit.clone(), one.because.join("; ")];
+    Table::headed("outcome | limit | because").with_rows(held.iter().map(row))
 }
 
 fn differing(out: &mut String, comparison: &Comparison) {
@@ -208,13 +238,18 @@ fn differing(out: &mut String, comparison: &Comparison) {
         out.push_str("nothing that was recorded\n");
         return;
     }
+    out.push_str(&difference_table(comparison).render());
+}
+
+/// A row per setting or fact in which the sides differ.
+pub(super) fn difference_table(comparison: &Comparison) -> Table {
     let letters: Vec<String> = (0..comparison.sides.len()).map(letter).collect();
     let rows = comparison.differences.iter().map(|difference| {
         let values = difference.values.iter().map(|value| or_dash(value.as_deref(), short));
         std::iter::once(difference.name.clone()).chain(values)
     });
     let heading = format!(" | {}", letters.join(" | "));
-    out.push_str(&Table::headed(&heading).with_rows(rows).render());
+    Table::headed(&heading).with_rows(rows)
 }
 
 fn short(value: &str) -> String {
@@ -227,6 +262,10 @@ fn short(value: &str) -> String {
 
 fn how_to_read(out: &mut String, comparison: &Comparison) {
     section(out, "how to read this", "");
+    bullets(out, reading(comparison));
+}
+
+pub(super) fn reading(comparison: &Comparison) -> Vec<&'static str> {
     let mut lines = vec![
         "`-` is unknown. It is never a zero. n are runs, +- is half of the 95 % interval of their \
          mean. A run is one piece of evidence, however many seconds it has.",
@@ -246,7 +285,7 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
         );
     }
     lines.push("docs/numbers.md of petal has every formula and its source.");
-    bullets(out, lines);
+    lines
 }
 
 /// A row per cell, metric and later side.
@@ -273,7 +312,7 @@ pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
     ExactRows::new(names, rows).csv()
 }
 
-fn csv_side(figures: Option<&Figures>) -> [String; 4] {
+pub(super) fn csv_side(figures: Option<&Figures>) -> [String; 4] {
     let (low, high) = figures.and_then(|figures| figures.interval).unzip();
     let runs = exact(figures.map(|figures| figures.values.len()));
     [runs, exact(figures.map(|figures| figures.mean)), exact(low), exact(high)]

@@ -1,7 +1,8 @@
 //! A history as text: a table for each figure of each cell, a row for each group of runs.
 
-use super::compare::verdicts;
-use super::numbers::{UNKNOWN, or_dash, rate};
+use super::compare::{csv_side, verdicts};
+use super::exact_rows::ExactRows;
+use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::ContextDifference;
@@ -24,14 +25,18 @@ pub fn render(history: &History, held: &[LimitResult]) -> String {
 
 /// A figure of a cell: its groups, its trend and its changes.
 pub(super) fn one(series: &FigureHistory, by: &str) -> String {
-    let cell = series.factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
-    let title: Vec<String> = std::iter::once(series.metric.clone()).chain(cell).collect();
     let mut out = String::new();
-    section(&mut out, &title.join(", "), "means of runs, 95 % intervals");
+    section(&mut out, &title(series), "means of runs, 95 % intervals");
     out.push_str(&table(series, by).render());
     out.push_str(&paragraph("", "  ", &trend(series)));
     bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
     out
+}
+
+/// Such as `piops, SESSIONS 8`.
+pub(super) fn title(series: &FigureHistory) -> String {
+    let cell = series.factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+    std::iter::once(series.metric.clone()).chain(cell).collect::<Vec<_>>().join(", ")
 }
 
 const READING: [&str; 3] = [
@@ -44,7 +49,7 @@ const READING: [&str; 3] = [
      it. It is inconclusive where the newest group has no whole run.",
 ];
 
-fn table(series: &FigureHistory, by: &str) -> Table {
+pub(super) fn table(series: &FigureHistory, by: &str) -> Table {
     let rows = series.steps.iter().map(|step| {
         let half = step.figures.interval.map(|(low, high)| (high - low) / 2.0);
         let [change, from, to] = shifted(step.shift);
@@ -63,13 +68,13 @@ fn table(series: &FigureHistory, by: &str) -> Table {
     Table::headed(&heading).with_rows(rows)
 }
 
-fn shifted(shift: Option<Shift>) -> [String; 3] {
+pub(super) fn shifted(shift: Option<Shift>) -> [String; 3] {
     let percent = |share: f64| format!("{:+.1}", share * 100.0);
     let (low, high) = shift.and_then(|shift| shift.interval).unzip();
     [or_dash(shift, |shift| percent(shift.share)), or_dash(low, percent), or_dash(high, percent)]
 }
 
-fn trend(series: &FigureHistory) -> String {
+pub(super) fn trend(series: &FigureHistory) -> String {
     match shifted(series.trend) {
         [share, ..] if share == UNKNOWN => "trend: fewer than four groups".to_owned(),
         [share, from, to] => format!("trend: {share} % from first to newest ({from} to {to})"),
@@ -94,4 +99,29 @@ fn changed(step: &HistoryGroup) -> String {
     };
     let [share, ..] = shifted(step.shift);
     format!("{}: {share} %; {facts}", step.group)
+}
+
+/// The columns of the CSV after the factors.
+const CSV_FIGURES: &str = "metric group runs mean low high change_pct change_low_pct \
+                           change_high_pct p changed";
+
+/// A row per cell, metric and group.
+pub fn csv(history: &History) -> Result<String, csv::Error> {
+    let first = history.series.first().into_iter().flat_map(|series| &series.factors);
+    let names = first.map(|(key, _)| key.as_str()).chain(CSV_FIGURES.split_whitespace());
+    let rows = history.series.iter().flat_map(|series| {
+        series.steps.iter().map(move |step| {
+            let factors = series.factors.iter().map(|(_, value)| value.clone());
+            let mut row: Vec<String> = factors.collect();
+            row.extend([series.metric.clone(), step.group.clone()]);
+            row.extend(csv_side(Some(&step.figures)));
+            let (low, high) = step.shift.and_then(|shift| shift.interval).unzip();
+            let shares = [step.shift.map(|shift| shift.share), low, high];
+            row.extend(shares.map(|share| exact(share.map(|share| share * 100.0))));
+            row.push(exact(step.shift.and_then(|shift| shift.p)));
+            row.push(if step.is_change { "changed" } else { "" }.to_owned());
+            row
+        })
+    });
+    ExactRows::new(names, rows).csv()
 }

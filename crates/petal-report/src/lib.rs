@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod awr;
+pub mod bmf;
 pub mod calibration;
 pub mod card;
 pub mod charts;
@@ -14,11 +15,15 @@ pub mod compare;
 pub mod csv;
 mod csv_os;
 mod exact_rows;
+#[cfg(test)]
+mod formats_tests;
 pub mod history;
 #[cfg(test)]
 mod hostile;
 pub mod html;
 pub mod json;
+pub mod junit;
+pub mod markdown;
 pub mod numbers;
 mod os_text;
 pub mod petals;

@@ -193,6 +193,21 @@ impl Table {
         if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
     }
 
+    /// Renders the table as one of GitHub's Markdown, at most `rows_max` rows of it.
+    pub fn markdown(&self, rows_max: usize) -> String {
+        let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let names = row(self.columns().map(|(name, _)| markdown(name)).collect());
+        let rule = |(_, is_figure)| if is_figure { "---:" } else { "---" }.to_owned();
+        let rules = row(self.columns().map(rule).collect());
+        let shown = self.rows.iter().take(rows_max);
+        let rows = shown.map(|cells| row(cells.iter().map(|cell| markdown(&cell.text)).collect()));
+        let more = match self.rows.len().saturating_sub(rows_max) {
+            0 => String::new(),
+            more => format!("\n{more} more rows\n"),
+        };
+        format!("{names}{rules}{}{more}", rows.collect::<String>())
+    }
+
     /// Returns the width of a last column of words on a narrower terminal; None if it needs no
     /// less, or cannot be wrapped.
     fn room_for_text(&self, widths: &[usize]) -> Option<usize> {
@@ -261,6 +276,24 @@ fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
 
 fn length(text: &str) -> usize {
     text.chars().count()
+}
+
+/// Escapes text for Markdown, also in a table: no markup in it takes effect, and nobody is
+/// notified by a name or a number in it.
+pub fn markdown(text: &str) -> String {
+    let mut shown = String::new();
+    for letter in printable_line(text).chars() {
+        match letter {
+            '<' => shown.push_str("&lt;"),
+            '&' => shown.push_str("&amp;"),
+            '@' | '#' => shown.extend([letter.to_string().as_str(), "&#8203;"]),
+            '\\' | '|' | '`' | '*' | '[' | ']' | '!' | '~' => {
+                shown.extend(["\\", letter.encode_utf8(&mut [0; 4])])
+            }
+            letter => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// Returns one line with its end, for any text.

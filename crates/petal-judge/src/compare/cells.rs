@@ -128,7 +128,7 @@ pub(super) fn unmatched(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Option
 }
 
 /// `UPDATE_PCT 20, SESSIONS 8`; `all` of no factor.
-pub(super) fn label(factors: &[(String, String)]) -> String {
+pub fn label(factors: &[(String, String)]) -> String {
     if factors.is_empty() { "all".to_owned() } else { factor_words(factors) }
 }
 

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::limits::{LimitOutcome, LimitResult, outcome};
+use super::limits::{LimitCase, LimitOutcome, LimitResult, outcome};
 use super::{
     CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
 };
@@ -29,9 +29,9 @@ pub struct History {
     /// The group that began last, whether its runs can be used or not. Limits are held against it.
     pub newest: String,
     pub series: Vec<FigureHistory>,
-    /// Cells of the newest group without a usable run, each with a sentence about it.
+    /// Cells of the newest group without a usable run, by their factors.
     #[serde(skip)]
-    failed: Vec<(Vec<(String, String)>, String)>,
+    failed: Vec<(Vec<(String, String)>, LimitCase)>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
@@ -110,14 +110,16 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     })
 }
 
-/// Returns the reason why a cell of the newest group has no figure. Unreadable records have no
-/// factors.
-fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> String {
+/// An open case for a cell of the newest group without a figure. Unreadable records have no factors.
+fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> LimitCase {
+    let outcome = LimitOutcome::Inconclusive;
     if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
-        return format!("{}: {newest} not measured", cells::label(&cell.factors));
+        let words = format!("{newest} not measured");
+        return LimitCase { outcome, place: cells::label(&cell.factors), words };
     }
     let sources: Vec<&str> = cell.unusable.iter().map(|seen| seen.source.as_str()).collect();
-    format!("{newest}: no record can be read of {}", sources.join(", "))
+    let words = format!("no record can be read of {}", sources.join(", "));
+    LimitCase { outcome, place: newest.to_owned(), words }
 }
 
 /// A side for each group, the one that began first before the others.
@@ -238,32 +240,46 @@ fn trend(means: &[f64]) -> Option<Shift> {
 }
 
 impl History {
+    /// Returns the cells of the newest group without a usable run, each as an open case.
+    pub fn not_measured(&self) -> impl Iterator<Item = &LimitCase> {
+        self.failed.iter().map(|(_, case)| case)
+    }
+
     /// Holds a limit against the newest group of each series, and against its trend, which can
     /// break a limit but leaves none open. A cell that the newest group has no whole run of leaves
     /// it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
         let series: Vec<&FigureHistory> =
             self.series.iter().filter(|series| series.metric == limit.metric).collect();
-        let judged = |factors: &[(String, String)], shift: Option<Shift>, of: &str| {
+        let judged = |place: String, shift: Option<Shift>, of: &str| {
             let changed = shift.map(|shift| (shift.share, shift.interval));
-            let place = cells::label(factors);
-            (outcome(limit, changed), format!("{place}: {of} {}", super::limits::words(changed)))
+            let words = format!("{of}{}", super::limits::words(changed));
+            LimitCase { outcome: outcome(limit, changed), place, words }
         };
         let newest = series.iter().map(|series| {
-            let last = series.steps.last().filter(|step| step.group == self.newest);
+            let last = series.at_newest(&self.newest);
             if last.is_some_and(|step| step.shift.is_none()) {
                 let place = cells::label(&series.factors);
-                let why = format!("{place}: {} has nothing to be held against", self.newest);
-                return (LimitOutcome::Inconclusive, why);
+                let words = format!("{} has nothing to be held against", self.newest);
+                return LimitCase { outcome: LimitOutcome::Inconclusive, place, words };
             }
-            judged(&series.factors, last.and_then(|step| step.shift), &self.newest)
+            let of = format!("{} ", self.newest);
+            judged(cells::label(&series.factors), last.and_then(|step| step.shift), &of)
         });
         let is_followed = |cell: &Vec<_>| series.iter().any(|series| series.factors == *cell);
         let failed = self.failed.iter().filter(|(cell, _)| !is_followed(cell));
-        let failed = failed.map(|(_, why)| (LimitOutcome::Inconclusive, why.clone()));
-        let drifts = series.iter().map(|series| judged(&series.factors, series.trend, "trend"));
-        let drifts = drifts.filter(|(outcome, _)| *outcome == LimitOutcome::Failed);
+        let failed = failed.map(|(_, case)| case.clone());
+        let place = |series: &FigureHistory| format!("{}, trend", cells::label(&series.factors));
+        let drifts = series.iter().map(|series| judged(place(series), series.trend, ""));
+        let drifts = drifts.filter(|case| case.outcome == LimitOutcome::Failed);
         super::limits::worst(limit, newest.chain(failed).chain(drifts).collect())
+    }
+}
+
+impl FigureHistory {
+    /// Returns the last group, if it is the newest of all.
+    pub fn at_newest(&self, newest: &str) -> Option<&HistoryGroup> {
+        self.steps.last().filter(|step| step.group == newest)
     }
 }
 
@@ -490,7 +506,7 @@ mod tests {
         assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
         let held = reported.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, LimitOutcome::Failed);
-        assert!(held.because.iter().any(|why| why.contains("trend -1")), "{held:?}");
+        assert!(held.because.iter().any(|why| why.contains("trend: -1")), "{held:?}");
     }
 
     #[test]

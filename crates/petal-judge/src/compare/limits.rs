@@ -26,6 +26,19 @@ pub struct LimitResult {
     pub outcome: LimitOutcome,
     /// The cells that failed; of an inconclusive one those that could not be judged.
     pub because: Vec<String>,
+    /// Every cell that was judged.
+    #[serde(skip)]
+    pub cases: Vec<LimitCase>,
+}
+
+/// A limit held against one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitCase {
+    pub outcome: LimitOutcome,
+    /// Name of the cell, with its side if there are several.
+    pub place: String,
+    /// The change with its interval, or the reason why it is unknown.
+    pub words: String,
 }
 
 /// The share of a change, and its interval if there is one.
@@ -38,26 +51,31 @@ pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
         let changed = change.map(|change| (change.difference.share, change.difference.interval));
         let side = if several { format!("{side}, ") } else { String::new() };
         let place = format!("{side}{}", super::cells::label(&cell.factors));
-        (outcome(limit, changed), format!("{place}: {}", words(changed)))
+        LimitCase { outcome: outcome(limit, changed), place, words: words(changed) }
     });
-    let missing = comparison.not_on_both_sides.iter().map(|factors| {
-        (
-            LimitOutcome::Inconclusive,
-            format!("{}: not measured on both sides", super::cells::label(factors)),
-        )
+    let missing = comparison.not_on_both_sides.iter().map(|factors| LimitCase {
+        outcome: LimitOutcome::Inconclusive,
+        place: super::cells::label(factors),
+        words: "not measured on both sides".to_owned(),
     });
     worst(limit, judged.chain(missing).collect())
 }
 
-/// Judges a limit by the gravest of these outcomes; without any it is open.
-pub(super) fn worst(limit: &ChangeLimit, outcomes: Vec<(LimitOutcome, String)>) -> LimitResult {
-    let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
+/// Judges a limit by the gravest of these cases; without any it is open: one case says so.
+pub(super) fn worst(limit: &ChangeLimit, mut cases: Vec<LimitCase>) -> LimitResult {
+    if cases.is_empty() {
+        let (outcome, place) = (LimitOutcome::Inconclusive, "all".to_owned());
+        cases.push(LimitCase { outcome, place, words: "not measured".to_owned() });
+    }
+    let worst = cases.iter().map(|case| case.outcome).max();
     let worst = worst.unwrap_or(LimitOutcome::Inconclusive);
-    let because = outcomes.into_iter().filter(|(outcome, _)| *outcome == worst).map(|(_, why)| why);
+    let of_worst = cases.iter().filter(|case| case.outcome == worst);
+    let because = of_worst.map(|case| format!("{}: {}", case.place, case.words));
     LimitResult {
         limit: limit.to_string(),
         outcome: worst,
         because: if worst == LimitOutcome::Passed { Vec::new() } else { because.collect() },
+        cases,
     }
 }
 

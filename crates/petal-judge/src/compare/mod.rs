@@ -23,6 +23,7 @@ use serde::Serialize;
 use super::estimate::Estimate;
 use super::price::{self, Cost};
 use super::significance::{self, Difference, Method};
+pub use cells::label;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
 pub use worth::SideFinding;

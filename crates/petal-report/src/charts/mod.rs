@@ -15,3 +15,4 @@ pub use marker::Marker;
 pub use palette::Color;
 pub use plot::{ChartFrame, ChartUse, Plot, PlotAxis, Word};
 pub use scale::Scale;
+pub(crate) use svg::escape;

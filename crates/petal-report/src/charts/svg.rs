@@ -20,7 +20,7 @@ pub(super) fn pixels(value: f64) -> String {
 }
 
 /// Escapes text for markup. A character that XML forbids is shown as a replacement character.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -58,6 +58,7 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         line: Some(found.line()),
         sections,
         version: profile.petal_version.clone(),
+        ..Page::default()
     };
     page.render()
 }

@@ -1,11 +1,12 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; the
-//! parts of a page are in [`page`], the values of its charts in [`time`], [`bars`] and
-//! [`calibrated`].
+//! page of a run, of a sweep, of a calibration, of a comparison, of many records, or of petals from
+//! elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
+//! and [`calibrated`].
 
 mod bars;
 mod calibrated;
 mod calibration;
+mod compare;
 mod fit;
 mod gallery;
 mod over_time;
@@ -17,6 +18,7 @@ mod time;
 mod traces;
 
 pub use calibration::calibration;
+pub use compare::comparison;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use over_time::over_time;

@@ -20,6 +20,8 @@ const SCRIPT: &str = include_str!("report.js");
 pub(super) struct Page {
     pub(super) title: String,
     pub(super) heading: String,
+    /// The answer in a sentence or two, if the page has one.
+    pub(super) answer: String,
     /// Facts under the heading, in one line.
     pub(super) facts: Vec<String>,
     /// `good`, `warning` or `error`, and the word.

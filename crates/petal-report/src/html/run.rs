@@ -58,6 +58,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         line: Some(petal_judge::verdict(run).to_string()),
         sections,
         version: run.details.petal_version.clone(),
+        ..Page::default()
     };
     page.render()
 }

@@ -3,10 +3,12 @@ use super::super::petals::fixture as made;
 use super::super::sweep::tests::swept;
 use super::*;
 use crate::records::ShownRecord;
+use petal_judge::compare::limits::hold;
+use petal_judge::compare::{ComparedSide, Comparison, Rules, compare};
 use petal_judge::petals::Petals;
 use petal_model::record::latency_log::{Spread, Spreads};
 use petal_model::record::sweep::{Sweep, Swept};
-use petal_model::record::{Run, Second, fixture};
+use petal_model::record::{Run, Second, fixture, plain_csv};
 
 /// The page of a run without an interval log.
 fn run(seen: &Run) -> Result<String, HtmlError> {
@@ -188,6 +190,37 @@ fn texts_and_prices_of_a_gallery() {
     // 8,060 PIOPS with 4 sessions meet it, 12,060 with 16 do not.
     assert!(page.contains("PIOPS within read.avg=200us") && page.contains("8,060"));
     assert!(page.contains("74.8"), "603 over 8.06");
+}
+
+/// A comparison of two sides of two cells, one of which has no figure on one side.
+fn compared() -> Comparison {
+    let table = "side,update_pct,reads_s,writes_s\n\
+                 off,0,100,0\noff,0,101,0\noff,0,102,0\noff,20,100,5\noff,20,101,5\n\
+                 on,0,90,0\non,0,91,0\non,0,92,0\non,20,90,\non,20,95,\n";
+    let rows = plain_csv::parse(table, "t.csv", None).unwrap();
+    let sides = ComparedSide::split("t.csv", rows, "side", None).unwrap();
+    let metrics = ["writes_s", "reads_s"].map(str::to_owned).into();
+    compare(&sides, &Rules { metrics, in_turn: false }).unwrap()
+}
+
+#[test]
+fn a_comparison_opens_with_its_answer_and_draws_each_change_with_its_interval() {
+    let seen = compared();
+    let held = [hold(&"reads_s < -5%".parse().unwrap(), &seen)];
+    let page = comparison(&seen, &held).unwrap();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in the page"));
+    assert!(at("class=\"answer\">1 of 2 cells differ") < at("id=\"fig-change-0\""));
+    assert!(page.contains("<span class=\"status error\">a limit failed</span>"));
+    // The figure that differs is drawn first, its interval in the same place as its values.
+    let first = page.split("id=\"fig-change-0\"").nth(1).unwrap();
+    assert!(first.contains("<h3>reads_s</h3>"));
+    let filled = first.split("data-series=\"0\"").nth(2).unwrap();
+    assert!(filled.starts_with(">") && filled.contains("<circle"), "{filled}");
+    assert!(page.contains("not measured") && page.contains("no share of 0"));
+    let mut hostile = seen;
+    hostile.sides[0].name = hostile::HOSTILE.to_owned();
+    hostile.cells[0].factors = vec![(hostile::HOSTILE.to_owned(), hostile::HOSTILE.to_owned())];
+    assert_harmless(&comparison(&hostile, &held).unwrap());
 }
 
 #[test]
