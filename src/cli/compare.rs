@@ -41,13 +41,14 @@ Examples:
 
 The run is the unit of evidence: three a side give an interval. Sides that were
 run in turn are paired by round; others are compared by Welch's test, and what
-drifted between them is in the difference. Many cells: Holm's correction.
+drifted between them is in the difference. Many cells: Holm's correction. A limit
+is held against the change over all cells, and against each cell among all.
 A table has a header; factor columns are left of the figures, whose unit ends
 their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
 
-Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval is past
-it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit or
-is missing, or a cell has no whole run on a side.";
+Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over all
+cells is past it, or a cell is proven past it); 2 usage; 3 environment; 4 inconclusive:
+the interval holds the limit or is missing, or a cell has no whole run on a side.";
 
 pub fn command() -> Command {
     Command::new("compare")

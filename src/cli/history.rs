@@ -22,13 +22,14 @@ Examples:
   petal history nightly/* --format bmf             the newest group's figures, for bencher.dev
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
-Runs, sweeps and folders of runs. Groups are in the order of their begin; each is held
-against the mean of the groups before it, by how far these lie apart, from the fourth on. Two or
-three groups are for petal compare.
+Runs, sweeps and folders of runs. Groups are in the order of their begin. petal finds lasting
+changes of level, by how far groups lie apart; a change of the newest group counts if it is large.
+Two or three groups are for petal compare.
 
-Exit codes: 0 done, every limit kept; 1 the newest group or the trend is past a limit with its
-whole interval; 2 usage; 3 environment; 4 inconclusive: an interval holds the limit or is not known,
-or the newest group has no whole run of a cell.";
+Exit codes: 0 done, every limit kept; 1 the newest change, or the change from first to newest, is
+past a limit with its whole interval; 2 usage; 3 environment; 4 inconclusive: the interval of the
+newest change or groups holds the limit or is not known, or the newest group has no whole run of a
+cell.";
 
 pub fn command() -> Command {
     Command::new("history")
@@ -44,7 +45,7 @@ pub fn command() -> Command {
             "NAME,...",
             "What to follow [default: the limits', or the usual ones]",
         ))
-        .arg(args::limits("Fail when the newest group, or the trend, is past it"))
+        .arg(args::limits("Fail when the newest change, or that from first to newest, is past it"))
         .args(Format::args())
         .arg(args::full())
 }

@@ -14,6 +14,9 @@ pub const REPEATS_MIN: usize = 3;
 pub const VARIATION_MAX: f64 = 0.05;
 /// Fewest repeats that are resampled: with fewer, the result never leaves their own range.
 const BOOTSTRAP_MIN: usize = 5;
+/// Fewest repeats of which one may be an outlier: of three or four, two that happen to agree make one
+/// of the others.
+const OUTLIER_MIN: usize = 5;
 /// Rounding error: some thousands of the last bits of a float.
 const ROUNDING: f64 = 1e-12;
 const RESAMPLES: usize = 10_000;
@@ -71,7 +74,7 @@ impl Estimate {
     }
 
     /// The repeat that lies apart, as its position in `values`: by Grubbs' test, two-sided, at
-    /// 5 %, from three repeats on. It is shown, and stays in every figure.
+    /// 5 %, from five repeats on. It is shown, and stays in every figure.
     pub fn outlier(&self) -> Option<usize> {
         let deviation = self.deviation.filter(|&deviation| deviation > 0.0)?;
         let limit = grubbs_limit(self.values.len())?;
@@ -116,7 +119,7 @@ pub fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
 
 /// Grubbs (1969), two-sided at 5 %, as in the NIST/SEMATECH e-Handbook, 1.3.5.17.1.
 fn grubbs_limit(count: usize) -> Option<f64> {
-    if count < REPEATS_MIN {
+    if count < OUTLIER_MIN {
         return None;
     }
     let n = count as f64;
@@ -195,13 +198,15 @@ mod tests {
         let g = (245.57 - estimate.mean) / estimate.deviation.unwrap();
         assert!(close(g, 2.4687, 1e-4), "{g}");
         assert_eq!(estimate.outlier(), Some(7));
-        for (count, limit) in [(3, 1.154304851344038), (8, 2.1266450871954667)] {
+        for (count, limit) in [(5, 1.7150373123433635), (8, 2.1266450871954667)] {
             assert!(close(grubbs_limit(count).unwrap(), limit, 1e-9));
         }
-        // Two that agree and one far off; three that merely differ.
-        assert_eq!(Estimate::of(vec![100.0, 100.1, 130.0]).unwrap().outlier(), Some(2));
-        assert_eq!(Estimate::of(vec![100.0, 110.0, 130.0]).unwrap().outlier(), None);
-        assert_eq!(Estimate::of(vec![5.0, 5.0, 5.0]).unwrap().outlier(), None);
+        // Four that agree and one far off; five that merely differ; three prove nothing.
+        let outlier = |values: &[f64]| Estimate::of(values.to_vec()).unwrap().outlier();
+        assert_eq!(outlier(&[100.0, 100.1, 99.9, 100.0, 130.0]), Some(4));
+        assert_eq!(outlier(&[100.0, 110.0, 130.0, 105.0, 120.0]), None);
+        assert_eq!(outlier(&[100.0, 100.1, 130.0]), None);
+        assert_eq!(outlier(&[5.0; 5]), None);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! petal itself), [`others`] (other processes at work) and [`trust`] (is the record whole, long
 //! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the line to paste.
 //! [`host`] judges no record but a host, before a test. [`estimate`] has the statistics of repeats
-//! of one figure, [`significance`] those of a difference; [`petals`] draws the lines of a sweep,
+//! of one figure, [`spread`] of several groups of them, [`significance`] of a difference,
+//! [`change_points`] of a figure over time; [`petals`] draws the lines of a sweep,
 //! [`compare`] compares sides with each other; [`calibration`] compares a run with the calibrated
 //! device, [`fresh`] finds drives that are nearly empty; [`price`] computes the cost of delivered
 //! I/O; [`server_report`] compares petal's snapshots with the database's own report;
@@ -20,7 +21,9 @@
 pub mod awr;
 pub mod break_point;
 pub mod calibration;
+mod change_points;
 pub mod compare;
+mod draws;
 mod driver_hosts;
 pub mod estimate;
 pub mod findings;
@@ -34,6 +37,8 @@ mod others;
 pub mod over_time;
 pub mod petals;
 mod physical;
+#[cfg(any(test, feature = "testing"))]
+pub mod power;
 pub mod price;
 pub mod profile;
 pub mod replay;
@@ -41,6 +46,7 @@ pub mod served;
 pub mod server_report;
 mod settings;
 pub mod significance;
+mod spread;
 pub mod steady;
 pub mod survival;
 pub mod target;

@@ -9,7 +9,8 @@
 
 use serde::Serialize;
 
-use super::estimate::{CONFIDENCE, Estimate, REPEATS_MIN, deviation, mean, t_p_value};
+use super::estimate::{CONFIDENCE, Estimate, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
+use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 const LEVEL: f64 = 1.0 - CONFIDENCE;
 /// Halvings of the search for an interval's bound.
@@ -170,6 +171,38 @@ pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
     })
 }
 
+/// The one-sided p value of "the change is not past this limit", by the method of the difference.
+/// None if the difference is not proven by repeats.
+pub fn p_of_limit(
+    difference: &Difference,
+    a: &[f64],
+    b: &[f64],
+    rounds: Option<usize>,
+    limit: &ChangeLimit,
+) -> Option<f64> {
+    difference.p?;
+    let (t, two_sided) = match rounds {
+        None => {
+            let scaled = MeanEstimate::of(a)?.times(1.0 + limit.share);
+            let test = welch_of(scaled, MeanEstimate::of(b)?)?;
+            (test.t, test.p)
+        }
+        // The interval holds the error of the rounds' mean logarithm.
+        Some(rounds) => {
+            let (low, high) = difference.interval?;
+            let freedom = rounds as f64 - 1.0;
+            let error = (high.ln_1p() - low.ln_1p()) / 2.0 / t_quantile(CONFIDENCE, freedom)?;
+            let t = (difference.share.ln_1p() - limit.share.ln_1p()) / error;
+            (t, t_p_value(t, freedom)?)
+        }
+    };
+    let is_past = match limit.side {
+        ForbiddenSide::Below => t < 0.0,
+        ForbiddenSide::Above => t > 0.0,
+    };
+    Some(if is_past { two_sided / 2.0 } else { 1.0 - two_sided / 2.0 })
+}
+
 /// Holm's step-down correction: p values of a family of tests, each comparable with the level
 /// alone. Unknown values are not members of the family.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
@@ -183,6 +216,12 @@ pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
         corrected[at] = Some(least);
     }
     corrected
+}
+
+/// Returns whether a corrected p value of one side is significant: a two-sided interval has half of
+/// the level at either end.
+pub fn is_significant_one_sided(p: f64) -> bool {
+    p < LEVEL / 2.0
 }
 
 /// Returns whether a corrected p value is significant.

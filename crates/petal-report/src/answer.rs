@@ -1,9 +1,9 @@
 //! The answer of a comparison or a history in a sentence, and both on one screen of a terminal.
 
-use super::compare::{cells_with, letter, table, verdicts};
+use super::compare::{cells_with, letter, over_all_cells, table, verdicts};
 use super::table::paragraph;
 use super::text::bullets;
-use petal_judge::compare::history::{FigureHistory, History, HistoryGroup};
+use petal_judge::compare::history::{FigureHistory, History, LevelChange};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
 
@@ -131,6 +131,7 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
         if more > 0 {
             out.push_str(&format!("{more} more cells\n"));
         }
+        out.push_str(&over_all_cells(comparison, metric));
     }
     out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out
@@ -157,8 +158,8 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
     let mut out = paragraph("", "", &of_history(history));
     verdicts(&mut out, held);
     let change = |series: &&FigureHistory| {
-        let changes = series.steps.iter().filter(|step| step.is_change);
-        changes.filter_map(|step| step.shift).map(|shift| shift.share.abs()).fold(0.0, f64::max)
+        let changes = series.changes.iter().filter_map(|change| change.shift);
+        changes.map(|shift| shift.share.abs()).fold(0.0, f64::max)
     };
     // The first of equal figures.
     let most = history.series.iter().rev().max_by(|a, b| change(a).total_cmp(&change(b)));
@@ -174,8 +175,8 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
 /// Says which figures changed last, by how much and when.
 pub fn of_history(history: &History) -> String {
     let changed = history.series.iter().filter_map(|series| {
-        let step = series.steps.iter().rev().find(|step| step.is_change)?;
-        Some((series, step, step.shift?.share))
+        let change = series.changes.last()?;
+        Some((series, change, change.shift?.share))
     });
     let mut changed: Vec<_> = changed.collect();
     changed.sort_by(|a, b| b.2.abs().total_cmp(&a.2.abs()));
@@ -189,13 +190,13 @@ pub fn of_history(history: &History) -> String {
         };
         return format!("{longest} {groups} by {by}: {why}.");
     }
-    let words = |series: &FigureHistory, step: &HistoryGroup, share: f64| {
+    let words = |series: &FigureHistory, change: &LevelChange, share: f64| {
         let (percent, place) = (share * 100.0, place(&series.factors));
-        format!("{} {percent:+.1} % in {}{place}", series.metric, step.group)
+        format!("{} {percent:+.1} % in {}{place}", series.metric, change.group)
     };
     let largest = changed.iter().take(NAMED_MAX);
     let named: Vec<String> =
-        largest.map(|(series, step, share)| words(series, step, *share)).collect();
+        largest.map(|(series, change, share)| words(series, change, *share)).collect();
     let of = history.series.len();
     format!(
         "{} of {of} figures changed over {longest} {groups} by {by}: {}.",

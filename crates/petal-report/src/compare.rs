@@ -37,6 +37,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
         if !cells.is_empty() {
             section(&mut out, metric, "means of runs, 95 % intervals");
             out.push_str(&table(comparison, &cells).render());
+            out.push_str(&over_all_cells(comparison, metric));
         }
     }
     costs(&mut out, &comparison.costs);
@@ -157,6 +158,23 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
     table
 }
 
+/// The change of a metric over all cells, a line for each later side; empty for a single cell.
+pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> String {
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let wholes = comparison.wholes.iter().filter(|whole| whole.metric == metric);
+    let lines = wholes.map(|whole| {
+        let side = match comparison.sides.len() {
+            2 => String::new(),
+            _ => format!("{}, ", letter(whole.side)),
+        };
+        let (low, high) = whole.interval.unzip();
+        let (low, high) = (or_dash(low, percent), or_dash(high, percent));
+        let (share, cells) = (percent(whole.share), whole.cells);
+        format!("{side}over {cells} cells: {share} % ({low} to {high}), geometric mean\n")
+    });
+    lines.collect()
+}
+
 /// Runs, mean, half of the interval.
 fn side(figures: Option<&Figures>) -> [String; 3] {
     let half = figures.and_then(|f| f.interval).map(|(low, high)| (high - low) / 2.0);
@@ -272,6 +290,12 @@ pub(super) fn reading(comparison: &Comparison) -> Vec<&'static str> {
         "change % is from A, with its own 95 % interval. p is that of \"no difference\", after \
          Holm's correction over the cells of the metric; significant is p under 0.05.",
     ];
+    if !comparison.wholes.is_empty() {
+        lines.push(
+            "Over all cells the change is the geometric mean of their ratios. Its interval is narrower \
+             than that of any cell, and a limit is held against it first.",
+        );
+    }
     if comparison.has(Method::Paired) {
         lines.push(
             "Sides that were run in turn are paired by round: change % is the geometric mean of the \
@@ -284,7 +308,7 @@ pub(super) fn reading(comparison: &Comparison) -> Vec<&'static str> {
              the change from other changes between them.",
         );
     }
-    lines.push("docs/numbers.md of petal has every formula and its source.");
+    lines.push("docs/judgement.md of petal has the rules, their error rates and their sources.");
     lines
 }
 
@@ -372,10 +396,10 @@ mod tests {
 
         LIMITS                                              [fail only when the whole interval is past them]
         ====================================================================================================
-        FAILED        reads_s < -25%: UPDATE_PCT 0: -28.3 %, interval -30.6 % to -26.1 %
-        FAILED        reads_s < -5%: UPDATE_PCT 0: -28.3 %, interval -30.6 % to -26.1 %; UPDATE_PCT 30:
-                      -24.9 %, interval -26.8 % to -23.0 %; UPDATE_PCT 50: -23.6 %, interval -25.9 % to
-                      -21.0 %
+        INCONCLUSIVE  reads_s < -25%: over 3 cells: -25.6 %, interval -26.5 % to -24.8 %
+        FAILED        reads_s < -5%: over 3 cells: -25.6 %, interval -26.5 % to -24.8 %; UPDATE_PCT 0: -28.3
+                      %, interval -30.6 % to -26.1 %; UPDATE_PCT 30: -24.9 %, interval -26.8 % to -23.0 %;
+                      UPDATE_PCT 50: -23.6 %, interval -25.9 % to -21.0 %
         passed        reads_s < -50%
 
         READS_S                                                              [means of runs, 95 % intervals]
@@ -385,6 +409,7 @@ mod tests {
         0           3  79,537    467  3  56,994  1,855     -28.3  -30.6  -26.1  0.0003  yes
         30          3  56,856    472  3  42,699  1,200     -24.9  -26.8  -23.0  0.0002  yes
         50          3  48,871  1,921  3  37,360    942     -23.6  -25.9  -21.0  0.0003  yes
+        over 3 cells: -25.6 % (-26.5 to -24.8), geometric mean
 
         WRITES_S                                                             [means of runs, 95 % intervals]
         ====================================================================================================
@@ -393,6 +418,7 @@ mod tests {
         0           3    0.00  0.00  3    0.00  0.00         -      -      -        -  no share of 0
         30          3  16,812   110  3  12,721   274     -24.3  -25.8  -22.9  <0.0001  yes
         50          3  23,081   955  3  17,587   344     -23.8  -26.4  -21.0   0.0005  yes
+        over 2 cells: -24.1 % (-25.3 to -22.8), geometric mean
 
         DIFFERENCES                                                               [settings, database, host]
         ====================================================================================================
@@ -412,9 +438,11 @@ mod tests {
           run is one piece of evidence, however many seconds it has.
         - change % is from A, with its own 95 % interval. p is that of "no difference", after Holm's
           correction over the cells of the metric; significant is p under 0.05.
+        - Over all cells the change is the geometric mean of their ratios. Its interval is narrower than
+          that of any cell, and a limit is held against it first.
         - Sides that were not run in turn are compared by Welch's test, which cannot separate the change
           from other changes between them.
-        - docs/numbers.md of petal has every formula and its source.
+        - docs/judgement.md of petal has the rules, their error rates and their sources.
         "#);
     }
 

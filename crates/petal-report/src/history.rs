@@ -1,12 +1,14 @@
 //! A history as text: a table for each figure of each cell, a row for each group of runs.
 
+use std::collections::BTreeSet;
+
 use super::compare::{csv_side, verdicts};
 use super::exact_rows::ExactRows;
 use super::numbers::{UNKNOWN, exact, or_dash, rate};
 use super::table::{Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::ContextDifference;
-use petal_judge::compare::history::{FigureHistory, History, HistoryGroup, Shift};
+use petal_judge::compare::history::{FigureHistory, History, HistoryGroup, LevelChange, Shift};
 use petal_judge::compare::limits::LimitResult;
 
 /// The most facts that are named of the difference between two groups.
@@ -29,7 +31,9 @@ pub(super) fn one(series: &FigureHistory, by: &str) -> String {
     section(&mut out, &title(series), "means of runs, 95 % intervals");
     out.push_str(&table(series, by).render());
     out.push_str(&paragraph("", "  ", &trend(series)));
-    bullets(&mut out, series.steps.iter().filter(|step| step.is_change).map(changed));
+    let shown: BTreeSet<&str> = series.steps.iter().map(|step| step.group.as_str()).collect();
+    let changes = series.changes.iter().filter(|change| shown.contains(change.group.as_str()));
+    bullets(&mut out, changes.map(|change| changed(change, &series.steps)));
     out
 }
 
@@ -40,13 +44,14 @@ pub(super) fn title(series: &FigureHistory) -> String {
 }
 
 const READING: [&str; 3] = [
-    "change % is from the level before: the mean of its groups, however many runs each has. How far \
-     groups lie apart makes the interval, from the fourth group on. `changed` is beyond chance at 5 %, \
-     corrected for the number of groups; three in a row that lie apart on one side are the next level.",
-    "The trend is the straight line through the groups' means, from the first to the newest; it \
-     needs four groups.",
-    "A limit fails where the whole interval of the newest group's change, or of the trend, is past \
-     it. It is inconclusive where the newest group has no whole run.",
+    "change % is from the earlier groups at the same level, or from the level before if a new one \
+     begins: the mean of its groups, however many runs each has. How far groups lie apart makes the \
+     interval, from the fourth group on. A history without any change shows one in 5 % of cases.",
+    "From first to newest is the straight line through the groups' means, or the difference of both \
+     levels if levels fit better; it needs four groups.",
+    "A limit fails if the whole interval of the newest change, or from first to newest, is past it. \
+     It is inconclusive if the interval of the newest change or groups includes it, or if the newest \
+     group has no whole run.",
 ];
 
 pub(super) fn table(series: &FigureHistory, by: &str) -> Table {
@@ -76,13 +81,18 @@ pub(super) fn shifted(shift: Option<Shift>) -> [String; 3] {
 
 pub(super) fn trend(series: &FigureHistory) -> String {
     match shifted(series.trend) {
-        [share, ..] if share == UNKNOWN => "trend: fewer than four groups".to_owned(),
-        [share, from, to] => format!("trend: {share} % from first to newest ({from} to {to})"),
+        [share, ..] if share == UNKNOWN => {
+            "from first to newest: fewer than four groups".to_owned()
+        }
+        [share, from, to] => format!("from first to newest: {share} % ({from} to {to})"),
     }
 }
 
-/// The group of a change, with other changes at the same time.
-fn changed(step: &HistoryGroup) -> String {
+/// A change of level: its first group, its size, and other changes at the same time.
+fn changed(change: &LevelChange, steps: &[HistoryGroup]) -> String {
+    let Some(step) = steps.iter().find(|step| step.group == change.group) else {
+        return change.group.clone();
+    };
     let fact = |fact: &ContextDifference| {
         let [before, after] =
             [0, 1].map(|at| or_dash(fact.values.get(at).and_then(Option::as_deref), str::to_owned));
@@ -97,8 +107,12 @@ fn changed(step: &HistoryGroup) -> String {
         true => "nothing else that was recorded is different".to_owned(),
         false => format!("also different: {}", facts.join("; ")),
     };
-    let [share, ..] = shifted(step.shift);
-    format!("{}: {share} %; {facts}", step.group)
+    let [share, from, to] = shifted(change.shift);
+    let kind = match change.is_lasting {
+        true => "a lasting change",
+        false => "a change of the newest groups, not yet a lasting one",
+    };
+    format!("{}: {share} % ({from} to {to}), {kind}; {facts}", step.group)
 }
 
 /// The columns of the CSV after the factors.

@@ -57,12 +57,11 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
 pub fn history(history: &History, held: &[LimitResult]) -> String {
     let mut out = opening(&of_history(history), held);
     let changed = history.series.iter().flat_map(|series| {
-        let changes = series.steps.iter().filter(|step| step.is_change);
-        changes.map(move |step| {
-            let [change, from, to] = shifted(step.shift);
+        series.changes.iter().map(move |it| {
+            let [change, from, to] = shifted(it.shift);
             let place = label(&series.factors);
-            let mean = rate(step.figures.mean);
-            [series.metric.clone(), place, step.group.clone(), mean, change, from, to]
+            let mean = or_dash(series.steps.get(it.at), |step| rate(step.figures.mean));
+            [series.metric.clone(), place, it.group.clone(), mean, change, from, to]
         })
     });
     let heading = format!("figure | cell | {} | mean: | change %: | from: | to:", history.by);

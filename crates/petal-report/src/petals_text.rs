@@ -44,8 +44,8 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     if let Some(limit) = peak.and_then(|at| line.points.get(at)?.limited_by.as_ref()) {
         words.push_str(&format!(", limited by {limit}"));
     }
-    if let Some(position) = line.saturated_from {
-        words.push_str(&format!("; saturated from {}", point(line, position)));
+    if let Some(plateau) = &line.plateau {
+        words.push_str(&format!("; {}", super::petals::plateau(line, plateau)));
     }
     if !is_one_point {
         words.push_str(&format!("; knee {}", at(line.knee)));
@@ -106,7 +106,8 @@ fn findings(out: &mut String, petals: &Petals) {
 
 /// A table per line: means and half of their 95 % intervals.
 pub fn points(petals: &Petals) -> String {
-    const HEADING: &str = "sess | n | PIOPS | +- | read us | +- | MB/s | ops/s | p50 | p99 | ";
+    const HEADING: &str =
+        "sess | n | PIOPS | +- | read us | +- | MB/s | ops/s | mean p50 | mean p99 | ";
     let tables = petals.lines.iter().map(|line| {
         let table = Table::of_figures(HEADING).with_rows(line.points.iter().enumerate().map(
             |(at, point)| {
@@ -181,14 +182,14 @@ mod tests {
         insta::assert_snapshot!(points(&petals), @"
         all
 
-        sess  n   PIOPS  +-  read us  +-  MB/s  ops/s  p50  p99
-        ----  -  ------  --  -------  --  ----  -----  ---  ---  ----
-        1     1   7,139   -    107.0   -     -      -    -    -
-        4     1  24,883   -    122.0   -     -      -    -    -
-        8     1  41,569   -    136.0   -     -      -    -    -
-        16    1  70,122   -    160.0   -     -      -    -    -  knee
-        32    1  92,185   -    275.0   -     -      -    -    -
-        64    1  99,060   -    602.0   -     -      -    -    -  peak
+        sess  n   PIOPS  +-  read us  +-  MB/s  ops/s  mean p50  mean p99
+        ----  -  ------  --  -------  --  ----  -----  --------  --------  ----
+        1     1   7,139   -    107.0   -     -      -         -         -
+        4     1  24,883   -    122.0   -     -      -         -         -
+        8     1  41,569   -    136.0   -     -      -         -         -
+        16    1  70,122   -    160.0   -     -      -         -         -  knee
+        32    1  92,185   -    275.0   -     -      -         -         -
+        64    1  99,060   -    602.0   -     -      -         -         -  peak
         ");
     }
 }

@@ -1,5 +1,8 @@
 //! Follows a figure over versions, days or another fact of its runs: each group's measurement,
-//! changes that exceed the variation of groups, and drift. For tests that run every night.
+//! changes of level that exceed the variation of groups, and drift. For tests that run every night.
+//!
+//! All groups are judged together each time, so that petal may find a change some groups later. An
+//! odd group is not a change.
 //!
 //! The group is the unit of evidence: the runs of one night, however many, do not show the
 //! differences of nights.
@@ -10,11 +13,18 @@ use super::limits::{LimitCase, LimitOutcome, LimitResult, outcome};
 use super::{
     CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
 };
-use crate::by_key;
-use crate::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
-use crate::significance;
+use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
+use crate::spread::Spread;
+use crate::{by_key, change_points};
 use petal_model::record::observation::Observation;
 use petal_model::settings::limit::ChangeLimit;
+
+/// A history without any change shows a lasting one with this probability, and a change of its
+/// newest groups with that: 5 % together.
+const LASTING_LEVEL: f64 = 0.04;
+const NEWEST_LEVEL: f64 = 0.01;
+/// The newest groups, fewer than which are rarely found as a lasting change.
+const NEWEST_MAX: usize = 3;
 
 pub const FORMAT: &str = "petal-history/1";
 /// The name that groups runs by the day on which they began.
@@ -37,13 +47,33 @@ pub struct History {
 }
 
 /// A figure of one cell, sorted by time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FigureHistory {
     pub factors: Vec<(String, String)>,
     pub metric: String,
     pub steps: Vec<HistoryGroup>,
-    /// Change from the first group to the newest, by the line through the groups' means.
+    /// Changes of level, the oldest first.
+    pub changes: Vec<LevelChange>,
+    /// Change of the newest groups, up to three, from the groups before them at the same level.
+    pub recent: Option<Shift>,
+    /// Change from the first groups to the newest: by the line through the groups' means, or between
+    /// the first and the present level if levels fit better.
     pub trend: Option<Shift>,
+}
+
+/// A change of level: the first group at the new level, and the size of the change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelChange {
+    pub group: String,
+    /// Position of the group in the steps.
+    pub at: usize,
+    /// Number of groups at the level before, and since the change at the new one.
+    pub groups_before: usize,
+    pub groups_after: usize,
+    /// The new level compared with the level before.
+    pub shift: Option<Shift>,
+    /// False if the newest groups alone show it: later groups have to confirm it.
+    pub is_lasting: bool,
 }
 
 /// The runs of one day, or of one version.
@@ -51,11 +81,11 @@ pub struct FigureHistory {
 pub struct HistoryGroup {
     pub group: String,
     pub figures: Figures,
-    /// Change from the previous level; null for the first group. Its interval is null until three
-    /// groups that differ show the spread of groups.
+    /// Change from the earlier groups at its level, or from the level before if a level begins here;
+    /// null for the first group. Its interval is null until three groups that differ show the
+    /// spread of groups.
     pub shift: Option<Shift>,
-    /// True if it left the level by more than chance explains, over all groups of the series. Later
-    /// groups that differ in the same direction are no further change.
+    /// True if a level begins here.
     pub is_change: bool,
     /// Other differences from the previous group.
     pub differences: Vec<ContextDifference>,
@@ -146,82 +176,109 @@ fn followed(
     groups: &[ComparedSide],
     keys: &[String],
 ) -> FigureHistory {
-    let trend = trend(&known.iter().map(|(_, figures)| figures.mean).collect::<Vec<_>>());
-    // The means at the present level, and of the groups since then that lie apart from it.
-    let (mut level, mut apart): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    let (mut finished, mut judged) = (GroupSpread::default(), 0.0);
+    let means: Vec<f64> = known.iter().map(|(_, figures)| figures.mean).collect();
+    let mut begins = change_points::find(&means, LASTING_LEVEL);
+    let newest = newest_change(&means, &begins);
+    begins.extend(newest);
+    let levels = change_points::levels(&means, &begins);
+    let spread = spread(&levels);
+    let changes = (1..).zip(&begins).map(|(level, &at)| LevelChange {
+        group: groups[known[at].0].name.clone(),
+        at,
+        groups_before: levels[level - 1].len(),
+        groups_after: levels[level].len(),
+        shift: between(&levels[level - 1], &levels[level], spread),
+        is_lasting: Some(at) != newest,
+    });
+    let changes: Vec<LevelChange> = changes.collect();
+    let (line, left_by_line) = trend(&means).unzip();
+    // A slow fall is not one of levels, however many are fitted to it.
+    let left_by_levels: f64 = levels.iter().map(|level| squares(level)).sum();
+    let is_line = begins.is_empty() || left_by_line.is_some_and(|left| left <= left_by_levels);
+    let trend = match (is_line, levels.first(), levels.last()) {
+        (false, Some(first), Some(last)) => between(first, last, spread),
+        _ => line,
+    };
     let (mut steps, mut before) = (Vec::new(), None);
-    for (at, figures) in known {
-        let shift = shift(&level, finished, figures.mean);
-        // By chance alone one group in twenty would be past its interval. The n-th may take
-        // 1/n(n+1) of the 5 %: all these sum to less than 1, and none depends on later groups.
-        let p = shift.and_then(|shift| shift.p).map(|p| {
-            judged += 1.0;
-            (p * judged * (judged + 1.0)).min(1.0)
-        });
-        let lies_apart = p.is_some_and(significance::is_significant);
-        let base = mean(&level);
-        let is_above = |mean: f64| Some(mean) > base;
-        apart.retain(|&other| lies_apart && is_above(other) == is_above(figures.mean));
-        let is_change = lies_apart && apart.is_empty();
-        if lies_apart {
-            apart.push(figures.mean);
-            // This number in a row on one side is a separate level; fewer were odd nights.
-            if apart.len() == REPEATS_MIN {
-                finished = finished.with(&level);
-                level = std::mem::take(&mut apart);
-            }
-        } else {
-            level.push(figures.mean);
-        }
+    for (position, (at, figures)) in known.into_iter().enumerate() {
+        let begin = begins.iter().rposition(|&begin| begin <= position);
+        let own = begin.map_or(0, |level| begins[level]);
+        // A level's first group is compared with the level before, the others with its own.
+        let earlier = match begin {
+            Some(level) if own == position => levels[level].as_slice(),
+            _ => &levels[begin.map_or(0, |level| level + 1)][..position - own],
+        };
+        let shift = between(earlier, &[figures.mean], spread);
         let differences = before.map_or_else(Vec::new, |before: usize| {
             cells::context_differences(&[groups[before].clone(), groups[at].clone()], keys)
         });
         before = Some(at);
         let group = groups[at].name.clone();
+        let is_change = position > 0 && own == position;
         steps.push(HistoryGroup { group, figures, shift, is_change, differences });
     }
-    FigureHistory { factors: factors.to_vec(), metric: metric.to_owned(), steps, trend }
-}
-
-/// The spread of groups, as a share of the mean of their level. It is a property of the platform:
-/// the spread of earlier levels holds for a new one.
-#[derive(Debug, Clone, Copy, Default)]
-struct GroupSpread {
-    squares: f64,
-    freedom: f64,
-}
-
-impl GroupSpread {
-    fn with(self, level: &[f64]) -> Self {
-        let share = deviation(level).zip(mean(level)).map(|(deviation, mean)| deviation / mean);
-        let Some(share) = share else { return self };
-        let freedom = level.len() as f64 - 1.0;
-        Self { squares: self.squares + share.powi(2) * freedom, freedom: self.freedom + freedom }
-    }
-
-    /// Returns the standard deviation; None if there are too few groups, or if none differ.
-    fn deviation(self) -> Option<f64> {
-        let is_known = self.freedom >= REPEATS_MIN as f64 - 1.0 && self.squares > 0.0;
-        is_known.then(|| (self.squares / self.freedom).sqrt())
+    let recent = recent(&means, &begins);
+    FigureHistory {
+        factors: factors.to_vec(),
+        metric: metric.to_owned(),
+        steps,
+        changes,
+        recent,
+        trend,
     }
 }
 
-/// Compares a group's mean with the means of the level before it, by the spread of groups at this
-/// level and at the finished ones. The interval includes zero if the level may be unchanged.
-fn shift(level: &[f64], finished: GroupSpread, now: f64) -> Option<Shift> {
-    let base = mean(level).filter(|base| *base != 0.0)?;
-    let share = (now - base) / base.abs();
-    let spread = finished.with(level);
-    let error = spread.deviation().map(|spread| spread * (1.0 + 1.0 / level.len() as f64).sqrt());
-    let reach = error.zip(t_quantile(CONFIDENCE, spread.freedom)).map(|(error, t)| error * t);
-    let p = error.and_then(|error| t_p_value(share / error, spread.freedom));
+/// Returns the first of the newest groups, if they are apart from the level before by more than
+/// chance explains: one, two or three of them, too few to be found as a lasting change.
+fn newest_change(means: &[f64], begins: &[usize]) -> Option<usize> {
+    let of_level = begins.last().copied().unwrap_or(0);
+    let apart = |newest: &usize| {
+        let at = means.len().checked_sub(*newest).filter(|&at| at > of_level)?;
+        let levels = change_points::levels(means, &[begins, &[at]].concat());
+        let [.., before, after] = levels.as_slice() else { return None };
+        let p = between(before, after, spread(&levels))?.p?;
+        (p < NEWEST_LEVEL / NEWEST_MAX as f64).then_some((p, at))
+    };
+    let found = (1..=NEWEST_MAX).filter_map(|newest| apart(&newest));
+    found.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, at)| at)
+}
+
+/// The change of the newest groups, up to three, from the groups before them at the same level. They
+/// are better known than the newest group alone.
+fn recent(means: &[f64], begins: &[usize]) -> Option<Shift> {
+    let of_level = means.len() - begins.last().copied().unwrap_or(0);
+    let newest = NEWEST_MAX.min(of_level / 2);
+    let levels = change_points::levels(means, &[begins, &[means.len() - newest]].concat());
+    let [.., before, after] = levels.as_slice() else { return None };
+    between(before, after, spread(&levels)).filter(|_| newest > 0)
+}
+
+/// The spread of groups as a share of the mean of their level. It is a property of the platform, so
+/// that all levels show it. None if there are too few groups, or if none differ.
+fn spread(levels: &[Vec<f64>]) -> Option<Spread> {
+    let spreads = levels.iter().filter_map(|level| {
+        let base = mean(level).filter(|base| *base != 0.0)?;
+        Spread::of(&level.iter().map(|value| value / base).collect::<Vec<_>>())
+    });
+    let spreads: Vec<Spread> = spreads.collect();
+    Spread::pooled(&spreads).filter(|spread| spread.freedom >= REPEATS_MIN as f64 - 1.0)
+}
+
+/// The change from one level to another. Its interval includes zero if it may be none.
+fn between(before: &[f64], after: &[f64], spread: Option<Spread>) -> Option<Shift> {
+    let base = mean(before).filter(|base| *base != 0.0)?;
+    let share = (mean(after)? - base) / base.abs();
+    let means = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
+    let error = spread.map(|spread| ((spread.variance * means).sqrt(), spread.freedom));
+    let reach = error.and_then(|(error, freedom)| Some(error * t_quantile(CONFIDENCE, freedom)?));
+    let p = error.and_then(|(error, freedom)| t_p_value(share / error, freedom));
     Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
 }
 
 /// The straight line through the means, by least squares: its rise from the first to the last, as a
-/// share of its first value. None under four groups: three lie near a line too easily.
-fn trend(means: &[f64]) -> Option<Shift> {
+/// share of its first value, and the squares that it leaves. None under four groups: three lie near a
+/// line too easily.
+fn trend(means: &[f64]) -> Option<(Shift, f64)> {
     const GROUPS_MIN: usize = 4;
     let n = means.len() as f64;
     let middle = (n - 1.0) / 2.0;
@@ -230,13 +287,21 @@ fn trend(means: &[f64]) -> Option<Shift> {
     let squares: f64 = (0..means.len()).map(|position| at(position).powi(2)).sum();
     let slope = means.iter().enumerate().map(|(x, y)| at(x) * (y - base)).sum::<f64>() / squares;
     let rest = means.iter().enumerate().map(|(x, y)| (y - base - slope * at(x)).powi(2));
-    let error = (rest.sum::<f64>() / (n - 2.0) / squares).sqrt();
+    let left = rest.sum::<f64>();
+    let error = (left / (n - 2.0) / squares).sqrt();
     let begin = base - slope * middle;
     let per_slope = (n - 1.0) / begin.abs();
     let share = Some(slope * per_slope).filter(|share| share.is_finite())?;
     let reach = t_quantile(CONFIDENCE, n - 2.0).map(|t| t * error * per_slope.abs());
     let p = (error > 0.0).then(|| t_p_value(slope / error, n - 2.0)).flatten();
-    Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
+    let interval = reach.map(|reach| (share - reach, share + reach));
+    Some((Shift { share, interval, p }, left))
+}
+
+/// The squares of values around their mean.
+fn squares(values: &[f64]) -> f64 {
+    let middle = mean(values).unwrap_or(0.0);
+    values.iter().map(|value| (value - middle).powi(2)).sum()
 }
 
 impl History {
@@ -245,34 +310,48 @@ impl History {
         self.failed.iter().map(|(_, case)| case)
     }
 
-    /// Holds a limit against the newest group of each series, and against its trend, which can
-    /// break a limit but leaves none open. A cell that the newest group has no whole run of leaves
-    /// it open.
+    /// Holds a limit against the newest change of each series, lasting or of the newest groups alone.
+    /// The newest groups must not be past it either, and a slow fall from the first groups to the
+    /// newest can break it. A cell that the newest group has no whole run of leaves it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
-        let series: Vec<&FigureHistory> =
-            self.series.iter().filter(|series| series.metric == limit.metric).collect();
-        let judged = |place: String, shift: Option<Shift>, of: &str| {
-            let changed = shift.map(|shift| (shift.share, shift.interval));
-            let words = format!("{of}{}", super::limits::words(changed));
-            LimitCase { outcome: outcome(limit, changed), place, words }
-        };
-        let newest = series.iter().map(|series| {
-            let last = series.at_newest(&self.newest);
-            if last.is_some_and(|step| step.shift.is_none()) {
-                let place = cells::label(&series.factors);
-                let words = format!("{} has nothing to be held against", self.newest);
-                return LimitCase { outcome: LimitOutcome::Inconclusive, place, words };
-            }
-            let of = format!("{} ", self.newest);
-            judged(cells::label(&series.factors), last.and_then(|step| step.shift), &of)
-        });
-        let is_followed = |cell: &Vec<_>| series.iter().any(|series| series.factors == *cell);
+        let series = || self.series.iter().filter(|series| series.metric == limit.metric);
+        let of_series = series().flat_map(|series| self.against(limit, series));
+        let is_followed = |cell: &Vec<_>| series().any(|series| series.factors == *cell);
         let failed = self.failed.iter().filter(|(cell, _)| !is_followed(cell));
         let failed = failed.map(|(_, case)| case.clone());
-        let place = |series: &FigureHistory| format!("{}, trend", cells::label(&series.factors));
-        let drifts = series.iter().map(|series| judged(place(series), series.trend, ""));
-        let drifts = drifts.filter(|case| case.outcome == LimitOutcome::Failed);
-        super::limits::worst(limit, newest.chain(failed).chain(drifts).collect())
+        super::limits::worst(limit, of_series.chain(failed).collect())
+    }
+
+    fn against(&self, limit: &ChangeLimit, series: &FigureHistory) -> Vec<LimitCase> {
+        let place = cells::label(&series.factors);
+        let judged = |shift: Option<Shift>, of: &str| {
+            let changed = shift.map(|shift| (shift.share, shift.interval));
+            let words = format!("{of} {}", super::limits::words(changed));
+            LimitCase { outcome: outcome(limit, changed), place: place.clone(), words }
+        };
+        let last = series.at_newest(&self.newest);
+        let mut cases = match last.map(|last| last.shift) {
+            None => vec![judged(None, &self.newest)],
+            Some(None) => {
+                let words = format!("{} has nothing to be held against", self.newest);
+                let outcome = LimitOutcome::Inconclusive;
+                vec![LimitCase { outcome, place: place.clone(), words }]
+            }
+            Some(newest) => {
+                let change = series.changes.last();
+                let of_change = change.map(|change| judged(change.shift, &change.group));
+                // If the newest groups are the change, no groups are more recent.
+                let is_settled = change.is_none_or(|change| change.is_lasting);
+                let recent = series.recent.filter(|_| is_settled).map(|shift| {
+                    judged(Some(shift), &format!("the newest groups up to {}", self.newest))
+                });
+                let known: Vec<LimitCase> = of_change.into_iter().chain(recent).collect();
+                if known.is_empty() { vec![judged(newest, &self.newest)] } else { known }
+            }
+        };
+        let drift = judged(series.trend, "from the first to the newest");
+        cases.extend(Some(drift).filter(|case| case.outcome == LimitOutcome::Failed));
+        cases
     }
 }
 
@@ -342,11 +421,14 @@ mod tests {
             .iter()
             .map(|step| (step.shift.unwrap().share * 100.0).round())
             .collect();
-        assert_eq!(shares, [-20.0, -20.0, -20.0, 0.0], "three nights make the next level");
-        // The three nights break the limit; the one after them is held against their level.
+        assert_eq!(shares, [-20.0, 0.0, 0.0, 0.0], "each is compared with its own level");
+        let [change] = series.changes.as_slice() else { panic!("{:?}", series.changes) };
+        assert_eq!((change.group.as_str(), change.is_lasting), ("2026-11-05", true));
+        assert_eq!((change.groups_before, change.groups_after), (4, 4));
         let held = |nights: usize| held(&seen[..nights * 3], "piops < -10%");
         assert_eq!([4, 5, 6, 7].map(held), [Passed, Failed, Failed, Failed]);
-        assert!(reported.hold(&"piops < -10%".parse().unwrap()).because[0].contains("trend"));
+        let because = reported.hold(&"piops < -10%".parse().unwrap()).because;
+        assert!(because[0].contains("2026-11-05 -20.1 %, interval"), "{because:?}");
         let by_version = history(&seen, "petal", &[]).unwrap();
         let [first, second] = by_version.series[0].steps.as_slice() else { panic!() };
         assert_eq!((first.shift, second.is_change), (None, false), "two groups prove nothing");
@@ -355,10 +437,14 @@ mod tests {
 
     #[test]
     fn one_odd_night_is_no_new_level() {
-        let quiet = [100.0, 101.0, 99.0, 100.0, 60.0, 100.5, 99.5, 60.5].map(|v| [v]);
-        let nights = nights(&quiet.each_ref().map(|v| &v[..]));
-        assert_eq!(changes(&nights), [4, 7]);
-        assert_eq!(held(&nights[..6], "piops < -10%"), Passed);
+        let quiet = (0..20).map(|n| [100.0, 101.0, 99.0][n % 3]);
+        let all: Vec<[f64; 1]> =
+            quiet.chain([60.0, 100.5, 99.5, 60.5]).map(|value| [value]).collect();
+        let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
+        // The newest night may be the first of a level; the one before was not.
+        assert_eq!(changes(&nights), [23]);
+        let held = [21, 22, 23].map(|last| held(&nights[..last], "piops < -10%"));
+        assert_eq!(held, [Failed, Passed, Passed]);
     }
 
     #[test]
@@ -376,26 +462,7 @@ mod tests {
     fn nights_on_both_sides_of_a_level_are_no_new_one() {
         let odd = [100.0, 101.0, 99.0, 100.0, 100.5, 60.0, 140.0, 60.0, 100.0].map(|v| [v]);
         let nights = nights(&odd.each_ref().map(|v| &v[..]));
-        assert_eq!(changes(&nights), [5, 6, 7]);
-        let last = history(&nights, DAY, &[]).unwrap().series[0].steps[8].shift.unwrap();
-        assert!(last.share.abs() < 0.01, "{last:?}");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn later_nights_change_no_earlier_verdict(
-            values in proptest::collection::vec(
-                proptest::prop_oneof![3 => 99.0..101.0, 1 => 79.0..81.0, 1 => 139.0..141.0],
-                1..28,
-            ),
-            share in 0.0..1.0,
-        ) {
-            let all: Vec<[f64; 1]> = values.iter().map(|v: &f64| [*v]).collect();
-            let nights = nights(&all.iter().map(|v| &v[..]).collect::<Vec<_>>());
-            let early = 1 + ((nights.len() - 1) as f64 * share) as usize;
-            let steps = |seen| history(seen, DAY, &[]).unwrap().series[0].steps.clone();
-            proptest::prop_assert_eq!(&steps(&nights)[..early], &steps(&nights[..early])[..]);
-        }
+        assert_eq!(changes(&nights), Vec::<usize>::new());
     }
 
     /// Nights of one level, or with a last one apart, each with three runs that vary by 0.5 %.
@@ -506,7 +573,8 @@ mod tests {
         assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
         let held = reported.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, LimitOutcome::Failed);
-        assert!(held.because.iter().any(|why| why.contains("trend: -1")), "{held:?}");
+        let drift = "all: from the first to the newest -1";
+        assert!(held.because.iter().any(|why| why.contains(drift)), "{held:?}");
     }
 
     #[test]

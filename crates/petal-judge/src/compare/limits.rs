@@ -1,21 +1,24 @@
-//! A limit held against a comparison: passed, failed or inconclusive. Only a whole interval
-//! proves anything.
+//! A limit held against a comparison: passed, failed or inconclusive. The change over all cells
+//! decides first, by its whole interval. A cell alone fails a limit if it is proven to be past it
+//! among all cells.
 
 use serde::Serialize;
 
-use super::Comparison;
+use super::cells::label;
+use super::{Change, ComparedFigure, Comparison};
+use crate::significance;
 use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// Outcome of a limit, sorted from best to worst: the worst one represents several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitOutcome {
-    /// Intervals lie wholly on the good side.
+    /// The interval over all cells lies wholly on the good side, and no cell is proven past it.
     Passed,
-    /// An interval includes the limit, or is missing: not enough repeats, or no whole run on a
+    /// The interval includes the limit, or one is missing: not enough repeats, or no whole run on a
     /// side.
     Inconclusive,
-    /// An interval lies wholly past the limit.
+    /// The interval lies wholly past the limit, or a cell is proven past it.
     Failed,
 }
 
@@ -24,9 +27,10 @@ pub enum LimitOutcome {
 pub struct LimitResult {
     pub limit: String,
     pub outcome: LimitOutcome,
-    /// The cells that failed; of an inconclusive one those that could not be judged.
+    /// The change over all cells and the cells that failed; of an inconclusive limit those that could
+    /// not be judged.
     pub because: Vec<String>,
-    /// Every cell that was judged.
+    /// The change over all cells, and every cell that was judged.
     #[serde(skip)]
     pub cases: Vec<LimitCase>,
 }
@@ -44,21 +48,76 @@ pub struct LimitCase {
 /// The share of a change, and its interval if there is one.
 pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 
-/// Holds a limit against every cell and side; a cell that is not on both sides leaves it open.
+/// Holds a limit against each later side: against the change over all its cells, and against each
+/// cell, so that a single one that fell is found as well. A cell that is not on both sides, or has
+/// too few runs, leaves it open.
 pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
     let several = comparison.sides.len() > 2;
-    let judged = comparison.changes(&limit.metric).map(|(cell, side, change)| {
-        let changed = change.map(|change| (change.difference.share, change.difference.interval));
-        let side = if several { format!("{side}, ") } else { String::new() };
-        let place = format!("{side}{}", super::cells::label(&cell.factors));
-        LimitCase { outcome: outcome(limit, changed), place, words: words(changed) }
-    });
-    let missing = comparison.not_on_both_sides.iter().map(|factors| LimitCase {
+    let mut cases = Vec::new();
+    for (at, side) in comparison.sides.iter().enumerate().skip(1) {
+        let side = if several { format!("{}, ", side.name) } else { String::new() };
+        let of_side = against(limit, comparison, at).into_iter();
+        cases.extend(
+            of_side.map(|case| LimitCase { place: format!("{side}{}", case.place), ..case }),
+        );
+    }
+    cases.extend(comparison.not_on_both_sides.iter().map(|factors| LimitCase {
         outcome: LimitOutcome::Inconclusive,
-        place: super::cells::label(factors),
+        place: label(factors),
         words: "not measured on both sides".to_owned(),
+    }));
+    worst(limit, cases)
+}
+
+/// A cell of a metric, with its change on one side.
+struct Judged<'a> {
+    factors: &'a [(String, String)],
+    figure: Option<&'a ComparedFigure>,
+    change: Option<&'a Change>,
+}
+
+impl Judged<'_> {
+    fn changed(&self) -> Option<ChangedShare> {
+        self.change.map(|change| (change.difference.share, change.difference.interval))
+    }
+
+    fn case(&self, outcome: LimitOutcome) -> LimitCase {
+        LimitCase { outcome, place: label(self.factors), words: words(self.changed()) }
+    }
+
+    fn p(&self, limit: &ChangeLimit, side: usize) -> Option<f64> {
+        let (figure, change) = (self.figure?, self.change?);
+        let values = |side: usize| Some(figure.sides[side].as_ref()?.values.as_slice());
+        let (a, b) = (values(0)?, values(side)?);
+        significance::p_of_limit(&change.difference, a, b, change.rounds, limit)
+    }
+}
+
+/// The change over all cells of a later side, and each cell: past the limit only if it is proven
+/// among all. A single cell is judged by its own interval.
+fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<LimitCase> {
+    let cells = comparison.cells.iter().map(|cell| {
+        let figure = cell.figures.iter().find(|figure| figure.metric == limit.metric);
+        let change = figure.and_then(|figure| figure.changes[side - 1].as_ref());
+        Judged { factors: &cell.factors, figure, change }
     });
-    worst(limit, judged.chain(missing).collect())
+    let is_something = |cell: &Judged<'_>| !cell.figure.is_some_and(ComparedFigure::is_nothing);
+    let cells: Vec<Judged<'_>> = cells.filter(is_something).collect();
+    let Some(whole) = comparison.whole(&limit.metric, side) else {
+        return cells.iter().map(|cell| cell.case(outcome(limit, cell.changed()))).collect();
+    };
+    let changed = Some((whole.share, whole.interval));
+    let place = format!("over {} cells", whole.cells);
+    let over_all = LimitCase { outcome: outcome(limit, changed), place, words: words(changed) };
+    let p: Vec<Option<f64>> = cells.iter().map(|cell| cell.p(limit, side)).collect();
+    let of_cells = cells.iter().zip(significance::holm(&p)).map(|(cell, p)| {
+        cell.case(match p {
+            None => LimitOutcome::Inconclusive,
+            Some(p) if significance::is_significant_one_sided(p) => LimitOutcome::Failed,
+            Some(_) => LimitOutcome::Passed,
+        })
+    });
+    std::iter::once(over_all).chain(of_cells).collect()
 }
 
 /// Judges a limit by the gravest of these cases; without any it is open: one case says so.

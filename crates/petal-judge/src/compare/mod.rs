@@ -2,9 +2,10 @@
 //! with its interval, other differences of the sides, and warnings for the reader. Pure functions
 //! of observations.
 //!
-//! [`cells`] matches the varied factors, [`rounds`] decides whether sides ran in turn, [`worth`]
-//! has the findings of each side and their effect on the answer, [`notes`] lists problems of a
-//! comparison, [`limits`] checks a limit, [`history`] follows a figure over many groups of runs.
+//! [`cells`] matches the varied factors, [`rounds`] decides whether sides ran in turn, [`whole`]
+//! has the change over all cells, [`worth`] the findings of each side and their effect on the
+//! answer, [`notes`] lists problems of a comparison, [`limits`] checks a limit, [`history`] follows
+//! a figure over many groups of runs.
 
 mod cells;
 pub mod history;
@@ -14,6 +15,7 @@ mod rounds;
 mod sides;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod worth;
 
 use std::collections::BTreeSet;
@@ -26,6 +28,7 @@ use super::significance::{self, Difference, Method};
 pub use cells::label;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
+pub use whole::WholeChange;
 pub use worth::SideFinding;
 
 pub const FORMAT: &str = "petal-compare/1";
@@ -70,6 +73,9 @@ pub struct Comparison {
     pub effects: Vec<String>,
     pub metrics: Vec<String>,
     pub cells: Vec<ComparedCell>,
+    /// The change over all cells, for each metric and later side that is known in two or more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wholes: Vec<WholeChange>,
     /// The factors of cells without a whole run on the baseline or on any other side.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_on_both_sides: Vec<Vec<(String, String)>>,
@@ -185,6 +191,10 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         })
         .collect();
     correct(&mut compared, &metrics, sides.len());
+    let later = |metric| (1..sides.len()).map(move |side| (metric, side));
+    let wholes = metrics.iter().flat_map(later);
+    let wholes = wholes.filter_map(|(metric, side)| whole::of(&matched, metric, side, is_paired));
+    let wholes = wholes.collect();
     notes.extend(unmatched);
     notes.extend(notes::of(&sides, &matched, &compared));
     Ok(Comparison {
@@ -201,6 +211,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         metrics,
         costs: Vec::new(),
         cells: compared,
+        wholes,
         not_on_both_sides: rest.into_iter().map(|cell| cell.factors).collect(),
         differences: cells::context_differences(&sides, &keys),
         notes,
@@ -330,6 +341,11 @@ impl Comparison {
                 (cell, side.name.as_str(), change)
             })
         })
+    }
+
+    /// Returns the change over all cells of a metric on the later side at this position.
+    pub fn whole(&self, metric: &str, side: usize) -> Option<&WholeChange> {
+        self.wholes.iter().find(|whole| whole.metric == metric && whole.side == side)
     }
 
     /// Returns true if any difference is by this method.

@@ -2,13 +2,14 @@
 //! of sessions; peak, knee and bend-back of each line, and the evidence for the cause. Pure
 //! functions of observations; drawing is the reports' part.
 //!
-//! [`lines`] groups observations into lines, [`shape`] finds peak, knee and bend-back, [`cause`]
-//! weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
+//! [`lines`] groups observations into lines, [`shape`] finds peak, plateau, knee and bend-back,
+//! by [`rising`] tests if a line falls, [`cause`] weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
 //! warnings for the reader.
 
 mod cause;
 mod lines;
 mod notes;
+mod rising;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ pub struct Point {
     /// Mean single-block read as the database timed it.
     pub read_us: Option<Estimate>,
     pub ops_s: Option<Estimate>,
-    /// Percentiles of all operations of the cell together.
+    /// Means over the repeats of the percentiles of each run: no percentiles of the cell.
     pub op_p50_us: Option<Estimate>,
     pub op_p99_us: Option<Estimate>,
     /// The ids of its runs' warnings and errors, each once.
@@ -64,8 +65,10 @@ pub struct PetalLine {
     pub points: Vec<Point>,
     /// The position in `points` of the most PIOPS.
     pub peak: Option<usize>,
-    /// The position of the fewest sessions whose PIOPS lie within the peak's interval, if that is
-    /// another point.
+    /// The points around the peak that the repeats do not separate from it; None if the peak is
+    /// alone.
+    pub plateau: Option<Plateau>,
+    /// The position of the plateau's first point, if that is before the peak.
     pub saturated_from: Option<usize>,
     /// The position of the largest PIOPS over read latency.
     pub knee: Option<usize>,
@@ -79,6 +82,18 @@ pub struct PetalLine {
     pub limit: Option<Limit>,
     /// The position of the highest load that meets the objective; None without one, too.
     pub within_objective: Option<usize>,
+}
+
+/// Neighbouring points that are all as high as the peak, as far as the repeats show.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Plateau {
+    /// Positions of the first and the last point.
+    pub from: usize,
+    pub to: usize,
+    /// Mean over the runs of all its points: the peak alone is too high by chance.
+    pub piops: f64,
+    /// A point on it may be lower than the peak by up to this share, and the runs do not show it.
+    pub hides: f64,
 }
 
 /// Changes of PIOPS and read latency from the knee to the last point, as shares.

@@ -1,36 +1,40 @@
-//! The shape of one line: peak, knee, bend-back, as METHOD defines them.
+//! The shape of one line: peak, plateau, knee, bend-back, as METHOD defines them.
 //!
-//! *Peak*: the point with the most PIOPS. *Saturated from*: the point with the fewest sessions
-//! whose PIOPS lie within the peak's interval, if that is another point. *Knee*: the largest PIOPS
-//! over read latency (Kleinrock's power). *Bend-back*: the first point after the peak that is lower
-//! beyond the interval; with single runs, which have none, lower by more than repeats may vary.
+//! *Peak*: the point with the most PIOPS. *Plateau*: the points around the peak that the repeats do
+//! not separate from it; the line is saturated from its first one. *Knee*: the largest PIOPS over
+//! read latency (Kleinrock's power). *Bend-back*: a fall after the peak beyond the noise. Single
+//! runs show a peak and a knee, and prove neither a plateau nor a fall.
 
-use super::super::estimate::VARIATION_MAX;
 use super::cause;
-use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Point};
+use super::rising::{self, Mean};
+use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Plateau, Point};
+use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
+use crate::significance::{self, welch};
+use crate::spread::{self, Spread};
 use petal_model::record::observation::metric;
 
-/// The widest interval of a peak, as a share of its mean to each side, that can show where the line
-/// became flat: almost every point lies in a wider one.
+/// The largest difference, as a share of the peak, that may hide on a plateau: if repeats vary that
+/// much, almost every point would be on it.
 const WIDE_SHARE: f64 = 0.25;
+/// The points of a line share one variance unless a test refuses it at this level.
+const ALIKE_P_MIN: f64 = 0.05;
 
 /// The share of the rise in latency beyond the knee: throughput that rises by less gets a cause.
 const GAIN_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut PetalLine) {
     line.peak = highest(&line.points, |point| point.piops.is_some());
-    line.saturated_from = line.peak.and_then(|peak| saturated_from(&line.points, peak));
+    let noise = line.peak.and_then(|peak| LineNoise::of(&line.points, peak));
+    line.plateau = noise.as_ref().and_then(LineNoise::plateau);
+    line.saturated_from =
+        line.plateau.map(|plateau| plateau.from).filter(|from| Some(*from) < line.peak);
     line.knee = knee(&line.points);
     line.beyond_knee = beyond_knee(line);
     let Some(peak) = line.peak else { return };
-    let bend = bend_back(&line.points, peak);
-    line.after_peak = after_peak(&line.points, peak, bend);
+    let bend = noise.as_ref().and_then(|noise| noise.bend_back);
+    line.after_peak = after_peak(&line.points, peak, noise.as_ref());
     if let Some(at) = bend {
-        let (cause, mut evidence) = cause::of(&line.points[peak], &line.points[at]);
-        if half_width(&line.points[peak]).is_none() {
-            let single = "single runs: how much another one would differ is not known";
-            evidence.push(single.to_owned());
-        }
+        let (cause, evidence) = cause::of(&line.points[peak], &line.points[at]);
         line.limit = Some(Limit { cause: cause.clone(), evidence: evidence.clone() });
         line.bend_back = Some(BendBack { at, cause, evidence });
     } else {
@@ -49,13 +53,14 @@ fn beyond_knee(line: &PetalLine) -> Option<BeyondKnee> {
 }
 
 /// The first point that bends back, else the lowest one after the peak.
-fn after_peak(points: &[Point], peak: usize, bend: Option<usize>) -> Option<AfterPeak> {
+fn after_peak(points: &[Point], peak: usize, noise: Option<&LineNoise<'_>>) -> Option<AfterPeak> {
     let top = points[peak].piops.as_ref()?;
     let later = points.iter().enumerate().skip(peak + 1);
     let known = later.filter_map(|(at, point)| Some((at, point.piops.as_ref()?)));
     let lowest = known.clone().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+    let bend = noise.and_then(|noise| noise.bend_back);
     let (at, piops) = known.clone().find(|(at, _)| Some(*at) == bend).or(lowest)?;
-    let noise = match (top.half_width.zip(piops.half_width), bend) {
+    let noise = match (noise.and_then(|noise| noise.position(at)), bend) {
         (None, _) => Noise::Unknown,
         (Some(_), Some(_)) => Noise::Beyond,
         (Some(_), None) => Noise::Within,
@@ -73,16 +78,6 @@ fn saturation(line: &PetalLine) -> Option<Limit> {
     Some(Limit { cause, evidence })
 }
 
-/// Returns the first point within the peak's interval; None if that is the peak, if the interval is
-/// too wide, or for single runs, which have none.
-fn saturated_from(points: &[Point], peak: usize) -> Option<usize> {
-    let top = points[peak].piops.as_ref()?;
-    let half_width = top.half_width.filter(|half| *half <= top.mean * WIDE_SHARE)?;
-    let lowest = top.mean - half_width;
-    let within = |point: &Point| point.piops.as_ref().is_some_and(|piops| piops.mean >= lowest);
-    points[..peak].iter().position(within)
-}
-
 fn knee(points: &[Point]) -> Option<usize> {
     let power = |point: &Point| {
         let (piops, read_us) = (point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean);
@@ -94,23 +89,112 @@ fn knee(points: &[Point]) -> Option<usize> {
     known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
 }
 
-fn bend_back(points: &[Point], peak: usize) -> Option<usize> {
-    let top = points[peak].piops.as_ref()?;
-    (peak + 1..points.len()).find(|&at| {
-        points[at].piops.as_ref().is_some_and(|low| top.mean - low.mean > beyond(top, low))
-    })
+/// The points of a line with enough repeats, and the noise of their means.
+struct LineNoise<'a> {
+    known: Vec<KnownPoint<'a>>,
+    /// Position of the peak in `known`.
+    peak: usize,
+    /// The spread of the logarithms of all repeats.
+    spread: Spread,
+    /// The points vary alike.
+    is_alike: bool,
+    /// Position in the line of the point that bends back.
+    bend_back: Option<usize>,
 }
 
-/// The smallest difference of two means that counts: both intervals together.
-fn beyond(a: &Estimate, b: &Estimate) -> f64 {
-    match a.half_width.zip(b.half_width) {
-        Some((a, b)) => a.hypot(b),
-        None => a.mean * VARIATION_MAX,
+struct KnownPoint<'a> {
+    /// Position in the line.
+    at: usize,
+    piops: &'a Estimate,
+    logarithms: Vec<f64>,
+}
+
+impl<'a> LineNoise<'a> {
+    /// None if the peak has too few repeats, or if no repeat differs from another.
+    fn of(points: &'a [Point], peak: usize) -> Option<Self> {
+        let known = points.iter().enumerate().filter_map(|(at, point)| {
+            let piops = point.piops.as_ref()?;
+            let is_known =
+                piops.values.len() >= REPEATS_MIN && piops.values.iter().all(|v| *v > 0.0);
+            let logarithms = || piops.values.iter().map(|value| value.ln()).collect();
+            is_known.then(|| KnownPoint { at, piops, logarithms: logarithms() })
+        });
+        let known: Vec<KnownPoint<'_>> = known.collect();
+        let peak = known.iter().position(|point| point.at == peak)?;
+        let spreads = known.iter().filter_map(|point| Spread::of(&point.logarithms));
+        let spreads: Vec<Spread> = spreads.collect();
+        let is_alike = spread::p_of_alike(&spreads).is_none_or(|p| p > ALIKE_P_MIN);
+        let spread = Spread::pooled(&spreads)?;
+        let mut noise = Self { known, peak, spread, is_alike, bend_back: None };
+        noise.bend_back = noise.bend_back();
+        Some(noise)
     }
-}
 
-fn half_width(point: &Point) -> Option<f64> {
-    point.piops.as_ref().and_then(|piops| piops.half_width)
+    fn position(&self, at: usize) -> Option<usize> {
+        self.known.iter().position(|point| point.at == at)
+    }
+
+    /// The first point after the peak that is lower by more than the noise, if the line falls at
+    /// all; without one the lowest.
+    fn bend_back(&self) -> Option<usize> {
+        let means = self.known.iter().filter_map(|point| {
+            let repeats = point.logarithms.len() as f64;
+            Some(Mean { value: mean(&point.logarithms)?, repeats })
+        });
+        let means: Vec<Mean> = means.collect();
+        let later = &self.known[self.peak + 1..];
+        let lowest = later.iter().min_by(|a, b| a.piops.mean.total_cmp(&b.piops.mean))?;
+        if !rising::falls(&means, self.spread) || !(self.is_alike || self.is_surely_lower(lowest)) {
+            return None;
+        }
+        let first = later.iter().find(|point| self.lacks(point) > self.hidden(point));
+        Some(first.unwrap_or(lowest).at)
+    }
+
+    /// Returns whether a point is lower than the peak by the variances of both alone.
+    fn is_surely_lower(&self, point: &KnownPoint<'_>) -> bool {
+        let test = welch(&self.known[self.peak].logarithms, &point.logarithms);
+        test.is_some_and(|test| test.t < 0.0 && significance::is_significant(test.p / 2.0))
+    }
+
+    /// The share of the peak that a point lacks.
+    fn lacks(&self, point: &KnownPoint<'_>) -> f64 {
+        1.0 - point.piops.mean / self.known[self.peak].piops.mean
+    }
+
+    /// A point may be lower than the peak by up to this share unseen. It is one-sided, for all
+    /// other points together (Bonferroni), so that the plateau has the true peak with 95 % (multiple
+    /// comparisons with the best: Hsu 1984).
+    fn hidden(&self, point: &KnownPoint<'_>) -> f64 {
+        let peak = &self.known[self.peak];
+        let both = [peak, point];
+        let others = (self.known.len() as f64 - 1.0).max(1.0);
+        let t = |freedom| t_quantile(1.0 - 2.0 * (1.0 - CONFIDENCE) / others, freedom);
+        if self.is_alike {
+            let means: f64 = both.iter().map(|one| 1.0 / one.logarithms.len() as f64).sum();
+            let reach = t(self.spread.freedom).map(|t| t * (self.spread.variance * means).sqrt());
+            return reach.map_or(1.0, |reach| -(-reach).exp_m1());
+        }
+        let halves: Option<Vec<f64>> = both.iter().map(|one| one.piops.half_width).collect();
+        halves.map_or(1.0, |halves| halves[0].hypot(halves[1]) / peak.piops.mean)
+    }
+
+    /// The points next to each other, with the peak among them, that are not surely lower than it.
+    /// None if the peak is alone, or if too much may hide.
+    fn plateau(&self) -> Option<Plateau> {
+        let is_level = |point: &&KnownPoint<'_>| {
+            self.bend_back.is_none_or(|bend| point.at < bend)
+                && self.lacks(point) <= self.hidden(point)
+        };
+        let before = self.known[..self.peak].iter().rev().take_while(is_level).count();
+        let after = self.known[self.peak + 1..].iter().take_while(is_level).count();
+        let level = &self.known[self.peak - before..=self.peak + after];
+        let hides = level.iter().map(|point| self.hidden(point)).fold(0.0, f64::max);
+        let values = level.iter().flat_map(|point| point.piops.values.iter().copied());
+        let piops = mean(&values.collect::<Vec<_>>())?;
+        let (from, to) = (level.first()?.at, level.last()?.at);
+        (from < to && hides <= WIDE_SHARE).then_some(Plateau { from, to, piops, hides })
+    }
 }
 
 /// Returns the point with the most PIOPS (operations if no point knows PIOPS) of those that `fits`;

@@ -4,7 +4,7 @@ use super::super::numbers::{UNKNOWN, bytes, decimal, micros, or_dash, rate};
 use super::super::table::Table;
 use super::{EstimateOf, PetalChart};
 use petal_judge::petals::{
-    AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Point, WriterCost,
+    AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Plateau, Point, WriterCost,
 };
 
 /// Returns the marks of a point: `peak`, `knee`, `bends back: processor`.
@@ -114,6 +114,18 @@ pub fn summary(line: &PetalLine) -> [String; 12] {
         or_dash(line.limit.as_ref(), |limit| limit.cause.clone()),
         or_dash(line.limit.as_ref(), |limit| limit.evidence.join("; ")),
     ]
+}
+
+/// `plateau from 16 to 64 sessions (59,120 PIOPS on average, a difference of up to 2.1 % may hide)`.
+pub fn plateau(line: &PetalLine, plateau: &Plateau) -> String {
+    let sessions = |position| or_dash(at(line, Some(position)), |point| point.sessions.to_string());
+    format!(
+        "plateau from {} to {} sessions ({} PIOPS on average, a difference of up to {:.1} % may hide)",
+        sessions(plateau.from),
+        sessions(plateau.to),
+        rate(plateau.piops),
+        plateau.hides * 100.0
+    )
 }
 
 /// `PIOPS +58 %, latency +420 %`.

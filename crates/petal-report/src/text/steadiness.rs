@@ -122,7 +122,7 @@ mod tests {
         five windows          915, 915, 430, 301, 305 operations/s
         range and slope       107.1 % and -128.0 % of the mean (20 and 10 are allowed)
         checkpoints ended     18, 18, 18, 18, 18 in the windows
-        steady from           395 s, at 309 operations/s
+        steady from           400 s, at 303 operations/s
         fall                  it fell at 400 s, from 915 to 303 operations/s (67 % less); changes at the
                               same time: drive cache full or garbage collection: a device read took 267 us,
                               67 before and a write took 256 us, 28 before, for no more bytes; cache: an

@@ -1,0 +1,39 @@
+//! Error rates and power of each rule of judgement, measured on simulated runs. Prints the table of
+//! docs/judgement.md, and fails if a rule does not keep its stated share.
+//!
+//! `cargo bench -p petal-judge --features testing --bench judgement`: 2,000 trials of each row, with
+//! fixed seeds.
+
+#![allow(clippy::print_stdout)]
+
+use std::process::ExitCode;
+
+use petal_judge::power::{CLAIMS, Stated, errors_of_the_peak};
+
+const TRIALS: u64 = 2_000;
+
+fn main() -> ExitCode {
+    println!("| rule | simulated runs | stated | measured |");
+    println!("|---|---|---|---|");
+    let mut broken = 0;
+    for (seed, claim) in (1..).zip(&CLAIMS) {
+        let count = claim.count(TRIALS, seed);
+        let stated = match claim.stated {
+            Stated::AtMost(share) => format!("at most {:.0} %", share * 100.0),
+            Stated::AtLeast(share) => format!("at least {:.0} %", share * 100.0),
+        };
+        let measured = 100.0 * count as f64 / TRIALS as f64;
+        let is_kept = claim.is_kept(count, TRIALS);
+        let mark = if is_kept { "" } else { " BROKEN" };
+        println!("| {} | {} | {stated} | {measured:.1} %{mark} |", claim.rule, claim.runs);
+        broken += u32::from(!is_kept);
+    }
+    let (of_peak, of_plateau) = errors_of_the_peak(TRIALS, 1);
+    let percent = |share: f64| format!("{:+.1} %", share * 100.0);
+    println!(
+        "\nmean error of the peak {}, of the plateau {}",
+        percent(of_peak),
+        percent(of_plateau)
+    );
+    ExitCode::from(u8::from(broken > 0))
+}

@@ -1,0 +1,384 @@
+//! Error rates and power of each rule of judgement, measured with petal's own code on simulated
+//! runs. The benchmark `judgement` prints the shares of docs/judgement.md and fails if
+//! one is not kept; a unit test runs a short form.
+
+use statrs::distribution::{Binomial, DiscreteCDF as _};
+
+use crate::compare::history::{self, FigureHistory, History};
+use crate::compare::limits::{LimitOutcome, hold};
+use crate::compare::{ComparedSide, Comparison, Rules, Significance, compare};
+use crate::draws::Draws;
+use crate::petals::{PetalLine, Petals};
+use petal_model::record::observation::{Observation, metric};
+
+/// A count of trials that is rarer than this in either direction breaks a claim.
+const CHANCE: f64 = 0.001;
+const LIMIT: &str = "piops < -5%";
+const REPEATS: u32 = 3;
+
+/// The share of trials in which a rule answers, as it is stated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stated {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// A rule, the simulated runs that it judges, and its stated share of answers.
+pub struct Claim {
+    pub rule: &'static str,
+    pub runs: &'static str,
+    pub stated: Stated,
+    trial: fn(&mut Draws) -> bool,
+}
+
+impl Claim {
+    /// Returns the number of trials with this answer.
+    pub fn count(&self, trials: u64, seed: u64) -> u64 {
+        let mut draws = Draws::seeded(seed);
+        (0..trials).map(|_| u64::from((self.trial)(&mut draws))).sum()
+    }
+
+    /// Returns whether a count is one that the stated share may have by chance.
+    pub fn is_kept(&self, count: u64, trials: u64) -> bool {
+        let quantile =
+            |share, at| Binomial::new(share, trials).map_or(0, |binomial| binomial.inverse_cdf(at));
+        match self.stated {
+            Stated::AtMost(share) => count <= quantile(share, 1.0 - CHANCE),
+            Stated::AtLeast(share) => count >= quantile(share, CHANCE),
+        }
+    }
+}
+
+const GATE: &str = "compare `--fail-if 'piops < -5%'`";
+const BEND: &str = "petals, bend-back";
+const STEPS: &str = "history, lasting change";
+const NIGHTLY: &str = "history `--fail-if 'piops < -5%'`";
+
+pub const CLAIMS: [Claim; 24] = [
+    Claim {
+        rule: GATE,
+        runs: "12 cells, 3 repeats, 2 % noise, no change: passed",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| gate(draws, 12, 0.02, &|_| 1.0) == LimitOutcome::Passed,
+    },
+    Claim {
+        rule: GATE,
+        runs: "the same, -8 % in every cell: failed",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| gate(draws, 12, 0.02, &|_| 0.92) == LimitOutcome::Failed,
+    },
+    Claim {
+        rule: GATE,
+        runs: "the same, -5 % in every cell, which is the limit: failed",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| gate(draws, 12, 0.02, &|_| 0.95) == LimitOutcome::Failed,
+    },
+    Claim {
+        rule: GATE,
+        runs: "the same, -25 % in one cell: failed, and the cell is named",
+        stated: Stated::AtLeast(0.80),
+        trial: |draws| {
+            let change = |cell| if cell == 5 { 0.75 } else { 1.0 };
+            gate(draws, 12, 0.02, &change) == LimitOutcome::Failed
+        },
+    },
+    Claim {
+        rule: "compare, change over all cells",
+        runs: "12 cells, no change, one cell with three times the noise: significant",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| {
+            let noise = |cell| if cell == 0 { 0.06 } else { 0.02 };
+            let compared = compared(draws, 12, &noise, &|_| 1.0);
+            compared.wholes[0].p.is_some_and(crate::significance::is_significant)
+        },
+    },
+    Claim {
+        rule: "compare, differing cells",
+        runs: "12 cells, no change: one or more significant",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| {
+            let compared = compared(draws, 12, &|_| 0.02, &|_| 1.0);
+            compared.changes(metric::PIOPS).any(|(.., change)| {
+                change.is_some_and(|it| it.significance == Significance::Significant)
+            })
+        },
+    },
+    Claim {
+        rule: BEND,
+        runs: "10 % lower at the end, 3 repeats, 3 % noise: found",
+        stated: Stated::AtLeast(0.97),
+        trial: |draws| bends(draws, &knee(0.10), 0.03, REPEATS),
+    },
+    Claim {
+        rule: BEND,
+        runs: "5 % lower at the end, 3 % noise: found",
+        stated: Stated::AtLeast(0.45),
+        trial: |draws| bends(draws, &knee(0.05), 0.03, REPEATS),
+    },
+    Claim {
+        rule: BEND,
+        runs: "5 % lower at the end, 1 % noise: found",
+        stated: Stated::AtLeast(0.97),
+        trial: |draws| bends(draws, &knee(0.05), 0.01, REPEATS),
+    },
+    Claim {
+        rule: BEND,
+        runs: "a line that becomes flat, 3 % noise: found",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| bends(draws, &knee(0.0), 0.03, REPEATS),
+    },
+    Claim {
+        rule: BEND,
+        runs: "a line that is flat from one session on, 3 % noise: found",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| bends(draws, &[60_000.0; 8], 0.03, REPEATS),
+    },
+    Claim {
+        rule: BEND,
+        runs: "the same, its last point with three times the noise: found",
+        stated: Stated::AtMost(0.12),
+        trial: |draws| {
+            let noise = |at| if at == 7 { 0.06 } else { 0.02 };
+            line(draws, &[60_000.0; 8], &noise, REPEATS).bend_back.is_some()
+        },
+    },
+    Claim {
+        rule: BEND,
+        runs: "a flat line of single runs, 3 % noise: found",
+        stated: Stated::AtMost(0.0),
+        trial: |draws| bends(draws, &knee(0.0), 0.03, 1),
+    },
+    Claim {
+        rule: "petals, plateau",
+        runs: "a line that becomes flat, 3 % noise: it has the true peak",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| has_peak(draws, &knee(0.0)),
+    },
+    Claim {
+        rule: "petals, plateau",
+        runs: "a line that is flat from one session on: it has any one point",
+        stated: Stated::AtLeast(0.85),
+        trial: |draws| has_peak(draws, &[60_000.0; 8]),
+    },
+    Claim {
+        rule: STEPS,
+        runs: "30 nights, then 7 that are 5 % lower, 2 % noise: found within 2 nights",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| is_near(&followed(draws, &[(30, 1.0), (7, 0.95)], 0.02), &[30]),
+    },
+    Claim {
+        rule: STEPS,
+        runs: "the same with 3 %: found within 2 nights",
+        stated: Stated::AtLeast(0.50),
+        trial: |draws| is_near(&followed(draws, &[(30, 1.0), (7, 0.97)], 0.02), &[30]),
+    },
+    Claim {
+        rule: STEPS,
+        runs: "30 nights, 10 that are 8 % lower, 10 repaired: both found within 2 nights",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| {
+            let parts = [(30, 1.0), (10, 0.92), (10, 1.0)];
+            is_near(&followed(draws, &parts, 0.02), &[30, 40])
+        },
+    },
+    Claim {
+        rule: STEPS,
+        runs: "the 5 % step, when it is found: its size is in the 95 % interval",
+        stated: Stated::AtLeast(0.90),
+        trial: |draws| {
+            let series = followed(draws, &[(30, 1.0), (7, 0.95)], 0.02);
+            let newest = series.changes.last().and_then(|change| change.shift?.interval);
+            newest.is_none_or(|(low, high)| low <= -0.05 && -0.05 <= high)
+        },
+    },
+    Claim {
+        rule: "history, any change",
+        runs: "60 nights of one level: found",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| !followed(draws, &[(60, 1.0)], 0.02).changes.is_empty(),
+    },
+    Claim {
+        rule: "history, any change",
+        runs: "14 nights of one level: found",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| !followed(draws, &[(14, 1.0)], 0.02).changes.is_empty(),
+    },
+    Claim {
+        rule: NIGHTLY,
+        runs: "31 nights of one level, 2 % noise: passed",
+        stated: Stated::AtLeast(0.95),
+        trial: |draws| nightly(draws, &[(31, 1.0)]) == LimitOutcome::Passed,
+    },
+    Claim {
+        rule: NIGHTLY,
+        runs: "30 nights, then 7 that are 8 % lower: failed",
+        stated: Stated::AtLeast(0.90),
+        trial: |draws| nightly(draws, &[(30, 1.0), (7, 0.92)]) == LimitOutcome::Failed,
+    },
+    Claim {
+        rule: NIGHTLY,
+        runs: "30 nights, then 7 that are 5 % lower, which is the limit: failed",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| nightly(draws, &[(30, 1.0), (7, 0.95)]) == LimitOutcome::Failed,
+    },
+];
+
+/// The mean errors of the peak and of the plateau's PIOPS, on a line that becomes flat, with 5 %
+/// noise and three repeats: the highest of several means is too high.
+pub fn errors_of_the_peak(trials: u64, seed: u64) -> (f64, f64) {
+    let mut draws = Draws::seeded(seed);
+    let truth = knee(0.0);
+    let (mut of_peak, mut of_plateau) = (0.0, 0.0);
+    for _ in 0..trials {
+        let line = line(&mut draws, &truth, &|_| 0.05, REPEATS);
+        let peak = line.peak.and_then(|at| line.points[at].piops.as_ref());
+        let peak = peak.map_or(0.0, |piops| piops.mean);
+        of_peak += peak / truth[7] - 1.0;
+        of_plateau += line.plateau.map_or(peak, |plateau| plateau.piops) / truth[7] - 1.0;
+    }
+    (of_peak / trials as f64, of_plateau / trials as f64)
+}
+
+fn run(key: &str, value: usize, repeat: u32, piops: f64) -> Observation {
+    Observation {
+        factors: vec![(key.to_owned(), value.to_string())],
+        repeat: Some(repeat),
+        metrics: [(metric::PIOPS.to_owned(), piops)].into(),
+        ..Observation::default()
+    }
+}
+
+fn compared(
+    draws: &mut Draws,
+    cells: usize,
+    noise: &dyn Fn(usize) -> f64,
+    change: &dyn Fn(usize) -> f64,
+) -> Comparison {
+    let mut side = |name: &str, change: &dyn Fn(usize) -> f64| {
+        let mut observations = Vec::new();
+        for cell in 0..cells {
+            let level = 1000.0 * (cell + 1) as f64 * change(cell);
+            let repeats = (1..=REPEATS).map(|repeat| {
+                run("cell", cell, repeat, level * (noise(cell) * draws.normal()).exp())
+            });
+            observations.extend(repeats);
+        }
+        ComparedSide { name: name.to_owned(), observations }
+    };
+    let sides = [side("before", &|_| 1.0), side("after", change)];
+    compare(&sides, &Rules::default()).unwrap_or_default()
+}
+
+fn gate(
+    draws: &mut Draws,
+    cells: usize,
+    noise: f64,
+    change: &dyn Fn(usize) -> f64,
+) -> LimitOutcome {
+    let compared = compared(draws, cells, &|_| noise, change);
+    LIMIT.parse().map_or(LimitOutcome::Inconclusive, |limit| hold(&limit, &compared).outcome)
+}
+
+/// PIOPS of 1, 2, 4 ... 128 sessions: a tenth of a session's work each, up to a limit, and lower by
+/// this share at the last point and by half of it at the one before.
+fn knee(drop: f64) -> [f64; 8] {
+    std::array::from_fn(|at| {
+        let alone = 10_000.0 * f64::from(1_u32 << at);
+        let share = [1.0, 1.0 - drop / 2.0, 1.0 - drop][at.saturating_sub(5)];
+        share * alone / (1.0 + (alone / 60_000.0).powi(3)).cbrt()
+    })
+}
+
+fn line(
+    draws: &mut Draws,
+    truth: &[f64; 8],
+    noise: &dyn Fn(usize) -> f64,
+    repeats: u32,
+) -> PetalLine {
+    let mut seen = Vec::new();
+    for (at, level) in truth.iter().enumerate() {
+        for repeat in 1..=repeats {
+            let piops = level * (noise(at) * draws.normal()).exp();
+            seen.push(run("sessions", 1 << at, repeat, piops));
+        }
+    }
+    Petals::of(&seen).lines.pop().unwrap_or_default()
+}
+
+fn bends(draws: &mut Draws, truth: &[f64; 8], noise: f64, repeats: u32) -> bool {
+    line(draws, truth, &|_| noise, repeats).bend_back.is_some()
+}
+
+/// Whether the plateau, or the peak if it is alone, has the point at 128 sessions.
+fn has_peak(draws: &mut Draws, truth: &[f64; 8]) -> bool {
+    let line = line(draws, truth, &|_| 0.03, REPEATS);
+    let last = line.plateau.map(|plateau| plateau.to).or(line.peak);
+    last == Some(7)
+}
+
+/// A run a night, at these levels for so many nights each.
+fn nights(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> Option<History> {
+    let levels = parts.iter().flat_map(|&(count, level)| std::iter::repeat_n(level, count));
+    let runs = levels.enumerate().map(|(night, level)| {
+        let mut seen = run("night", night, 1, 1000.0 * level * (noise * draws.normal()).exp());
+        seen.factors.clear();
+        seen.context.insert("night".to_owned(), night.to_string());
+        seen
+    });
+    let runs: Vec<Observation> = runs.collect();
+    history::history(&runs, "night", &[metric::PIOPS.to_owned()]).ok()
+}
+
+fn followed(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> FigureHistory {
+    let history = nights(draws, parts, noise);
+    history.and_then(|mut history| history.series.pop()).unwrap_or_default()
+}
+
+/// Whether the lasting changes are these, within two nights.
+fn is_near(series: &FigureHistory, known: &[usize]) -> bool {
+    let near = |at: &usize| {
+        series.changes.iter().any(|change| change.is_lasting && change.at.abs_diff(*at) <= 2)
+    };
+    known.iter().all(near)
+}
+
+fn nightly(draws: &mut Draws, parts: &[(usize, f64)]) -> LimitOutcome {
+    let history = nights(draws, parts, 0.02);
+    let held = history.and_then(|history| Some(history.hold(&LIMIT.parse().ok()?).outcome));
+    held.unwrap_or(LimitOutcome::Inconclusive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tenth of the benchmark's trials and fewer, each claim with a seed of its own.
+    #[test]
+    fn every_rule_keeps_its_stated_shares() {
+        const TRIALS: u64 = 40;
+        for (seed, claim) in (1..).zip(&CLAIMS) {
+            let count = claim.count(TRIALS, seed);
+            let (rule, runs, stated) = (claim.rule, claim.runs, claim.stated);
+            assert!(
+                claim.is_kept(count, TRIALS),
+                "{rule}: {runs}: {count} of {TRIALS}, {stated:?}"
+            );
+        }
+        let (of_peak, of_plateau) = errors_of_the_peak(TRIALS, 1);
+        assert!(of_peak > 0.01 && of_plateau.abs() < 0.015, "{of_peak} {of_plateau}");
+    }
+
+    /// The page states what the rules state.
+    #[test]
+    fn the_page_of_judgement_has_every_claim() {
+        let page = include_str!("../../../docs/judgement.md");
+        for claim in &CLAIMS {
+            let stated = match claim.stated {
+                Stated::AtMost(share) => format!("at most {:.0} %", share * 100.0),
+                Stated::AtLeast(share) => format!("at least {:.0} %", share * 100.0),
+            };
+            let row = format!("| {} | {} | {stated} |", claim.rule, claim.runs);
+            assert!(page.contains(&row), "docs/judgement.md lacks {row}");
+        }
+    }
+}
