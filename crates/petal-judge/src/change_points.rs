@@ -41,8 +41,9 @@ fn search(values: &[f64], level: f64, offset: usize, found: &mut Vec<usize>) {
     let Some(part) = unlikely(values, split, level_of_one).or_else(by_stretch) else { return };
     let bounds = [0, part.start, part.end, count];
     found.extend([part.start, part.end].iter().filter(|&&at| at < count).map(|at| offset + at));
+    // Each part is one more series that may seem to change.
     for pair in bounds.windows(2).filter(|pair| pair[0] < pair[1]) {
-        search(&values[pair[0]..pair[1]], level, offset + pair[0], found);
+        search(&values[pair[0]..pair[1]], level / 2.0, offset + pair[0], found);
     }
 }
 

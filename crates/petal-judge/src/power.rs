@@ -54,7 +54,7 @@ const BEND: &str = "petals, bend-back";
 const STEPS: &str = "history, lasting change";
 const NIGHTLY: &str = "history `--fail-if 'piops < -5%'`";
 
-pub const CLAIMS: [Claim; 24] = [
+pub const CLAIMS: [Claim; 25] = [
     Claim {
         rule: GATE,
         runs: "12 cells, 3 repeats, 2 % noise, no change: passed",
@@ -179,6 +179,15 @@ pub const CLAIMS: [Claim; 24] = [
         trial: |draws| {
             let parts = [(30, 1.0), (10, 0.92), (10, 1.0)];
             is_near(&followed(draws, &parts, 0.02), &[30, 40])
+        },
+    },
+    Claim {
+        rule: STEPS,
+        runs: "the 5 % step, when it is found: another one is found with it",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| {
+            let series = followed(draws, &[(30, 1.0), (7, 0.95)], 0.02);
+            series.changes.iter().filter(|change| change.is_lasting).count() > 1
         },
     },
     Claim {

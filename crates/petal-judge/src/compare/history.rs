@@ -115,6 +115,8 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let metrics = metrics(&whole, asked)?;
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
     let cells = cells::all(&groups, &keys);
+    // The fact that makes the groups differs between any two of them.
+    let known_facts = [&keys[..], &[by.to_owned()]].concat();
     let mut series = Vec::new();
     for metric in &metrics {
         for cells::CellRuns { factors, sides, .. } in &cells {
@@ -122,7 +124,7 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
             let known: Vec<(usize, Figures)> =
                 sides.iter().enumerate().filter_map(of_group).collect();
             if !known.is_empty() {
-                series.push(followed(metric, factors, known, &whole, &keys));
+                series.push(followed(metric, factors, known, &whole, &known_facts));
             }
         }
     }
@@ -324,11 +326,13 @@ impl History {
 
     fn against(&self, limit: &ChangeLimit, series: &FigureHistory) -> Vec<LimitCase> {
         let place = cells::label(&series.factors);
-        let judged = |shift: Option<Shift>, of: &str| {
+        let case = |place: String, of: &str, shift: Option<Shift>| {
             let changed = shift.map(|shift| (shift.share, shift.interval));
-            let words = format!("{of} {}", super::limits::words(changed));
-            LimitCase { outcome: outcome(limit, changed), place: place.clone(), words }
+            let words = format!("{of}{}", super::limits::words(changed));
+            LimitCase { outcome: outcome(limit, changed), place, words }
         };
+        let judged =
+            |shift: Option<Shift>, group: &str| case(place.clone(), &format!("{group} "), shift);
         let last = series.at_newest(&self.newest);
         let mut cases = match last.map(|last| last.shift) {
             None => vec![judged(None, &self.newest)],
@@ -340,17 +344,19 @@ impl History {
             Some(newest) => {
                 let change = series.changes.last();
                 let of_change = change.map(|change| judged(change.shift, &change.group));
-                // If the newest groups are the change, no groups are more recent.
-                let is_settled = change.is_none_or(|change| change.is_lasting);
-                let recent = series.recent.filter(|_| is_settled).map(|shift| {
-                    judged(Some(shift), &format!("the newest groups up to {}", self.newest))
-                });
+                // A young level is known by its change; its newest groups alone show less.
+                let is_settled = change.is_none_or(|it| it.groups_after >= 2 * NEWEST_MAX);
+                let recent = series
+                    .recent
+                    .filter(|_| is_settled)
+                    .map(|shift| case(format!("{place}, newest groups"), "", Some(shift)));
                 let known: Vec<LimitCase> = of_change.into_iter().chain(recent).collect();
                 if known.is_empty() { vec![judged(newest, &self.newest)] } else { known }
             }
         };
-        let drift = judged(series.trend, "from the first to the newest");
-        cases.extend(Some(drift).filter(|case| case.outcome == LimitOutcome::Failed));
+        let is_said = series.changes.last().is_some_and(|change| change.shift == series.trend);
+        let drift = case(format!("{place}, first to newest"), "", series.trend);
+        cases.extend(Some(drift).filter(|it| it.outcome == LimitOutcome::Failed && !is_said));
         cases
     }
 }
@@ -573,7 +579,7 @@ mod tests {
         assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
         let held = reported.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, LimitOutcome::Failed);
-        let drift = "all: from the first to the newest -1";
+        let drift = "all, first to newest: -1";
         assert!(held.because.iter().any(|why| why.contains(drift)), "{held:?}");
     }
 
