@@ -214,8 +214,13 @@ fn a_comparison_opens_with_its_answer_and_draws_each_change_with_its_interval() 
     // The figure that differs is drawn first, its interval in the same place as its values.
     let first = page.split("id=\"fig-change-0\"").nth(1).unwrap();
     assert!(first.contains("<h3>reads_s</h3>"));
-    let filled = first.split("data-series=\"0\"").nth(2).unwrap();
-    assert!(filled.starts_with(">") && filled.contains("<circle"), "{filled}");
+    // The cell that differs is in the first series, and above the one of too few runs.
+    let level = |series: usize| -> f64 {
+        let mark = format!("class=\"series\" data-series=\"{series}\"");
+        let drawn = first.split(&mark).nth(1).unwrap().split("cy=\"").nth(1).unwrap();
+        drawn.split('"').next().unwrap().parse().unwrap()
+    };
+    assert!(level(0) < level(1), "{} {}", level(0), level(1));
     assert!(page.contains("not measured") && page.contains("no share of 0"));
     let mut hostile = seen;
     hostile.sides[0].name = hostile::HOSTILE.to_owned();
