@@ -235,7 +235,7 @@ fn a_comment_shows_the_cells_that_differ_and_folds_the_rest() {
     | --- | --- | --- | ---: | ---: | ---: | ---: |
     | piops | DEVICE a | 2026-11-07 | 60.0 | -40.6 | -43.1 | -38.1 |
     "#);
-    assert!(folded.contains("\npiops, DEVICE b; trend: "), "{folded}");
+    assert!(folded.contains("\npiops, DEVICE b; from first to newest: "), "{folded}");
 }
 
 #[test]
