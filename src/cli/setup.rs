@@ -131,43 +131,50 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
         "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9} {:>9}",
         "schema", "rows", "blocks", "bytes", "index bytes", "scan bytes", "seconds", "MB/s"
     );
-    let mut bytes = 0u64;
+    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let rate = |bytes: Option<u64>, seconds: f64| {
+        let rate = bytes.map(|bytes| format!("{:.1}", bytes as f64 / 1e6 / seconds.max(1e-9)));
+        rate.unwrap_or_else(|| "-".to_owned())
+    };
+    let sum = |sum: u64, part: Option<u64>| Some(sum.saturating_add(part?));
+    let mut bytes = Some(0);
     for one in &loaded.schemas {
-        let schema = one.schema.bytes.saturating_add(one.schema.index_bytes);
-        let all = schema.saturating_add(one.scan_bytes);
-        bytes = bytes.saturating_add(all);
+        let sizes = [one.schema.bytes, one.schema.index_bytes, one.scan_bytes];
+        let all = sizes.into_iter().try_fold(0, sum);
+        bytes = bytes.and_then(|bytes| sum(bytes, all));
         let _ = writeln!(
             text,
-            "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9.2} {:>9.1}",
+            "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9.2} {:>9}",
             one.schema.number,
             one.placement.rows,
             one.placement.blocks,
-            one.schema.bytes,
-            one.schema.index_bytes,
-            one.scan_bytes,
+            number(one.schema.bytes),
+            number(one.schema.index_bytes),
+            number(one.scan_bytes),
             one.seconds,
-            all as f64 / 1e6 / one.seconds.max(1e-9),
+            rate(all, one.seconds),
         );
     }
     let first = &loaded.schemas[0];
     let _ = writeln!(
         text,
-        "{url}: {}, {bytes} bytes in {:.2} s, {:.1} MB/s; one row per block proved by {}",
+        "{url}: {}, {} bytes in {:.2} s, {} MB/s; one row per block proved by {}",
         match loaded.schemas.len() {
             1 => "1 schema".to_owned(),
             more => format!("{more} schemas"),
         },
+        number(bytes),
         loaded.seconds,
-        bytes as f64 / 1e6 / loaded.seconds.max(1e-9),
+        rate(bytes, loaded.seconds),
         first.placement.source,
     );
-    text.push_str(&until_durable(loaded, bytes));
-    if first.schema.index_bytes > 0 {
-        let _ = writeln!(
-            text,
-            "index of one schema: {} bytes; give the cache room for it",
-            first.schema.index_bytes
-        );
+    text.push_str(&until_durable(loaded, |seconds| rate(bytes, seconds)));
+    if bytes.is_none() {
+        text.push_str("- is a size that the database does not say\n");
+    }
+    if let Some(index_bytes) = first.schema.index_bytes.filter(|bytes| *bytes > 0) {
+        let _ =
+            writeln!(text, "index of one schema: {index_bytes} bytes; give the cache room for it");
     }
     text
 }
@@ -193,13 +200,13 @@ fn compresses(ratio: f64, asked: Option<f64>) -> String {
 }
 
 /// The load itself, until its data were durable.
-fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
+fn until_durable(loaded: &LoadSummary, rate: impl Fn(f64) -> String) -> String {
     let Some(seconds) = loaded.durable_seconds else { return String::new() };
     let afterwards: Vec<String> =
         loaded.afterwards.iter().map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
     format!(
-        "rows and indexes durable after {seconds:.3} s, {:.1} MB/s; then {}\n",
-        bytes as f64 / 1e6 / seconds.max(1e-9),
+        "rows and indexes durable after {seconds:.3} s, {} MB/s; then {}\n",
+        rate(seconds),
         afterwards.join(", "),
     )
 }

@@ -364,7 +364,7 @@ mod tests {
             rows: 2048,
             scan_rows,
             block_size: 8192,
-            bytes: 2048 * 8192,
+            bytes: Some(2048 * 8192),
             ..LoadedSchema::default()
         };
         let settings = Settings { scan_pct: 10, ..Settings::default() };

@@ -197,7 +197,7 @@ fn n_rows_are_n_blocks(target: &Target) {
     assert_eq!(loaded.iter().map(|schema| schema.number).collect::<Vec<_>>(), [1, 2]);
     for schema in loaded {
         assert_eq!((schema.rows, schema.scan_rows), (ROWS, SCAN_ROWS));
-        assert!(schema.bytes >= ROWS * u64::from(target.block_size));
+        assert!(schema.bytes >= Some(ROWS * u64::from(target.block_size)));
     }
     // It must still hold after updates.
     let writers = Workload { update_pct: 100, ..workload() };

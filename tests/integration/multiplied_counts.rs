@@ -1,22 +1,23 @@
 //! Numbers in files that petal reads, times ten to the n: petal ends within a budget of processor time
-//! and memory, by itself, without a panic. `PETAL_TEST_LONG=1` multiplies each number alone; a short
-//! form multiplies some, and all of a file at once.
+//! and memory, by itself, without a panic. The short form multiplies some numbers alone, and all of a
+//! file at once. `PETAL_TEST_LONG=1` halves the numbers of a file that petal does not read as before,
+//! down to each number alone that changes the exit code.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::net::TcpListener;
+use std::path::PathBuf;
 
 use crate::read_files::{ReadFile, some, words, written};
-use crate::support::{Petal, Workplace};
+use crate::support::{Petal, Workplace, is_long};
 
 /// Far more than any of these needs, and far less than what a file claims.
 const BUDGET: &str = "ulimit -t 60; ulimit -v 4000000";
 /// Zeros behind a number: a thousand, beyond 32 bits, beyond 64 bits, beyond a double's range.
 const ZEROS: [usize; 4] = [3, 9, 18, 320];
 const SHORT_FORM: usize = 2;
-
-fn is_long() -> bool {
-    std::env::var_os("PETAL_TEST_LONG").is_some()
-}
+/// Numbers tried alone of those that are refused in the same way.
+const SAME_WAY: usize = 8;
 
 /// A number, and what JSON and tables put around it: `"ops":12}`, `12.5%`, `8K`.
 fn has_number(word: &str) -> bool {
@@ -43,6 +44,18 @@ fn multiplied(text: &str, ends: &[usize], zeros: usize) -> String {
     changed + &text[from..]
 }
 
+/// Numbers whose bound only they have, which a short form multiplies too.
+const BOUNDED: &str = "\"repeats\":";
+
+fn ends_of_bounded(text: &str) -> Vec<usize> {
+    let places = text.match_indices(BOUNDED).map(|(at, key)| at + key.len());
+    let end = |at: usize| {
+        let digits = text[at..].trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        text.len() - digits.len()
+    };
+    places.map(end).collect()
+}
+
 /// Each number alone, and all at once; a short form takes some.
 fn variants(text: &str) -> Vec<String> {
     let ends = ends_of_numbers(text);
@@ -50,34 +63,81 @@ fn variants(text: &str) -> Vec<String> {
         true => (usize::MAX, &ZEROS[..], &ZEROS[..]),
         false => (SHORT_FORM, &ZEROS[1..3], &ZEROS[..1]),
     };
-    let one = some(ends.clone(), most).into_iter();
+    let mut one = some(ends.clone(), most);
+    if !is_long() {
+        one.extend(ends_of_bounded(text));
+    }
+    let one = one.into_iter();
     let one = one.flat_map(|end| alone.iter().map(move |zeros| (vec![end], zeros)));
     let cases = one.chain(all.iter().map(|zeros| (ends.clone(), zeros)));
     cases.map(|(ends, zeros)| multiplied(text, &ends, *zeros)).collect()
 }
 
+/// Fails unless petal ends within its budget; returns the exit code.
 #[track_caller]
-fn ends(petal: Petal, what: &str) {
+fn ends(petal: Petal, what: &str) -> i32 {
     let ended = petal.after(BUDGET).ends();
     let said = format!("{}{}", ended.stdout, ended.stderr);
     let said = &said[..said.len().min(4000)];
     let code = ended.code.unwrap_or_else(|| panic!("{what}: it was ended from outside: {said}"));
     assert!(code < 100 && !said.contains("panicked"), "{what}: {code}: {said}");
+    code
+}
+
+/// A file and a command that reads it.
+struct Reading<'a> {
+    work: &'a Workplace,
+    path: PathBuf,
+    text: String,
+    call: &'a [String],
+}
+
+impl Reading<'_> {
+    /// The exit code with this text in the file.
+    fn code(&self, changed: &str) -> i32 {
+        let Self { work, path, text, call } = self;
+        fs::write(path, changed).unwrap();
+        let differs = text.bytes().zip(changed.bytes()).position(|(a, b)| a != b).unwrap_or(0);
+        let near = changed.get(differs.saturating_sub(60)..differs + 10).unwrap_or("");
+        let code = ends(work.petal(call.iter()), &format!("{call:?} near {near:?}"));
+        fs::write(path, text).unwrap();
+        code
+    }
+
+    /// Multiplies all of these numbers; if petal then ends in another way, which may hide what one
+    /// of them does, each half of them.
+    fn halve(&self, numbers: &[usize], zeros: usize, usual: i32) {
+        let code = self.code(&multiplied(&self.text, numbers, zeros));
+        if code == usual || numbers.len() < 2 {
+            return;
+        }
+        // No number has so many digits: a reader of numbers refuses each in the same way.
+        let parts: Vec<&[usize]> = match zeros == ZEROS[3] {
+            true => numbers.chunks(1).step_by(numbers.len().div_ceil(SAME_WAY)).collect(),
+            false => numbers.chunks(numbers.len().div_ceil(2)).collect(),
+        };
+        parts.into_iter().for_each(|part| self.halve(part, zeros, usual));
+    }
 }
 
 fn try_all(work: &Workplace, file: &ReadFile) {
     let path = work.path(&file.name);
     let text = fs::read_to_string(&path).unwrap();
-    for changed in variants(&text) {
-        fs::write(&path, &changed).unwrap();
-        let calls = if is_long() { file.calls.len() } else { 1 };
-        for call in &file.calls[..calls] {
-            let differs = text.bytes().zip(changed.bytes()).position(|(a, b)| a != b).unwrap();
-            let near = changed.get(differs.saturating_sub(60)..differs + 10).unwrap_or("");
-            ends(work.petal(call), &format!("{call:?} near {near:?}"));
+    let calls = if is_long() { file.calls.len() } else { 1 };
+    for call in &file.calls[..calls] {
+        let reading = Reading { work, path: path.clone(), text: text.clone(), call };
+        if !is_long() {
+            for changed in variants(&text) {
+                reading.code(&changed);
+            }
+            continue;
         }
+        let (numbers, usual) = (ends_of_numbers(&text), reading.code(&text));
+        for zeros in ZEROS {
+            reading.halve(&numbers, zeros, usual);
+        }
+        let _ = writeln!(io::stderr(), "{call:?}: {} numbers of {}", numbers.len(), file.name);
     }
-    fs::write(&path, text).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -373,6 +374,19 @@ pub fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// Whether the long form of a test runs.
+pub fn is_long() -> bool {
+    std::env::var_os("PETAL_TEST_LONG").is_some()
+}
+
+/// Numbers of the cases that a long form tries: all, or as in `PETAL_TEST_LONG=1602-3000` or `1602-`.
+pub fn long_cases() -> RangeInclusive<usize> {
+    let text = std::env::var("PETAL_TEST_LONG").unwrap_or_default();
+    let number = |text: &str| text.parse::<usize>().ok();
+    let range = text.split_once('-').and_then(|(first, last)| Some((number(first)?, last)));
+    range.map_or(1..=usize::MAX, |(first, last)| first..=number(last).unwrap_or(usize::MAX))
 }
 
 /// Says why a test does not run here, past the test harness's capture.

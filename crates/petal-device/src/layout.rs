@@ -228,8 +228,8 @@ impl SchemaArea {
             rows: self.rows,
             scan_rows: self.scan_rows,
             block_size,
-            bytes: self.rows * block_size,
-            index_bytes: 0,
+            bytes: Some(self.rows * block_size),
+            index_bytes: Some(0),
             filler: Some(self.filler.clone()),
             unique_index: None,
         }

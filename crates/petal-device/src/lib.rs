@@ -184,6 +184,11 @@ impl Shared {
             (None, TargetContent::Foreign) if is_device && safety::is_blank(&there.file, bytes) => {
                 return Ok(());
             }
+            (None, TargetContent::Foreign)
+                if !is_device && safety::is_empty(&there.file, bytes) =>
+            {
+                return Ok(());
+            }
             (None, TargetContent::Foreign) => "petal did not fill it".to_owned(),
             (None, TargetContent::Damaged) => {
                 "it has petal's mark, and a header that is damaged or of a newer petal".to_owned()

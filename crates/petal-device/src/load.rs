@@ -145,7 +145,7 @@ impl Loader<'_> {
         Ok(areas)
     }
 
-    fn fill(
+    pub(super) fn fill(
         &self,
         before: &TargetHeader,
         after: &TargetHeader,
@@ -153,6 +153,8 @@ impl Loader<'_> {
     ) -> Result<(Vec<LoadedSchemaSummary>, Instant)> {
         let begin = Instant::now();
         let target = self.shared.target()?;
+        // Only now is it locked: an empty file may have been filled since petal looked.
+        self.shared.refuse_foreign(&target.there, &target.there.content()?)?;
         target.mark_new(before)?;
         make_room(&target, after.end())?;
         if before.schemas.is_empty() {
@@ -180,7 +182,7 @@ impl Loader<'_> {
             let placement = loader::prove(place, &what, placement, about.rows, otherwise)?;
             schemas.push(LoadedSchemaSummary {
                 schema: about.loaded(after.block_bytes),
-                scan_bytes: about.scan_rows * u64::from(after.block_bytes),
+                scan_bytes: Some(about.scan_rows * u64::from(after.block_bytes)),
                 seconds,
                 placement,
             });

@@ -104,6 +104,13 @@ pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
     ZFS_RING.step_by(1024).any(|offset| has(offset, &ZFS_MAGIC)).then_some("a ZFS pool's label")
 }
 
+/// True if a file has neither a length nor a byte to read, so that it holds no data: a load that
+/// was killed before its first write left it, or nobody wrote to it yet.
+pub fn is_empty(file: &File, bytes: u64) -> bool {
+    // Files of the kernel have bytes and no length.
+    bytes == 0 && file.read_at(&mut [0], 0).is_ok_and(|read| read == 0)
+}
+
 /// Number of bytes at either end that must be blank.
 const BLANK_BYTES: u64 = 1 << 20;
 
@@ -149,6 +156,14 @@ mod tests {
         assert!(is_blank(&file_with(2 << 20, b"x"), size));
         assert!(!is_blank(&file_with(5000, b"x"), size));
         assert!(!is_blank(&file_with(size - 1, b"x"), size));
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_is_not_empty_although_it_has_no_length() {
+        assert!(is_empty(&tempfile::tempfile().unwrap(), 0));
+        assert!(!is_empty(&file_with(0, b""), 4 << 20));
+        let kernels = File::open("/proc/self/status").unwrap();
+        assert!(!is_empty(&kernels, kernels.metadata().unwrap().len()));
     }
 
     #[test]

@@ -480,7 +480,7 @@ fn a_load_that_is_stopped_leaves_nothing_that_passes_for_data() {
 
 #[test]
 fn foreign_files_are_left_alone_unless_given_up_by_name() {
-    for content in [&b"dear diary"[..], b"", &[0x55; 100_000]] {
+    for content in [&b"dear diary"[..], b"x", &[0x55; 100_000]] {
         let place = Place::new();
         fs::write(place.path(), content).unwrap();
         let wrong = place.engine(|settings| settings.destroy_data = Some("/elsewhere".into()));
@@ -497,6 +497,35 @@ fn foreign_files_are_left_alone_unless_given_up_by_name() {
         engine.load(&plan(), &Silent, &unlimited()).unwrap();
         assert_eq!(engine.loaded().unwrap().len(), 1);
     }
+}
+
+#[test]
+fn an_empty_file_is_loaded_and_a_drop_leaves_it() {
+    let place = Place::new();
+    fs::write(place.path(), b"").unwrap();
+    let engine = place.engine(|_| {});
+    assert!(engine.loaded().unwrap().is_empty());
+    assert!(engine.connect(seat()).is_err());
+    assert_eq!(engine.drop_data().unwrap(), [""; 0]);
+    assert_eq!(fs::read(place.path()).unwrap(), b"");
+    engine.load(&plan(), &Silent, &unlimited()).unwrap();
+    assert_eq!(engine.loaded().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_that_somebody_fills_while_petal_opens_it_is_left_alone() {
+    let place = Place::new();
+    fs::write(place.path(), b"").unwrap();
+    let engine = place.engine(|_| {});
+    assert!(engine.loaded().unwrap().is_empty());
+    let shared = &engine.shared;
+    let (load, stop) = (plan(), unlimited());
+    let loader = load::Loader { shared, plan: &load, progress: &Silent, stop: &stop };
+    let header = layout::TargetHeader::new(load.block_size, 0);
+    fs::write(place.path(), b"dear diary").unwrap();
+    let refused = loader.fill(&header, &header, &[]).unwrap_err().to_string();
+    assert!(refused.contains("--destroy-data"), "{refused}");
+    assert_eq!(fs::read(place.path()).unwrap(), b"dear diary");
 }
 
 #[test]

@@ -487,7 +487,8 @@ pub struct LoadSummary {
 #[derive(Debug, Clone)]
 pub struct LoadedSchemaSummary {
     pub schema: LoadedSchema,
-    pub scan_bytes: u64,
+    /// Bytes of the scan table; `None` if the database does not say.
+    pub scan_bytes: Option<u64>,
     pub seconds: f64,
     pub placement: Placement,
 }

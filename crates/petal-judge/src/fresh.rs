@@ -137,9 +137,11 @@ fn used(device: &HostDevice, run: &Run) -> Option<u64> {
         return Some(all.saturating_sub(free));
     }
     let loaded = run.details.loaded.iter();
-    let parts = loaded
-        .flat_map(|it| [it.bytes, it.index_bytes, it.scan_rows.saturating_mul(it.block_size)]);
-    Some(parts.fold(0, u64::saturating_add))
+    let mut parts = loaded.flat_map(|it| {
+        let scan_bytes = it.scan_rows.saturating_mul(it.block_size);
+        [it.bytes, it.index_bytes, Some(scan_bytes)]
+    });
+    parts.try_fold(0_u64, |sum, part| Some(sum.saturating_add(part?)))
 }
 
 fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {

@@ -56,22 +56,22 @@ pub fn data(
     loaded: &[LoadedSchema],
     host: &HostFacts,
 ) -> Check {
-    let sizes = loaded.iter().flat_map(|schema| [schema.bytes, schema.index_bytes]);
-    let data_bytes = sizes.fold(0, u64::saturating_add);
+    let mut sizes = loaded.iter().flat_map(|schema| [schema.bytes, schema.index_bytes]);
+    let data_bytes = sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)));
     let memory_bytes = host.memory_bytes.filter(|_| details.local);
     let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
     let value = format!(
         "{} in {} schemas; the database's cache {cache}, memory {}",
-        bytes(data_bytes),
+        data_bytes.map_or_else(|| "-".to_owned(), bytes),
         loaded.len(),
         memory_bytes.map_or_else(|| "-".to_owned(), bytes)
     );
     let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
-    let is_cached = target.cache_bytes.is_some_and(|cache| cache >= data_bytes);
+    let is_cached = target.cache_bytes.zip(data_bytes).is_some_and(|(cache, data)| cache >= data);
     let holder_bytes = if passes_page_cache { target.cache_bytes } else { memory_bytes };
-    let verdict = match holder_bytes {
+    let verdict = match holder_bytes.zip(data_bytes) {
         _ if is_cached => CheckResult::Note,
-        Some(holder) if (data_bytes as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
+        Some((holder, data)) if (data as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
         Some(_) => CheckResult::Good,
         None => CheckResult::Unknown,
     };
@@ -184,7 +184,8 @@ mod tests {
             number: 1,
             rows: bytes / 8192,
             block_size: 8192,
-            bytes,
+            bytes: Some(bytes),
+            index_bytes: Some(0),
             ..LoadedSchema::default()
         }]
     }

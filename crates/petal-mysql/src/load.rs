@@ -126,7 +126,7 @@ impl Loader<'_> {
         let meta = SchemaMeta::of_plan(plan, schema);
         Ok(LoadedSchemaSummary {
             schema: schema::with_sizes(&meta, client, storage, &name)?,
-            scan_bytes: schema::table_bytes(client, &scan)?.0,
+            scan_bytes: Some(schema::table_bytes(client, &scan)?.0),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         })

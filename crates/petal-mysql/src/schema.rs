@@ -169,8 +169,8 @@ pub fn with_sizes(
     Ok(meta.loaded(main, index))
 }
 
-/// Bytes of a table that must be there, and of its other indexes.
-pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, u64)> {
+/// Bytes of a table that must be there, and of its other indexes if the server says them.
+pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, Option<u64>)> {
     let sql = format!(
         "SELECT data_length, index_length FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = '{table}'"
@@ -178,8 +178,8 @@ pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, u64)> {
     let found: Vec<(Option<u64>, Option<u64>)> =
         client.ask(&format!("asking the size of {table}"), &sql)?;
     match found.first() {
-        Some((Some(data), index)) if (*data).max(index.unwrap_or(0)) <= COUNT_MAX => {
-            Ok((*data, index.unwrap_or(0)))
+        Some((Some(data), index)) if *data <= COUNT_MAX => {
+            Ok((*data, index.filter(|index| *index <= COUNT_MAX)))
         }
         _ => Err(EngineError::Data(format!(
             "{}: {table} is missing or unusable; load the data again (petal setup --replace)",

@@ -136,6 +136,9 @@ fn mark_background(counters: &mut Counters) {
             counters.raw.insert(format!("{CONTAINER}{name}"), count);
         }
     }
+    let unknown: Vec<_> =
+        counters.unknown.iter().map(|name| format!("{CONTAINER}{name}")).collect();
+    counters.unknown.extend(unknown);
 }
 
 /// Returns the rows of one view, or `None` if this user or version has none.
@@ -151,7 +154,8 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
     let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
         // Nothing is visible: the run has only petal's own figures.
         let endpoint = database.place.clone();
-        return Ok(vec![(0, Counters { endpoint, ..Counters::default() })]);
+        let unknown = [String::new()].into();
+        return Ok(vec![(0, Counters { endpoint, unknown, ..Counters::default() })]);
     };
     // Two readings are matched by the instance's name, so a failed reading must not change it.
     let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
@@ -160,15 +164,22 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
         .filter_map(|row| Some((count(row, 0)?, format!("{}@{}", cell(row, 1), cell(row, 2)))))
         .collect();
     let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
-    for row in &statistics {
-        let Some(id) = count(row, 0) else { continue };
-        instances.entry(id).or_default().keep(cell(row, 1).to_owned(), row, 2);
-    }
-    for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
-        for row in view(database, sql::COUNTERS, name)?.unwrap_or_default() {
-            let Some(id) = count(&row, 0) else { continue };
-            add(instances.entry(id).or_default(), &row);
+    // A row that names no instance may be of any.
+    let mut all_are_known = true;
+    let mut add_all = |rows: Vec<Row>, add: AddRow| {
+        for row in rows {
+            match count(&row, 0) {
+                Some(id) => add(instances.entry(id).or_default(), &row),
+                None => all_are_known = false,
+            }
         }
+    };
+    add_all(statistics, Instance::add_statistic);
+    for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
+        add_all(view(database, sql::COUNTERS, name)?.unwrap_or_default(), add);
+    }
+    if !all_are_known {
+        instances.values_mut().for_each(|instance| instance.lose(""));
     }
     let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
     Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
@@ -178,12 +189,30 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
 struct Instance {
     raw: BTreeMap<String, u64>,
     waits: Vec<Wait>,
+    /// As in [`Counters`].
+    unknown: BTreeSet<String>,
+    /// Names of waits with a bucket that is unknown; an empty one stands for all.
+    without_buckets: BTreeSet<String>,
 }
 
 impl Instance {
     /// Keeps a raw counter if the column holds one.
     fn keep(&mut self, name: String, row: &Row, at: usize) {
-        self.raw.extend(count(row, at).map(|count| (name, count)));
+        match count(row, at).filter(|_| !cell(row, 1).is_empty()) {
+            Some(count) => {
+                self.raw.insert(name, count);
+            }
+            None => self.lose(name),
+        }
+    }
+
+    fn lose(&mut self, name: impl Into<String>) {
+        self.unknown.insert(name.into());
+    }
+
+    /// Reads V$SYSSTAT.
+    fn add_statistic(&mut self, row: &Row) {
+        self.keep(cell(row, 1).to_owned(), row, 2);
     }
 
     /// Reads V$SYSTEM_EVENT, in microseconds. The waits of sessions exclude those of background
@@ -191,12 +220,18 @@ impl Instance {
     fn add_wait(&mut self, row: &Row) {
         let class = wait_class(cell(row, 2));
         let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
-        let Some((waits, micros)) = count(row, waits_at).zip(count(row, time_at)) else { return };
+        let event = cell(row, 1);
+        // The class decides which columns count.
+        let counted = count(row, waits_at).zip(count(row, time_at));
+        let counted = counted.filter(|_| !event.is_empty() && !cell(row, 2).is_empty());
+        let Some((waits, micros)) = counted else {
+            self.lose(format!("event.{event}."));
+            return self.lose(wait_name(event));
+        };
         if waits == 0 {
             return;
         }
         let time_ns = micros.saturating_mul(NS_PER_US);
-        let event = cell(row, 1);
         if !is_cell_read(event) {
             self.waits.push(Wait::counted(event, class, Some(waits), time_ns));
             return;
@@ -217,9 +252,16 @@ impl Instance {
 
     /// Reads V$SYS_TIME_MODEL, in microseconds. CPU time is listed with the waits, as in reports.
     fn add_time(&mut self, row: &Row) {
-        let (name, Some(micros)) = (cell(row, 1), count(row, 2)) else { return };
+        const CPU: &str = "DB CPU";
+        let name = cell(row, 1);
+        let Some(micros) = count(row, 2).filter(|_| !name.is_empty()) else {
+            if ["", CPU].contains(&name) {
+                self.lose(CPU);
+            }
+            return self.lose(format!("time_model.{name}"));
+        };
         self.raw.insert(format!("time_model.{name}"), micros);
-        if name == "DB CPU" {
+        if name == CPU {
             let time_ns = micros.saturating_mul(NS_PER_US);
             self.waits.push(Wait::counted(name, WaitClass::Cpu, None, time_ns));
         }
@@ -227,12 +269,18 @@ impl Instance {
 
     /// Reads V$EVENT_HISTOGRAM_MICRO: waits of all processes.
     fn add_bucket(&mut self, row: &Row) {
-        let (event, Some(upper_us), Some(count)) = (cell(row, 1), count(row, 2), count(row, 3))
-        else {
+        let event = cell(row, 1);
+        let counted = count(row, 2).zip(count(row, 3)).filter(|_| !event.is_empty());
+        let Some((upper_us, count)) = counted else {
+            match event {
+                "" => self.lose("histogram."),
+                _ => self.lose(format!("histogram.{event}.")),
+            }
+            self.without_buckets.insert(wait_name(event).to_owned());
             return;
         };
         self.raw.insert(format!("histogram.{event}.{upper_us}us"), count);
-        let event = if is_cell_read(event) { CELL_READ_EVENT } else { event };
+        let event = wait_name(event);
         if let Some(wait) = self.waits.iter_mut().find(|wait| wait.name == event) {
             let waits = wait.buckets.entry(upper_us).or_default();
             *waits = waits.saturating_add(count);
@@ -261,6 +309,9 @@ impl Instance {
             "large_write_reqs",
             "large_write_megabytes",
         ];
+        if cell(row, 1).is_empty() {
+            return self.lose("iostat.");
+        }
         for (column, at) in COLUMNS.into_iter().zip(2..) {
             self.keep(format!("iostat.{}.{column}", cell(row, 1)), row, at);
         }
@@ -270,6 +321,11 @@ impl Instance {
         for (name, counter) in COMMON {
             if let Some(&count) = self.raw.get(name) {
                 self.raw.insert(counter.name().to_owned(), count);
+            }
+        }
+        for wait in &mut self.waits {
+            if ["", &wait.name].iter().any(|name| self.without_buckets.contains(*name)) {
+                wait.buckets.clear();
             }
         }
         let get = |name: &str| self.raw.get(name).copied();
@@ -286,7 +342,9 @@ impl Instance {
             commits: get("user commits"),
             log_syncs: get("redo synch writes"),
         };
-        Counters { endpoint, io, waits: self.waits, raw: self.raw, ..Counters::default() }
+        let Self { raw, waits, unknown, .. } = self;
+        let counters = Counters { endpoint, io, waits, raw, unknown, ..Counters::default() };
+        Counters { omits_zeros: true, ..counters }
     }
 }
 
@@ -294,6 +352,11 @@ impl Instance {
 fn is_cell_read(event: &str) -> bool {
     let place = event.strip_prefix(CELL_READ_EVENT);
     place.is_some_and(|place| place.is_empty() || place.starts_with(':'))
+}
+
+/// Returns the name under which an event is listed with the waits.
+fn wait_name(event: &str) -> &str {
+    if is_cell_read(event) { CELL_READ_EVENT } else { event }
 }
 
 fn wait_class(name: &str) -> WaitClass {

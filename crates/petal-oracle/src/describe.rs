@@ -145,6 +145,9 @@ fn settings(
         add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
         add("sizes", format!("from {}", first.sizes_from));
     }
+    if first.bytes.is_none() || first.index_bytes.is_none() {
+        add("unknown sizes", format!("{} names no bytes of them", first.sizes_from));
+    }
     let groups: Vec<&str> = files
         .iter()
         .filter(|file| file.starts_with('+'))

@@ -345,8 +345,8 @@ impl Engine for Oracle {
         if self.use_slob_schemas {
             return Ok(slob::bytes(&mut self.connect_first()?, &metas));
         }
-        let sizes = metas.iter().flat_map(|meta| [meta.bytes, meta.index_bytes]);
-        Ok(Some(sizes.fold(0, u64::saturating_add)))
+        let mut sizes = metas.iter().flat_map(|meta| [meta.bytes, meta.index_bytes]);
+        Ok(sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?))))
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {

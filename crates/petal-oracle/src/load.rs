@@ -224,11 +224,12 @@ impl Loader<'_> {
         let otherwise = "this tablespace does not keep one row per block";
         let placement = loader::prove(self.place, &tables.main, placement, plan.rows, otherwise)?;
         let segments = meta::segments(database)?;
-        let size = |name: &str| segments.get(name).copied().unwrap_or(0);
+        let size = |name: &str| segments.get(name).copied();
         let index_bytes = size(&format!("{}_custid", tables.main));
         Ok(LoadedSchemaSummary {
             schema: SchemaMeta::of_plan(plan, schema).loaded(size(&tables.main), index_bytes),
-            scan_bytes: size(&tables.scan),
+            // An empty table may have no segment.
+            scan_bytes: size(&tables.scan).or((plan.scan_rows == 0).then_some(0)),
             seconds: 0.0,
             placement,
         })

@@ -44,8 +44,9 @@ pub struct OracleSchema {
     /// Number of characters of each column.
     pub width: usize,
     pub tablespace: String,
-    pub bytes: u64,
-    pub index_bytes: u64,
+    /// Bytes of the main table and its index; `None` if the database does not say.
+    pub bytes: Option<u64>,
+    pub index_bytes: Option<u64>,
     /// View that the two sizes come from.
     pub sizes_from: &'static str,
     /// Set if SLOB made the schema: petal uses it as it is, and never drops it.
@@ -162,7 +163,7 @@ fn petal(
             )));
         }
     }
-    let size = |name: &str| segments.get(name).copied().unwrap_or(0);
+    let size = |name: &str| segments.get(name).copied();
     Ok(OracleSchema {
         about: SchemaMeta::read(schema, kept)?,
         width: kept.get("width")?,

@@ -230,8 +230,8 @@ mod tests {
             tables: Tables::own(1),
             width: 128,
             tablespace: "IOPS".into(),
-            bytes: 0,
-            index_bytes: 0,
+            bytes: None,
+            index_bytes: None,
             sizes_from: "",
             is_slobs: false,
         };

@@ -4,7 +4,7 @@
 
 use super::database::Database;
 use super::link::{BindValue, Row};
-use super::meta::{OracleSchema, Tables, cell, number};
+use super::meta::{OracleSchema, Tables, cell, count, number};
 use super::sql;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::COLUMN_BYTES;
@@ -56,8 +56,9 @@ pub fn bytes(database: &mut Database, metas: &[OracleSchema]) -> Option<u64> {
     let is_one = |row: &&Row| {
         cell(row, 1) != "CF2" && metas.iter().any(|meta| cell(row, 0) == owner(meta.about.schema))
     };
-    let sizes: Vec<u64> = segments.iter().filter(is_one).map(|row| number(row, 2)).collect();
-    (!sizes.is_empty()).then(|| sizes.into_iter().fold(0, u64::saturating_add))
+    let mut sizes = segments.iter().filter(is_one).map(|row| count(row, 2)).peekable();
+    sizes.peek()?;
+    sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
 fn owner(schema: u32) -> String {
@@ -138,17 +139,19 @@ impl SlobTables<'_> {
     }
 
     /// Returns the bytes of main table and index, and their source.
-    fn sizes(&self, rows: u64, block_bytes: u32) -> (u64, u64, &'static str) {
+    fn sizes(&self, rows: u64, block_bytes: u32) -> (Option<u64>, Option<u64>, &'static str) {
         let block = u64::from(block_bytes);
         let index = cell(self.index, 1);
         if let (Some(main), Some(index)) = (self.segment("CF1"), self.segment(index)) {
-            return (number(main, 2), number(index, 2), SEGMENTS);
+            return (count(main, 2), count(index, 2), SEGMENTS);
         }
-        let index_bytes = number(self.index, 2).saturating_mul(block);
-        match number(self.main, 2) {
+        let index_bytes = count(self.index, 2).map(|blocks| blocks.saturating_mul(block));
+        match count(self.main, 2) {
+            Some(blocks) if blocks >= rows => {
+                (Some(blocks.saturating_mul(block)), index_bytes, STATISTICS)
+            }
             // Statistics are missing, or older than the rows.
-            blocks if blocks < rows => (rows.saturating_mul(block), index_bytes, COUNTED),
-            blocks => (blocks.saturating_mul(block), index_bytes, STATISTICS),
+            _ => (Some(rows.saturating_mul(block)), index_bytes, COUNTED),
         }
     }
 }

@@ -125,7 +125,7 @@ impl Loader<'_> {
         let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
         Ok(LoadedSchemaSummary {
             schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, &name)?,
-            scan_bytes: relation_bytes(client, &format!("{name}.cf2"))?,
+            scan_bytes: Some(relation_bytes(client, &format!("{name}.cf2"))?),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         })

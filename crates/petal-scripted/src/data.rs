@@ -86,7 +86,7 @@ fn load_schema(
     let placement = loader::prove(path.display(), "the file", placement, plan.rows, otherwise)?;
     let missing = || EngineError::Data(format!("{}: it lost petal's mark", path.display()));
     let schema = made.describe(to.schema).on(path)?.ok_or_else(missing)?;
-    let scan_bytes = plan.scan_rows * u64::from(plan.block_size);
+    let scan_bytes = Some(plan.scan_rows * u64::from(plan.block_size));
     Ok(LoadedSchemaSummary { schema, scan_bytes, seconds: 0.0, placement })
 }
 
@@ -106,13 +106,14 @@ impl SchemaFile {
         let (sizes, _) = sizes.as_chunks::<8>();
         let [scan_rows, block_size] = [0, 1].map(|at| u64::from_le_bytes(sizes[at]));
         let rows = self.rows()?;
-        let bytes = rows * block_size;
+        let bytes = Some(rows * block_size);
         Ok(Some(LoadedSchema {
             number,
             rows,
             scan_rows,
             block_size,
             bytes,
+            index_bytes: Some(0),
             ..LoadedSchema::default()
         }))
     }
@@ -165,6 +166,7 @@ pub fn placement_of(rows: u64) -> Placement {
 /// Returns a schema that exists without a file.
 pub fn schema_of(number: u32, rows: u64) -> LoadedSchema {
     let block_size = u64::from(support::SCRIPTED.block_size_default);
-    let bytes = rows * block_size;
-    LoadedSchema { number, rows, block_size, bytes, ..LoadedSchema::default() }
+    let bytes = Some(rows * block_size);
+    let index_bytes = Some(0);
+    LoadedSchema { number, rows, block_size, bytes, index_bytes, ..LoadedSchema::default() }
 }

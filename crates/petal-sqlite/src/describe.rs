@@ -81,7 +81,8 @@ const FILES_PER_LOADER: u64 = 5;
 /// Files and memory of the sessions' connections. A cache holds no more than there is.
 pub fn needs(shared: &Shared, metas: &[FileMeta], sessions: u32) -> Needs {
     let connections = sum_of_connections(shared, metas, sessions, &|_| 1);
-    let cache = |meta: &FileMeta| cache_bytes_of(shared, meta).min(meta.loaded().bytes);
+    let cache =
+        |meta: &FileMeta| cache_bytes_of(shared, meta).min(meta.loaded().bytes.unwrap_or(u64::MAX));
     Needs {
         files: connections * FILES_PER_CONNECTION + metas.len() as u64 * FILES_PER_SCHEMA,
         memory_bytes: sum_of_connections(shared, metas, sessions, &cache),

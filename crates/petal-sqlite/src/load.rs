@@ -82,7 +82,7 @@ impl Loader<'_> {
         }
         let summary = LoadedSchemaSummary {
             schema: meta.loaded(),
-            scan_bytes: meta.scan_pages * meta.block_bytes(),
+            scan_bytes: Some(meta.scan_pages * meta.block_bytes()),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };

@@ -269,9 +269,10 @@ mod tests {
     }
 
     fn loaded(number: u32) -> ProvedSchema {
-        let schema = Stored { number, rows: 1, block_size: 8192, bytes: 8192, ..Stored::default() };
+        let schema =
+            Stored { number, rows: 1, block_size: 8192, bytes: Some(8192), ..Stored::default() };
         let placement = placement(1, 1, None);
-        let summary = LoadedSchemaSummary { schema, scan_bytes: 0, seconds: 0.0, placement };
+        let summary = LoadedSchemaSummary { schema, scan_bytes: Some(0), seconds: 0.0, placement };
         ProvedSchema { summary, durable: None }
     }
 

@@ -85,14 +85,18 @@ impl SchemaMeta {
     }
 
     /// The schema with the sizes that its main table and its index have now.
-    pub fn loaded(&self, bytes: u64, index_bytes: u64) -> LoadedSchema {
+    pub fn loaded(
+        &self,
+        bytes: impl Into<Option<u64>>,
+        index_bytes: impl Into<Option<u64>>,
+    ) -> LoadedSchema {
         LoadedSchema {
             number: self.schema,
             rows: self.rows,
             scan_rows: self.scan_rows,
             block_size: self.block_bytes.into(),
-            bytes,
-            index_bytes,
+            bytes: bytes.into(),
+            index_bytes: index_bytes.into(),
             filler: Some(self.filler.name()),
             unique_index: self.unique_index,
         }

@@ -171,8 +171,8 @@ fn loaded(number: u32) -> LoadedSchema {
         rows: 8192,
         scan_rows: 128,
         block_size: BLOCK,
-        bytes: 67_108_864,
-        index_bytes: 122_880,
+        bytes: Some(67_108_864),
+        index_bytes: Some(122_880),
         ..LoadedSchema::default()
     }
 }

@@ -1,7 +1,7 @@
 //! A database's own account of its work: cumulative counters and waits of one endpoint, and the
 //! difference of two snapshots. `None` means "this engine cannot know", never zero.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,16 +27,39 @@ pub struct Counters {
     /// True of a server that only replays the changes of another one. The replay causes its
     /// writes, so `io` does not include them.
     pub is_standby: bool,
+    /// True of a database that lists a wait or a counter only after its first occurrence: one that
+    /// is new counts from 0.
+    pub omits_zeros: bool,
+    /// Names of waits and raw counters that the database listed without a figure. A name that is empty
+    /// or ends with a point stands for all that begin with it.
+    pub unknown: BTreeSet<String>,
 }
 
 impl Counters {
-    /// Returns the counts between `earlier` and this snapshot of the same endpoint. A wait that is
-    /// new here counts from 0; a figure that fell is unknown.
+    /// Returns the counts between `earlier` and this snapshot of the same endpoint. A figure that
+    /// fell, or that was unknown earlier, is unknown.
     pub fn since(&self, earlier: &Self) -> Self {
-        let wait = |wait: &Wait| {
-            let old = earlier.waits.iter().find(|old| old.name == wait.name);
-            old.map_or_else(|| Some(wait.clone()), |old| wait.since(old))
+        let mut unknown = &self.unknown | &earlier.unknown;
+        let is_from_0 = |name: &str| self.omits_zeros && !earlier.is_unknown(name);
+        let mut known = |name: &str, is_known: bool| {
+            if !is_known {
+                unknown.insert(name.to_owned());
+            }
         };
+        let mut waits = Vec::new();
+        for wait in &self.waits {
+            let is_it = |old: &&Wait| (&old.name, old.source) == (&wait.name, wait.source);
+            let since = match earlier.waits.iter().find(is_it) {
+                Some(old) => wait.since(old),
+                // petal itself counts from 0 what it times and samples.
+                None if wait.source != WaitSource::Counted => Some(wait.clone()),
+                None => is_from_0(&wait.name).then(|| wait.clone()),
+            };
+            known(&wait.name, since.is_some());
+            waits.extend(since);
+        }
+        let raw = rises(&self.raw, &earlier.raw, is_from_0);
+        self.raw.keys().for_each(|name| known(name, raw.contains_key(name)));
         let file = |file: &FileCounts| {
             let old = earlier.files.iter().find(|old| old.kind == file.kind);
             old.map_or(Some(file.clone()), |old| deltas(|minus| file.clone().with(old, minus)))
@@ -44,13 +67,23 @@ impl Counters {
         Self {
             endpoint: self.endpoint.clone(),
             io: self.io.since(&earlier.io),
-            waits: self.waits.iter().filter_map(wait).collect(),
+            waits,
             files: self.files.iter().filter_map(file).collect(),
-            raw: raw_since(&self.raw, &earlier.raw),
+            raw,
             resets: self.resets.clone(),
             restarted: self.restarted.clone(),
             is_standby: self.is_standby,
+            omits_zeros: self.omits_zeros,
+            unknown,
         }
+    }
+
+    fn is_unknown(&self, name: &str) -> bool {
+        let is_it = |it: &String| match it.is_empty() || it.ends_with('.') {
+            true => name.starts_with(it),
+            false => name == it,
+        };
+        self.unknown.iter().any(is_it)
     }
 
     /// Returns the counts of each endpoint since its earlier snapshot; a new endpoint's counts in
@@ -71,7 +104,8 @@ impl Counters {
         Some(total)
     }
 
-    /// Adds another endpoint's work, for the sum over all of them.
+    /// Adds another endpoint's work, for the sum over all of them. A figure that one of them does
+    /// not know is unknown in it.
     pub fn add(&mut self, other: &Self) {
         self.io = self.io.plus(&other.io);
         for wait in &other.waits {
@@ -89,6 +123,11 @@ impl Counters {
         for (name, value) in &other.raw {
             *self.raw.entry(name.clone()).or_default() += value;
         }
+        self.unknown.extend(other.unknown.iter().cloned());
+        let (mut waits, mut raw) = (std::mem::take(&mut self.waits), std::mem::take(&mut self.raw));
+        waits.retain(|wait| !self.is_unknown(&wait.name));
+        raw.retain(|name, _| !self.is_unknown(name));
+        (self.waits, self.raw) = (waits, raw);
     }
 
     pub fn wait(&self, name: &str) -> Option<&Wait> {
@@ -102,8 +141,8 @@ impl Counters {
     }
 }
 
-/// The rise of each counter by its name. One that the engine names and that is new counts from
-/// nothing; one that fell is left out.
+/// The rise of each counter by its name, in a journal of a run's rises. One that the engine names and
+/// that is new counts from nothing; one that fell is left out.
 pub fn raw_since(
     now: &BTreeMap<String, u64>,
     earlier: &BTreeMap<String, u64>,
@@ -111,6 +150,16 @@ pub fn raw_since(
     if earlier.is_empty() {
         return now.clone();
     }
+    rises(now, earlier, |_| true)
+}
+
+/// The rise of each counter by its name. `is_from_0` is asked for the engine's own names that are
+/// new. Those whose rise is unknown are left out.
+fn rises(
+    now: &BTreeMap<String, u64>,
+    earlier: &BTreeMap<String, u64>,
+    is_from_0: impl Fn(&str) -> bool,
+) -> BTreeMap<String, u64> {
     let rise = |(name, &now): (&String, &u64)| {
         let common = CommonCounter::ALL.into_iter().find(|counter| counter.name() == name);
         let rise = match (earlier.get(name), common) {
@@ -119,7 +168,7 @@ pub fn raw_since(
             (Some(&then), _) => delta(then, now),
             // These are there from the first look on, unless they were unknown then.
             (None, Some(_)) => None,
-            (None, None) => Some(now),
+            (None, None) => is_from_0(name).then_some(now),
         };
         Some((name.clone(), rise?))
     };
@@ -328,8 +377,11 @@ impl Wait {
         Self { source, ..Self::counted(&self.name, class, waits, time_ns) }
     }
 
-    /// None if its count or its time fell.
+    /// None if its count or its time fell, or if one was counted and the other sampled.
     pub(crate) fn since(&self, old: &Self) -> Option<Self> {
+        if self.source != old.source {
+            return None;
+        }
         let waits = match self.waits.zip(old.waits) {
             Some((now, then)) => Some(delta(then, now)?),
             None => None,
@@ -482,9 +534,55 @@ mod tests {
         let since = now.since(&then);
         assert_eq!(since.io.logical_reads, None);
         assert!(since.waits.is_empty() && since.files.is_empty());
-        // A common counter that was unknown at the begin has no rise; a level may fall.
-        let expected = [("rose", 3), ("new", 6), ("transactions_not_purged", 0)];
-        assert_eq!(since.raw, raw(&expected));
+        // A counter that was unknown at the begin has no rise; a level may fall.
+        assert_eq!(since.raw, raw(&[("rose", 3), ("transactions_not_purged", 0)]));
+    }
+
+    /// Counters with these waits and raw counters, each of 9.
+    fn of_nine(waits: &[&str], raw: &[&str]) -> Counters {
+        let wait = |name: &&str| Wait::counted(name, WaitClass::UserIo, Some(9), 9);
+        Counters {
+            waits: waits.iter().map(wait).collect(),
+            raw: raw.iter().map(|name| ((*name).to_owned(), 9)).collect(),
+            ..Counters::default()
+        }
+    }
+
+    fn names(counters: &Counters) -> Vec<&str> {
+        let waits = counters.waits.iter().map(|wait| wait.name.as_str());
+        waits.chain(counters.raw.keys().map(String::as_str)).collect()
+    }
+
+    #[test]
+    fn what_was_unknown_in_the_first_snapshot_is_unknown_and_does_not_count_in_full() {
+        let now = of_nine(&["read", "write"], &["event.read.waits", "osstat.busy"]);
+        let without = |unknown: &[&str]| Counters {
+            unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
+            ..of_nine(&["write"], &["osstat.busy"])
+        };
+        assert_eq!(names(&now.since(&without(&[]))), ["write", "osstat.busy"]);
+        let now = Counters { omits_zeros: true, ..now };
+        let since = now.since(&without(&[]));
+        assert_eq!((names(&since).len(), since.count_and_time("read")), (4, Some((9, 9))));
+        let since = now.since(&without(&["read", "event."]));
+        assert_eq!(names(&since), ["write", "osstat.busy"]);
+        // They stay unknown in a part of the run, and in a sum.
+        assert_eq!(names(&now.since(&since)), ["write", "osstat.busy"]);
+        let mut sum = of_nine(&["read"], &["event.read.waits", "eventual"]);
+        sum.add(&since);
+        assert_eq!(names(&sum), ["write", "eventual", "osstat.busy"]);
+        assert!(names(&now.since(&Counters { waits: Vec::new(), ..without(&[""]) })).len() == 1);
+    }
+
+    #[test]
+    fn a_wait_that_was_sampled_before_it_was_counted_is_unknown() {
+        let now = of_nine(&["read"], &[]);
+        let sampled = |mut counters: Counters| {
+            counters.waits[0].source = WaitSource::Sampled;
+            counters
+        };
+        assert!(names(&now.since(&sampled(of_nine(&["read"], &[])))).is_empty());
+        assert_eq!(names(&sampled(now).since(&Counters::default())), ["read"]);
     }
 
     /// Waits of 1 ms each; timed one by one, or only counted.

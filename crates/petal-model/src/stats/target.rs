@@ -185,10 +185,10 @@ pub struct LoadedSchema {
     /// Rows of the scan table.
     pub scan_rows: u64,
     pub block_size: u64,
-    /// Bytes of the main table.
-    pub bytes: u64,
-    /// Bytes of the index on the key.
-    pub index_bytes: u64,
+    /// Bytes of the main table; `None` if the database does not say.
+    pub bytes: Option<u64>,
+    /// Bytes of the index on the key, likewise.
+    pub index_bytes: Option<u64>,
     /// Name of the filler of its columns; `None` if petal did not load the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filler: Option<String>,

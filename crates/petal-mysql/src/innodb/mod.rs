@@ -81,7 +81,7 @@ impl StorageEngine for Innodb {
     }
 
     fn main_bytes(&self, client: &mut Client, name: &str) -> Result<Option<u64>> {
-        placement::main_bytes(client, name).map(Some)
+        placement::main_bytes(client, name)
     }
 
     fn settle(&self, settling: &Settling<'_>, client: &mut Client) -> Result<Vec<String>> {

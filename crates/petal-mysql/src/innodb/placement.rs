@@ -39,7 +39,7 @@ pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
 
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the
 /// privilege to see files, the statistics' value.
-pub fn main_bytes(client: &mut Client, name: &str) -> Result<u64> {
+pub fn main_bytes(client: &mut Client, name: &str) -> Result<Option<u64>> {
     for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
         let sql = format!(
             "SELECT file_size FROM information_schema.{view} \
@@ -47,9 +47,9 @@ pub fn main_bytes(client: &mut Client, name: &str) -> Result<u64> {
         );
         if let Some(bytes) = client.query::<u64>(&sql).ok().and_then(|found| found.first().copied())
         {
-            return Ok(bytes);
+            return Ok(Some(bytes));
         }
     }
     let (data, index) = schema::table_bytes(client, &format!("{name}_cf1"))?;
-    Ok(data + index)
+    Ok(index.map(|index| data.saturating_add(index)))
 }

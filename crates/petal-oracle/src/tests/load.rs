@@ -26,7 +26,7 @@ fn a_load_sends_this() {
     let summary = engine.load(&plan, &Silent, &unlimited()).unwrap();
     assert!(summary.schemas[0].placement.is_one_row_per_block());
     assert_eq!(summary.schemas[0].placement.overflow_blocks, None, "unknown, not 0");
-    assert_eq!(summary.schemas[0].schema.bytes, 9_000_000);
+    assert_eq!(summary.schemas[0].schema.bytes, Some(9_000_000));
     let sent = scripted.sent();
     let changes = sent.iter().filter(|line| !line.starts_with("query"));
     let shortened: Vec<String> = changes

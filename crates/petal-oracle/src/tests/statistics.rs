@@ -101,6 +101,71 @@ fn counters_that_are_no_counts_are_unknown_and_not_0() {
     }
 }
 
+/// The rise of the counters of a second snapshot, with all figures, over a first one with this cell
+/// of one view odd.
+fn since_odd(view: &str, at: usize, odd: &str) -> petal_model::stats::counters::Counters {
+    let views: [(&str, &[&str]); 5] = [
+        ("gv_$sysstat", &["1", "redo entries", "70"]),
+        ("gv_$system_event", &["1", "log file sync", "Commit", "9", "90", "8", "80"]),
+        ("gv_$sys_time_model", &["1", "DB CPU", "500"]),
+        ("gv_$event_histogram", &["1", "log file sync", "8", "6"]),
+        ("gv_$iostat_function", &["1", "LGWR", "1", "2", "3", "4", "5", "6", "7", "8"]),
+    ];
+    let snapshot = |is_odd: bool| {
+        let scripted = views.into_iter().fold(loaded(), |scripted, (name, cells)| {
+            let mut cells = cells.to_vec();
+            if is_odd && name == view {
+                cells[at] = odd;
+            }
+            let commits: &[&str] = &["1", "user commits", "3"];
+            match name {
+                "gv_$sysstat" => scripted.answers(name, &[&cells[..], commits]),
+                _ => scripted.answers(name, &[&cells]),
+            }
+        });
+        engine(&scripted, &settings()).read_counters(true).unwrap().remove(0)
+    };
+    snapshot(false).since(&snapshot(true))
+}
+
+#[test]
+fn a_figure_that_only_the_first_snapshot_lacks_is_unknown_and_does_not_count_in_full() {
+    let names = |since: &petal_model::stats::counters::Counters| {
+        let waits = since.waits.iter().map(|wait| wait.name.clone());
+        waits.chain(since.raw.keys().cloned()).collect::<Vec<_>>()
+    };
+    let all = names(&since_odd("", 0, ""));
+    assert!(all.len() >= 2 + 12, "{all:?}");
+    for odd in ["", "-1", "much"] {
+        let lost = |view, at| {
+            let since = since_odd(view, at, odd);
+            assert_eq!(since.io.commits, Some(0), "{view} {at} {odd}");
+            let found = names(&since);
+            let mut lost = all.clone();
+            lost.retain(|name| !found.contains(name));
+            lost.join(", ")
+        };
+        assert_eq!(lost("gv_$sysstat", 2), "redo entries", "{odd}");
+        assert_eq!(lost("gv_$system_event", 5), "log file sync", "{odd}");
+        assert_eq!(lost("gv_$system_event", 6), "log file sync", "{odd}");
+        assert_eq!(lost("gv_$sys_time_model", 2), "DB CPU, time_model.DB CPU", "{odd}");
+        assert_eq!(lost("gv_$event_histogram", 2), "histogram.log file sync.8us", "{odd}");
+        assert_eq!(lost("gv_$event_histogram", 3), "histogram.log file sync.8us", "{odd}");
+        assert_eq!(lost("gv_$iostat_function", 2), "iostat.LGWR.small_read_reqs", "{odd}");
+        // A row of no instance, which may be of this one.
+        assert_eq!(lost("gv_$event_histogram", 0), all.join(", "), "{odd}");
+        let buckets =
+            |view, at| since_odd(view, at, odd).wait("log file sync").unwrap().buckets.len();
+        assert_eq!((buckets("", 0), buckets("gv_$event_histogram", 3)), (1, 0), "{odd}");
+    }
+    let lost_of = |view, at| all.len() - names(&since_odd(view, at, "")).len();
+    // Without a name it may be any of the view.
+    assert_eq!(lost_of("gv_$iostat_function", 1), 8);
+    assert_eq!(lost_of("gv_$sys_time_model", 1), 2);
+    assert_eq!(lost_of("gv_$event_histogram", 1), 1);
+    assert_eq!(lost_of("gv_$system_event", 2), 1);
+}
+
 #[test]
 fn views_that_may_not_be_seen_leave_figures_unknown() {
     let scripted = loaded().fails("gv_$", 942, "table or view does not exist");
@@ -442,6 +507,29 @@ fn a_sessions_words_on_hints_are_read_back() {
     assert!(read("FALSE").ends_with("optimizer_ignore_hints=FALSE, as read back"));
     assert!(read("TRUE").starts_with("ignored: optimizer_ignore_hints is TRUE"));
     assert!(hints(&[]).contains("V$PARAMETER is not visible"));
+}
+
+#[test]
+fn a_size_that_the_database_does_not_say_is_unknown_with_the_reason() {
+    let sizes = |rows: &[&[&str]]| {
+        let scripted = loaded().answers("FROM sys.user_segments", rows);
+        let engine = engine(&scripted, &settings());
+        let first = engine.loaded().unwrap().remove(0);
+        let (_, details) = engine.describe(1, 1).unwrap();
+        let reason = details.settings.into_iter().find(|(name, _)| name == "unknown sizes");
+        let reason = reason.map(|(_, reason)| reason);
+        (first.bytes, first.index_bytes, engine.data_bytes().unwrap(), reason)
+    };
+    let table: &[&str] = &["PETAL1_CF1", "17000000"];
+    let index: &[&str] = &["PETAL1_CF1_CUSTID", "70000"];
+    let all = (Some(17_000_000), Some(70_000), Some(17_070_000), None);
+    assert_eq!(sizes(&[table, index]), all);
+    let reason = Some("USER_SEGMENTS names no bytes of them".to_owned());
+    assert_eq!(sizes(&[table]), (Some(17_000_000), None, None, reason.clone()));
+    for odd in ["", "-1", "18446744073709551615"] {
+        let odd = &["PETAL1_CF1", odd];
+        assert_eq!(sizes(&[odd, index]), (None, Some(70_000), None, reason.clone()));
+    }
 }
 
 #[test]

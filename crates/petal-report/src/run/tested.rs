@@ -14,7 +14,9 @@ pub(crate) fn facts(run: &Run) -> Facts {
 fn target(run: &Run) -> Facts {
     let (summary, details) = (&run.summary, &run.details);
     let (target, stated) = (&summary.target, &details.target);
-    let index = details.loaded.iter().map(|schema| schema.index_bytes).reduce(u64::saturating_add);
+    let mut index = details.loaded.iter().map(|schema| schema.index_bytes);
+    let index = index.try_fold(0_u64, |sum, one| Some(sum.saturating_add(one?)));
+    let index = index.filter(|_| !details.loaded.is_empty());
     let direct = stated.direct_io.as_ref().map(|direct| match (direct.used, &direct.reason) {
         (true, _) => "yes: past the page cache".to_owned(),
         (false, Some(reason)) => format!("no: {reason}"),

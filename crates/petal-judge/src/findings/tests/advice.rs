@@ -140,7 +140,11 @@ fn findings_and_checks_advise_no_parameter_that_the_engine_refuses() {
         };
         for run in CHANGES.iter().map(of_engine) {
             let target = &run.details.target;
-            let loaded = [LoadedSchema { bytes: 1 << 30, ..LoadedSchema::default() }];
+            let loaded = [LoadedSchema {
+                bytes: Some(1 << 30),
+                index_bytes: Some(0),
+                ..LoadedSchema::default()
+            }];
             let host = HostFacts { memory_bytes: Some(8 << 30), ..HostFacts::default() };
             let check = target::data(&run.summary.target, target, &loaded, &host);
             let advice = judge(&run).into_iter().map(|finding| finding.advice);
