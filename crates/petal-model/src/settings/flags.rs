@@ -131,8 +131,8 @@ mod tests {
               --admin-sqlnet-service <TEXT>
                   service for statistics and loading [default: none]
               --sqlnet-service-base <TEXT>
-                  service of the sessions; with SQLNET_SERVICE_MAX the base to which a
-                  number is put [default: none]
+                  service of the sessions; with SQLNET_SERVICE_MAX a number is appended
+                  [default: none]
               --sqlnet-service-max <N>
                   number of services over which schemas, or sessions, are spread
                   [default: none]
@@ -141,8 +141,8 @@ mod tests {
               --sysdba-passwd <SECRET>
                   that user's password; never shown [default: none]
               --use-slob-schemas [<TRUE|FALSE>]
-                  runs on the schemas that SLOB loaded, user1 to userN, as they are;
-                  they are never loaded over and never dropped [default: FALSE]
+                  runs on the schemas that SLOB loaded, user1 to userN; petal never
+                  loads over or drops them [default: FALSE]
         ");
     }
 }

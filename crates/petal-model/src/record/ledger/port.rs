@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = fifo(&folder);
         let refused = LedgerFile::create(&path, &header(), &Arc::default()).err().unwrap();
-        assert!(refused.is_environment() && refused.to_string().contains("nobody reads"));
+        assert!(refused.is_environment() && refused.to_string().contains("no program reads"));
         let mut reader = reader(&path);
         let file = LedgerFile::create(&path, &header(), &Arc::default()).unwrap();
         file.end(7).unwrap();
