@@ -58,6 +58,7 @@ pub fn describe(
                 ("buffer pool".to_owned(), format!("{pool}, by the table's BUFFER_POOL")),
                 ("hints".to_owned(), hints_words(&hints, &ignored)),
             ],
+            unknown_sizes(metas),
         ]
         .concat(),
         data_files: local,
@@ -102,6 +103,15 @@ fn parameters(admin: &mut Database) -> Option<Vec<(String, String)>> {
     Some(rows.iter().map(pair).collect())
 }
 
+/// Names the schemas whose size the database does not say.
+fn unknown_sizes(metas: &[OracleSchema]) -> Vec<(String, String)> {
+    let unknown = metas.iter().filter(|meta| meta.bytes.is_none() || meta.index_bytes.is_none());
+    let names: Vec<&str> = unknown.clone().map(|meta| meta.tables.main.as_str()).collect();
+    let from = unknown.map(|meta| meta.sizes_from).next();
+    let reason = |from| format!("{from} has no bytes of {} or its index", names.join(", "));
+    from.map(|from| ("unknown sizes".to_owned(), reason(from))).into_iter().collect()
+}
+
 fn settings(
     config: SessionConfig,
     first: &OracleSchema,
@@ -144,9 +154,6 @@ fn settings(
     if first.is_slobs {
         add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
         add("sizes", format!("from {}", first.sizes_from));
-    }
-    if first.bytes.is_none() || first.index_bytes.is_none() {
-        add("unknown sizes", format!("{} names no bytes of them", first.sizes_from));
     }
     let groups: Vec<&str> = files
         .iter()

@@ -145,7 +145,9 @@ impl SlobTables<'_> {
         if let (Some(main), Some(index)) = (self.segment("CF1"), self.segment(index)) {
             return (count(main, 2), count(index, 2), SEGMENTS);
         }
-        let index_bytes = count(self.index, 2).map(|blocks| blocks.saturating_mul(block));
+        // An index of rows has leaf blocks: without any, its statistics are missing.
+        let leaf_blocks = count(self.index, 2).filter(|blocks| *blocks > 0);
+        let index_bytes = leaf_blocks.map(|blocks| blocks.saturating_mul(block));
         match count(self.main, 2) {
             Some(blocks) if blocks >= rows => {
                 (Some(blocks.saturating_mul(block)), index_bytes, STATISTICS)

@@ -20,7 +20,7 @@ GROUP BY segment_name
 -- name: slob_tables
 -- SLOB's schemas: users user1 to userN, each with a table cf1 of a key and nineteen columns.
 -- The blocks are statistics': old, or none.
-SELECT t.owner, t.table_name, TO_CHAR(t.blocks), t.tablespace_name
+SELECT t.owner, t.table_name, TO_CHAR(NVL(t.blocks, 0)), t.tablespace_name
 FROM sys.all_tables t
 WHERE REGEXP_LIKE(t.owner, '^USER[1-9][0-9]*$') AND t.table_name IN ('CF1', 'CF2')
     AND (
@@ -31,7 +31,7 @@ WHERE REGEXP_LIKE(t.owner, '^USER[1-9][0-9]*$') AND t.table_name IN ('CF1', 'CF2
 ORDER BY t.owner, t.table_name
 
 -- name: slob_indexes
-SELECT i.owner, i.index_name, TO_CHAR(i.leaf_blocks)
+SELECT i.owner, i.index_name, TO_CHAR(NVL(i.leaf_blocks, 0))
 FROM sys.all_indexes i
 JOIN sys.all_ind_columns c ON c.index_owner = i.owner AND c.index_name = i.index_name
 WHERE REGEXP_LIKE(i.table_owner, '^USER[1-9][0-9]*$') AND i.table_name = 'CF1'

@@ -89,12 +89,15 @@ fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
     let (shown, bytes, index, all) = sizes(&version(slobs()));
     assert!(shown.starts_with("from the dictionary's statistics, which may be old"), "{shown}");
     assert_eq!((bytes, index, all), (10_100 * 8192, Some(20 * 8192), None));
-    // Statistics with fewer blocks than rows are not used.
-    let never = version(slobs()).answers(
-        "FROM sys.all_tables",
-        &[&["USER1", "CF1", "0", "IOPS"], &["USER2", "CF1", "0", "IOPS"]],
-    );
-    let (shown, bytes, ..) = sizes(&never);
+    // Statistics with fewer blocks than rows are not used, nor those of an index without blocks.
+    let never = version(slobs())
+        .answers(
+            "FROM sys.all_tables",
+            &[&["USER1", "CF1", "0", "IOPS"], &["USER2", "CF1", "0", "IOPS"]],
+        )
+        .answers("FROM sys.all_indexes", &[&["USER1", "I_CF1", "0"], &["USER2", "I_CF1", "0"]]);
+    let (shown, bytes, index, _) = sizes(&never);
+    assert_eq!(index, None);
     assert!(shown.starts_with("from the rows counted"), "{shown}");
     assert_eq!(bytes, 10_000 * 8192);
 }
