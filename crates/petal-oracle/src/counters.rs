@@ -189,9 +189,9 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
 struct Instance {
     raw: BTreeMap<String, u64>,
     waits: Vec<Wait>,
-    /// As in [`Counters`].
+    /// Same as in [`Counters`].
     unknown: BTreeSet<String>,
-    /// Names of waits with a bucket that is unknown; an empty one stands for all.
+    /// Names of waits with a bucket that is unknown; an empty one means all.
     without_buckets: BTreeSet<String>,
 }
 

@@ -31,7 +31,7 @@ pub struct Counters {
     /// is new counts from 0.
     pub omits_zeros: bool,
     /// Names of waits and raw counters that the database listed without a figure. A name that is empty
-    /// or ends with a point stands for all that begin with it.
+    /// or ends with a point means all that begin with it.
     pub unknown: BTreeSet<String>,
 }
 
