@@ -22,7 +22,7 @@ use petal_report::html::HtmlError;
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::format::{self, Format};
+use super::format::{self, AnswerFormat};
 use super::output;
 
 /// Separator between two sides of several runs each.
@@ -79,20 +79,20 @@ pub fn command() -> Command {
         .arg(args::limits("Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'"))
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
         .arg(args::objective())
-        .args(Format::args())
+        .args(AnswerFormat::args())
         .arg(args::full())
         .arg(args::path("html", "FILE", "Also write the comparison as a page, one file"))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let format = Format::of(matches)?;
+    let format = AnswerFormat::of(matches)?;
     check_page(matches)?;
     let sides = sides(matches, console)?;
     if let [side] = sides.as_slice() {
         return alone(side, format, matches, console);
     }
     let found = break_points(matches)?;
-    if found.len() > 1 && format == Format::Text {
+    if found.len() > 1 && format == AnswerFormat::Text {
         console.result(&console.laid_out(|| petal_report::replay::side_by_side(&found)));
     }
     let limits: Vec<&ChangeLimit> = matches.get_many("fail-if").unwrap_or_default().collect();
@@ -161,7 +161,7 @@ fn rules(
 }
 
 fn shown(
-    format: Format,
+    format: AnswerFormat,
     matches: &ArgMatches,
     console: &Console,
     comparison: &Comparison,
@@ -169,25 +169,25 @@ fn shown(
 ) -> Result<String, CommandError> {
     let failed = "the comparison cannot be written";
     Ok(match format {
-        Format::Text => console.laid_out(|| match console.is_brief(matches) {
+        AnswerFormat::Text => console.laid_out(|| match console.is_brief(matches) {
             true => petal_report::answer::brief(comparison, held),
             false => petal_report::compare::render(comparison, held),
         }),
-        Format::Json => petal_report::json::with_limits(comparison, held)
+        AnswerFormat::Json => petal_report::json::with_limits(comparison, held)
             .map_err(CommandError::failed(failed))?,
-        Format::Csv => {
+        AnswerFormat::Csv => {
             petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))?
         }
-        Format::Bmf => format::bmf(&Bmf::of_comparison(comparison), console)?,
-        Format::Junit => petal_report::junit::junit("petal compare", held),
-        Format::Markdown => petal_report::markdown::comparison(comparison, held),
+        AnswerFormat::Bmf => format::bmf(&Bmf::of_comparison(comparison), console)?,
+        AnswerFormat::Junit => petal_report::junit::junit("petal compare", held),
+        AnswerFormat::Markdown => petal_report::markdown::comparison(comparison, held),
     })
 }
 
 /// Shows the lines of a single side.
 fn alone(
     side: &ComparedSide,
-    format: Format,
+    format: AnswerFormat,
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<Exit, CommandError> {
@@ -200,7 +200,7 @@ fn alone(
             side.name
         )));
     }
-    if !matches!(format, Format::Text | Format::Json) {
+    if !matches!(format, AnswerFormat::Text | AnswerFormat::Json) {
         let name = format.to_possible_value().map_or_else(String::new, |it| it.get_name().into());
         return Err(CommandError::usage(format!(
             "--format {name}: there is only {}, and nothing to compare it with; petal report of a sweep \
@@ -213,7 +213,7 @@ fn alone(
     write_page(matches, console, || {
         petal_report::html::petals(&side.name, &petals, &side.observations)
     })?;
-    let text = if format == Format::Json {
+    let text = if format == AnswerFormat::Json {
         petal_report::json::petals(&petals)
             .map_err(CommandError::failed("the petals cannot be written"))?
     } else {

@@ -13,7 +13,7 @@ use super::failure::CommandError;
 const NAMED_MAX: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum AnswerFormat {
     Text,
     Json,
     Csv,
@@ -22,7 +22,7 @@ pub enum Format {
     Markdown,
 }
 
-impl Format {
+impl AnswerFormat {
     /// `--format`, `--json` and `--csv`, one of which may be given.
     pub fn args() -> [Arg; 3] {
         const HELP: &str = "Print text (the default), json, csv, bmf (for bencher.dev), junit (a \

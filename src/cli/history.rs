@@ -13,7 +13,7 @@ use super::args::{self, value};
 use super::compare::load;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::format::{self, Format};
+use super::format::{self, AnswerFormat};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,12 +46,12 @@ pub fn command() -> Command {
             "What to follow [default: the limits', or the usual ones]",
         ))
         .arg(args::limits("Fail when the newest change, or that from first to newest, is past it"))
-        .args(Format::args())
+        .args(AnswerFormat::args())
         .arg(args::full())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let format = Format::of(matches)?;
+    let format = AnswerFormat::of(matches)?;
     let mut seen = Vec::new();
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         seen.extend(load(path, None)?);
@@ -69,18 +69,18 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let held: Vec<LimitResult> = limits.iter().map(|limit| reported.hold(limit)).collect();
     let failed = "the history cannot be written";
     let text = match format {
-        Format::Text => console.laid_out(|| match console.is_brief(matches) {
+        AnswerFormat::Text => console.laid_out(|| match console.is_brief(matches) {
             true => petal_report::answer::brief_history(&reported, &held),
             false => petal_report::history::render(&reported, &held),
         }),
-        Format::Json => petal_report::json::with_limits(&reported, &held)
+        AnswerFormat::Json => petal_report::json::with_limits(&reported, &held)
             .map_err(CommandError::failed(failed))?,
-        Format::Csv => {
+        AnswerFormat::Csv => {
             petal_report::history::csv(&reported).map_err(CommandError::failed(failed))?
         }
-        Format::Bmf => format::bmf(&Bmf::of_history(&reported), console)?,
-        Format::Junit => petal_report::junit::junit("petal history", &held),
-        Format::Markdown => petal_report::markdown::history(&reported, &held),
+        AnswerFormat::Bmf => format::bmf(&Bmf::of_history(&reported), console)?,
+        AnswerFormat::Junit => petal_report::junit::junit("petal history", &held),
+        AnswerFormat::Markdown => petal_report::markdown::history(&reported, &held),
     };
     console.result(&text);
     Ok(Exit::of_limits(&held))
