@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::draws::Draws;
 use crate::estimate::{mean, t_p_value};
-use crate::spread::Spread;
+use crate::spread::PooledSpread;
 
 /// Fewest values in a row that are a level.
 pub(crate) const LEVEL_MIN: usize = 3;
@@ -118,8 +118,9 @@ fn explained(sums: &[f64], part: &Range<usize>) -> f64 {
 fn drop_needless(values: &[f64], mut found: Vec<usize>) -> Vec<usize> {
     loop {
         let levels = levels(values, &found);
-        let spreads: Vec<Spread> = levels.iter().filter_map(|level| Spread::of(level)).collect();
-        let Some(spread) = Spread::pooled(&spreads) else { return found };
+        let spreads: Vec<PooledSpread> =
+            levels.iter().filter_map(|level| PooledSpread::of(level)).collect();
+        let Some(spread) = PooledSpread::pooled(&spreads) else { return found };
         let p = |at: usize| {
             let (a, b) = (&levels[at], &levels[at + 1]);
             let error = spread.variance * (1.0 / a.len() as f64 + 1.0 / b.len() as f64);

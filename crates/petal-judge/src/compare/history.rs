@@ -14,7 +14,7 @@ use super::{
     CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
 };
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
-use crate::spread::Spread;
+use crate::spread::PooledSpread;
 use crate::{by_key, change_points};
 use petal_model::record::observation::Observation;
 use petal_model::settings::limit::ChangeLimit;
@@ -257,17 +257,17 @@ fn recent(means: &[f64], begins: &[usize]) -> Option<Shift> {
 
 /// The spread of groups as a share of the mean of their level. It is a property of the platform, so
 /// that all levels show it. None if there are too few groups, or if none differ.
-fn spread(levels: &[Vec<f64>]) -> Option<Spread> {
+fn spread(levels: &[Vec<f64>]) -> Option<PooledSpread> {
     let spreads = levels.iter().filter_map(|level| {
         let base = mean(level).filter(|base| *base != 0.0)?;
-        Spread::of(&level.iter().map(|value| value / base).collect::<Vec<_>>())
+        PooledSpread::of(&level.iter().map(|value| value / base).collect::<Vec<_>>())
     });
-    let spreads: Vec<Spread> = spreads.collect();
-    Spread::pooled(&spreads).filter(|spread| spread.freedom >= REPEATS_MIN as f64 - 1.0)
+    let spreads: Vec<PooledSpread> = spreads.collect();
+    PooledSpread::pooled(&spreads).filter(|spread| spread.freedom >= REPEATS_MIN as f64 - 1.0)
 }
 
 /// The change from one level to another. Its interval includes zero if it may be none.
-fn between(before: &[f64], after: &[f64], spread: Option<Spread>) -> Option<Shift> {
+fn between(before: &[f64], after: &[f64], spread: Option<PooledSpread>) -> Option<Shift> {
     let base = mean(before).filter(|base| *base != 0.0)?;
     let share = (mean(after)? - base) / base.abs();
     let means = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;

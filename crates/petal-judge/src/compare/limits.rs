@@ -70,13 +70,13 @@ pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
 }
 
 /// A cell of a metric, with its change on one side.
-struct Judged<'a> {
+struct JudgedCell<'a> {
     factors: &'a [(String, String)],
     figure: Option<&'a ComparedFigure>,
     change: Option<&'a Change>,
 }
 
-impl Judged<'_> {
+impl JudgedCell<'_> {
     fn changed(&self) -> Option<ChangedShare> {
         self.change.map(|change| (change.difference.share, change.difference.interval))
     }
@@ -99,10 +99,10 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
     let cells = comparison.cells.iter().map(|cell| {
         let figure = cell.figures.iter().find(|figure| figure.metric == limit.metric);
         let change = figure.and_then(|figure| figure.changes[side - 1].as_ref());
-        Judged { factors: &cell.factors, figure, change }
+        JudgedCell { factors: &cell.factors, figure, change }
     });
-    let is_something = |cell: &Judged<'_>| !cell.figure.is_some_and(ComparedFigure::is_nothing);
-    let cells: Vec<Judged<'_>> = cells.filter(is_something).collect();
+    let is_something = |cell: &JudgedCell<'_>| !cell.figure.is_some_and(ComparedFigure::is_nothing);
+    let cells: Vec<JudgedCell<'_>> = cells.filter(is_something).collect();
     let Some(whole) = comparison.whole(&limit.metric, side) else {
         return cells.iter().map(|cell| cell.case(outcome(limit, cell.changed()))).collect();
     };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ComparedFigure, cells, rounds};
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
-use crate::spread::{self, Spread};
+use crate::spread::{self, PooledSpread};
 
 /// Cells whose repeats vary alike share one variance. The test for it is strict, because cells that
 /// keep their own variances lose little.
@@ -107,11 +107,12 @@ pub(super) fn of(
 /// pooled variance. Without pooling they are Satterthwaite's (1946). None if nothing varies.
 fn error(known: &[Logarithms]) -> Option<(f64, f64, bool)> {
     let groups: Vec<&Vec<f64>> = known.iter().flat_map(Logarithms::groups).collect();
-    let spreads: Option<Vec<Spread>> = groups.iter().map(|group| Spread::of(group)).collect();
+    let spreads: Option<Vec<PooledSpread>> =
+        groups.iter().map(|group| PooledSpread::of(group)).collect();
     let spreads = spreads?;
     let is_one_kind = known.windows(2).all(|two| two[0].groups().len() == two[1].groups().len());
     let is_pooled = is_one_kind && spread::p_of_alike(&spreads).is_some_and(|p| p > ALIKE_P_MIN);
-    let pooled = Spread::pooled(&spreads)?;
+    let pooled = PooledSpread::pooled(&spreads)?;
     let count = known.len() as f64;
     let of_means = spreads.iter().zip(&groups).map(|(own, group)| {
         let variance = if is_pooled { pooled.variance } else { own.variance };

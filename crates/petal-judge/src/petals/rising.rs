@@ -7,7 +7,7 @@
 
 use crate::draws::Draws;
 use crate::estimate::CONFIDENCE;
-use crate::spread::Spread;
+use crate::spread::PooledSpread;
 
 const DRAWS: u32 = 4_000;
 const SEED: u64 = 0x7269_7365;
@@ -23,7 +23,7 @@ pub(super) struct Mean {
 }
 
 /// Returns true if the means, in the order of their sessions, fall after the highest one.
-pub(super) fn falls(means: &[Mean], spread: Spread) -> bool {
+pub(super) fn falls(means: &[Mean], spread: PooledSpread) -> bool {
     let deviation = spread.variance.sqrt();
     let scaled: Vec<Mean> =
         means.iter().map(|mean| Mean { value: mean.value / deviation, ..*mean }).collect();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_what_is_beyond_the_noise_falls() {
-        let spread = Spread { variance: 1.0, freedom: 10.0 };
+        let spread = PooledSpread { variance: 1.0, freedom: 10.0 };
         assert!(falls(&means(&[10.0, 50.0, 60.0, 50.0]), spread));
         assert!(!falls(&means(&[10.0, 50.0, 60.0, 59.5]), spread));
         assert!(!falls(&means(&[10.0, 50.0, 60.0]), spread));

@@ -10,7 +10,7 @@ use super::rising::{self, Mean};
 use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Plateau, Point};
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
 use crate::significance::{self, welch};
-use crate::spread::{self, Spread};
+use crate::spread::{self, PooledSpread};
 use petal_model::record::observation::metric;
 
 /// The largest difference, as a share of the peak, that may hide on a plateau: if repeats vary that
@@ -95,7 +95,7 @@ struct LineNoise<'a> {
     /// Position of the peak in `known`.
     peak: usize,
     /// The spread of the logarithms of all repeats.
-    spread: Spread,
+    spread: PooledSpread,
     /// The points vary alike.
     is_alike: bool,
     /// Position in the line of the point that bends back.
@@ -121,10 +121,10 @@ impl<'a> LineNoise<'a> {
         });
         let known: Vec<KnownPoint<'_>> = known.collect();
         let peak = known.iter().position(|point| point.at == peak)?;
-        let spreads = known.iter().filter_map(|point| Spread::of(&point.logarithms));
-        let spreads: Vec<Spread> = spreads.collect();
+        let spreads = known.iter().filter_map(|point| PooledSpread::of(&point.logarithms));
+        let spreads: Vec<PooledSpread> = spreads.collect();
         let is_alike = spread::p_of_alike(&spreads).is_none_or(|p| p > ALIKE_P_MIN);
-        let spread = Spread::pooled(&spreads)?;
+        let spread = PooledSpread::pooled(&spreads)?;
         let mut noise = Self { known, peak, spread, is_alike, bend_back: None };
         noise.bend_back = noise.bend_back();
         Some(noise)

@@ -84,14 +84,14 @@ fn status(held: &[LimitResult]) -> Option<(&'static str, String)> {
 }
 
 /// A row of the chart: a cell and a later side.
-struct Row<'a> {
+struct ChartRow<'a> {
     name: String,
     change: Option<&'a Change>,
     /// Both sides have a figure.
     is_known: bool,
 }
 
-impl Row<'_> {
+impl ChartRow<'_> {
     fn is_significant(&self) -> bool {
         self.change.is_some_and(|change| change.significance == Significance::Significant)
     }
@@ -104,7 +104,7 @@ impl Row<'_> {
     }
 }
 
-fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<Row<'a>> {
+fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<ChartRow<'a>> {
     let several = comparison.sides.len() > 2;
     let mut rows = Vec::new();
     for (cell, figure) in cells_with(comparison, metric) {
@@ -114,7 +114,7 @@ fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<Row<'a>> {
             let side = if several { letter(at + 1) + ": " } else { String::new() };
             let name: String = format!("{side}{values}").chars().take(NAME_LETTERS_MAX).collect();
             let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
-            rows.push(Row { name, change: change.as_ref(), is_known });
+            rows.push(ChartRow { name, change: change.as_ref(), is_known });
         }
     }
     rows
@@ -172,7 +172,7 @@ fn chart(at: usize, metric: &str, comparison: &Comparison) -> Chart {
 const SERIES: [(&str, Color); 2] =
     [("differs", Color::Series(1)), ("within the noise, or unknown", Color::Series(0))];
 
-fn draw(plot: &mut Plot, row: &Row<'_>, level: f64, color: Color, is_hollow: bool) {
+fn draw(plot: &mut Plot, row: &ChartRow<'_>, level: f64, color: Color, is_hollow: bool) {
     let Some((change, interval)) = row.percents() else {
         let (x, y) = plot.at(0.0, level);
         plot.word(x + 6.0, y, Word::new(UNKNOWN, Color::Muted));
@@ -185,8 +185,8 @@ fn draw(plot: &mut Plot, row: &Row<'_>, level: f64, color: Color, is_hollow: boo
 }
 
 /// Builds a scale over all changes and zero, and over intervals as far as they are not much wider.
-fn scale(rows: &[Row<'_>]) -> Scale {
-    let known: Vec<_> = rows.iter().filter_map(Row::percents).collect();
+fn scale(rows: &[ChartRow<'_>]) -> Scale {
+    let known: Vec<_> = rows.iter().filter_map(ChartRow::percents).collect();
     let changes = known.iter().map(|(change, _)| *change);
     let (least, most) = changes
         .fold((0.0, 0.0), |(low, high): (f64, f64), change| (low.min(change), high.max(change)));
