@@ -1,7 +1,8 @@
 //! The main loop: one session does operations until it has to stop.
 //!
 //! Stop rule, pacing, think time and mix are values that it consumes. Per operation nothing is
-//! allocated, locked, formatted or printed; outcomes are folded once per batch.
+//! allocated, formatted or printed, and nothing is locked but the queue of RATE. Outcomes are
+//! folded once per batch.
 
 use std::thread;
 use std::time::{Duration, Instant};

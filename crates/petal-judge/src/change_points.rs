@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::draws::Draws;
-use crate::estimate::{mean, t_p_value};
+use crate::estimate::{mean, median, t_p_value};
 use crate::spread::PooledSpread;
 
 /// Fewest values in a row that are a level.
@@ -146,8 +146,8 @@ pub(crate) fn levels(values: &[f64], begins: &[usize]) -> Vec<Vec<f64>> {
 fn noise(values: &[f64]) -> f64 {
     // The median of a normal number's size.
     const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
-    let differences = values.windows(2).map(|pair| (pair[1] - pair[0]).abs());
-    median(differences.collect()) / (MEDIAN_OF_NORMAL * std::f64::consts::SQRT_2)
+    let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    median(&differences).unwrap_or(0.0) / (MEDIAN_OF_NORMAL * std::f64::consts::SQRT_2)
 }
 
 fn without_odd(values: &[f64], noise: f64) -> Vec<f64> {
@@ -155,19 +155,8 @@ fn without_odd(values: &[f64], noise: f64) -> Vec<f64> {
     if values.len() < LEVEL_MIN || noise <= 0.0 {
         return values.to_vec();
     }
-    let middle = median(values.to_vec());
+    let middle = median(values).unwrap_or(0.0);
     values.iter().map(|value| value.clamp(middle - ODD * noise, middle + ODD * noise)).collect()
-}
-
-/// The mean of both middle values; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        even if even % 2 == 0 => values[half - 1].midpoint(values[half]),
-        _ => values[half],
-    }
 }
 
 #[cfg(test)]

@@ -148,6 +148,16 @@ fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     Some((means[position], means[last - position]))
 }
 
+/// Returns the middle value, or the mean of both middle ones; None of no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    let upper = *sorted.get(half)?;
+    let is_even = sorted.len().is_multiple_of(2);
+    Some(if is_even { (sorted.get(half.checked_sub(1)?)? + upper) / 2.0 } else { upper })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Figures over time: values that differ from the same hours of other days, figures that moved
 //! together, and the worst hour. Knows names and values alone.
 
+use crate::estimate;
 use std::cmp::Ordering;
 
 use time::PrimitiveDateTime;
@@ -124,8 +125,9 @@ fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<
     if !is_same_hour && others.len() < ALL_HOURS_MIN {
         return None;
     }
-    let median = median(&others)?;
-    let mad = self::median(&others.iter().map(|other| (other - median).abs()).collect::<Vec<_>>())?;
+    let median = estimate::median(&others)?;
+    let mad =
+        estimate::median(&others.iter().map(|other| (other - median).abs()).collect::<Vec<_>>())?;
     let sigma = (mad * MAD_TO_SIGMA).max(median.abs() * SPREAD_MIN);
     let sigmas = if sigma > 0.0 { (value - median) / sigma } else { 0.0 };
     Some(Judged { median, mad, sigmas, is_same_hour, others: others.len() })
@@ -137,15 +139,6 @@ fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
     let minutes = |time: PrimitiveDateTime| i32::from(time.hour()) * 60 + i32::from(time.minute());
     let apart = (minutes(one) - minutes(two)).abs();
     apart.min(DAY - apart) <= SAME_HOUR_MIN && (one - two).abs() > time::Duration::hours(12)
-}
-
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    let upper = *sorted.get(half)?;
-    let is_even = sorted.len().is_multiple_of(2);
-    Some(if is_even { (sorted.get(half.checked_sub(1)?)? + upper) / 2.0 } else { upper })
 }
 
 /// The moment with the most deviations beyond chance, all figures together; one figure counts for
@@ -265,7 +258,7 @@ mod tests {
         };
         assert_eq!(few(&[1.0, 1.0, 1.0, 9.0]).worst, None);
         assert_eq!(few(&[1.0, 1.1, 1.0, 1.0, 1.2, 1.0, 9.0, 1.0]).worst, Some(6));
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[]), None);
+        assert_eq!(estimate::median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(estimate::median(&[]), None);
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::by_key;
-use crate::over_time::{OverTime, ReportMoment, Series, median};
+use crate::estimate::median;
+use crate::over_time::{OverTime, ReportMoment, Series};
 use petal_awr::columns;
 use petal_awr::derived::begin_iso;
 use petal_awr::figure::{number, shown};

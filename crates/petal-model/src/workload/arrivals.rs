@@ -50,7 +50,7 @@ pub struct Serving {
 }
 
 /// Operations of an open loop that no session has taken yet, in the order in which they are due.
-/// Its sessions serve it as a pool of connections serves the users of an application: a free
+/// Sessions serve the queue as a pool of connections serves the users of an application: a free
 /// session takes the next operation, and waits until it is due.
 #[derive(Debug)]
 pub struct ArrivalQueue {

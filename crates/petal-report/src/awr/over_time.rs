@@ -5,7 +5,8 @@ use crate::numbers::{UNKNOWN, exact, rate};
 use crate::table::{Table, line, paragraph};
 use petal_judge::and_more;
 use petal_judge::awr::over_time::ReportsOverTime;
-use petal_judge::over_time::{FigureOverTime, Judged, OverTime, ReportMoment, median};
+use petal_judge::estimate::median;
+use petal_judge::over_time::{FigureOverTime, Judged, OverTime, ReportMoment};
 use petal_model::record::profile::time_text;
 
 /// Lines of each kind that fit on a screen.
