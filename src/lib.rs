@@ -3,11 +3,12 @@
 //!
 //! 1. [`petal_model`]: settings, workload, statistics, the record
 //! 2. [`petal_engine`]: the contract of an engine, and a crate for each database
-//! 3. [`petal_awr`]: reports of Oracle's, as figures
-//! 4. [`petal_judge`]: judges a record
-//! 5. [`petal_report`]: pure functions of a record
-//! 6. [`runner`]: loads, runs, stops, keeps
-//! 7. [`cli`]: one file per command
+//! 3. [`petal_latency`]: times of single requests at block devices, by BPF
+//! 4. [`petal_awr`]: reports of Oracle's, as figures
+//! 5. [`petal_judge`]: judges a record
+//! 6. [`petal_report`]: pure functions of a record
+//! 7. [`runner`]: loads, runs, stops, keeps
+//! 8. [`cli`]: one file per command
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 

@@ -88,7 +88,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let server = server(matches)?;
     let database =
         server.map_or(DatabaseLocation::Unseen, |server| DatabaseLocation::In(vec![server]));
-    let probe = Probe::watching(&devices, database, true);
+    let requests = petal_latency::watch(&devices, &database)
+        .inspect_err(|why| console.warn(&format!("no times of single requests: {why}")))
+        .ok();
+    let probe = Probe::watching(&devices, database, true).with_requests(requests);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let header = OsLogHeader {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),

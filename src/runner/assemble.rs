@@ -168,6 +168,7 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
             group_file: probe.group_limit().map(|limit| limit.file.clone()),
             petal_group: probe.petal_group_limit().cloned(),
             before: prepared.before.clone(),
+            requests_unseen: prepared.requests_unseen.clone(),
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,

@@ -106,6 +106,8 @@ pub struct Prepared {
     pub host: Option<HostFacts>,
     pub devices: Option<DataDevices>,
     pub probe: Option<Probe>,
+    /// Why single requests of the data's devices are not timed.
+    pub requests_unseen: Option<String>,
     /// Last look at the host before the run.
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.

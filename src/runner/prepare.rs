@@ -52,7 +52,13 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         )));
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
-    let probe = watched.then(|| probe(job, &details, devices.as_ref()));
+    let (probe, requests_unseen) = match watched {
+        true => {
+            let (probe, unseen) = probe(job, &details, devices.as_ref());
+            (Some(probe), unseen)
+        }
+        false => (None, None),
+    };
     let host = watched.then(|| {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
     });
@@ -81,6 +87,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         host,
         devices,
         probe,
+        requests_unseen,
         before,
         clock_ahead_s,
         clock,
@@ -112,7 +119,12 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
 }
 
 /// Watches this host: if the database is on another one, this covers petal itself and the network.
-fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
+/// The second value says why single requests are not timed.
+fn probe(
+    job: &Job<'_>,
+    details: &TargetDetails,
+    devices: Option<&DataDevices>,
+) -> (Probe, Option<String>) {
     let database = match (details.local, details.in_process) {
         (true, true) => DatabaseLocation::InPetal,
         (true, false) => match petal_engine::server_processes(job.engine) {
@@ -122,7 +134,17 @@ fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) 
         (false, _) => DatabaseLocation::Unseen,
     };
     let none = DataDevices::default();
-    Probe::watching(devices.unwrap_or(&none), database, !details.local)
+    let devices = devices.unwrap_or(&none);
+    let (requests, unseen) = match (job.settings.device_latency, details.local) {
+        (false, _) => (None, Some("DEVICE_LATENCY=FALSE".to_owned())),
+        (true, false) => (None, None),
+        (true, true) => match petal_latency::watch(devices, &database) {
+            Ok(source) => (Some(source), None),
+            Err(why) => (None, Some(why)),
+        },
+    };
+    let probe = Probe::watching(devices, database, !details.local).with_requests(requests);
+    (probe, unseen)
 }
 
 /// Locks memory for PAGE_CACHE_LIMIT, if it is set, until the record is put together.

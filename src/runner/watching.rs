@@ -28,7 +28,7 @@ impl<'a> Watching<'a> {
     }
 
     /// Samples the operating system, `at_s` seconds after the trigger. Returns the sample without
-    /// single processors, and any error of writing the second.
+    /// single processors and requests, and any error of writing the second.
     pub fn look(&mut self, at_s: f64) -> (OsSample, Result<(), RecordError>) {
         let sample = self.probe.sample();
         let mut interval = sample.since(&self.latest);
@@ -42,7 +42,7 @@ impl<'a> Watching<'a> {
         interval.cpus.each = Vec::new();
         self.seconds.push(SecondSeen { from_s, interval });
         let mut kept = sample.clone();
-        kept.forget_each_cpu();
+        kept.forget_details();
         self.latest = sample;
         self.latest_at_s = at_s;
         (kept, written)

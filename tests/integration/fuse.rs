@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -57,6 +58,8 @@ pub struct Fuse {
 struct Shared {
     /// A bit for each request that is not answered any more.
     silent: AtomicU64,
+    /// Wait before the answer to a read.
+    delay_ms: AtomicU64,
     /// Such requests came.
     unanswered: AtomicBool,
     over: AtomicBool,
@@ -81,6 +84,11 @@ impl Fuse {
         let of_server = Arc::clone(&shared);
         let server = std::thread::spawn(move || Server::new(device, of_server).serve());
         Ok(Self { place, shared, server: Some(server), _folder: folder })
+    }
+
+    /// Answers each read only after so long.
+    pub fn delay_reads(&self, length: Duration) {
+        self.shared.delay_ms.store(length.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Answers none of these requests from now on.
@@ -150,6 +158,10 @@ impl Server {
             if self.shared.silent.load(Ordering::Relaxed) & (1 << kind) != 0 {
                 self.shared.unanswered.store(true, Ordering::Relaxed);
                 continue;
+            }
+            if kind == READ {
+                let delay_ms = self.shared.delay_ms.load(Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(delay_ms));
             }
             let answer = self.answer(kind, u64_at(request, 16), &request[40..]);
             let (error, body) = match answer {

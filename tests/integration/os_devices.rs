@@ -4,11 +4,15 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use petal_model::stats::devices::{self, DataDevices};
-use petal_model::stats::os::{DeviceCounts, Probe};
+use petal_model::stats::os::requests::{RequestKind, Requests};
+use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
-use crate::support::{Loop, Workplace, run, skip};
+use crate::fuse::Fuse;
+use crate::support::{Loop, Workplace, record, run, skip};
 
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 1024;
@@ -88,6 +92,159 @@ fn agrees(device: &str) {
         let ratio = counted as f64 / known as f64;
         assert!((0.97..=1.03).contains(&ratio), "{counted} of {known}: {counts:?}");
     }
+}
+
+/// The difference of two samples around some work on a device, with times of its requests. None if
+/// they cannot be timed here: a skip.
+fn timed(device: &Path, work: impl FnOnce()) -> Option<(OsInterval, Requests)> {
+    let found = devices::find(&[device.to_owned()]);
+    let source = match petal_latency::watch(&found, &DatabaseLocation::InPetal) {
+        Ok(source) => source,
+        Err(why) => {
+            skip(&format!("requests cannot be timed: {why}"));
+            return None;
+        }
+    };
+    let probe = Probe::new(&found).with_requests(Some(source));
+    let before = probe.sample();
+    work();
+    let interval = probe.sample().since(&before);
+    // The disk below a loop device's file is timed, too.
+    let mut requests = interval.requests.clone().unwrap();
+    requests.times.retain(|times| found.names().contains(&times.device));
+    Some((interval, requests))
+}
+
+#[test]
+fn every_request_that_a_device_counts_is_timed() {
+    let Some(disk) = Loop::new(12) else { return };
+    let path = Path::new(disk.device());
+    let file = direct(path).unwrap();
+    let began = Instant::now();
+    let Some((interval, requests)) = timed(path, || work(&file)) else { return };
+    let elapsed_us = began.elapsed().as_secs_f64() * 1e6;
+    let counts = interval.device().unwrap();
+    let times = |kind| requests.service(kind, |_| true).summary();
+    let (read, write) = (times(RequestKind::Read), times(RequestKind::Write));
+    assert_eq!(requests.lost, 0);
+    assert!(counts.read_requests >= READS, "{counts:?}");
+    assert_eq!(read.count, counts.read_requests);
+    assert_eq!(times(RequestKind::Flush).count, counts.flushes);
+    // The kernel counts a flush among the writes, too.
+    assert_eq!(write.count, counts.write_requests - counts.flushes);
+    let total_us = read.mean.unwrap() * read.count as f64 + write.mean.unwrap() * WRITES as f64;
+    assert!(total_us > 0.0 && total_us < elapsed_us, "{total_us} of {elapsed_us} us");
+    let others = requests.times.iter().filter(|times| times.of_database == Some(false));
+    let others: u64 =
+        others.filter(|t| t.kind == RequestKind::Read).map(|t| t.service.count()).sum();
+    assert!(others < READS / 100, "{others} reads of this process were counted as others'");
+}
+
+#[test]
+fn a_device_that_answers_late_is_seen_late() {
+    const DELAY: Duration = Duration::from_millis(20);
+    let fuse = match Fuse::mounted() {
+        Ok(fuse) => fuse,
+        Err(why) => return skip(&why),
+    };
+    let image = fuse.path("image");
+    File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let Some(disk) = Loop::over(&image) else { return };
+    let path = Path::new(disk.device());
+    let file = direct(path).unwrap();
+    let mut memory = vec![0; BLOCK + 4096];
+    let from = memory.as_ptr().align_offset(4096);
+    let buffer = &mut memory[from..from + BLOCK];
+    // Apart, so that none is read ahead.
+    let reads = |buffer: &mut [u8], first: u64| {
+        (0..8).for_each(|read| file.read_exact_at(buffer, (first + read) << 20).unwrap());
+    };
+    let median = |requests: &Requests| requests.service(RequestKind::Read, |_| true).summary().p50;
+    let Some((_, fast)) = timed(path, || reads(buffer, 0)) else { return };
+    fuse.delay_reads(DELAY);
+    let (_, slow) = timed(path, || reads(buffer, 8)).unwrap();
+    fuse.delay_reads(Duration::ZERO);
+    let (fast, slow) = (median(&fast).unwrap(), median(&slow).unwrap());
+    // Within the width of a bucket.
+    assert!(slow >= DELAY.as_secs_f64() * 1e6 * 0.98, "{slow} us");
+    assert!(slow > fast, "{slow} us, and {fast} us without the delay");
+}
+
+const TIMED_RUN: [&str; 6] = ["run", "--run-time", "4", "--update-pct", "20", "--json"];
+
+#[test]
+fn a_run_keeps_the_times_of_its_requests_or_the_reason() {
+    let work = Workplace::loaded(1, "16M");
+    work.petal(TIMED_RUN).watching().exits(0);
+    let whole = record(&work.run_folder());
+    let host = &whole["os"]["database_host"];
+    if let Some(why) = host["requests_unseen"].as_str() {
+        return skip(&format!("requests cannot be timed: {why}"));
+    }
+    let rows = host["requests"]["rows"].as_array().unwrap();
+    let device = host["devices"].as_array().unwrap().last().unwrap();
+    let of = |issuer: &str| {
+        rows.iter().find(|row| {
+            (&row["device"], &row["kind"]) == (&device["name"], &"read".into())
+                && row["issued_by"] == issuer
+        })
+    };
+    let timed = of("all").unwrap()["service_us"]["count"].as_f64().unwrap();
+    let counted = device["reads"].as_f64().unwrap() * host["seconds"].as_f64().unwrap();
+    assert!((timed / counted - 1.0).abs() < 0.03, "{timed} of {counted} reads");
+    if let Some(own) = of("database") {
+        assert!(own["service_us"]["p99"].as_f64().unwrap() > 0.0, "{own}");
+    }
+    let steady = host["steady_requests"]["rows"].as_array().unwrap();
+    assert!(!steady.is_empty());
+    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    assert!(report.contains("request times, us"), "{report}");
+    let page = std::fs::read_to_string(work.run_folder().join("report.html")).unwrap();
+    assert!(page.contains("Latency of operations and of the device"));
+}
+
+#[test]
+fn a_run_without_rights_or_with_the_switch_off_names_the_reason() {
+    let without = ["--bounding-set=-all", "--inh-caps=-all"];
+    let reason = |petal: crate::support::Petal, work: &Workplace| {
+        petal.watching().exits(0);
+        let folder = work.run_folder();
+        let host = record(&folder)["os"]["database_host"].clone();
+        assert!(host["requests"].is_null(), "{host}");
+        let report = std::fs::read_to_string(folder.join("report.txt")).unwrap();
+        assert!(report.contains("request times: - (not timed: "), "{report}");
+        host["requests_unseen"].as_str().unwrap().to_owned()
+    };
+    let work = Workplace::loaded(1, "16M");
+    let petal = work.petal(TIMED_RUN).env("DEVICE_LATENCY", "FALSE");
+    assert_eq!(reason(petal, &work), "DEVICE_LATENCY=FALSE");
+    if run("setpriv", &[without[0], without[1], "true"]).is_err() {
+        return skip("rights cannot be dropped: setpriv");
+    }
+    let work = Workplace::loaded(1, "16M");
+    let petal = work.petal(TIMED_RUN).under("setpriv", &without);
+    let reason = reason(petal, &work);
+    assert!(reason.contains("CAP_BPF"), "{reason}");
+}
+
+/// The object in the tree is compiled from the source next to it. The compiler of that version
+/// makes the same bytes.
+#[test]
+fn the_program_of_the_kernel_is_the_one_in_the_source() {
+    use sha2::{Digest as _, Sha256};
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/petal-latency/bpf");
+    let source = std::fs::read(folder.join("requests.bpf.c")).unwrap();
+    let hash: String = Sha256::digest(&source).iter().map(|byte| format!("{byte:02x}")).collect();
+    let has = |text: &[u8]| petal_latency::OBJECT.windows(text.len()).any(|part| part == text);
+    assert!(has(hash.as_bytes()), "bpf/build.sh was not run after a change of requests.bpf.c");
+    let version = Command::new("clang-14").arg("--version").output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        return skip("the object is not built again: clang-14 is missing");
+    }
+    let place = Workplace::new();
+    let built = place.path("requests.bpf.o");
+    run(folder.join("build.sh").to_str().unwrap(), &[built.to_str().unwrap()]).unwrap();
+    assert!(std::fs::read(built).unwrap() == petal_latency::OBJECT, "another object is built");
 }
 
 /// The first partition of a disk, deleted when dropped.

@@ -538,7 +538,7 @@ impl Drop for Mount {
 /// A loop device of a test's own, detached when dropped. None where it cannot be: a skip.
 pub struct Loop {
     device: String,
-    _image: TempDir,
+    _image: Option<TempDir>,
 }
 
 impl Loop {
@@ -546,8 +546,15 @@ impl Loop {
         let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let image = base.path().join("image");
         File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        let mut disk = Self::over(&image)?;
+        disk._image = Some(base);
+        Some(disk)
+    }
+
+    /// Over a file that outlives it.
+    pub fn over(image: &Path) -> Option<Self> {
         match say("losetup", &["--find", "--show", image.to_str().unwrap()]) {
-            Ok(device) => Some(Self { device: device.trim().to_owned(), _image: base }),
+            Ok(device) => Some(Self { device: device.trim().to_owned(), _image: None }),
             Err(why) => {
                 skip(&why);
                 None

@@ -166,6 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn times_of_requests_are_valid_too() {
+        let mut run = fixture::mixed_run();
+        fixture::time_requests(&mut run);
+        let mut shown = rendered(&run);
+        assert!(validator().is_valid(&shown));
+        let host = &mut shown["os"]["database_host"];
+        assert_eq!(host["steady_requests"]["rows"][0]["service_us"]["p99"], 900.5);
+        host["requests"]["rows"][0]["kind"] = "erase".into();
+        assert!(!validator().is_valid(&shown), "the schema takes anything");
+    }
+
+    #[test]
     fn a_run_that_knows_next_to_nothing_is_valid_too() {
         let run = Run::begin("sqlite", Default::default());
         let errors: Vec<String> =

@@ -26,6 +26,7 @@ use crate::settings::{GivenParameter, Origin};
 use crate::stats::counters::{FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
+use crate::stats::os::requests::{RequestKind, RequestTimes, Requests, TimeBuckets};
 use crate::stats::os::{
     Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, OsInterval, Whole,
 };
@@ -312,6 +313,31 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
         ..OsInterval::default()
     };
     SecondSeen { from_s: second.from_s, interval }
+}
+
+/// Adds times of single requests to each second: reads of the database, writes of others.
+pub fn time_requests(run: &mut Run) {
+    let times = |kind, of_database, buckets: Vec<(u64, u64)>| RequestTimes {
+        device: "vda".into(),
+        kind,
+        of_database,
+        service: TimeBuckets { total_ns: 118_000_000, buckets },
+        queue: TimeBuckets::default(),
+    };
+    let requests = Requests {
+        times: vec![
+            times(RequestKind::Read, Some(true), vec![(100_500, 980), (900_500, 20)]),
+            times(RequestKind::Write, Some(false), vec![(50_500, 10)]),
+        ],
+        lost: 0,
+    };
+    let Some(seen) = &mut run.details.os else { return };
+    for second in &mut seen.seconds {
+        second.interval.requests = Some(requests.clone());
+    }
+    let sums = seen.seconds.iter().filter_map(|second| second.interval.requests.clone());
+    seen.whole.sum.requests = sums.reduce(|sum, second| sum.plus(&second));
+    run.summary.os = super::os_figures::OsFigures::of(run);
 }
 
 fn idle() -> OsInterval {

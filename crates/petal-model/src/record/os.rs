@@ -41,6 +41,8 @@ pub struct HostSeen {
     pub clock: Option<String>,
     /// The last sample before the run, when the host should have been idle.
     pub before: Option<OsInterval>,
+    /// Why single requests were not timed; null if they were, or in older records.
+    pub requests_unseen: Option<String>,
     pub whole: Whole,
     /// Not in `run.json`: a long run's seconds are many.
     #[serde(skip)]

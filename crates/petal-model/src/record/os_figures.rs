@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::os::HostSeen;
+use crate::stats::histogram::LatencySummary;
 use crate::stats::os::iostat::DeviceRates;
+use crate::stats::os::requests::{RequestKind, RequestTimes, Requests, TimeBuckets};
 use crate::stats::os::{CpuTicks, GaugeRanges, OsInterval};
 
 /// Both hosts of a run; petal's own only if the database is on another one.
@@ -29,6 +31,12 @@ pub struct HostFigures {
     /// Devices that hold the data, then the disks below them; null if a device of the data cannot
     /// be read, or the data has no device.
     pub devices: Option<Vec<DeviceFigures>>,
+    /// Times of single requests, over the whole run and over its steady window; null if they were
+    /// not timed, or without such a window.
+    pub requests: Option<RequestFigures>,
+    pub steady_requests: Option<RequestFigures>,
+    /// Why they were not timed, if that is known.
+    pub requests_unseen: Option<String>,
     /// Tasks and memory at each second's end: bytes, and counts of tasks.
     pub gauges: GaugeRanges,
     pub per_second: HostRates,
@@ -98,6 +106,82 @@ pub struct DeviceFigures {
     pub shown: DeviceRates,
 }
 
+/// Times of single requests, by device and kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestFigures {
+    pub rows: Vec<RequestRow>,
+    /// Requests without a time: more were in flight than the kernel's table holds.
+    pub lost: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestRow {
+    /// Name in /proc/diskstats.
+    pub device: String,
+    pub kind: RequestKind,
+    pub issued_by: Issuer,
+    /// From issue to completion: the device's own time.
+    pub service_us: LatencySummary,
+    /// From insertion to issue, of requests that were queued.
+    pub queue_us: LatencySummary,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Issuer {
+    All,
+    Database,
+    Others,
+}
+
+impl Issuer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Database => "database",
+            Self::Others => "others",
+        }
+    }
+
+    fn is_of(self, times: &RequestTimes) -> bool {
+        match self {
+            Self::All => true,
+            Self::Database => times.of_database == Some(true),
+            Self::Others => times.of_database == Some(false),
+        }
+    }
+}
+
+impl RequestFigures {
+    pub fn of(requests: &Requests) -> Self {
+        let mut groups: Vec<(&str, RequestKind)> =
+            requests.times.iter().map(|times| (times.device.as_str(), times.kind)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let rows = groups.iter().flat_map(|&(device, kind)| {
+            let of_group =
+                requests.times.iter().filter(move |t| t.device == device && t.kind == kind);
+            [Issuer::All, Issuer::Database, Issuer::Others].into_iter().filter_map(
+                move |issued_by| {
+                    let mut sum: Option<(TimeBuckets, TimeBuckets)> = None;
+                    for times in of_group.clone().filter(|times| issued_by.is_of(times)) {
+                        let (service, queue) = sum.unwrap_or_default();
+                        sum = Some((service.plus(&times.service), queue.plus(&times.queue)));
+                    }
+                    sum.map(|(service, queue)| RequestRow {
+                        device: device.to_owned(),
+                        kind,
+                        issued_by,
+                        service_us: service.summary(),
+                        queue_us: queue.summary(),
+                    })
+                },
+            )
+        });
+        Self { rows: rows.collect(), lost: requests.lost }
+    }
+}
+
 /// Counts per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRates {
@@ -157,10 +241,17 @@ impl OsFigures {
     pub fn of(run: &Run) -> Option<Self> {
         let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
         let (database, own) = (run.database_host(), own);
-        (database.is_some() || own.is_some()).then(|| Self {
-            database_host: database.map(HostFigures::of),
-            petal_host: own.map(HostFigures::of),
-        })
+        let figures = |seen: &HostSeen| {
+            let steady = run.summary.steady.as_ref();
+            let window = steady.map(|steady| seen.within(steady.from_s, steady.to_s).sum);
+            let steady_requests = window.and_then(|sum| sum.requests);
+            HostFigures {
+                steady_requests: steady_requests.as_ref().map(RequestFigures::of),
+                ..HostFigures::of(seen)
+            }
+        };
+        (database.is_some() || own.is_some())
+            .then(|| Self { database_host: database.map(figures), petal_host: own.map(figures) })
     }
 }
 
@@ -192,6 +283,9 @@ impl HostFigures {
                 });
                 figures.collect()
             }),
+            requests: sum.requests.as_ref().map(RequestFigures::of),
+            steady_requests: None,
+            requests_unseen: seen.requests_unseen.clone(),
             gauges: seen.whole.ranges,
             per_second: HostRates {
                 interrupts: per(counts.interrupts),
@@ -279,6 +373,23 @@ mod tests {
         let io_some = sum.counts.io_some_us.unwrap() as f64 / 1e4 / sum.seconds;
         assert!((host.pressure_percent.io_some.unwrap() - io_some).abs() < 1e-9);
         assert_eq!((host.network, host.group), (None, None));
+    }
+
+    #[test]
+    fn requests_have_percentiles_by_kind_and_process() {
+        let mut run = fixture::mixed_run();
+        fixture::time_requests(&mut run);
+        let host = OsFigures::of(&run).unwrap().database_host.unwrap();
+        let rows = host.requests.unwrap().rows;
+        let shown = |at: usize| (rows[at].kind.name(), rows[at].issued_by.name());
+        assert_eq!([shown(0), shown(1)], [("read", "all"), ("read", "database")]);
+        assert_eq!([shown(2), shown(3)], [("write", "all"), ("write", "others")]);
+        let seconds = run.details.os.as_ref().unwrap().seconds.len() as u64;
+        assert_eq!(rows[0].service_us.count, 1000 * seconds);
+        assert_eq!((rows[0].service_us.p50, rows[0].service_us.p99), (Some(100.5), Some(900.5)));
+        assert_eq!((rows[0].queue_us.count, rows[0].queue_us.p50), (0, None));
+        let steady = host.steady_requests.unwrap().rows;
+        assert!(steady[0].service_us.count < 1000 * seconds, "the steady window is shorter");
     }
 
     #[test]

@@ -145,8 +145,13 @@ mod tests {
         let unknown = serde_json::to_string(&OsLogLine::default()).unwrap();
         let clock = ClockState { error_s: Some(0.002), ..ClockState::default() };
         let header = of_this_format(&OsLogHeader { clock: Some(clock), ..OsLogHeader::default() });
+        let mut timed = crate::record::fixture::mixed_run();
+        crate::record::fixture::time_requests(&mut timed);
+        let interval = timed.details.os.unwrap().seconds[0].interval.clone();
+        let timed = OsLogLine { interval, ..OsLogLine::default() };
+        let timed = serde_json::to_string(&timed).unwrap();
         let header = serde_json::to_string(&header).unwrap();
-        for line in text.lines().chain([unknown.as_str(), header.as_str()]) {
+        for line in text.lines().chain([unknown.as_str(), header.as_str(), timed.as_str()]) {
             let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
             let errors: Vec<String> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?} in {line}");

@@ -101,6 +101,8 @@ unset_by_default! {
         /// Oracle: SLOB's own schemas, user1 to userN, instead of petal's.
         pub use_slob_schemas: bool,
         pub os_perf_data: bool,
+        /// Times each request of the data's devices, if the kernel permits it.
+        pub device_latency: bool,
         pub unique_index: bool,
         /// None: the engine's default.
         pub block_sz: Option<u32>,

@@ -13,6 +13,7 @@ mod memory;
 mod network;
 mod pressure;
 mod process_io;
+pub mod requests;
 mod server;
 
 use std::fs;
@@ -34,6 +35,7 @@ pub use interval::{OsInterval, Whole};
 pub use memory::{available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;
+use requests::{RequestSource, Requests};
 pub use server::ServerProcesses;
 
 /// Reads the kernel's counters, for given devices.
@@ -50,6 +52,7 @@ pub struct Probe {
     interfaces: Option<Interfaces>,
     /// Remembers the samples before, because the kernel's milliseconds restart at 32 bits.
     disks: Mutex<Disks>,
+    requests: Option<Box<dyn RequestSource>>,
 }
 
 /// Location of the database, as a probe of this host sees it.
@@ -96,6 +99,7 @@ pub struct OsSample {
     counts: Counts,
     gauges: Gauges,
     devices: Option<Vec<DeviceUse>>,
+    requests: Option<Requests>,
     log_writer_on: Option<u32>,
 }
 
@@ -128,8 +132,15 @@ impl Probe {
             petal_group: WatchedGroup::around(&roots, "self"),
             interfaces: network.then(|| Interfaces::find(&roots)),
             disks: Mutex::new(Disks::new(devices)),
+            requests: None,
             roots,
         }
+    }
+
+    /// Samples the times of single requests, too.
+    pub fn with_requests(mut self, source: Option<Box<dyn RequestSource>>) -> Self {
+        self.requests = source;
+        self
     }
 
     /// Processors by number, if known.
@@ -172,6 +183,7 @@ impl Probe {
             cpus: Cpus::of(&stat).allow(self.allowed()),
             allowed: self.allowed.clone(),
             devices: self.read("diskstats").and_then(|text| self.disks.lock().sample(&text)),
+            requests: self.requests.as_ref().and_then(|source| source.sample()),
             counts,
             gauges,
             log_writer_on,
@@ -248,6 +260,7 @@ impl OsSample {
             summed.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
         });
         let devices = devices.flatten();
+        let requests = self.requests.as_ref().zip(earlier.requests.as_ref());
         OsInterval {
             seconds,
             busiest_cpu: cpus.busiest(self.allowed.as_deref()),
@@ -256,12 +269,14 @@ impl OsSample {
             counts: self.counts.since(&earlier.counts),
             gauges: self.gauges,
             devices,
+            requests: requests.and_then(|(now, then)| now.since(then)),
         }
     }
 
     /// Drops the figures that only the next interval needs: a long run keeps many samples.
-    pub fn forget_each_cpu(&mut self) {
+    pub fn forget_details(&mut self) {
         self.cpus.each = Vec::new();
+        self.requests = None;
     }
 }
 

@@ -170,9 +170,13 @@ fn host_seen(run: &Run) -> Section {
     [run.database_host(), own].into_iter().flatten().fold(section, |section, seen| {
         let (sum, place) = (&seen.whole.sum, os::place(seen));
         let devices = sum.devices.as_ref().map(|devices| os::device_table(devices, sum.seconds));
+        let requests = sum.requests.as_ref().map(os::request_table);
+        let unseen = seen.requests_unseen.as_ref();
         section
+            .notes(unseen.map(|why| format!("request times: - (not timed: {why})")))
             .folded(format!("Processors, {place}"), os::processors(seen))
             .folded(format!("Devices, {place}"), devices.unwrap_or_default())
+            .folded(format!("Request times, {place}"), requests.unwrap_or_default())
             .folded(format!("Memory and tasks, {place}"), os::gauges(seen))
             .facts(joined(os::facts(seen)))
     })

@@ -1,11 +1,12 @@
 //! Figures of the operating system, under the names and units of iostat, vmstat and mpstat.
 
-use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
+use super::super::numbers::{bytes, decimal, micros, or_dash, rate, whole};
 use super::super::table::Table;
 use super::Facts;
 use petal_model::record::os::HostSeen;
-use petal_model::record::os_figures::{CpuPercents, GroupFigures, HostFigures};
+use petal_model::record::os_figures::{CpuPercents, GroupFigures, HostFigures, RequestFigures};
 use petal_model::stats::os::iostat::DeviceRates;
+use petal_model::stats::os::requests::Requests;
 use petal_model::stats::os::{CpuTicks, DeviceUse, Range};
 
 /// Number of processors that are reported one by one; if there are more, the busiest.
@@ -78,6 +79,34 @@ pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
             or_dash(shown.util_percent, |percent| decimal(percent, 1)),
         ]
     }))
+}
+
+/// Builds a table of the times of single requests.
+pub(crate) fn request_table(requests: &Requests) -> Table {
+    let heading = "request times, us | of | count | mean | p50 | p99 | p99.9 | max | queued | \
+                   queue p50 | queue p99";
+    let figures = RequestFigures::of(requests);
+    let us = |value: Option<f64>| or_dash(value, micros);
+    let table = Table::of_figures(heading).with_rows(figures.rows.iter().map(|row| {
+        let (service, queue) = (&row.service_us, &row.queue_us);
+        [
+            format!("{} {}", row.device, row.kind.name()),
+            row.issued_by.name().to_owned(),
+            whole(service.count),
+            us(service.mean),
+            us(service.p50),
+            us(service.p99),
+            us(service.p99_9),
+            us(service.max),
+            whole(queue.count),
+            us(queue.p50),
+            us(queue.p99),
+        ]
+    }));
+    match figures.lost {
+        0 => table,
+        lost => table.with_note(format!("{} requests without a time", whole(lost))),
+    }
 }
 
 /// Lists gauges with vmstat's names, and the range over the seconds.

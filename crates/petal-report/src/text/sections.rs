@@ -177,6 +177,15 @@ fn host(out: &mut String, seen: &HostSeen) {
             out.push_str(&paragraph("", "", &text));
         }
     }
+    match (&seen.whole.sum.requests, &seen.requests_unseen) {
+        (Some(requests), _) => {
+            out.push_str(&format!("\n{}", os::request_table(requests).render()));
+        }
+        (None, Some(why)) => {
+            out.push_str(&paragraph("", "  ", &format!("request times: - (not timed: {why})")));
+        }
+        (None, None) => {}
+    }
     out.push_str(&format!("\n{}\n", os::gauges(seen).render()));
     facts(out, &os::facts(seen));
 }

@@ -100,7 +100,12 @@ fn nothing_given_means_the_defaults() {
     assert_eq!((settings.readers, settings.writers), (None, None));
     assert_eq!(settings.hotspot, None);
     assert_eq!(settings.think_time, None);
-    assert!(settings.os_perf_data && !settings.unique_index && !settings.obfuscate_columns);
+    assert!(
+        settings.os_perf_data
+            && settings.device_latency
+            && !settings.unique_index
+            && !settings.obfuscate_columns
+    );
     assert_eq!(settings.db.redacted(), "sqlite:petal-data");
     assert_eq!((settings.loop_side, settings.direct_io, settings.block_sz), (None, None, None));
     assert_eq!((settings.prefetch, settings.io_depth), (0, 1));

@@ -282,6 +282,10 @@ pub static PARAMETERS: &[Parameter] = &[
         .set_by(|s, v| s.os_perf_data = !v.is_true())
         .shown_as(|s| json!(!s.os_perf_data))
         .means("leaves out the statistics of the operating system"),
+    of("DEVICE_LATENCY", Evidence, Run, Boolean, "TRUE").field(|s| &mut s.device_latency).means(
+        "times each request of the data's devices in the kernel, by BPF, if petal is root or may \
+             load such programs; never with NO_OS_PERF_DATA",
+    ),
     of("DATABASE_STATISTICS_TYPE", Evidence, Run, OneOf(&["statspack", "awr"]), "statspack")
         .field(|s| &mut s.database_statistics_type)
         .means("Oracle: which of its reports to fetch"),

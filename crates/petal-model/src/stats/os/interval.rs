@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cpu::{CpuShare, CpuTicks, Cpus};
 use super::disk::{DeviceCounts, DeviceUse, part};
 use super::figures::{Counts, GaugeRanges, Gauges};
+use super::requests::Requests;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -21,6 +22,8 @@ pub struct OsInterval {
     pub gauges: Gauges,
     /// `None` if one of the data's devices cannot be read, or the data have no device.
     pub devices: Option<Vec<DeviceUse>>,
+    /// Times of single requests; `None` if they were not watched.
+    pub requests: Option<Requests>,
 }
 
 impl OsInterval {
@@ -76,6 +79,7 @@ impl OsInterval {
                 .devices
                 .as_ref()
                 .map(|all| all.iter().map(|device| device.part(share)).collect()),
+            requests: self.requests.as_ref().map(|requests| requests.part(share)),
         }
     }
 
@@ -95,6 +99,7 @@ impl OsInterval {
                 both.collect()
             })
         });
+        let requests = self.requests.as_ref().zip(later.requests.as_ref());
         let mut log_writer_on = self.log_writer_on.clone();
         for &(cpu, seconds) in &later.log_writer_on {
             match log_writer_on.iter_mut().find(|(known, _)| *known == cpu) {
@@ -111,6 +116,7 @@ impl OsInterval {
             counts: self.counts.plus(&later.counts),
             gauges: later.gauges,
             devices,
+            requests: requests.map(|(ours, theirs)| ours.plus(theirs)),
         }
     }
 }

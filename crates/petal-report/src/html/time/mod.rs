@@ -8,6 +8,7 @@ mod heat;
 mod latency;
 mod processors;
 mod rates;
+mod requests;
 
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
@@ -107,6 +108,7 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
     figures.extend(rates::io(&axis));
     figures.extend(rates::operations(&axis));
     figures.extend(rates::device_wait(&axis));
+    figures.extend(requests::of_device(&axis));
     figures.extend(processors::parts(&axis));
     figures
 }
@@ -209,6 +211,21 @@ mod tests {
         assert_eq!(shown.values.texts(20)[1..], ["-", "-"]);
         // A line on either side, for reads and for writes.
         assert_eq!(shown.variants[0].svg.matches("stroke-width=\"1.6\"").count(), 4);
+    }
+
+    #[test]
+    fn operations_and_requests_have_one_chart_if_requests_were_timed() {
+        let mut run = fixture::mixed_run();
+        let shown = |run: &Run| {
+            let all = figures(run, &Spreads::new());
+            all.into_iter().find(|figure| figure.id == "requests")
+        };
+        assert!(shown(&run).is_none());
+        fixture::time_requests(&mut run);
+        let chart = shown(&run).unwrap();
+        let cells = chart.values.texts(3);
+        assert_eq!(cells[1..4], ["100.5", "900.5", "50.5"], "{cells:?}");
+        assert!(cells.len() > 4 && cells[4] != "-", "operations stand next to them: {cells:?}");
     }
 
     #[test]
