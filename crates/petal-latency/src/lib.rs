@@ -80,7 +80,7 @@ pub fn watch(
     Ok(Box::new(watch))
 }
 
-/// Looks before work is done in vain.
+/// Checks rights and kernel first, because loading costs a tenth of a second.
 fn may_load() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

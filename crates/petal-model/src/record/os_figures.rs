@@ -120,9 +120,9 @@ pub struct RequestRow {
     pub device: String,
     pub kind: RequestKind,
     pub issued_by: Issuer,
-    /// From issue to completion: the device's own time.
+    /// Time from issue to completion: the device's own.
     pub service_us: LatencySummary,
-    /// From insertion to issue, of requests that were queued.
+    /// Time from insertion to issue, of requests that were queued.
     pub queue_us: LatencySummary,
 }
 

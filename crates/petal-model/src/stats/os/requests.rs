@@ -31,7 +31,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// In the order of the kernel's numbers for operations.
+    /// All kinds, in the order of the kernel's numbers for operations.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Flush, Self::Discard];
 
     pub fn name(self) -> &'static str {
@@ -48,7 +48,7 @@ impl RequestKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requests {
-    /// By device, kind and process; those without a request are left out.
+    /// Times by device, kind and process; those without a request are left out.
     pub times: Vec<RequestTimes>,
     /// Requests without a time: more were in flight than the kernel's table holds.
     pub lost: u64,
@@ -188,7 +188,7 @@ impl Requests {
         Self { times: times.collect(), lost: super::disk::part(self.lost, share) }
     }
 
-    /// The service times of one kind at some devices, whoever issued them.
+    /// The service times of one kind at some devices, of all processes.
     pub fn service(&self, kind: RequestKind, is_wanted: impl Fn(&str) -> bool) -> TimeBuckets {
         let wanted = self.times.iter().filter(|t| t.kind == kind && is_wanted(&t.device));
         wanted.fold(TimeBuckets::default(), |sum, times| sum.plus(&times.service))

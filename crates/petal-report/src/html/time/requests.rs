@@ -18,7 +18,7 @@ struct LatencyLine<'a> {
 }
 
 /// The data's own devices if their requests were timed, else the disks below them: a partition or a
-/// volume has no requests of its own.
+/// volume has none.
 fn timed_devices(seen: &HostSeen) -> Vec<&str> {
     let sum = &seen.whole.sum;
     let timed: BTreeSet<&str> =
@@ -95,7 +95,7 @@ pub(super) fn of_device(axis: &TimeAxis<'_>) -> Option<Chart> {
     let table = Table::of_figures(&format!("from s{heading}"))
         .with_rows(axis.pieces.iter().enumerate().map(row));
     let note = format!(
-        "Device: from issue to completion of each request ({}), whoever issued it, within 1.6 %. \
+        "Device: from issue to completion of each request ({}), of all processes, within 1.6 %. \
          An operation is many requests, and may wait for none.{}",
         data.join(", "),
         axis.note("each figure is of its worst second")
