@@ -29,12 +29,22 @@ fn main() {
     let server =
         Probe::watching(&DataDevices::default(), DatabaseLocation::In(vec![server]), false);
     let bare = Probe::watching(&DataDevices::default(), DatabaseLocation::InPetal, false);
-    let mut us = [const { Vec::new() }; 5];
+    let timed = match petal_latency::watch(&found, &DatabaseLocation::InPetal) {
+        Ok(source) => Some(Probe::new(&found).with_requests(Some(source))),
+        Err(why) => {
+            println!("times of requests: - ({why})");
+            None
+        }
+    };
+    let mut us = [const { Vec::new() }; 6];
     for _ in 0..ROUNDS {
         us[0].push(each(|| drop(alone.sample())));
         us[1].push(each(|| drop(network.sample())));
         us[2].push(each(|| drop(bare.sample())));
         us[3].push(each(|| drop(server.sample())));
+        if let Some(timed) = &timed {
+            us[5].push(each(|| drop(timed.sample())));
+        }
         let mut earlier = alone.sample();
         us[4].push(each(|| {
             let now = alone.sample();
@@ -56,6 +66,9 @@ fn main() {
     };
     println!("a sample                       {:>8.0} us", median(0));
     println!("with the network               {:>8.0} us", median(1));
+    if timed.is_some() {
+        println!("with times of requests         {:>8.0} us", median(5));
+    }
     println!("a sample, and its line         {:>8.0} us, {bytes:.0} bytes", median(4));
     let child = (median(3) - median(2)) / CHILDREN as f64;
     println!("each process of a server       {child:>8.1} us");

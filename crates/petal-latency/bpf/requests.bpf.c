@@ -84,7 +84,9 @@ INLINE u32 hidden(u32 value)
 	return value;
 }
 
-INLINE struct slot *find(u64 request, int claim)
+enum claim { KNOWN, CLAIM, CLAIM_OR_COUNT };
+
+INLINE struct slot *find(u64 request, enum claim claim)
 {
 	u32 first = (u32)((HASH * request) >> 40) & (SLOTS - WAYS);
 	struct slot *four = &slots[first];
@@ -92,7 +94,7 @@ INLINE struct slot *find(u64 request, int claim)
 	for (int i = 0; i < WAYS; i++)
 		if (four[i].request == request)
 			return &four[i];
-	if (!claim)
+	if (claim == KNOWN)
 		return 0;
 #pragma unroll
 	for (int i = 0; i < WAYS; i++)
@@ -100,6 +102,8 @@ INLINE struct slot *find(u64 request, int claim)
 			four[i].request = request;
 			return &four[i];
 		}
+	if (claim == CLAIM)
+		return 0;
 	u32 first_key = 0;
 	struct state *counts = map_lookup(&state, &first_key);
 	if (counts)
@@ -178,7 +182,7 @@ INLINE int inserted(u64 rq)
 	s32 at = series_of((struct request *)rq);
 	if (at < 0)
 		return 0;
-	struct slot *slot = find(rq, 1);
+	struct slot *slot = find(rq, CLAIM);
 	if (slot) {
 		slot->series = at;
 		slot->issue_ns = 0;
@@ -190,12 +194,12 @@ INLINE int inserted(u64 rq)
 // A request that was requeued is issued again: the device has it since the last time.
 INLINE int issued(u64 rq)
 {
-	struct slot *slot = find(rq, 0);
+	struct slot *slot = find(rq, KNOWN);
 	if (!slot || !(slot->insert_ns | slot->issue_ns)) {
 		s32 at = series_of((struct request *)rq);
 		if (at < 0)
 			return 0;
-		slot = slot ? slot : find(rq, 1);
+		slot = slot ? slot : find(rq, CLAIM_OR_COUNT);
 		if (!slot)
 			return 0;
 		slot->series = at;
@@ -224,7 +228,7 @@ INLINE u32 bucket_of(u64 ns)
 
 INLINE int completed(u64 rq)
 {
-	struct slot *slot = find(rq, 0);
+	struct slot *slot = find(rq, KNOWN);
 	if (!slot)
 		return 0;
 	u64 issue_ns = slot->issue_ns, insert_ns = slot->insert_ns;
