@@ -39,10 +39,7 @@ static REGISTERED: &[RegisteredEngine] = &[
         open: |s| Ok(Arc::new(petal_device::Device::open(s)?)),
     },
     #[cfg(feature = "scripted")]
-    RegisteredEngine {
-        support: &support::SCRIPTED,
-        open: |s| Ok(Arc::new(petal_scripted::Scripted::open(s)?)),
-    },
+    RegisteredEngine { support: &support::SCRIPTED, open: petal_scripted::Scripted::open },
 ];
 
 /// The GRANT statements that an administrator sends before petal's first run; None where no engine

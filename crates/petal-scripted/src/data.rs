@@ -1,26 +1,38 @@
-//! Rows of the scripted engine: a file for each schema with eight bytes for each row, the stamp of
-//! its last UPDATE. Rows do not really fill blocks; the reported block size is nominal.
+//! Rows of the scripted engine: a file for each schema, with a block for each row, and a log next to
+//! it. A header, the scan table and the main table follow each other; keys of the main table are
+//! scattered. An UPDATE is in the synced log before it is in its rows; settling
+//! repeats the log, syncs the rows and empties the log.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_engine::file_set::{FileFormat, FileOwner, FileSet, LoadingFile};
 use petal_engine::on_path::OnPath as _;
 use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
+use petal_engine::server::row_layout::{UpdateText, column_bytes};
 use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::stats::target::LoadedSchema;
+use petal_model::workload::row::{COLUMNS, Filler};
+use petal_model::workload::scatter::Permutation;
 
-/// Beginning of a schema file, followed by the rows of the scan table and the size of a block.
+/// Beginning of a schema file, followed by the fields of [`Header`].
 const MARK: &[u8; 16] = b"petal, scripted\n";
-const HEADER_BYTES: u64 = 32;
-const ROW_BYTES: u64 = 8;
-/// Stamp of a deleted row.
+const HEADER_BYTES: usize = MARK.len() + 4 * 8;
+const KEY_BYTES: usize = 8;
+/// Bytes of an UPDATE in the log: stamp, first key, number of rows.
+const RECORD_BYTES: usize = 24;
+/// Key of a deleted row.
 const DELETED: u64 = u64::MAX;
 /// Number of rows between two checks for a stop.
 const ROWS_PER_STEP: u64 = 100;
+/// Seed of rows in the order of their keys.
+pub const IN_ORDER: u64 = u64::MAX;
 
 /// A folder of schemas.
 pub type SchemaFolder = FileSet<ScriptedFormat>;
@@ -41,24 +53,68 @@ impl FileFormat for ScriptedFormat {
         file.read_at(&mut mark, 0)?;
         Ok(if mark == *MARK { FileOwner::Petal } else { FileOwner::Foreign })
     }
+
+    fn remove_sides(&self, path: &Path) -> Result<()> {
+        let log = log_of(path);
+        match std::fs::remove_file(&log) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).on(&log),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    path.with_extension("log")
 }
 
 pub fn loaded(folder: &SchemaFolder) -> Result<Vec<LoadedSchema>> {
-    let files = folder.complete()?.into_iter();
-    let described =
-        files.map(|file| open(folder, file.schema)?.describe(file.schema).on(&file.path));
-    described.filter_map(Result::transpose).collect()
+    let mut loaded = Vec::new();
+    for found in folder.complete()? {
+        let file = File::open(&found.path).on(&found.path)?;
+        loaded.extend(
+            Header::read(&file).on(&found.path)?.map(|header| header.describe(found.schema)),
+        );
+    }
+    Ok(loaded)
 }
 
 pub fn open(folder: &SchemaFolder, schema: u32) -> Result<SchemaFile> {
     let path = folder.loaded_file(schema)?;
-    OpenOptions::new().read(true).write(true).open(&path).on(&path).map(SchemaFile)
+    let file = OpenOptions::new().read(true).write(true).open(&path).on(&path)?;
+    let header = Header::read(&file).on(&path)?.ok_or_else(|| lost_mark(&path))?;
+    let log_path = log_of(&path);
+    let log = OpenOptions::new().read(true).append(true).create(true).open(&log_path);
+    let log = Arc::new(log.on(&log_path)?);
+    Ok(SchemaFile { rows: RowFile::new(file, header), log, text: UpdateText::default() })
+}
+
+pub fn placement(folder: &SchemaFolder, schema: u32) -> Result<Placement> {
+    let path = folder.loaded_file(schema)?;
+    let file = File::open(&path).on(&path)?;
+    let header = Header::read(&file).on(&path)?.ok_or_else(|| lost_mark(&path))?;
+    RowFile::new(file, header).placement().on(&path)
+}
+
+/// Empties the logs; returns a line for each that held something.
+pub fn settle(folder: &SchemaFolder) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    for found in folder.complete()? {
+        let updates = open(folder, found.schema)?.empty_log().on(&found.path)?;
+        if updates > 0 {
+            done.push(format!("schema {}: log of {updates} UPDATEs emptied", found.schema));
+        }
+    }
+    Ok(done)
+}
+
+fn lost_mark(path: &Path) -> EngineError {
+    EngineError::Data(format!("{}: it lost petal's mark", path.display()))
 }
 
 /// Loads the plan's schemas; each row takes `row_time`.
 pub fn load(folder: &SchemaFolder, load: Load<'_>, row_time: Duration) -> Result<LoadSummary> {
-    let bytes = load.plan.rows * ROW_BYTES * load.plan.schemas.len() as u64;
-    folder.load(load, bytes, &|file, state| {
+    let rows = (1 + load.plan.scan_rows + load.plan.rows) * load.plan.schemas.len() as u64;
+    folder.load(load, rows * u64::from(load.plan.block_size), &|file, state| {
         let summary = load_schema(file, load, row_time, state)?;
         Ok(ProvedSchema { summary, durable: None })
     })
@@ -71,84 +127,200 @@ fn load_schema(
     state: &LoadState<'_>,
 ) -> Result<LoadedSchemaSummary> {
     let (plan, path) = (load.plan, &to.path);
-    let sizes = [plan.scan_rows, u64::from(plan.block_size)].map(u64::to_le_bytes);
-    to.file.write_all_at(&[MARK.as_slice(), sizes.as_flattened()].concat(), 0).on(path)?;
+    let block_size = u64::from(plan.block_size);
+    let header = Header { rows: plan.rows, scan_rows: plan.scan_rows, block_size, seed: plan.seed };
+    let made = RowFile::new(to.file.try_clone().on(path)?, header);
+    made.file.write_all_at(&header.bytes(), 0).on(path)?;
+    let mut text = UpdateText::default();
     for first in (0..plan.rows).step_by(ROWS_PER_STEP as usize) {
         state.go_on()?;
         let rows = ROWS_PER_STEP.min(plan.rows - first);
         std::thread::sleep(row_time * rows as u32);
-        to.file.set_len(HEADER_BYTES + (first + rows) * ROW_BYTES).on(path)?;
-        load.progress.advance(rows * u64::from(plan.block_size));
+        let blocks = (first..first + rows).map(|at| made.block(made.key_at(at), 0, &mut text));
+        let blocks = blocks.collect::<Vec<_>>().concat();
+        made.file.write_all_at(&blocks, made.offset_of(first)).on(path)?;
+        load.progress.advance(rows * block_size);
     }
-    let made = SchemaFile(to.file.try_clone().on(path)?);
-    let otherwise = "load it again (petal setup --replace)";
+    made.file.sync_all().on(path)?;
     let placement = made.placement().on(path)?;
+    let otherwise = "load it again (petal setup --replace)";
     let placement = loader::prove(path.display(), "the file", placement, plan.rows, otherwise)?;
-    let missing = || EngineError::Data(format!("{}: it lost petal's mark", path.display()));
-    let schema = made.describe(to.schema).on(path)?.ok_or_else(missing)?;
-    let scan_bytes = Some(plan.scan_rows * u64::from(plan.block_size));
+    let scan_bytes = Some(plan.scan_rows * block_size);
+    let schema = header.describe(to.schema);
     Ok(LoadedSchemaSummary { schema, scan_bytes, seconds: 0.0, placement })
 }
 
-/// Rows of one schema.
-pub struct SchemaFile(File);
+/// Facts of a load.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    rows: u64,
+    scan_rows: u64,
+    block_size: u64,
+    /// Seed of the scatter permutation.
+    seed: u64,
+}
 
-impl SchemaFile {
-    fn rows(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len().saturating_sub(HEADER_BYTES) / ROW_BYTES)
+impl Header {
+    /// Returns `None` without petal's mark.
+    fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut header = [0; HEADER_BYTES];
+        file.read_at(&mut header, 0)?;
+        let Some(fields) = header.strip_prefix(MARK.as_slice()) else { return Ok(None) };
+        let (fields, _) = fields.as_chunks::<8>();
+        let [rows, scan_rows, block_size, seed] =
+            [0, 1, 2, 3].map(|at| u64::from_le_bytes(fields[at]));
+        Ok(Some(Self { rows, scan_rows, block_size, seed }))
     }
 
-    /// Describes the loaded schema, or returns `None` without petal's mark.
-    fn describe(&self, number: u32) -> io::Result<Option<LoadedSchema>> {
-        let mut header = [0; HEADER_BYTES as usize];
-        self.0.read_at(&mut header, 0)?;
-        let Some(sizes) = header.strip_prefix(MARK.as_slice()) else { return Ok(None) };
-        let (sizes, _) = sizes.as_chunks::<8>();
-        let [scan_rows, block_size] = [0, 1].map(|at| u64::from_le_bytes(sizes[at]));
-        let rows = self.rows()?;
-        let bytes = Some(rows * block_size);
-        Ok(Some(LoadedSchema {
+    fn bytes(&self) -> Vec<u8> {
+        let fields = [self.rows, self.scan_rows, self.block_size, self.seed].map(u64::to_le_bytes);
+        [MARK.as_slice(), fields.as_flattened()].concat()
+    }
+
+    fn describe(&self, number: u32) -> LoadedSchema {
+        let Self { rows, scan_rows, block_size, .. } = *self;
+        LoadedSchema {
             number,
             rows,
             scan_rows,
             block_size,
-            bytes,
+            bytes: Some(rows * block_size),
             index_bytes: Some(0),
             ..LoadedSchema::default()
-        }))
+        }
+    }
+}
+
+/// Blocks of one schema.
+struct RowFile {
+    file: File,
+    header: Header,
+    order: Permutation,
+}
+
+impl RowFile {
+    fn new(file: File, header: Header) -> Self {
+        Self { file, header, order: Permutation::new(header.rows.max(1), header.seed) }
     }
 
-    pub fn scan_rows(&self) -> io::Result<u64> {
-        Ok(self.describe(0)?.map_or(0, |schema| schema.scan_rows))
+    /// Key of the row in a block of the main table, from 0.
+    fn key_at(&self, block: u64) -> u64 {
+        1 + if self.header.seed == IN_ORDER { block } else { self.order.invert(block) }
     }
 
-    /// Reads the stamps of rows by their keys, from 1.
-    fn stamps(&self, first: u64, rows: u32) -> io::Result<Vec<[u8; 8]>> {
-        let mut bytes = vec![0; rows as usize * ROW_BYTES as usize];
-        let read = self.0.read_at(&mut bytes, HEADER_BYTES + (first - 1) * ROW_BYTES)?;
-        Ok(bytes[..read].as_chunks::<8>().0.to_vec())
+    /// Offset of a block of the main table.
+    fn offset_of(&self, block: u64) -> u64 {
+        (1 + self.header.scan_rows + block) * self.header.block_size
+    }
+
+    fn offset_of_key(&self, key: u64) -> u64 {
+        let block = key - 1;
+        self.offset_of(if self.header.seed == IN_ORDER { block } else { self.order.apply(block) })
+    }
+
+    fn block(&self, key: u64, stamp: u64, text: &mut UpdateText) -> Vec<u8> {
+        let width = column_bytes(self.header.block_size as u32);
+        let row = text.make(Filler::Constant, stamp, width, COLUMNS);
+        let mut block = [key.to_le_bytes().as_slice(), row.as_bytes()].concat();
+        block.resize(self.header.block_size as usize, 0);
+        block
+    }
+
+    /// Reads one block; returns whether a row is in it.
+    fn has_row(&self, offset: u64, block: &mut [u8]) -> io::Result<bool> {
+        self.file.read_exact_at(block, offset)?;
+        Ok(block[..KEY_BYTES] != DELETED.to_le_bytes())
     }
 
     /// Counts the rows that exist.
-    pub fn select(&self, first: u64, rows: u32) -> io::Result<u64> {
-        let stamps = self.stamps(first, rows)?;
-        Ok(stamps.iter().filter(|stamp| u64::from_le_bytes(**stamp) != DELETED).count() as u64)
+    fn count(&self, offsets: impl Iterator<Item = u64>) -> io::Result<u64> {
+        let mut block = vec![0; self.header.block_size as usize];
+        let mut rows = 0;
+        for offset in offsets {
+            rows += u64::from(self.has_row(offset, &mut block)?);
+        }
+        Ok(rows)
     }
 
-    /// Gives the rows a stamp; returns the number of updated rows.
-    pub fn update(&self, first: u64, rows: u32, stamp: u64) -> io::Result<u64> {
-        let mut stamps = self.stamps(first, rows)?;
+    /// Writes rows with a new stamp; returns their number.
+    fn write(&self, keys: [u64; 2], stamp: u64, text: &mut UpdateText) -> io::Result<u64> {
+        let mut block = vec![0; self.header.block_size as usize];
         let mut updated = 0;
-        for row in stamps.iter_mut().filter(|row| u64::from_le_bytes(**row) != DELETED) {
-            *row = stamp.to_le_bytes();
-            updated += 1;
+        for key in keys[0]..=keys[1] {
+            let offset = self.offset_of_key(key);
+            if self.has_row(offset, &mut block)? {
+                self.file.write_all_at(&self.block(key, stamp, text), offset)?;
+                updated += 1;
+            }
         }
-        self.0.write_all_at(stamps.as_flattened(), HEADER_BYTES + (first - 1) * ROW_BYTES)?;
         Ok(updated)
     }
 
-    pub fn placement(&self) -> io::Result<Placement> {
-        Ok(placement_of(self.rows()?))
+    fn placement(&self) -> io::Result<Placement> {
+        let all = self.header.rows;
+        let rows = self.count((0..all).map(|block| self.offset_of(block)))?;
+        Ok(Placement { overflow_blocks: Some(all - rows), ..placement_of(rows) })
+    }
+}
+
+/// Rows and log of one schema.
+pub struct SchemaFile {
+    rows: RowFile,
+    log: Arc<File>,
+    text: UpdateText,
+}
+
+impl SchemaFile {
+    /// Counts the rows that exist.
+    pub fn select(&self, first: u64, rows: u32) -> io::Result<u64> {
+        self.rows.count((first..first + u64::from(rows)).map(|key| self.rows.offset_of_key(key)))
+    }
+
+    /// Reads the scan table; returns its rows.
+    pub fn scan(&self) -> io::Result<u64> {
+        let block_size = self.rows.header.block_size;
+        let blocks = 1..=self.rows.header.scan_rows;
+        self.rows.count(blocks.map(|block| block * block_size))
+    }
+
+    /// Takes the lock of writers; `None` while another session has it.
+    pub fn lock(&self) -> io::Result<Option<FileLock>> {
+        match FileLock::on(Arc::clone(&self.log)) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(LockRefused::Held) => Ok(None),
+            Err(LockRefused::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Gives the rows a stamp, first in the log; returns the number of updated rows.
+    pub fn update(
+        &mut self,
+        first: u64,
+        rows: u32,
+        stamp: u64,
+        is_synced: bool,
+    ) -> io::Result<u64> {
+        let record = [stamp, first, u64::from(rows)].map(u64::to_le_bytes);
+        (&*self.log).write_all(record.as_flattened())?;
+        if is_synced {
+            self.log.sync_data()?;
+        }
+        self.rows.write([first, first + u64::from(rows) - 1], stamp, &mut self.text)
+    }
+
+    /// Repeats the log's UPDATEs, syncs the rows and empties the log. Returns the number of UPDATEs.
+    fn empty_log(&mut self) -> io::Result<usize> {
+        let mut records = Vec::new();
+        (&*self.log).read_to_end(&mut records)?;
+        let (records, _) = records.as_chunks::<RECORD_BYTES>();
+        for record in records {
+            let (fields, _) = record.as_chunks::<8>();
+            let [stamp, first, rows] = [0, 1, 2].map(|at| u64::from_le_bytes(fields[at]));
+            self.rows.write([first, first + rows - 1], stamp, &mut self.text)?;
+        }
+        self.rows.file.sync_all()?;
+        self.log.set_len(0)?;
+        Ok(records.len())
     }
 }
 
@@ -166,7 +338,5 @@ pub fn placement_of(rows: u64) -> Placement {
 /// Returns a schema that exists without a file.
 pub fn schema_of(number: u32, rows: u64) -> LoadedSchema {
     let block_size = u64::from(support::SCRIPTED.block_size_default);
-    let bytes = Some(rows * block_size);
-    let index_bytes = Some(0);
-    LoadedSchema { number, rows, block_size, bytes, index_bytes, ..LoadedSchema::default() }
+    Header { rows, scan_rows: 0, block_size, seed: 0 }.describe(number)
 }

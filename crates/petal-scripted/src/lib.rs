@@ -1,14 +1,16 @@
-//! Engine without a database: operations take the time that a script specifies, and data are a
-//! number for each row. It is for tests of petal, and the smallest example of an engine; no
-//! released build contains it.
+//! Engine without a database: operations take the time that a script specifies, and data are files
+//! of blocks. It is for tests of petal, and the smallest example of an engine; no released build
+//! contains it.
 //!
 //! `scripted:DIR?select_us=N&scan_us=N&update_us=N&load_us=N` keeps its rows in a folder and takes
-//! real time. Tests of the runner use one in memory with faults and a simulated clock, on which
-//! hours pass in no time.
+//! real time; `lie=NAME` breaks a promise of the contract ([`Lie`]). Tests of the runner use one in
+//! memory with faults and a simulated clock, on which hours pass in no time.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod data;
+mod liar;
+pub mod lies;
 mod session;
 
 use std::collections::BTreeMap;
@@ -19,9 +21,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::data::{SchemaFolder, ScriptedFormat};
+use self::liar::Liar;
+use self::lies::Lie;
 use self::session::ScriptedSession;
 use petal_engine::in_use::{DataUse, Unshared};
-use petal_engine::on_path::OnPath as _;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
@@ -34,9 +37,10 @@ use petal_model::settings::table::support::SCRIPTED;
 use petal_model::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use petal_model::stats::histogram::Latencies;
 use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
+use petal_model::stats::target::{
+    Durability, IoEvents, LoadedSchema, Settled, Target, TargetDetails,
+};
 use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::COLUMNS;
 use petal_model::workload::seat::Seat;
 
 /// Latencies and faults of a scripted target.
@@ -54,6 +58,8 @@ pub struct Script {
     pub snapshot_fails: bool,
     /// First snapshot of the counters that panics, from 0.
     pub snapshot_panics_from: Option<u64>,
+    /// Promise that it breaks.
+    pub lie: Option<Lie>,
     /// Record of every session's operations, in their order.
     pub trace: Option<OperationTrace>,
 }
@@ -84,6 +90,10 @@ impl Script {
                 "scan_us" => &mut script.latency[Kind::Scan.index()],
                 "update_us" => &mut script.latency[Kind::Update.index()],
                 "load_us" => &mut script.load,
+                "lie" => {
+                    script.lie = Lie::named(value);
+                    continue;
+                }
                 _ => return Err(OPTIONS.unknown(key, "select_us, scan_us, update_us and load_us")),
             };
             let us = value.parse::<u32>().map_err(|_| {
@@ -122,10 +132,15 @@ pub struct Scripted {
 
 impl Scripted {
     /// Opens the target of a URL.
-    pub fn open(settings: &Settings) -> Result<Self> {
+    pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
+        let lie = script.lie;
         let data = ScriptedData::Files(SchemaFolder::new(&settings.db.rest, ScriptedFormat));
-        Ok(Self { script, data, totals: Arc::default() })
+        let honest = Self { script, data, totals: Arc::default() };
+        Ok(match lie {
+            Some(lie) => Arc::new(Liar::new(honest, lie)),
+            None => Arc::new(honest),
+        })
     }
 
     /// Returns a target with `rows` rows in each schema, and as many schemas as requested.
@@ -188,10 +203,6 @@ impl Engine for Scripted {
         &SCRIPTED
     }
 
-    fn column_bytes(&self, block_bytes: u32) -> usize {
-        block_bytes as usize / COLUMNS
-    }
-
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         match &self.data {
             ScriptedData::Endless { rows } => {
@@ -215,6 +226,10 @@ impl Engine for Scripted {
                 timed_by: "the script".into(),
                 ..IoEvents::default()
             },
+            durability: self.folder().ok().map(|_| Durability {
+                durable: true,
+                setting: "each UPDATE's log record is synced".to_owned(),
+            }),
             ..TargetDetails::default()
         };
         Ok((target, details))
@@ -224,13 +239,17 @@ impl Engine for Scripted {
         data::load(self.folder()?, Load { plan, progress, stop }, self.script.load)
     }
 
-    /// Each session opens two files: its schema and the hot schema.
+    /// Each session opens two schemas, its own and the hot one: rows and log.
     fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {
-        Ok(Needs { files: seats.len() as u64 * 2, ..Needs::default() })
+        Ok(Needs { files: seats.len() as u64 * 4, ..Needs::default() })
     }
 
     fn settle(&self, _: &dyn Progress, _: &Stop) -> Result<Settled> {
-        Ok(Settled::default())
+        let done = match &self.data {
+            ScriptedData::Endless { .. } => Vec::new(),
+            ScriptedData::Files(folder) => data::settle(folder)?,
+        };
+        Ok(Settled { done, ..Settled::default() })
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
@@ -254,9 +273,7 @@ impl Engine for Scripted {
     fn placement(&self, schema: u32) -> Result<Placement> {
         match &self.data {
             ScriptedData::Endless { rows } => Ok(data::placement_of(*rows)),
-            ScriptedData::Files(folder) => {
-                data::open(folder, schema)?.placement().on(&folder.file(schema))
-            }
+            ScriptedData::Files(folder) => data::placement(folder, schema),
         }
     }
 

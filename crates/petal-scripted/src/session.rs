@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::data::{self, SchemaFile};
+use super::lies::Lie;
 use super::{Fault, Script, ScriptedData, ScriptedTotals};
 use petal_engine::{Batch, CUT, Cancel, Outcome, Session, SessionError, Stop};
 use petal_model::workload::op::{Kind, Operation};
@@ -34,6 +35,8 @@ pub struct ScriptedSession {
     done: u64,
     unflushed: UnflushedCounts,
     cancelled: Arc<AtomicBool>,
+    /// True after the first sync of a batch.
+    is_synced: bool,
 }
 
 impl ScriptedSession {
@@ -53,6 +56,7 @@ impl ScriptedSession {
             done: 0,
             unflushed: UnflushedCounts::default(),
             cancelled: Arc::default(),
+            is_synced: false,
         }
     }
 
@@ -98,26 +102,31 @@ impl ScriptedSession {
             }
             ScriptedData::Files(_) => {
                 let begin = Instant::now();
-                let rows = self.visit(operation).map_err(|error| SessionError {
+                let rows = self.visit(operation, stop).map_err(|error| SessionError {
                     code: "io".to_owned(),
                     message: error.to_string(),
                 })?;
+                let Some(rows) = rows else {
+                    let times = (begin, Instant::now());
+                    return Ok(Outcome::timed(index, times, stop, 0, Some(CUT.into())));
+                };
                 std::thread::sleep(latency.saturating_sub(begin.elapsed()));
                 Outcome::timed(index, (begin, Instant::now()), stop, rows, None)
             }
         };
         self.unflushed.reads += outcome.rows;
         self.unflushed.read_ns = outcome.busy_ns / outcome.rows.max(1);
-        if operation.kind == Kind::Update {
+        if operation.kind == Kind::Update && outcome.error.is_none() {
             self.unflushed.writes += outcome.rows;
             self.unflushed.commits += 1;
         }
         Ok(outcome)
     }
 
-    /// Reads or updates the rows of an operation in the schema's file.
-    fn visit(&mut self, operation: &Operation) -> io::Result<u64> {
-        let ScriptedData::Files(folder) = &self.data else { return Ok(0) };
+    /// Reads or updates the rows of an operation in the schema's file; `None` if it was cut while it
+    /// waited for another writer.
+    fn visit(&mut self, operation: &Operation, stop: &Stop) -> io::Result<Option<u64>> {
+        let ScriptedData::Files(folder) = &self.data else { return Ok(Some(0)) };
         let file = match self.files.entry(operation.schema) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(vacant) => {
@@ -126,22 +135,46 @@ impl ScriptedSession {
             }
         };
         match operation.kind {
-            Kind::Select => file.select(operation.first, operation.rows),
-            Kind::Update => file.update(operation.first, operation.rows, operation.stamp),
-            Kind::Scan => file.scan_rows(),
+            Kind::Select => file.select(operation.first, operation.rows).map(Some),
+            Kind::Scan => file.scan().map(Some),
+            Kind::Update => {
+                let _alone = loop {
+                    if let Some(lock) = file.lock()? {
+                        break lock;
+                    }
+                    if is_cut(&self.cancelled, stop) {
+                        return Ok(None);
+                    }
+                    std::thread::sleep(POLL);
+                };
+                let is_synced = match self.script.lie {
+                    Some(Lie::CommitsAreNeverSynced) => false,
+                    Some(Lie::ABatchIsSyncedOnce) => !std::mem::replace(&mut self.is_synced, true),
+                    _ => true,
+                };
+                let Operation { first, rows, stamp, .. } = *operation;
+                file.update(first, rows, stamp, is_synced).map(Some)
+            }
         }
     }
 
     fn hang(&self, stop: &Stop) {
-        while !self.cancelled.load(Ordering::Relaxed) && !stop.is_cutting() {
-            std::thread::sleep(Duration::from_millis(1));
+        while !is_cut(&self.cancelled, stop) {
+            std::thread::sleep(POLL);
         }
     }
+}
+
+const POLL: Duration = Duration::from_millis(1);
+
+fn is_cut(cancelled: &AtomicBool, stop: &Stop) -> bool {
+    cancelled.load(Ordering::Relaxed) || stop.is_cutting()
 }
 
 impl Session for ScriptedSession {
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let Batch { operations, stop, done, .. } = batch;
+        self.is_synced = false;
         for (operation, index) in operations.iter().zip(0..) {
             if self.is_due(stop) {
                 break;
@@ -190,6 +223,12 @@ impl Session for ScriptedSession {
 
     fn canceller(&self) -> Box<dyn Cancel> {
         Box::new(Canceller(Arc::clone(&self.cancelled)))
+    }
+}
+
+impl Drop for ScriptedSession {
+    fn drop(&mut self) {
+        let _ = self.flush_statistics();
     }
 }
 

@@ -27,6 +27,11 @@ fn device_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
 }
 
 fn device_rows(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    device_blocks(work, schema).into_iter().collect()
+}
+
+/// Keys and texts in the order of their blocks.
+fn device_blocks(work: &Workplace, schema: u32) -> Vec<(u64, String)> {
     let bytes = std::fs::read(work.path("petal.dat")).unwrap();
     let TargetContent::Petal(header) = TargetHeader::find(&bytes) else {
         panic!("no header of petal's")
@@ -56,6 +61,11 @@ pub const DEVICE: Target = Target {
         let path = work.write("in-the-way/x", "a folder").parent().unwrap().display().to_string();
         (format!("device:{path}"), path)
     },
+    data: Some("petal.dat"),
+    is_traced: false,
+    log: None,
+    order: Some(|work, schema| device_blocks(work, schema).into_iter().map(|row| row.0).collect()),
+    hold: None,
 };
 
 pub const DEVICE_PREAD: Target = Target {
@@ -63,5 +73,6 @@ pub const DEVICE_PREAD: Target = Target {
     flags: &["--direct-io", "FALSE"],
     settings: || Settings { direct_io: Some(false), ..Settings::default() },
     block_size: 4096,
+    is_traced: true,
     ..DEVICE
 };

@@ -31,6 +31,15 @@ pub const MYSQL: Target = Target {
         // A port that nobody listens at.
         ("mysql://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
     },
+    data: None,
+    is_traced: false,
+    log: None,
+    order: Some(|work, schema| {
+        let sql = format!("SELECT custid FROM petal{schema}_cf1 ORDER BY pos");
+        let rows = server_mysql::shared().sql(&own_database(work), &sql);
+        rows.into_iter().map(|row| row[0].parse().unwrap()).collect()
+    }),
+    hold: None,
 };
 
 pub const MYSQL_CLIENT: Target = Target {
@@ -46,6 +55,7 @@ pub const MYSQL_CLIENT: Target = Target {
 pub const MYSQL_ROCKSDB: Target = Target {
     is_there: server_mysql::has_rocksdb,
     url: |work| server_mysql::rocksdb_url(&own_database(work)),
+    order: None,
     block_size: 8192,
     look: |work, schema| {
         let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
@@ -64,6 +74,7 @@ pub const MYSQL_ROCKSDB: Target = Target {
 pub const MYSQL_CLUSTER: Target = Target {
     is_there: || Replication::Galera.shared().is_some(),
     url: |work| cluster_url(Replication::Galera, work),
+    order: None,
     look: |work, schema| cluster_look(Replication::Galera, work, schema),
     delete_half: Some(|work| delete_half_of_cluster(Replication::Galera, work)),
     ..MYSQL
@@ -73,6 +84,7 @@ pub const MYSQL_CLUSTER: Target = Target {
 pub const MYSQL_GROUP: Target = Target {
     is_there: || Replication::Group.shared().is_some(),
     url: |work| cluster_url(Replication::Group, work),
+    order: None,
     look: |work, schema| cluster_look(Replication::Group, work, schema),
     delete_half: Some(|work| delete_half_of_cluster(Replication::Group, work)),
     ..MYSQL

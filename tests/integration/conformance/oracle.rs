@@ -21,6 +21,11 @@ pub const ORACLE: Target = Target {
         // A port that nobody listens at.
         ("oracle://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
     },
+    data: None,
+    is_traced: false,
+    log: None,
+    order: None,
+    hold: None,
 };
 
 pub const ORACLE_CLIENT: Target = Target {

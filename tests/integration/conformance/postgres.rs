@@ -31,6 +31,20 @@ pub const POSTGRES: Target = Target {
         // A port that nobody listens at.
         ("postgres://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
     },
+    data: None,
+    is_traced: false,
+    log: None,
+    order: Some(|work, schema| {
+        let mut client = server_postgres::shared().client(&own_database(work));
+        let sql = format!("SELECT custid FROM petal{schema}.cf1 ORDER BY ctid");
+        let rows = client.query(&sql, &[]).unwrap();
+        rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
+    }),
+    hold: Some(|work| {
+        let mut client = server_postgres::shared().client(&own_database(work));
+        client.batch_execute("BEGIN; LOCK TABLE petal1.cf1 IN EXCLUSIVE MODE").unwrap();
+        Box::new(client)
+    }),
 };
 
 pub const POSTGRES_CLIENT: Target = Target {

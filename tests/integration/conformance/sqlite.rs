@@ -34,6 +34,21 @@ pub const SQLITE: Target = Target {
         let path = work.write("in-the-way", "a file").display().to_string();
         (format!("sqlite:{path}"), path)
     },
+    data: Some("petal-data"),
+    is_traced: true,
+    log: Some(|work, schema| work.path(format!("petal-data/petal{schema}.db-wal"))),
+    order: Some(|work, schema| {
+        let path = work.path(format!("petal-data/petal{schema}.db"));
+        let reader = rusqlite::Connection::open(path).unwrap();
+        let mut keys = reader.prepare("SELECT custid FROM cf1 ORDER BY rowid").unwrap();
+        let keys = keys.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+        keys.map(|key| key.unwrap() as u64).collect()
+    }),
+    hold: Some(|work| {
+        let writer = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
+        writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Box::new(writer)
+    }),
 };
 
 pub const SQLITE_BUFFERED: Target = Target {
