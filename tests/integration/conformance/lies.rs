@@ -43,7 +43,7 @@ fn every_lie_is_found_and_its_promise_named() {
     let (before, rest) = page.split_once(BEGIN).expect("the begin of the table");
     let (table, after) = rest.split_once(END).expect("the end of the table");
     let is_new = std::env::var_os("UPDATE_DOCS").is_some();
-    let told = cells(if is_new { "" } else { table });
+    let told = cells(table);
     let (queue, found) = (Mutex::new(Lie::ALL.iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
