@@ -18,6 +18,7 @@ use petal_engine::{Progress, ProgressUnit};
 use petal_model::record::{Finding, Second};
 use petal_model::settings::argv;
 use petal_model::settings::printable::{printable, printable_line};
+use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::Tally;
 use petal_report::numbers::span;
 use petal_report::table;
@@ -383,23 +384,25 @@ fn time_left(left_s: f64) -> String {
     }
 }
 
-/// Time left, current operations/s, PIOPS and the worst p99, of the second that just ended.
+/// Time left, current operations/s, PIOPS and the worst p99, of the second that just ended; the
+/// slowest operation if there were too few for a p99.
 fn second_line(second: &Second, left_s: f64) -> String {
     let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
     let piops = second
         .io
         .and_then(|io| Some(io.physical_read_requests? + io.physical_write_requests?))
         .map_or("-".to_owned(), |requests| format!("{:.0}", per_second(requests)));
-    let p99 = second
-        .latency_us
-        .values()
-        .filter_map(|latency| latency.p99)
-        .reduce(f64::max)
-        .map_or("-".to_owned(), |us| format!("{us:.0}"));
+    let worst = |figure: fn(&LatencySummary) -> Option<f64>| {
+        second.latency_us.values().filter_map(figure).reduce(f64::max)
+    };
+    let slowest = worst(|latency| latency.p99)
+        .map(|us| format!("p99 {us:.0}"))
+        .or_else(|| Some(format!("slowest {:.0}", worst(|latency| latency.max)?)))
+        .unwrap_or_else(|| "p99 -".to_owned());
     let errors =
         if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
     format!(
-        "{}: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{errors}",
+        "{}: {:.0} operations/s, {piops} PIOPS, {slowest} us{errors}",
         time_left(left_s),
         per_second(second.ops.total),
     )

@@ -40,10 +40,19 @@ fn assert_rates_are_totals(run: &Value) {
 #[track_caller]
 fn assert_latencies_are_ordered(run: &Value) {
     for (kind, latency) in run["latency_us"].as_object().unwrap() {
-        let steps = ["p50", "p90", "p95", "p99", "p99_9", "max"]
-            .map(|step| number(latency, &format!("/{step}")));
+        let all = [("p50", 20), ("p90", 100), ("p95", 200), ("p99", 1000), ("p99_9", 10_000)];
+        let mut steps = Vec::new();
+        for (name, values_min) in all {
+            // Fewer than ten values beyond it are no percentile.
+            match count(latency, "/count") >= values_min {
+                true => steps.push(number(latency, &format!("/{name}"))),
+                false => assert_eq!(latency[name], Value::Null, "{kind}: {latency}"),
+            }
+        }
+        let max = number(latency, "/max");
+        steps.push(max);
         assert!(steps.is_sorted() && steps[0] > 0.0, "{kind}: {latency}");
-        assert!(number(latency, "/mean") <= steps[5], "{kind}: {latency}");
+        assert!(number(latency, "/mean") <= max, "{kind}: {latency}");
         assert_eq!(count(latency, "/count"), count(run, &format!("/ops/{kind}")), "{kind}");
     }
 }
@@ -162,7 +171,7 @@ fn operations_on_hot_data_are_counted_and_timed() {
     let run = work.petal([&run[..], &hot_spot, &every].concat()).exits(0).json();
     assert_eq!(count(&run, "/hot_latency_us/hot_spot/count"), 200);
     assert_eq!(count(&run, "/hot_latency_us/hot_schema/count"), 120);
-    assert!(number(&run, "/hot_latency_us/hot_schema/p99") > 0.0);
+    assert!(number(&run, "/hot_latency_us/hot_schema/p90") > 0.0);
     let folder = work.run_folder();
     assert!(record(&folder)["details"]["histograms"]["hot_spot"].is_array());
     let report = fs::read_to_string(folder.join("report.txt")).unwrap();

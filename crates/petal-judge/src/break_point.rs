@@ -56,7 +56,7 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     match objective.figure(|name| seen.metric(name)) {
         Some(value) if objective.is_met(value) => LoadHeld::Yes,
         Some(value) => LoadHeld::No(format!("{objective} was not met: {value:.0} us")),
-        None => LoadHeld::Unknown(format!("{objective}: the run does not report that figure")),
+        None => LoadHeld::Unknown(objective.why_unknown()),
     }
 }
 

@@ -110,6 +110,7 @@ pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
         iops: within.map(|point| point.iops),
         depth: within.map(|point| point.depth),
         latency_us: within.and_then(|point| (bound.figure)(&point.latency_us)),
+        unknown: points.iter().all(|point| (bound.figure)(&point.latency_us).is_none()),
     }
 }
 

@@ -131,7 +131,9 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
         if more > 0 {
             out.push_str(&format!("{more} more cells\n"));
         }
-        out.push_str(&over_all_cells(comparison, metric));
+        for line in over_all_cells(comparison, metric) {
+            out.push_str(&format!("{line}\n"));
+        }
     }
     out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out

@@ -119,6 +119,10 @@ pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
                 let (iops, us) = (decimal(iops, 0), micros(us));
                 format!("under {bound}: {iops} requests/s at depth {depth}, with {us} us")
             }
+            _ if under.unknown => format!(
+                "under {bound}: not judged, as no depth had the requests for that figure: a p50 needs \
+                 20, a p99 1,000"
+            ),
             _ => format!("under {bound}: no measured depth keeps it"),
         }
     });

@@ -37,7 +37,9 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
         if !cells.is_empty() {
             section(&mut out, metric, "means of runs, 95 % intervals");
             out.push_str(&table(comparison, &cells).render());
-            out.push_str(&over_all_cells(comparison, metric));
+            for line in over_all_cells(comparison, metric) {
+                out.push_str(&format!("{line}\n"));
+            }
         }
     }
     costs(&mut out, &comparison.costs);
@@ -159,7 +161,7 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
 }
 
 /// The change of a metric over all cells, a line for each later side; empty for a single cell.
-pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> String {
+pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> Vec<String> {
     let percent = |share: f64| format!("{:+.1}", share * 100.0);
     let wholes = comparison.wholes.iter().filter(|whole| whole.metric == metric);
     let lines = wholes.map(|whole| {
@@ -170,7 +172,7 @@ pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> String {
         let (low, high) = whole.interval.unzip();
         let (low, high) = (or_dash(low, percent), or_dash(high, percent));
         let (share, cells) = (percent(whole.share), whole.cells);
-        format!("{side}over {cells} cells: {share} % ({low} to {high}), geometric mean\n")
+        format!("{side}over {cells} cells: {share} % ({low} to {high}), geometric mean")
     });
     lines.collect()
 }

@@ -64,10 +64,7 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
         words.push_str(&format!("; cause: {} ({})", limit.cause, limit.evidence.join("; ")));
     }
     if let Some(objective) = objective {
-        let met = match line.within_objective {
-            Some(position) => format!("{objective} is met up to {}", point(line, position)),
-            None => format!("{objective} is met by no point that was measured"),
-        };
+        let met = super::petals::met(line, objective, |position| point(line, position));
         words.push_str(&format!("; {met}"));
     }
     if let Some(cost) = price::of_line(line, objective) {
@@ -179,6 +176,12 @@ mod tests {
           slower; how busy the processors were is not known, and a read's time holds its waits for a
           processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS, 275.0 us)
         ");
+        let objective: Objective = "op.p99=2ms".parse().unwrap();
+        let petals = petals.with_objective(Some(&objective));
+        let ends = lines(&petals, Some(&objective)).replace("\n  ", " ");
+        let why =
+            "; op.p99=2ms is not judged: no op.p99 is known; petal reports p99 from 1000 values on";
+        assert!(ends.trim_end().ends_with(why), "{ends}");
         insta::assert_snapshot!(points(&petals), @"
         all
 

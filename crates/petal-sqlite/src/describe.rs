@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::Shared;
 use super::io::Event;
-use super::load::loader_bytes;
 use super::meta::FileMeta;
 use super::{advice, direct, plan};
 use petal_engine::on_path::OnPath;
@@ -91,15 +90,11 @@ pub fn needs(shared: &Shared, metas: &[FileMeta], sessions: u32) -> Needs {
     }
 }
 
-/// Files and caches of the loaders' connections, and the locks on files that are loaded over.
+/// Files of the loaders' connections, and the locks on files that are loaded over.
 pub fn load_needs(plan: &LoadPlan) -> Needs {
     let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
     let locks = if plan.replace { schemas } else { 0 };
-    Needs {
-        files: loaders * FILES_PER_LOADER + locks,
-        memory_bytes: loaders * loader_bytes(plan),
-        threads: 0,
-    }
+    Needs { files: loaders * FILES_PER_LOADER + locks, ..Needs::default() }
 }
 
 fn cache_bytes_of(shared: &Shared, meta: &FileMeta) -> u64 {

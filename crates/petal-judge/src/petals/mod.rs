@@ -82,6 +82,8 @@ pub struct PetalLine {
     pub limit: Option<Limit>,
     /// The position of the highest load that meets the objective; None without one, too.
     pub within_objective: Option<usize>,
+    /// The number of points that the objective does not judge: they lack its figure.
+    pub not_judged: usize,
 }
 
 /// Neighbouring points that are all as high as the peak, as far as the repeats show.
@@ -170,10 +172,11 @@ impl Petals {
     pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
         let Some(objective) = objective else { return self };
         for line in &mut self.lines {
+            let value = |point: &Point| objective.figure(|name| point.figure(name));
             line.within_objective = shape::highest(&line.points, |point| {
-                let value = objective.figure(|name| point.figure(name));
-                value.is_some_and(|value| objective.is_met(value))
+                value(point).is_some_and(|value| objective.is_met(value))
             });
+            line.not_judged = line.points.iter().filter(|point| value(point).is_none()).count();
         }
         self
     }

@@ -132,6 +132,9 @@ pub struct Under {
     pub iops: Option<f64>,
     pub depth: Option<u32>,
     pub latency_us: Option<f64>,
+    /// No point has the bounded figure: of a percentile, each had too few requests.
+    #[serde(default)]
+    pub unknown: bool,
 }
 
 /// A run's figures compared with the calibrated device; in the run's record.

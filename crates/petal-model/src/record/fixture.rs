@@ -327,7 +327,7 @@ pub fn time_requests(run: &mut Run) {
     let requests = Requests {
         times: vec![
             times(RequestKind::Read, Some(true), vec![(100_500, 980), (900_500, 20)]),
-            times(RequestKind::Write, Some(false), vec![(50_500, 10)]),
+            times(RequestKind::Write, Some(false), vec![(50_500, 1000)]),
         ],
         lost: 0,
     };
@@ -564,11 +564,13 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             second: second.clone(),
             waits: waits(&totals),
             counters: counters(&totals),
+            uncounted: false,
+            forgotten: Vec::new(),
             errors: BTreeMap::new(),
             sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
             petal_cpu_s: Some(totals.counted_s * 0.42),
             db_time_s: totals.counted_s * 7.9,
-            ..JournalLine::default()
+            think_time_s: 0.0,
         };
         journal.second(line).unwrap();
         let seen = os_second(second, index as u64);

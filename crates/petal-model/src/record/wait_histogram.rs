@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::stats::histogram::{Bar, LATENCY_NS_MAX, Latencies, LatencySummary};
+use crate::stats::histogram::{Bar, LATENCY_NS_MAX, Latencies, LatencySummary, has_percentile};
 
 /// Percentiles by their names, as shares of all waits.
 const PERCENTILES: [(&str, f64); 5] =
@@ -47,7 +47,8 @@ impl WaitHistogram {
             .map(|(&upper_us, &count)| Bar { upper_us, count })
             .collect();
         let count: u64 = bars.iter().map(|bar| bar.count).sum();
-        let bounds = PERCENTILES.iter().filter_map(|(name, share)| {
+        let known = PERCENTILES.iter().filter(|(_, share)| has_percentile(count, share * 100.0));
+        let bounds = known.filter_map(|(name, share)| {
             let rank = (count as f64 * share).ceil().max(1.0) as u64;
             let mut below = 0;
             let bar = bars.iter().find(|bar| {
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn hosts_with_buckets_have_the_percentiles_of_all_their_waits() {
-        let (one, other) = (latencies(1..=900), latencies(10_001..=10_100));
+        let (one, other) = (latencies(1..=9000), latencies(10_001..=11_000));
         let mut all = one.clone();
         all.add(&other);
         let [one, other] = [&one, &other].map(WaitHistogram::with_buckets);
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(sum, WaitHistogram::of(&all));
         // The 99th percentile of all waits is neither a host's percentile nor a mean of the two.
         let p99 = [&one, &other, &sum].map(|of| of.latency_us.p99.unwrap() as u64);
-        assert!(p99[0] < 900 && p99[1] > 10_090 && (10_085..10_100).contains(&p99[2]), "{p99:?}");
+        assert!(p99[0] < 9000 && p99[1] > 10_980 && (10_890..10_920).contains(&p99[2]), "{p99:?}");
     }
 
     #[test]
@@ -169,15 +170,19 @@ mod tests {
 
     #[test]
     fn a_percentile_of_powers_of_two_is_the_bounds_of_its_bucket() {
-        // The 500th of 1,000 waits is the last of the second bucket, the 999th of the third.
-        let counts = BTreeMap::from([(128, 100), (256, 400), (512, 499), (1024, 0), (65536, 1)]);
+        // The 5,000th of 10,000 waits is the last of the second bucket, the 9,990th of the third.
+        let counts =
+            BTreeMap::from([(128, 1000), (256, 4000), (512, 4990), (1024, 0), (65536, 10)]);
         let histogram = WaitHistogram::of_powers_of_two(&counts).unwrap();
         let bounds = |name: &str| histogram.percentile_bounds_us[name];
         assert_eq!(["p50", "p90", "p99_9"].map(bounds), [[128, 256], [256, 512], [256, 512]]);
-        assert_eq!((histogram.latency_us.count, histogram.latency_us.p50), (1000, None));
+        assert_eq!((histogram.latency_us.count, histogram.latency_us.p50), (10_000, None));
         assert_eq!(histogram.bars.len(), 4);
         let one = WaitHistogram::of_powers_of_two(&BTreeMap::from([(4096, 1)])).unwrap();
-        assert!(one.percentile_bounds_us.values().all(|bounds| *bounds == [2048, 4096]));
+        assert!(one.percentile_bounds_us.is_empty(), "a single wait has no percentile");
+        let even = WaitHistogram::of_powers_of_two(&BTreeMap::from([(4096, 1000)])).unwrap();
+        assert_eq!(even.percentile_bounds_us.len(), 4, "no p99.9");
+        assert!(even.percentile_bounds_us.values().all(|bounds| *bounds == [2048, 4096]));
         assert_eq!(WaitHistogram::of_powers_of_two(&BTreeMap::from([(128, 0)])), None);
     }
 }

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::stats::histogram::BEYOND_PERCENTILE_MIN;
+
 /// Operations, petal's clock: all of them, or one kind.
 const OPERATIONS: [&str; 4] = ["op", "select", "scan", "update"];
 const OPERATION_FIGURES: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "p99.9"];
@@ -34,6 +36,25 @@ impl Objective {
             true => figure(&format!("{event}_response_{of}_us")),
             false => figure(&self.metric),
         }
+    }
+
+    /// Returns the reason why an objective is not judged: its figure is unknown.
+    pub fn why_unknown(&self) -> String {
+        let name = self.text.split_once('=').map_or(self.text.as_str(), |(name, _)| name.trim());
+        let few = match self.percentile() {
+            Some(percentile) => {
+                let least = (BEYOND_PERCENTILE_MIN * 100.0 / (100.0 - percentile)).round();
+                format!("; petal reports p{percentile} from {least} values on")
+            }
+            None => String::new(),
+        };
+        format!("{self} is not judged: no {name} is known{few}")
+    }
+
+    /// Returns the percentile that is limited, 0 to 100; None of a mean.
+    fn percentile(&self) -> Option<f64> {
+        let (_, figure) = self.text.split_once('=')?.0.trim().split_once('.')?;
+        figure.strip_prefix('p')?.parse().ok()
     }
 
     /// True of a figure within the limit, in microseconds.
@@ -136,6 +157,14 @@ mod tests {
         assert_eq!(of("op.p99=2ms", &open), Some(90.0));
         assert_eq!(of("read.avg=2ms", &open), Some(2.0));
         assert_eq!(of("update.avg=2ms", &open), None, "the time in the queue is not known");
+    }
+
+    #[test]
+    fn an_objective_without_its_figure_says_why_it_is_not_judged() {
+        let why = |text: &str| text.parse::<Objective>().unwrap().why_unknown();
+        insta::assert_snapshot!(why("op.p99.9=2ms"), @"op.p99.9=2ms is not judged: no op.p99.9 is known; petal reports p99.9 from 10000 values on");
+        insta::assert_snapshot!(why("select.p50=2ms"), @"select.p50=2ms is not judged: no select.p50 is known; petal reports p50 from 20 values on");
+        insta::assert_snapshot!(why("log.avg=2ms"), @"log.avg=2ms is not judged: no log.avg is known");
     }
 
     #[test]

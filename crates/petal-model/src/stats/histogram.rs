@@ -11,6 +11,16 @@ use serde::{Deserialize, Serialize};
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Values that must lie beyond a percentile. With fewer, the next run's percentile may be any of
+/// the slowest values.
+pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
+
+/// Returns true if so many of `count` values lie beyond a percentile (0..=100) that it is a
+/// figure: 20 values for p50, 1,000 for p99, 10,000 for p99.9.
+pub fn has_percentile(count: u64, percentile: f64) -> bool {
+    count as f64 * (100.0 - percentile) / 100.0 >= BEYOND_PERCENTILE_MIN - 1e-6
+}
+
 /// A latency histogram with its exact total: the mean is time over count, not a mean of buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latencies {
@@ -91,10 +101,11 @@ impl Latencies {
         self.saturated
     }
 
-    /// Latency at `percentile` (0..=100), in microseconds; null when nothing was recorded.
+    /// Latency at `percentile` (0..=100), in microseconds; None if fewer than ten values lie
+    /// beyond it.
     pub fn percentile_us(&self, percentile: f64) -> Option<f64> {
         let ns = || self.buckets.value_at_quantile(percentile / 100.0).min(self.max_ns);
-        (self.count() > 0).then(|| micros(ns()))
+        has_percentile(self.count(), percentile).then(|| micros(ns()))
     }
 
     /// Time over count, in microseconds.
@@ -164,7 +175,8 @@ pub fn micros(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// The figures of one histogram, in microseconds. Null if nothing was recorded.
+/// The figures of one histogram, in microseconds. Null if nothing was recorded; a percentile also
+/// if fewer than ten values lie beyond it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     pub count: u64,
@@ -188,6 +200,11 @@ impl LatencySummary {
             max: [self.max, other.max].into_iter().flatten().reduce(f64::max),
             ..Self::default()
         }
+    }
+
+    /// Returns true if it has values, but too few for one of its percentiles.
+    pub fn lacks_percentile(&self) -> bool {
+        self.count > 0 && !has_percentile(self.count, 99.9)
     }
 
     /// The exact total and maximum in nanoseconds, which it was made of.
@@ -230,8 +247,9 @@ mod tests {
 
         #[test]
         fn percentiles_are_ordered_and_close(values in prop::collection::vec(1u64..1_000_000_000, 1..300)) {
-            let s = filled(&values).summary();
-            prop_assert!(s.p50 <= s.p90 && s.p90 <= s.p95 && s.p95 <= s.p99 && s.p99 <= s.p99_9 && s.p99_9 <= s.max);
+            let s = filled(&values.repeat(100)).summary();
+            let known = [s.p50, s.p90, s.p95, s.p99, s.p99_9, s.max].into_iter().flatten();
+            prop_assert!(known.is_sorted());
             let mut sorted = values.clone();
             sorted.sort_unstable();
             let exact = micros(sorted[(values.len() - 1) / 2]);
@@ -263,6 +281,20 @@ mod tests {
     fn a_value_past_the_bound_is_counted() {
         let latencies = filled(&[LATENCY_NS_MAX + 1]);
         assert_eq!((latencies.count(), latencies.saturated()), (1, 1));
+    }
+
+    #[test]
+    fn a_percentile_with_fewer_than_ten_values_beyond_it_is_unknown() {
+        let known = |count: u64| {
+            let s = filled(&vec![1000; count as usize]).summary();
+            [s.p50, s.p90, s.p95, s.p99, s.p99_9].map(|figure| figure.is_some())
+        };
+        assert_eq!(known(19), [false; 5]);
+        assert_eq!(known(20), [true, false, false, false, false]);
+        assert_eq!(known(999), [true, true, true, false, false]);
+        assert_eq!(known(1000), [true, true, true, true, false]);
+        assert_eq!(known(9999), [true, true, true, true, false]);
+        assert_eq!(known(10_000), [true; 5]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::compare::{
-    cells_with, changed, cost_table, difference_table, letter, limit_table, priced_load, reading,
-    side_findings, side_words, table,
+    cells_with, changed, cost_table, difference_table, letter, limit_table, over_all_cells,
+    priced_load, reading, side_findings, side_words, table,
 };
 use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
@@ -164,7 +164,13 @@ fn chart(at: usize, metric: &str, comparison: &Comparison) -> Chart {
     let series = SERIES.into_iter().enumerate().map(|(number, (name, color))| {
         ChartSeries::line(number, name, color, "", Some((Marker::Circle, number > 0)))
     });
-    let note = if at == 0 { NOTE } else { "" };
+    let whole = over_all_cells(comparison, metric).into_iter().map(|line| {
+        let mut letters = line.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+    });
+    let how = (at == 0).then(|| NOTE.to_owned());
+    let note = whole.chain(how).collect::<Vec<_>>().join(" ");
     let variants = Variant::linear(plot.finish());
     Chart::new(&id, metric, note, variants, values).with_series(series).narrow()
 }

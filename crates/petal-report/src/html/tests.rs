@@ -204,6 +204,19 @@ fn compared() -> Comparison {
 }
 
 #[test]
+fn a_comparison_has_the_change_over_all_cells() {
+    let table = "side,update_pct,reads_s\n\
+                 off,0,100\noff,0,101\noff,0,102\noff,20,100\noff,20,101\noff,20,102\n\
+                 on,0,90\non,0,91\non,0,92\non,20,90\non,20,91\non,20,92\n";
+    let rows = plain_csv::parse(table, "t.csv", None).unwrap();
+    let sides = ComparedSide::split("t.csv", rows, "side", None).unwrap();
+    let seen = compare(&sides, &Rules::default()).unwrap();
+    let page = comparison(&seen, &[]).unwrap();
+    let chart = page.split("id=\"fig-change-0\"").nth(1).unwrap();
+    assert!(chart.contains("Over 2 cells: -9.9 % (") && chart.contains("geometric mean."));
+}
+
+#[test]
 fn a_comparison_opens_with_its_answer_and_draws_each_change_with_its_interval() {
     let seen = compared();
     let held = [hold(&"reads_s < -5%".parse().unwrap(), &seen)];

@@ -6,6 +6,7 @@ use super::{EstimateOf, PetalChart};
 use petal_judge::petals::{
     AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Plateau, Point, WriterCost,
 };
+use petal_model::settings::objective::Objective;
 
 /// Returns the marks of a point: `peak`, `knee`, `bends back: processor`.
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
@@ -152,10 +153,27 @@ pub fn after_peak(line: &PetalLine) -> String {
     format!("{:.1} % lower at {sessions} sessions, {noise}", lower_by * 100.0)
 }
 
+/// Returns the highest load that meets the objective, and the number of points without its figure.
+pub fn met(line: &PetalLine, objective: &Objective, point: impl Fn(usize) -> String) -> String {
+    let points = line.points.len();
+    if line.not_judged == points {
+        return objective.why_unknown();
+    }
+    let met = match line.within_objective {
+        Some(at) => format!("is met up to {}", point(at)),
+        None => "is met by no point that was measured".to_owned(),
+    };
+    let not_judged = match line.not_judged {
+        0 => String::new(),
+        count => format!(", not judged at {count} of {points} points, which lack its figure"),
+    };
+    format!("{objective} {met}{not_judged}")
+}
+
 /// SELECT latency of one number of readers, a row without writers and a row for each number of
 /// writers.
 pub fn writer_cost(cost: &WriterCost) -> Table {
-    let heading = "SELECT of | writers: | runs: | mean: | +-: | p50: | p99: | change %: | from: | \
+    let heading = "SELECT of | writers: | runs: | mean: | +-: | mean p50: | mean p99: | change %: | from: | \
                    to: | one block read:";
     let mean = |seen: &Option<Estimate>| or_dash(seen.as_ref(), |seen| micros(seen.mean));
     let percent = |share: f64| format!("{:+.1}", share * 100.0);

@@ -13,7 +13,7 @@ use super::charts::{
 use look::LineStyle;
 use petal_judge::petals::{Estimate, PetalLine, Petals, Point};
 
-pub use captions::{SUMMARY, after_peak, beyond_knee, plateau, summary, writer_cost};
+pub use captions::{SUMMARY, after_peak, beyond_knee, met, plateau, summary, writer_cost};
 
 type EstimateOf = fn(&Point) -> Option<&Estimate>;
 
@@ -73,13 +73,14 @@ static OPERATIONS: PetalChart = PetalChart {
     title: "Operation latency by operations per second",
     x_title: "operations per second (petal)",
     y_title: "operation latency, us (petal's clock)",
-    note: "Of all operations of a run, means of the repeats. In a closed loop this latency is sessions over \
+    note: "p50 and p99 of all operations of each run; a point is their mean over the repeats, no percentile of \
+           all their operations. In a closed loop this latency is sessions over \
            throughput: it cannot bend back, and it says nothing of single reads.",
     columns: "line|sessions|operations/s|+-|mean p50 us|+-|mean p99 us|+-|repeats",
     x: |point| point.ops_s.as_ref(),
     heights: &[
-        (" p50", |point| point.op_p50_us.as_ref()),
-        (" p99", |point| point.op_p99_us.as_ref()),
+        (", mean p50 of the runs", |point| point.op_p50_us.as_ref()),
+        (", mean p99 of the runs", |point| point.op_p99_us.as_ref()),
     ],
     has_marks: false,
 };

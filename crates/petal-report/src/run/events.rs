@@ -84,10 +84,22 @@ fn operations_note(run: &Run) -> String {
     if run.summary.latency_us.keys().any(|kind| kind.ends_with("_response")) {
         note = response_note(run);
     }
+    note.push_str(few_note(run.summary.latency_us.values()));
     if run.details.saturated > 0 {
         note.push_str(&format!(" {} values were past one hour.", run.details.saturated));
     }
     note
+}
+
+/// Explains percentiles that are unknown.
+fn few_note<'a>(mut latencies: impl Iterator<Item = &'a LatencySummary>) -> &'static str {
+    match latencies.any(LatencySummary::lacks_percentile) {
+        true => {
+            " A percentile is `-` with fewer than ten operations beyond it: p50 needs 20, p99 \
+             1,000, p99.9 10,000."
+        }
+        false => "",
+    }
 }
 
 /// Describes response times: the arrivals, the operations that were never begun, and lateness.

@@ -29,13 +29,20 @@ pub(crate) fn extremes(run: &Run) -> Table {
         ("device write MB/s".into(), rate_of(|s| Some(s.device?.write_bytes), 1e6)),
         ("processors idle %".into(), Box::new(|s| Some(s.cpu?.idle))),
     ];
-    let latencies = run.summary.latency_us.keys().map(|kind| -> (String, SecondFigure<'_>) {
-        (format!("{kind} p99 us"), Box::new(move |s| s.latency_us.get(kind)?.p99))
-    });
-    figures.extend(latencies);
+    let latencies = run.summary.latency_us.keys().map(|kind| slowest(run, kind));
+    figures.extend(latencies.map(|(name, figure)| (format!("{name} us"), figure)));
     let rows = figures.iter();
     let rows = rows.map(|(name, figure)| extreme_cells(name, figure, &run.details.timeline));
     Table::of_figures(" | min | at s | median | max | at s | seconds").with_rows(rows)
+}
+
+/// The p99 of each second, or its slowest operation if no second has enough operations for a p99.
+pub(crate) fn slowest<'a>(run: &Run, kind: &'a String) -> (String, SecondFigure<'a>) {
+    let p99 = move |second: &Second| second.latency_us.get(kind)?.p99;
+    match run.details.timeline.iter().any(|second| p99(second).is_some()) {
+        true => (format!("{kind} p99"), Box::new(p99)),
+        false => (format!("{kind} slowest"), Box::new(move |s| s.latency_us.get(kind)?.max)),
+    }
 }
 
 fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> [String; 7] {

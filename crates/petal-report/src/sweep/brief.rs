@@ -62,12 +62,8 @@ fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
         words.push_str(&format!("; knee at {}", sessions(line, line.knee)));
     }
     if let Some(objective) = objective {
-        words.push_str(&match line.within_objective {
-            Some(_) => {
-                format!("; {objective} up to {}", sessions(line, line.within_objective))
-            }
-            None => format!("; {objective} is met by no point"),
-        });
+        let met = crate::petals::met(line, objective, |at| sessions(line, Some(at)));
+        words.push_str(&format!("; {met}"));
     }
     words
 }

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::histogram::{LatencySummary, micros};
+use crate::stats::histogram::{LatencySummary, has_percentile, micros};
 
 /// Buckets per power of two: a bucket is at most 1/32 of its value wide, so that its middle is off
 /// by 1.6 % at most.
@@ -94,8 +94,13 @@ impl TimeBuckets {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// None if nothing was counted.
+    /// None if fewer than ten requests took longer.
     fn percentile_us(&self, percentile: f64) -> Option<f64> {
+        has_percentile(self.count(), percentile).then(|| self.value_us(percentile))?
+    }
+
+    /// None if nothing was counted.
+    fn value_us(&self, percentile: f64) -> Option<f64> {
         let rank = ((self.count() as f64 * percentile / 100.0).ceil() as u64).max(1);
         let mut below = 0;
         let at = self.buckets.iter().find(|(_, count)| {
@@ -115,7 +120,7 @@ impl TimeBuckets {
             p95: self.percentile_us(95.0),
             p99: self.percentile_us(99.0),
             p99_9: self.percentile_us(99.9),
-            max: self.percentile_us(100.0),
+            max: self.value_us(100.0),
         }
     }
 
@@ -234,8 +239,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_percentile_is_within_three_percent(
-            mut times in prop::collection::vec(1u64..60_000_000_000, 1..300),
+            mut times in prop::collection::vec(1u64..60_000_000_000, 1..30),
         ) {
+            times = times.repeat(1000);
             let summary = counted(&times).summary();
             times.sort_unstable();
             for (percentile, shown) in [(0.5, summary.p50), (0.99, summary.p99), (1.0, summary.max)] {

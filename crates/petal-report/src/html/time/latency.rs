@@ -14,9 +14,9 @@ const HEIGHT: f64 = 250.0;
 
 #[derive(Debug, Clone, Copy)]
 struct ChartPercentiles {
-    p50: f64,
-    p90: f64,
-    p99: f64,
+    p50: Option<f64>,
+    p90: Option<f64>,
+    p99: Option<f64>,
     max: f64,
     count: u64,
 }
@@ -27,9 +27,9 @@ fn percentiles(piece: &ChartPiece<'_>, kind: &str) -> Option<ChartPercentiles> {
     let middle = |pick: Pick| median(all().filter_map(pick));
     let worst = |pick: Pick| all().filter_map(pick).reduce(f64::max);
     Some(ChartPercentiles {
-        p50: middle(|latency| latency.p50)?,
-        p90: middle(|latency| latency.p90)?,
-        p99: worst(|latency| latency.p99)?,
+        p50: middle(|latency| latency.p50),
+        p90: middle(|latency| latency.p90),
+        p99: worst(|latency| latency.p99),
         max: worst(|latency| latency.max)?,
         count: all().map(|latency| latency.count).sum(),
     })
@@ -64,13 +64,13 @@ pub(super) fn of_kind(
     };
     let row = |(piece, value): (&ChartPiece<'_>, &Option<ChartPercentiles>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
-        let figures: [fn(ChartPercentiles) -> f64; 4] =
-            [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
-        cells.extend(figures.map(|figure| or_dash(*value, |value| micros(figure(value)))));
+        let figures: [fn(ChartPercentiles) -> Option<f64>; 4] =
+            [|v| v.p50, |v| v.p90, |v| v.p99, |v| Some(v.max)];
+        cells.extend(figures.map(|figure| or_dash(value.and_then(figure), micros)));
         cells.push(or_dash(*value, |value| whole(value.count)));
         cells
     };
-    let log = known().flat_map(|value| [value.p50, value.max]);
+    let log = known().flat_map(|value| [value.p50.unwrap_or(value.max), value.max]);
     let linear = known().map(|value| value.max);
     let mut variants: Vec<Variant> = heat
         .iter()
@@ -79,6 +79,7 @@ pub(super) fn of_kind(
     variants.push(variant("log", Scale::log(log), None));
     variants.push(variant("linear", Scale::linear(linear), None));
     let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
+    let few = " A percentile has a gap where fewer than ten operations of a second are beyond it.";
     let shades = match heat {
         Some(_) => {
             "The heat map shows how many operations of each moment took how long, from the \
@@ -89,7 +90,7 @@ pub(super) fn of_kind(
     };
     let note = format!(
         "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 and \
-         to p99.{}",
+         to p99.{few}{}",
         axis.note(what)
     );
     let heading = "from s | p50 us | p90 us | p99 us | slowest us | operations";
@@ -103,7 +104,7 @@ pub(super) fn of_kind(
 }
 
 fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_bands: bool) {
-    type Pick = fn(&ChartPercentiles) -> f64;
+    type Pick = fn(&ChartPercentiles) -> Option<f64>;
     struct Edge {
         upper: Pick,
         lower: Option<Pick>,
@@ -116,19 +117,20 @@ fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, ChartPercentiles)>], has_
         Edge { upper: |v| v.p50, lower: None, color, dash: "none", width: 1.8 },
         Edge { upper: |v| v.p90, lower: Some(|v| v.p50), color, dash: "7 3", width: 1.1 },
         Edge { upper: |v| v.p99, lower: Some(|v| v.p90), color, dash: "3 3", width: 1.3 },
-        Edge { upper: |v| v.max, lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
+        Edge { upper: |v| Some(v.max), lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
     ];
     for (number, edge) in edges.iter().enumerate().rev() {
         let attributes = format!("class=\"series\" data-series=\"{number}\" ");
         plot.dashed(&attributes, edge.dash, |plot| {
-            for run in runs {
+            // A moment with too few operations for a percentile is a gap in its line.
+            for run in runs.iter().flat_map(|run| run.split(|(_, v)| (edge.upper)(v).is_none())) {
                 if let Some(lower) = edge.lower.filter(|_| has_bands) {
-                    let band: Vec<_> =
-                        run.iter().map(|(x, v)| (*x, lower(v), (edge.upper)(v))).collect();
+                    let ends = |(x, v): &(f64, _)| Some((*x, lower(v)?, (edge.upper)(v)?));
+                    let band: Vec<_> = run.iter().filter_map(ends).collect();
                     plot.band(&band, edge.color, if number == 1 { 0.3 } else { 0.15 });
                 }
-                let line: Vec<_> = run.iter().map(|(x, v)| (*x, (edge.upper)(v))).collect();
-                plot.line(&line, edge.color, edge.width);
+                let line = run.iter().filter_map(|(x, v)| Some((*x, (edge.upper)(v)?)));
+                plot.line(&line.collect::<Vec<_>>(), edge.color, edge.width);
             }
         });
     }

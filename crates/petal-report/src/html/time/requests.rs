@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash};
-use super::super::super::run::seconds::SecondFigure;
+use super::super::super::run::seconds::{SecondFigure, slowest};
 use super::{ChartPiece, HEIGHT, TimeAxis, dashed, known_runs};
 use crate::table::Table;
 use petal_model::record::Second;
@@ -56,9 +56,8 @@ pub(super) fn of_device(axis: &TimeAxis<'_>) -> Option<Chart> {
         return None;
     }
     for kind in axis.run.summary.latency_us.keys() {
-        let of_second = move |second: &Second| second.latency_us.get(kind)?.p99;
-        let name = format!("{kind} p99 (petal)");
-        lines.push(LatencyLine { name, of_second: Box::new(of_second) });
+        let (name, of_second) = slowest(axis.run, kind);
+        lines.push(LatencyLine { name: format!("{name} (petal)"), of_second });
     }
     let values: Vec<Vec<Option<f64>>> = lines
         .iter()
