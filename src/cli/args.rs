@@ -41,6 +41,10 @@ pub fn list(name: &'static str, values: &'static str, help: &'static str) -> Arg
     value(name, values, help).value_delimiter(',').action(ArgAction::Append)
 }
 
+/// Help with an example before the options: the first screen has the common flags.
+const TEMPLATE: &str =
+    "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+
 /// Adds `--conf`, and a flag for every parameter that the command takes. The help begins with the flags
 /// that most calls have; the command's others are under their own heading.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
@@ -49,7 +53,13 @@ pub fn with_settings(command: Command, kind: CommandKind) -> Command {
         true => arg.display_order(0),
         false => arg.help_heading("More of this command"),
     };
-    command.arg(conf).mut_args(headed).args(flags::args(kind))
+    // `-h` is one screen.
+    let rare = |arg: Arg| match arg.get_help_heading() {
+        Some(_) => arg.hide_short_help(true),
+        None => arg,
+    };
+    let command = command.arg(conf).mut_args(headed).args(flags::args(kind)).mut_args(rare);
+    command.help_template(TEMPLATE)
 }
 
 /// `-s N`.

@@ -55,6 +55,7 @@ pub fn command() -> Command {
     args::with_workbook(Command::new("awr"))
         .about("Read Oracle AWR and Statspack reports into rows of figures")
         .after_help(EXAMPLES)
+        .arg(args::full())
         .arg(args::paths("files", "FILE|DIR", "Reports, or folders to look for them in"))
         .arg(flag("csv", "Print all columns as CSV"))
         .arg(flag("json", "Print everything that was read as JSON"))
@@ -121,7 +122,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     if matches.get_flag("over-time") || html.is_some() {
         over_time(matches, html, &reports, console)?;
     } else {
-        console.result(&console.laid_out(|| shown(matches, &reports))?);
+        console.result(&console.laid_out(|| shown(matches, &reports, console.is_brief(matches)))?);
     }
     Ok(exit)
 }
@@ -204,7 +205,7 @@ fn spots(reports: &[Report]) -> Vec<ScatterPoint> {
     reports.iter().filter_map(spot).collect()
 }
 
-fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandError> {
+fn shown(matches: &ArgMatches, reports: &[Report], is_brief: bool) -> Result<String, CommandError> {
     let flag = ["csv", "json", "explain"].into_iter().find(|name| matches.get_flag(name));
     let format = matches.get_one::<String>("format").map(String::as_str);
     let wrong = "the reports cannot be written";
@@ -222,6 +223,7 @@ fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, CommandErro
         Some("explain") => petal_report::awr::explain::render(reports),
         Some("awr_info") => petal_report::awr::info::render(reports),
         Some("events") => petal_report::awr::events::render(reports),
+        _ if is_brief => petal_report::awr::table::brief(reports, matches.get_flag("quiet")),
         _ => petal_report::awr::table::render(reports, matches.get_flag("quiet")),
     })
 }

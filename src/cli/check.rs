@@ -36,7 +36,8 @@ pub fn command() -> Command {
     let command = Command::new("check")
         .about("Check this host and the target for problems that would spoil a test")
         .after_help(EXAMPLES);
-    let command = command.arg(args::schemas("How many schemas are to be loaded [default: 1]"));
+    let schemas = args::schemas("How many schemas are to be loaded [default: 1]");
+    let command = command.args([schemas, args::full()]);
     args::with_settings(command, CommandKind::Target)
 }
 
@@ -78,7 +79,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         checks.extend(server.privileges()?.iter().map(target::privilege));
     }
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
-    console.report(|| petal_report::checks::render(&checks));
+    console.report(|| match console.is_brief(matches) {
+        true => petal_report::checks::brief(&checks),
+        false => petal_report::checks::render(&checks),
+    });
     let spoiled = checks.iter().any(|check| check.verdict == CheckResult::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }

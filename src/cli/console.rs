@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::runner::{Subject, Watch};
@@ -20,7 +20,7 @@ use petal_model::settings::argv;
 use petal_model::settings::printable::{printable, printable_line};
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::Tally;
-use petal_report::numbers::span;
+use petal_report::numbers::{counted, decimal, span, whole};
 use petal_report::table;
 
 use super::failure::Exit;
@@ -248,11 +248,22 @@ fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
     let template = match (total, unit) {
         (0, _) => "{wide_msg} {spinner} {elapsed}",
         (_, ProgressUnit::Bytes) => {
-            "{wide_msg} {bar:20} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
+            "{wide_msg} {bar:20} {bytes}/{total_bytes} {binary_bytes_per_sec}, {left}"
         }
-        (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {pos}/{len} {per_sec}, {eta} left",
+        (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {human_pos}/{human_len} {per_sec}, {left}",
+        (_, ProgressUnit::Seconds) => "{wide_msg}: {pos} s of at most {len} s",
     };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    let left = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+        let is_done = state.len().is_some_and(|length| state.pos() >= length);
+        let _ = text.write_str(&left_words((!is_done).then(|| state.eta())));
+    };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("left", left)
+}
+
+/// The time that work needs still; without units left it only finishes.
+fn left_words(left: Option<Duration>) -> String {
+    left.map_or_else(|| "finishing".to_owned(), |left| format!("{} left", span(left)))
 }
 
 impl Console {
@@ -299,21 +310,26 @@ impl PlainPhase {
     fn plain(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
-        let left_s = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
+        let left = self.total.saturating_sub(self.done);
+        let left =
+            (left > 0).then(|| Duration::from_secs_f64((left as f64 / rate.max(1e-9)).min(1e9)));
+        if self.unit == ProgressUnit::Seconds {
+            return format!("petal: {}: {} s of at most {} s", self.what, self.done, self.total);
+        }
         let amount = |units: u64| match self.unit {
-            ProgressUnit::Bytes => format!("{} MiB", units >> 20),
-            ProgressUnit::Items => units.to_string(),
+            ProgressUnit::Bytes => format!("{} MiB", whole(units >> 20)),
+            _ => whole(units),
         };
         let per_time = match self.unit {
             ProgressUnit::Items if rate < 10.0 => format!("{:.1}/min", rate * 60.0),
             _ => format!("{}/s", amount(rate as u64)),
         };
         format!(
-            "petal: {}: {} of {}, {per_time}, {} left",
+            "petal: {}: {} of {}, {per_time}, {}",
             self.what,
             amount(self.done),
             amount(self.total),
-            span(Duration::from_secs_f64(left_s.min(1e9))),
+            left_words(left),
         )
     }
 }
@@ -325,7 +341,7 @@ impl Watch for Console {
 
     fn triggered(&self, sessions: u32, seconds: f64) {
         self.notify_metrics(|watch| watch.triggered(sessions, seconds));
-        let what = format!("running {sessions} sessions");
+        let what = format!("running {}", counted(sessions, "session"));
         self.show_phase(&what, seconds as u64, ProgressUnit::Items);
         let mut state = self.state.lock();
         state.run_s = seconds;
@@ -391,20 +407,23 @@ fn second_line(second: &Second, left_s: f64) -> String {
     let piops = second
         .io
         .and_then(|io| Some(io.physical_read_requests? + io.physical_write_requests?))
-        .map_or("-".to_owned(), |requests| format!("{:.0}", per_second(requests)));
+        .map_or("-".to_owned(), |requests| decimal(per_second(requests), 0));
     let worst = |figure: fn(&LatencySummary) -> Option<f64>| {
         second.latency_us.values().filter_map(figure).reduce(f64::max)
     };
     let slowest = worst(|latency| latency.p99)
-        .map(|us| format!("p99 {us:.0}"))
-        .or_else(|| Some(format!("slowest {:.0}", worst(|latency| latency.max)?)))
+        .map(|us| format!("p99 {}", decimal(us, 0)))
+        .or_else(|| Some(format!("slowest {}", decimal(worst(|latency| latency.max)?, 0))))
         .unwrap_or_else(|| "p99 -".to_owned());
-    let errors =
-        if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
+    let errors = if second.errors > 0 {
+        format!(", {}", counted(second.errors, "error"))
+    } else {
+        String::new()
+    };
     format!(
-        "{}: {:.0} operations/s, {piops} PIOPS, {slowest} us{errors}",
+        "{}: {} operations/s, {piops} PIOPS, {slowest} us{errors}",
         time_left(left_s),
-        per_second(second.ops.total),
+        decimal(per_second(second.ops.total), 0),
     )
 }
 

@@ -82,11 +82,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let page = folder.path().join(petal_report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
     let page = std::path::absolute(&page).unwrap_or(page);
-    console.result(&format!(
-        "\nopen in a browser: file://{}\nas text: {}\nthe folders next to them have a report of \
-         each run\n",
-        page.display(),
-        folder.path().join(petal_report::TEXT_NAME).display()
-    ));
+    console.result(&format!("open in a browser: file://{}\n", page.display(),));
     Ok(exit)
 }

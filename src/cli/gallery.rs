@@ -57,7 +57,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let page = petal_report::html::gallery(&shown, objective);
     let page = page.map_err(CommandError::failed("the gallery"))?;
     let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
-    console.result(&format!("{}\n", path.display()));
+    console.report(|| petal_report::records::screen(&shown));
+    console.result(&format!("\n{}\n", path.display()));
     Ok(Exit::Done)
 }
 

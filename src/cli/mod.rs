@@ -42,6 +42,7 @@ use clap::{ArgMatches, Command};
 
 use petal_model::settings::argv;
 use petal_model::settings::printable::printable_line;
+use petal_model::settings::url;
 
 use console::Console;
 use failure::{CommandError, Exit};
@@ -52,24 +53,17 @@ at what latency, and what limits it: the SLOB method for any database.";
 
 const EXAMPLES: &str = "\
 Examples:
-  petal demo                                       a first look, in about two minutes
-  petal setup -s 4 --scale 1G                      load four schemas on the embedded default
-  petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
-  petal run -s 4 --json | jq .steady.per_second    figures for a script
-  petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
-  petal calibrate /data/petal-calibrate.dat        what the device alone can do
-  petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
-  petal verify run1.ledger                         did every acknowledged commit survive a cut?
-  petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
-  petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
-  petal gallery petal-results --out page           all results on one page
-  petal awr --csv results/                         AWR and Statspack reports as rows
-  petal profile awr_*.html -o prod.json            what a production database did, for replay
-  petal help parameters                            every parameter, and which engine supports it
+  petal demo                            a first look, in about two minutes
+  petal setup -s 4 --scale 1G           load four schemas on SQLite
+  petal run -s 4 -t 8 --update-pct 20   32 sessions, a fifth UPDATEs
+  petal sweep --sessions 1,2,4,8 --update-pct 0,20 --repeats 3
+  petal report DIR                      rebuild a report, also of a killed run
+  petal compare A B --fail-if 'piops < -5%'
+  petal help parameters                 every parameter, and its engines
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded, not written);
-4 a limit of compare or history is inconclusive; 130 interrupted (results are kept).";
+3 environment (unreachable, refused, full, not loaded, not written); 4 a limit
+of compare or history is inconclusive; 130 interrupted (results are kept).";
 
 /// A subcommand: its arguments and its work.
 type Subcommand = (fn() -> Command, fn(&ArgMatches, &Console) -> Result<Exit, CommandError>);
@@ -152,22 +146,35 @@ pub fn main() -> ExitCode {
         return exit;
     }
     let console = Console::new(matches.get_flag("quiet")).hiding(&arguments.all);
-    match arguments.secrets {
-        Secrets::None => {}
-        Secrets::Hidden => console.warn(
+    let exposed = match arguments.secrets {
+        Secrets::None => None,
+        Secrets::Hidden => Some(
             "every user could read an argument that may be a password until petal hid it. Use a \
              password file, the environment, or @FILE",
         ),
-        Secrets::Readable => console.warn(
+        Secrets::Readable => Some(
             "every user can read an argument that may be a password while petal runs: petal could \
              not replace its command line. Use a password file, the environment, or @FILE",
         ),
-    }
+    };
+    // The fault itself comes first if the command cannot begin.
+    let is_refused = names_unknown_kind(&matches);
+    let warn =
+        |is_now: bool| exposed.filter(|_| is_now).into_iter().for_each(|it| console.warn(it));
+    warn(!is_refused);
     let exit = dispatch(&matches, &console).unwrap_or_else(|failure| {
         console.error(&failure.message);
         failure.exit
     });
+    warn(is_refused);
     console.exit(exit).into()
+}
+
+/// True if a URL of the arguments is of no database that petal knows.
+fn names_unknown_kind(matches: &ArgMatches) -> bool {
+    let of_command = matches.subcommand().map(|(_, matches)| matches);
+    let urls = of_command.and_then(|matches| matches.try_get_many::<String>("DB").ok().flatten());
+    urls.into_iter().flatten().any(|url| url::names_unknown_kind(url))
 }
 
 /// The whole command tree.
@@ -180,7 +187,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .arg(
-            args::flag("quiet", "Only results and errors: no progress, no notes")
+            args::flag("quiet", "Only results and errors: no progress, no messages")
                 .short('q')
                 .global(true),
         )

@@ -42,6 +42,9 @@ cleanly and reports; twice stops at once. A killed run: petal report DIR.";
 pub fn command() -> Command {
     let command = Command::new("run")
         .about("Run the method: settle, connect, trigger, run, record, report")
+        .before_help(
+            "Example: petal run -s 4 -t 8 --update-pct 20 --run-time 300 --db sqlite:/data/petal",
+        )
         .after_help(EXAMPLES)
         .arg(
             Arg::new("form")
@@ -176,6 +179,9 @@ pub fn show(
         Some(_) if matches.get_flag("json") => console.result(&json(&kept.run)?),
         Some(brief) if console.is_brief(matches) => {
             console.report(|| brief(&kept.run, &place));
+            if kept.is_written() {
+                return Ok(()); // The screen names the place.
+            }
         }
         Some(_) => console.report(|| petal_report::text::render(&kept.run)),
     }

@@ -1,6 +1,5 @@
 //! `petal setup`: loads schemas.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgMatches, Command};
@@ -11,6 +10,8 @@ use petal_engine::{LoadSummary, Stop};
 use petal_model::settings::SCHEMAS_MAX;
 use petal_model::settings::printable::printable_line;
 use petal_model::settings::table::CommandKind;
+use petal_report::numbers::{bytes as size, counted, decimal, or_dash, whole};
+use petal_report::table::{Table, paragraph};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -79,7 +80,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             "setup was interrupted: unfinished schemas were removed",
         ));
     }
-    let mut text = summary(&loaded?, &printable_line(&settings.db.redacted()));
+    let (loaded, url) = (loaded?, settings.db.redacted());
+    let mut text = console.laid_out(|| summary(&loaded, &printable_line(&url)));
     // A target that cannot be described now is no fault of the load.
     if let Ok((_, target)) = engine.describe(settings.schemas.unwrap_or(1), 1)
         && let Some(ratio) = target.compression_ratio
@@ -122,62 +124,50 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), CommandEr
 
 /// A line per schema, and all together.
 fn summary(loaded: &LoadSummary, url: &str) -> String {
-    let mut text = String::new();
     if loaded.schemas.is_empty() {
         return format!("{url}: nothing to load\n");
     }
-    let _ = writeln!(
-        text,
-        "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9} {:>9}",
-        "schema", "rows", "blocks", "bytes", "index bytes", "scan bytes", "seconds", "MB/s"
-    );
-    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    let rate = |bytes: Option<u64>, seconds: f64| {
-        let rate = bytes.map(|bytes| format!("{:.1}", bytes as f64 / 1e6 / seconds.max(1e-9)));
-        rate.unwrap_or_else(|| "-".to_owned())
-    };
+    let heading = "schema | rows: | blocks: | size: | index: | scan table: | seconds: | MB/s:";
+    let mut table = Table::headed(heading);
     let sum = |sum: u64, part: Option<u64>| Some(sum.saturating_add(part?));
     let mut bytes = Some(0);
     for one in &loaded.schemas {
         let sizes = [one.schema.bytes, one.schema.index_bytes, one.scan_bytes];
         let all = sizes.into_iter().try_fold(0, sum);
         bytes = bytes.and_then(|bytes| sum(bytes, all));
-        let _ = writeln!(
-            text,
-            "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9.2} {:>9}",
-            one.schema.number,
-            one.placement.rows,
-            one.placement.blocks,
-            number(one.schema.bytes),
-            number(one.schema.index_bytes),
-            number(one.scan_bytes),
-            one.seconds,
-            rate(all, one.seconds),
-        );
+        let [rows, index, scan] = sizes.map(|bytes| or_dash(bytes, size));
+        table.row([
+            one.schema.number.to_string(),
+            whole(one.placement.rows),
+            whole(one.placement.blocks),
+            rows,
+            index,
+            scan,
+            decimal(one.seconds, 2),
+            megabytes(all, one.seconds),
+        ]);
     }
-    let first = &loaded.schemas[0];
-    let _ = writeln!(
-        text,
-        "{url}: {}, {} bytes in {:.2} s, {} MB/s; one row per block proved by {}",
-        match loaded.schemas.len() {
-            1 => "1 schema".to_owned(),
-            more => format!("{more} schemas"),
-        },
-        number(bytes),
+    let all = format!(
+        "{url}: {}, {} in {:.2} s, {} MB/s; one row per block proved by {}",
+        counted(loaded.schemas.len() as u64, "schema"),
+        or_dash(bytes, size),
         loaded.seconds,
-        rate(bytes, loaded.seconds),
-        first.placement.source,
+        megabytes(bytes, loaded.seconds),
+        loaded.schemas[0].placement.source,
     );
-    text.push_str(&until_durable(loaded, |seconds| rate(bytes, seconds)));
+    let mut text = table.render() + &paragraph("", "  ", &all) + &until_durable(loaded, bytes);
     if bytes.is_none() {
         text.push_str("- is a size that the database does not say\n");
     }
-    if let Some(index_bytes) = first.schema.index_bytes.filter(|bytes| *bytes > 0) {
-        let _ =
-            writeln!(text, "index of one schema: {index_bytes} bytes; give the cache room for it");
-    }
     text
 }
+
+fn megabytes(bytes: Option<u64>, seconds: f64) -> String {
+    or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6 / seconds.max(1e-9), 1))
+}
+
+/// Shorter steps after the load are not named.
+const SHOWN_S_MIN: f64 = 0.005;
 
 /// Tolerance between the measured and the requested compression ratio, as a share.
 const RATIO_OFF_MAX: f64 = 0.05;
@@ -200,15 +190,18 @@ fn compresses(ratio: f64, asked: Option<f64>) -> String {
 }
 
 /// The load itself, until its data were durable.
-fn until_durable(loaded: &LoadSummary, rate: impl Fn(f64) -> String) -> String {
+fn until_durable(loaded: &LoadSummary, bytes: Option<u64>) -> String {
     let Some(seconds) = loaded.durable_seconds else { return String::new() };
+    let long = loaded.afterwards.iter().filter(|(_, seconds)| *seconds >= SHOWN_S_MIN);
     let afterwards: Vec<String> =
-        loaded.afterwards.iter().map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
-    format!(
-        "rows and indexes durable after {seconds:.3} s, {} MB/s; then {}\n",
-        rate(seconds),
+        long.map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
+    let then = if afterwards.is_empty() { "" } else { "; then " };
+    let durable = format!(
+        "rows and indexes durable after {seconds:.2} s, {} MB/s{then}{}",
+        megabytes(bytes, seconds),
         afterwards.join(", "),
-    )
+    );
+    paragraph("", "  ", &durable)
 }
 
 #[cfg(test)]

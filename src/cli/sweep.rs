@@ -14,7 +14,7 @@ use petal_model::record::sweep::{Sweep, Swept};
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::table::CommandKind;
-use petal_report::numbers::{bytes, span, whole};
+use petal_report::numbers::{bytes, counted, span, whole};
 use petal_report::table::line;
 
 use super::args::{self, flag, value};
@@ -40,6 +40,9 @@ with a sweep that was stopped or killed; one that is complete is reported.
 pub fn command() -> Command {
     let command = Command::new("sweep")
         .about("Run every combination of several values: petals")
+        .before_help(
+            "Example: petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 120",
+        )
         .after_help(EXAMPLES)
         .arg(value(
             "sessions",
@@ -130,10 +133,15 @@ pub fn show(
 ) {
     let petals = Petals::of(&swept.observations()).with_objective(objective);
     let place = folder.display().to_string();
-    console.report(|| match console.is_brief(matches) {
+    let is_brief = console.is_brief(matches);
+    console.report(|| match is_brief {
         true => petal_report::sweep::brief(swept, &petals, objective, &place),
         false => petal_report::sweep::render(swept, &petals, objective),
     });
+    if !is_brief {
+        let report = folder.join(petal_report::TEXT_NAME);
+        console.warn(&format!("the report is {}", report.display()));
+    }
 }
 
 /// Does this host's share of the cells that the first one names, which also sends the sweep's
@@ -177,21 +185,19 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     let cells = planned.plan.cells();
     let runs = cells.len() * plan.repeats as usize;
     let run_time = run_time(planned);
-    let counted = |count: u64, noun: &str| {
-        format!("{} {noun}{}", whole(count), if count == 1 { "" } else { "s" })
-    };
     let mut text = format!(
         "{}, {}: {}\n\n",
         counted(cells.len() as u64, "cell"),
-        counted(plan.repeats.into(), "repeat"),
+        counted(plan.repeats, "repeat"),
         counted(runs as u64, "run")
     );
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
         let in_use = bytes(main_bytes(data));
         text.push_str(&line(&format!(
-            "target   {}: {} schemas, {in_use} in use",
-            target.url, data.schemas
+            "target   {}: {}, {in_use} in use",
+            target.url,
+            counted(data.schemas, "schema")
         )));
     }
     for axis in &plan.axes {
@@ -212,7 +218,7 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
         span(pace.left(left, run_time)),
     );
     for note in &planned.notes {
-        text.push_str(&line(&format!("note     {note}")));
+        text.push_str(&line(&format!("warning  {note}")));
     }
     text.push_str("\ncells\n");
     for (number, factors) in (1..).zip(&cells) {

@@ -1,6 +1,7 @@
 //! Calibration: every curve at every depth, in rounds, so that a drift affects all points equally.
 //! After a stop it keeps the measurements up to then.
 
+use petal_model::numbers::whole;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -94,6 +95,7 @@ impl CalibrationPlan {
                      fewer --depths",
                     self.length.as_secs(),
                     (LENGTH_LEAST * count).as_secs_f64().ceil(),
+                    count = whole(count.into())
                 ))
             })
     }

@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 
 use super::RunError;
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
-use petal_model::stats::units::bytes as size;
+use petal_model::numbers::bytes as size;
 
 /// Memory that is always left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;

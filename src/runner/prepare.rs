@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use petal_engine::{ProgressUnit, Stop};
+use petal_model::numbers::bytes;
 use petal_model::settings::error::where_from;
 use petal_model::settings::{WarmUp, trust};
 use petal_model::stats::cgroup::Groups;
@@ -12,7 +13,6 @@ use petal_model::stats::devices::{self, DataDevices, Roots};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::os::{self, DatabaseLocation, OsInterval, Probe};
 use petal_model::stats::target::{Settled, Target, TargetDetails};
-use petal_model::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;

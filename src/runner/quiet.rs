@@ -1,6 +1,7 @@
 //! Wait before a run: until the operating system has written its dirty pages and the data's devices
 //! are idle, so that earlier work of others is not measured.
 
+use petal_model::numbers::{bytes as size, decimal};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,7 @@ fn wait(
     write_out: impl FnOnce(),
 ) -> Quiet {
     let began = Instant::now();
-    let mut is_shown = false;
+    let mut shown_s = None;
     let mut earlier = probe.sample();
     let dirty_bytes_before = earlier.dirty_bytes();
     let (mut least, mut lessened) = (dirty_bytes_before, began);
@@ -70,11 +71,15 @@ fn wait(
                 Some(note)
             }
             Some(_) => {
-                if !std::mem::replace(&mut is_shown, true) {
-                    let most = limit.as_secs();
-                    let what = format!("waiting for an idle host, at most {most} s");
-                    progress.phase(&what, 0, ProgressUnit::Items);
+                if shown_s.is_none() {
+                    progress.phase(
+                        "waiting for an idle disk",
+                        limit.as_secs(),
+                        ProgressUnit::Seconds,
+                    );
                 }
+                let before_s = shown_s.replace(waited.as_secs()).unwrap_or(0);
+                progress.advance(waited.as_secs() - before_s);
                 if now.dirty_bytes() < least {
                     (least, lessened) = (now.dirty_bytes(), Instant::now());
                 }
@@ -88,20 +93,26 @@ fn wait(
 }
 
 fn waited_for_idle(waited: Duration) -> String {
-    format!("waited {:.0} s for the host to go idle", waited.as_secs_f64())
+    format!("waited {:.0} s for an idle disk", waited.as_secs_f64())
 }
 
 /// Names the continuing activity, or returns `None` if the host is quiet or cannot be seen.
 fn activity(now: &OsSample, earlier: &OsSample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
-        return Some(format!("{} MiB of dirty pages", bytes >> 20));
+        return Some(format!("{} of dirty pages", size(bytes)));
     }
     let interval = now.since(earlier);
     let device = interval.device()?;
     let requests = (device.read_requests + device.write_requests) as f64;
     let per_second = requests / interval.seconds.max(f64::MIN_POSITIVE);
-    (per_second > IDLE_REQUESTS || now.in_flight().is_some_and(|requests| requests > 0))
-        .then(|| format!("the data's device serves about {per_second:.0} requests a second"))
+    (per_second > IDLE_REQUESTS || now.in_flight().is_some_and(|requests| requests > 0)).then(
+        || {
+            format!(
+                "the data's device serves about {per_second} requests a second",
+                per_second = decimal(per_second, 0)
+            )
+        },
+    )
 }
 
 #[cfg(test)]
@@ -174,7 +185,7 @@ mod tests {
         let quiet = host.wait_while(|tree| {
             tree.write("proc/meminfo", "Dirty: 100 kB\nWriteback: 0 kB\n");
         });
-        assert!(quiet.note.unwrap().ends_with(" s for the host to go idle"));
+        assert!(quiet.note.unwrap().ends_with(" s for an idle disk"));
         assert_eq!(quiet.dirty_bytes_after, Some(100 << 10));
         assert_eq!(host.wrote_out.get(), 1);
     }
@@ -184,11 +195,11 @@ mod tests {
         let host = Host::new(0, 3);
         let idle = " 259 2 nvme0n1p2 1 0 8 9 0 0 0 0 0 9 9\n";
         let quiet = host.wait_while(|tree| tree.write("proc/diskstats", idle));
-        assert!(quiet.note.unwrap().ends_with(" s for the host to go idle"));
+        assert!(quiet.note.unwrap().ends_with(" s for an idle disk"));
         host.becomes(0, 0, 3);
         let quiet = host.wait(Duration::from_millis(100), 0);
         let note = quiet.note.unwrap();
-        let rate = note.strip_prefix("waited 0 s for the host to go idle; still busy: ");
+        let rate = note.strip_prefix("waited 0 s for an idle disk; still busy: ");
         let rate = rate.and_then(|what| what.strip_prefix("the data's device serves about "));
         assert!(rate.is_some_and(|rate| rate.ends_with(" requests a second")), "{note}");
     }

@@ -325,6 +325,16 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
         plot("petals")
     );
     assert_eq!(browser.value(&seen), true, "the peaks are out of view");
+    let axis = format!(
+        "(() => {{ const plot = {}, box = plot.getBoundingClientRect();
+            const strip = plot.querySelector('.axis').getBoundingClientRect();
+            const numbers = [...plot.querySelectorAll('.axis text')].map(it => it.getBoundingClientRect());
+            const shown = numbers.filter(it => it.left >= strip.left && it.right <= strip.right);
+            return plot.scrollLeft > 0 && Math.abs(strip.left - box.left) < 2 && shown.length > 2;
+        }})()",
+        plot("petals")
+    );
+    assert_eq!(browser.value(&axis), true, "the vertical axis is out of view");
     browser.window(1280, 900);
     browser.open(&folder.join("report.html"));
 
@@ -428,7 +438,10 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
         served_by(&to, host == "weed");
     }
     let reported = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
-    assert_eq!(reported, "gallery/index.html\n");
+    assert!(reported.ends_with("\n\ngallery/index.html\n"), "{reported}");
+    // The source of the reads and the warnings are next to each figure.
+    let weed = "others/weed, UPDATE_PCT 20: served by page cache 100 %; warnings cached-by-os, ";
+    assert!(reported.contains(weed), "{reported}");
     let card = work.petal(["card", "others/tulip", "--out", "gallery"]).exits(0).stdout;
     assert!(card.contains("](gallery/card.svg)"), "{card}");
     assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");

@@ -67,11 +67,13 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--prefetch", "4"]), @"petal: PREFETCH=4 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.");
     assert_snapshot!(run(&["--external-script", "/etc/passwd"]), @"petal: EXTERNAL_SCRIPT=/etc/passwd (--external-script): is not executable: Permission denied (os error 13). Make it executable with chmod +x.");
     let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
-    let unknown = run(&["--db", "mongo:x"]).replace(&examples.join(" or "), "EXAMPLES");
-    assert_snapshot!(unknown, @"
-    petal: every user could read an argument that may be a password until petal hid it. Use a password file, the environment, or @FILE
+    let unknown = |url: &str| run(&["--db", url]).replace(&examples.join(" or "), "EXAMPLES");
+    assert_snapshot!(unknown("mongo:x"), @"
     petal: DB=*** (--db): names a kind of database that petal does not know. Write EXAMPLES.
+    petal: every user could read an argument that may be a password until petal hid it. Use a password file, the environment, or @FILE
     ");
+    let named = "petal: DB=*** (--db): names mssql, a kind of database that petal does not know.";
+    assert!(unknown("mssql://sa:secret@host/x").starts_with(named), "{}", unknown("mssql://h/x"));
     assert_snapshot!(run(&["--db", "sqlite:petal-data?journal=delete"]), @"petal: DB=sqlite:...?journal=delete: journal is no option: petal always uses WAL, the only mode in which readers and a writer work at once; leave it out");
     assert_snapshot!(run(&["--direct-io", "maybe"]), @"petal: DIRECT_IO=maybe (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.");
     assert_snapshot!(run(&["-s", "2", "2"]), @"petal: -s and N=2 both say how many schemas: give one of them");

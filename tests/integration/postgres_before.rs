@@ -140,7 +140,7 @@ fn check_reports_the_privileges_of_a_role_and_the_limits_of_a_server() {
     assert!(line(&reported, "privilege: vacuum").contains("granted"), "{reported}");
     assert!(line(&reported, "I/O timing").starts_with("good"), "{reported}");
     // 16 MiB of rows are in every page cache.
-    assert!(line(&reported, "data ").starts_with("note"), "{reported}");
+    assert!(line(&reported, "data ").starts_with("info"), "{reported}");
     let url = url.replace("petal@", "checked@");
     let reported = work.petal(["check", "--db", &url]).exits(1).stdout;
     for missing in ["privilege: UPDATEs", "privilege: vacuum", "privilege: load and drop"] {

@@ -78,7 +78,7 @@ fn marks(folder: &Path) -> BTreeMap<String, (u64, i64, i64)> {
 fn every_combination_is_run_once_a_round_and_reported() {
     let work = Workplace::loaded(2, "8M");
     let args = sweep(&["--sessions", "1,2,4", "--update-pct", "0,100", "--repeats", "2"]);
-    let swept = work.petal(&args).exits(0).telling(&["12 of 12, round 2"]).json();
+    let swept = work.petal(&args).exits(0).telling(&["12 of 12: update_pct "]).json();
     assert_eq!(
         (swept["format"].as_str(), swept["status"].as_str()),
         (Some("petal-sweep/1"), Some("complete"))
@@ -618,7 +618,10 @@ fn a_run_a_cell_and_a_comparison_quote_the_steady_window() {
         assert!(from >= 1.0 && to <= 4.0, "{from} to {to}");
         let read = number(run, "/steady/per_second/physical_read_requests");
         let line = text.lines().nth(2).unwrap();
-        assert!(line.starts_with(&format!("PIOPS {read:.0}+")), "{line}: {read}");
+        assert!(
+            line.starts_with(&format!("PIOPS {}+", petal_model::numbers::decimal(read, 0))),
+            "{line}: {read}"
+        );
         assert!(line.ends_with(&format!("| steady window {from:.1}-{to:.1} s")), "{line}");
     }
     let reads = number(&cell, "/steady/per_second/physical_read_requests");

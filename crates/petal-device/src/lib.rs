@@ -43,6 +43,7 @@ mod uring;
 #[cfg(test)]
 mod tests;
 
+use petal_model::numbers::whole;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -245,10 +246,11 @@ impl Shared {
             return Ok(());
         }
         Err(EngineError::Data(format!(
-            "{}: it has {bytes} bytes where its header says {}: it was cut off; load it again \
+            "{}: it has {} bytes where its header says {}: it was cut off; load it again \
              (petal setup --replace)",
             self.path.display(),
-            header.end()
+            whole(bytes),
+            whole(header.end())
         )))
     }
 
@@ -405,7 +407,8 @@ impl Engine for Device {
         let all = self.shared.statistics.counted(Count::BadBlocks);
         Err(EngineError::Data(format!(
             "{all} times petal read a block that is not the one it wrote: {}",
-            flaws.join("; ")
+            flaws.join("; "),
+            all = whole(all)
         )))
     }
 

@@ -2,6 +2,7 @@
 //! durable, reads them back and proves them. Only then does the header name a schema. An
 //! interrupted load leaves petal's mark and no schema.
 
+use petal_model::numbers::whole;
 use std::fs::File;
 use std::time::Instant;
 
@@ -326,7 +327,8 @@ pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
         return Err(EngineError::Environment(format!(
             "{}: the load needs {bytes} bytes, it has {}; load less (SCALE, schemas, ?log=SIZE)",
             target.path.display(),
-            target.bytes
+            target.bytes,
+            bytes = whole(bytes)
         )));
     }
     let room = rustix::fs::fstatvfs(&*target.file).on(&target.path)?;
@@ -337,6 +339,8 @@ pub fn make_room(target: &OpenTarget, bytes: u64) -> Result<()> {
             "{}: the load needs {needed_bytes} bytes more, {free_bytes} are free there; load less \
              (SCALE, schemas, ?log=SIZE) or onto another file system",
             target.path.display(),
+            needed_bytes = whole(needed_bytes),
+            free_bytes = whole(free_bytes)
         )));
     }
     // On some file systems a signal may interrupt it; the next step checks for a stop.

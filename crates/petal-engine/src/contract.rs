@@ -527,6 +527,8 @@ pub trait Progress: Sync {
 pub enum ProgressUnit {
     Bytes,
     Items,
+    /// Seconds of a wait that may end earlier.
+    Seconds,
 }
 
 /// A no-op progress observer.

@@ -5,6 +5,7 @@
 //! A file is opened once and judged by that descriptor. Its identity is taken from there, and it is
 //! removed or replaced only if its name still leads to it.
 
+use petal_model::numbers::{bytes, whole};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,7 +25,6 @@ use super::server::loader::{
 };
 use super::{EngineError, LoadPlan, LoadSummary, Result};
 use petal_model::settings::table::EngineSupport;
-use petal_model::stats::units;
 
 /// The owner of a file with a name of petal's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,9 +209,11 @@ impl<F: FileFormat> FileSet<F> {
             "{}: the load needs {needed_bytes} bytes ({}), {free_bytes} ({}) are free there; load \
              less (SCALE, schemas) or into another folder (--db {})",
             self.path.display(),
-            units::bytes(needed_bytes),
-            units::bytes(free_bytes),
-            self.format.support().example
+            bytes(needed_bytes),
+            bytes(free_bytes),
+            self.format.support().example,
+            needed_bytes = whole(needed_bytes),
+            free_bytes = whole(free_bytes)
         )))
     }
 

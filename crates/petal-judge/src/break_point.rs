@@ -1,6 +1,7 @@
 //! Finds the highest multiple of a replayed load that a platform holds, and its limit. A load is
 //! held if the run was whole, operations did not queue up, and the stated objective was met.
 
+use petal_model::numbers::{decimal, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -47,7 +48,10 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     match run.details.backlog {
         None => return LoadHeld::Unknown("it was no open loop: nothing was due".to_owned()),
         Some(backlog) if backlog > u64::from(summary.sessions) => {
-            return LoadHeld::No(format!("{backlog} operations were due and not begun at the end"));
+            return LoadHeld::No(format!(
+                "{backlog} operations were due and not begun at the end",
+                backlog = whole(backlog)
+            ));
         }
         Some(_) => {}
     }
@@ -55,7 +59,9 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     let seen = Observation::of_run("", Vec::new(), run);
     match objective.figure(|name| seen.metric(name)) {
         Some(value) if objective.is_met(value) => LoadHeld::Yes,
-        Some(value) => LoadHeld::No(format!("{objective} was not met: {value:.0} us")),
+        Some(value) => {
+            LoadHeld::No(format!("{objective} was not met: {value} us", value = decimal(value, 0)))
+        }
         None => LoadHeld::Unknown(objective.why_unknown()),
     }
 }

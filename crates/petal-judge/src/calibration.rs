@@ -5,6 +5,7 @@
 //! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
 //! cannot reach the maximum, and that is no fault of the device.
 
+use petal_model::numbers::{decimal, whole};
 use serde_json::json;
 
 use petal_model::record::Run;
@@ -148,7 +149,9 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
     };
     let kinds = [("reads", device.read_bytes, reads), ("writes", device.write_bytes, writes)];
     let few = requests < REQUESTS_MIN;
-    let reason = few.then(|| format!("{requests} requests are too few for an answer"));
+    let reason = few.then(|| {
+        format!("{requests} requests are too few for an answer", requests = whole(requests))
+    });
     let reason = reason.or_else(|| other_size(run, calibration, kinds));
     share.unknown = reason.or_else(|| compare_with_curve(&mut share, calibration));
     Some(share)
@@ -178,8 +181,9 @@ fn other_size(
         format!("petal calibrate --block-size {block_bytes}")
     };
     Some(format!(
-        "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated with \
-         {calibrated}: {hint}"
+        "the run's {kind} had {mean} bytes on average, and the device was calibrated with \
+         {calibrated}: {hint}",
+        mean = decimal(mean, 0)
     ))
 }
 
@@ -228,7 +232,11 @@ pub(super) fn under_device(run: &Run) -> Judgement {
     )?;
     if let Some(why) = too_low(share) {
         return info(
-            format!("{why} ({:.0} a second at {:.1})", share.device_iops, share.device_depth),
+            format!(
+                "{why} ({} a second at {:.1})",
+                decimal(share.device_iops, 0),
+                share.device_depth
+            ),
             "Calibrate again (petal calibrate), with nobody else at work on the device and with \
              the whole range of queue depths; compare nothing with this calibration.",
         )
@@ -256,11 +264,12 @@ pub(super) fn under_device(run: &Run) -> Judgement {
     let advice = limit.map(|limit| limit.advice());
     warning(
         format!(
-            "the device gave {:.0} % of its calibrated rate with as many requests in flight ({:.0} \
-             of {iops:.0} a second at {:.1}): {why}",
+            "the device gave {:.0} % of its calibrated rate with as many requests in flight ({} \
+             of {iops} a second at {:.1}): {why}",
             of_depth * 100.0,
-            share.device_iops,
+            decimal(share.device_iops, 0),
             share.device_depth,
+            iops = decimal(iops, 0)
         ),
         advised(
             &advice,
@@ -378,7 +387,7 @@ pub(crate) mod tests {
         assert!(why(&run(9, 0, 1.0)).contains("too few"));
         let mut large = run(900, 100, 4.0);
         large.details.device.as_mut().unwrap().read_bytes *= 2;
-        assert!(why(&large).contains("16384 bytes"), "{}", why(&large));
+        assert!(why(&large).contains("16,384 bytes"), "{}", why(&large));
         let mut unseen = run(900, 0, 1.0);
         unseen.details.device = None;
         assert_eq!(share(&unseen, "x.json", &calibration()), None);
@@ -397,7 +406,7 @@ pub(crate) mod tests {
         // An eighth of the maximum and nearly all at this depth.
         assert_eq!(judged(900, 0.9, 0), None);
         let finding = judged(700, 0.9, 0).unwrap();
-        insta::assert_snapshot!(finding.message, @"the device gave 70 % of its calibrated rate with as many requests in flight (700 of 1000 a second at 0.9): its requests took longer");
+        insta::assert_snapshot!(finding.message, @"the device gave 70 % of its calibrated rate with as many requests in flight (700 of 1,000 a second at 0.9): its requests took longer");
         let low = judged(3610, 0.9, 0);
         assert_eq!(low, None, "another finding says that the calibration is too low");
         // A run with syncs is different work.
@@ -413,7 +422,7 @@ pub(crate) mod tests {
             found.into_iter().find(|finding| finding.id == "calibration-too-low")
         };
         let low = found(3610, 0.9).unwrap();
-        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3610 a second at 0.9)");
+        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3,610 a second at 0.9)");
         assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
         // Deeper than the calibration, and above the device's maximum.
         assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));

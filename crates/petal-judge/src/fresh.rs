@@ -9,9 +9,9 @@ use serde_json::json;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, unknown, unseen, warning,
 };
+use petal_model::numbers::bytes as size;
 use petal_model::record::Run;
 use petal_model::stats::host::HostDevice;
-use petal_model::stats::units::bytes as size;
 
 /// A drive of which less is in use is nearly fresh.
 const USED_SHARE_MIN: f64 = 0.10;

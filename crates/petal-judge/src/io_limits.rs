@@ -1,5 +1,6 @@
 //! Limits of control groups on a device's I/O, and whether a run reached one.
 
+use petal_model::numbers::decimal;
 use serde_json::{Value, json};
 
 use super::host::limit_words;
@@ -68,9 +69,9 @@ fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
 pub(super) fn judge(run: &Run) -> Judgement {
     let reached = reached(run).ok_or(Clear)?;
     let message = format!(
-        "the device was held to {}: it did {:.0} a second, and its real limit is not seen",
+        "the device was held to {}: it did {} a second, and its real limit is not seen",
         reached.words(),
-        reached.per_second
+        decimal(reached.per_second, 0)
     );
     warning(message, &reached.advice()).with(reached.evidence())
 }

@@ -1,17 +1,19 @@
 //! Judges whether other processes used the devices or the processors, before or during the run.
 
+use petal_model::numbers::decimal;
 use serde_json::{Value, json};
 
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, advised, clear_if, known, seen, seen_on, warning,
 };
+use super::limits;
+use petal_model::numbers::bytes as size;
 use petal_model::record::Run;
 use petal_model::record::os::HostSeen;
 use petal_model::stats::counters::CommonCounter::{
     self, DoublewriteBytes, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
 use petal_model::stats::os::{DeviceCounts, OsInterval};
-use petal_model::stats::units::bytes as size;
 
 const DEVICE_SHARE_MIN: f64 = 0.20;
 const DEVICE_BYTES_MIN: u64 = 16 << 20;
@@ -159,7 +161,16 @@ pub(super) fn processors(run: &Run) -> Judgement {
     let host = known(run.database_host(), "this record has no processor times")?;
     let others = others(run, host, &host.whole.sum);
     let others = known(others, "the processor time of the database's processes is not known")?;
-    judged(run, host, &others, false)
+    // That finding names them.
+    clear_if(limits::is_others_work(run) || others.processors < others.processors_min())?;
+    let (during, before) = (processors_words(&others), before_run(run, host));
+    let words = match before {
+        Some(before) => format!("{during} during the run, {:.1} before it", before.processors),
+        None => format!("{during} during the run"),
+    };
+    let found = by_others(run, host, &words, &others);
+    let before = before.map(|before| json!({ "other_processors_before": before.processors }));
+    found.with(json!({ "other_processors": others.processors })).with(before.unwrap_or(json!({})))
 }
 
 /// Processors' worth of work that is neither petal's nor the database's.
@@ -230,35 +241,37 @@ fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
     }
 }
 
-/// Judges the processor time of others, during the run or before it.
-fn judged(run: &Run, seen: &HostSeen, others: &Others, is_before: bool) -> Judgement {
-    let (when, suffix) = if is_before { ("before", "_before") } else { ("during", "") };
+fn processors_words(others: &Others) -> String {
+    format!("others used {:.1} of the {} processors", others.processors, others.of)
+}
+
+/// Others' processors in the last look before the run, when petal was idle; None if they were few.
+fn before_run(run: &Run, seen: &HostSeen) -> Option<Others> {
+    let others = others(run, seen, seen.before.as_ref()?)?;
+    (others.processors >= others.processors_min()).then_some(others)
+}
+
+/// Reports the processor time of others.
+fn by_others(run: &Run, seen: &HostSeen, words: &str, others: &Others) -> Judgement {
     let not_theirs =
         if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
-    clear_if(others.processors < others.processors_min())?;
     warning(
-        format!(
-            "{when} the run others used {:.1} of the {} processors{}: {not_theirs}",
-            others.processors,
-            others.of,
-            seen_on(seen)
-        ),
+        format!("{words}{}: {not_theirs}", seen_on(seen)),
         "Repeat on a quiet host; look with top who else is at work there.",
     )
-    .with(json!({
-        (format!("other_processors{suffix}")): others.processors,
-        (format!("own_processors{suffix}")): others.own,
-        "processors": others.of,
-    }))
+    .with(json!({ "own_processors": others.own, "processors": others.of }))
 }
 
 /// The last look before the run, when petal was idle.
 pub(super) fn before(run: &Run) -> Judgement {
     let seen = run.database_host().ok_or(Clear)?;
     let before = seen.before.as_ref().ok_or(Clear)?;
-    let others = others(run, seen, before);
-    if let Some(Ok(found)) = others.map(|others| judged(run, seen, &others, true)) {
-        return Ok(found);
+    if let Some(others) = before_run(run, seen) {
+        // One finding for one fact.
+        clear_if(limits::is_others_work(run) || processors(run).is_ok())?;
+        let words = format!("{} before the run", processors_words(&others));
+        return by_others(run, seen, &words, &others)
+            .with(json!({ "other_processors_before": others.processors }));
     }
     // On another host these seconds hold petal's own settling.
     let device = before.device().filter(|_| seen.file.is_none() && before.seconds > 0.0);
@@ -267,8 +280,9 @@ pub(super) fn before(run: &Run) -> Judgement {
     let rate = rate.filter(|&rate| rate > IDLE_REQUESTS).ok_or(Clear)?;
     warning(
         format!(
-            "the data's device served {rate:.0} requests a second before the run, when petal was \
-             idle"
+            "the data's device served {rate} requests a second before the run, when petal was \
+             idle",
+            rate = decimal(rate, 0)
         ),
         "Wait until it is idle; look at who else reads and writes there.",
     )

@@ -9,10 +9,10 @@ use super::judgement::{
     advised, clear_if, error, info, known, seen, unknown, warning,
 };
 use super::served::{self, ReadsServed};
+use petal_model::numbers::bytes as size;
 use petal_model::record::Run;
 use petal_model::settings::table::{self, support};
 use petal_model::stats::counters::CommonCounter;
-use petal_model::stats::units::bytes as size;
 
 /// Fewest bytes that show which layer served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;

@@ -2,6 +2,7 @@
 //! kernel's count of the serving processes' reads decides if it is known; else a read far faster
 //! than the device's own.
 
+use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::serving::BelowDevices;
 use petal_model::stats::os::DeviceCounts;
@@ -176,8 +177,10 @@ fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
     let who = run.serving_processes();
     match read_us.zip(await_us) {
         Some((read_us, await_us)) if read_us < await_us * READ_TO_AWAIT_MIN => Err(format!(
-            "a read took {read_us:.1} us on average and the device's own {await_us:.1} us, so the \
-             device's bytes may belong to other programs; the storage reads of {who} are not seen"
+            "a read took {read_us} us on average and the device's own {await_us} us, so the \
+             device's bytes may belong to other programs; the storage reads of {who} are not seen",
+            read_us = decimal(read_us, 1),
+            await_us = decimal(await_us, 1)
         )),
         Some(_) if counted as f64 <= asked as f64 * DEVICE_EXCESS_MAX => Ok(()),
         _ => Err(format!(

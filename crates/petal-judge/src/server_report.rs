@@ -3,6 +3,7 @@
 //! snapshots are taken before and after petal's, and making them is work that it counts too; so its
 //! totals may be larger, within a stated tolerance, and hardly be smaller.
 
+use petal_model::numbers::decimal;
 use serde_json::json;
 
 use super::judgement::{
@@ -73,9 +74,11 @@ fn check_window(comparison: &ReportComparison) -> Result<(), String> {
         return Ok(());
     };
     Err(format!(
-        "{} covers {report_s:.0} s and the run lasted {run_s:.0} s: over {WINDOW_MAX} times as long, \
+        "{} covers {report_s} s and the run lasted {run_s} s: over {WINDOW_MAX} times as long, \
          so that its totals say little of the run",
-        files.join(", ")
+        files.join(", "),
+        report_s = decimal(report_s, 0),
+        run_s = decimal(*run_s, 0)
     ))
 }
 
@@ -265,7 +268,7 @@ mod tests {
         assert!(compare(&over(120.0)).unwrap().is_ok());
         let wide = over(3600.0);
         let why = compare(&wide).unwrap().unwrap_err();
-        insta::assert_snapshot!(why, @"awr-a.html covers 3600 s and the run lasted 60 s: over 2 times as long, so that its totals say little of the run");
+        insta::assert_snapshot!(why, @"awr-a.html covers 3,600 s and the run lasted 60 s: over 2 times as long, so that its totals say little of the run");
         assert_eq!(found(&wide), None);
         assert!(crate::not_judged(&wide).iter().any(|judged| judged.id == ID));
     }

@@ -1,11 +1,12 @@
 //! Judges a target's own facts before a test is run on it.
 
 use super::host::{Check, CheckResult, judged};
+use petal_model::numbers::bytes;
+use petal_model::numbers::whole;
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::{
     LoadFact, LoadVerdict, LoadedSchema, Privilege, RowsFound, Target, TargetDetails,
 };
-use petal_model::stats::units::bytes;
 
 /// Multiple of the memory: with larger data a page cache serves little.
 const TIMES_MEMORY: f64 = 2.0;
@@ -145,8 +146,15 @@ pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
         Err(why) => (CheckResult::Unknown, why.clone()),
         Ok(RowsFound { loaded, looked_for, found }) => {
             let of = match looked_for == loaded {
-                true => format!("{looked_for} rows, each looked for by its key"),
-                false => format!("{looked_for} of {loaded} rows, looked for all over the data"),
+                true => format!(
+                    "{looked_for} rows, each looked for by its key",
+                    looked_for = whole(*looked_for)
+                ),
+                false => format!(
+                    "{looked_for} of {loaded} rows, looked for all over the data",
+                    looked_for = whole(*looked_for),
+                    loaded = whole(*loaded)
+                ),
             };
             match found == looked_for {
                 true => (CheckResult::Good, format!("{of}: all there")),

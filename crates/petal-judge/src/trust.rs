@@ -1,6 +1,7 @@
 //! Trust in the record: is it whole, long enough, steady ([`super::steady`] says that),
 //! repeated, even.
 
+use petal_model::numbers::{decimal, whole};
 use serde_json::json;
 
 use super::judgement::{
@@ -109,14 +110,13 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
         false => (there - all, "were there more than once"),
     };
     let operations = not_as_asked.map_or(String::new(), |count| {
-        format!(", in {count} of {} operations", run.summary.ops.total)
+        format!(", in {count} of {} operations", whole(run.summary.ops.total), count = whole(count))
     });
     error(
         format!(
             "{difference} of the {all} rows asked for ({:.1} %) {what}{operations}: this run did \
              other work than was asked for, and its figures are of that",
-            difference as f64 * 100.0 / all.max(1) as f64
-        ),
+            difference as f64 * 100.0 / all.max(1) as f64, difference = whole(difference), all = whole(all)),
         "Use no figure of it. petal check names the schemas that lack rows; find out who changed them, \
          then load again (petal setup --replace).",
     )
@@ -132,7 +132,9 @@ pub(super) fn latencies_unknown(run: &Run) -> Judgement {
         format!(
             "the latency of {untimed} of {all} operations is unknown: the clock of the \
                  database's host was set while they ran, or the database did not say when they \
-                 ended. They are in no latency figure, and their DB time is by petal's clock"
+                 ended. They are in no latency figure, and their DB time is by petal's clock",
+            all = whole(all),
+            untimed = whole(untimed)
         ),
         "Keep that clock from being set (let NTP slew it), or use LOOP=client, which petal times.",
     )
@@ -169,15 +171,19 @@ pub(super) fn suspended(run: &Run) -> Judgement {
     let lost_s: f64 = all.iter().map(|one| one.lost_s).sum();
     let machine_s: f64 = all.iter().map(|one| one.machine_s).sum();
     let why = match machine_s > 0.0 {
-        true => format!("its machine was suspended for {machine_s:.1} s of that"),
+        true => format!(
+            "its machine was suspended for {machine_s} s of that",
+            machine_s = decimal(machine_s, 1)
+        ),
         false => "it was stopped by a signal, or got no processor".to_owned(),
     };
     warning(
         format!(
-            "petal did not run for {lost_s:.1} s of the run ({} times, first at second {:.0}): \
+            "petal did not run for {lost_s} s of the run ({} times, first at second {:.0}): \
              {why}. Rates count these seconds, latencies hold them",
             all.len(),
-            first.at_s
+            first.at_s,
+            lost_s = decimal(lost_s, 1)
         ),
         "Run it again, and leave petal and its machine running; give petal a processor.",
     )
@@ -283,7 +289,8 @@ pub(super) fn replay(run: &Run) -> Judgement {
         format!(
             "standbys ({}) wrote {blocks} blocks to replay the changes of the primary: these are \
              in no physical write, and not in PIOPS",
-            names.join(", ")
+            names.join(", "),
+            blocks = whole(blocks)
         ),
         "Compare reads of standbys with reads of standbys: their storage replays as well.",
     )
@@ -296,7 +303,10 @@ pub(super) fn backlog(run: &Run) -> Judgement {
     let sessions = u64::from(run.summary.sessions);
     let backlog = run.details.backlog.filter(|&backlog| backlog > sessions).ok_or(Clear)?;
     warning(
-        format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
+        format!(
+            "{backlog} operations were due at the end and not begun: RATE was not kept",
+            backlog = whole(backlog)
+        ),
         "Lower RATE, or add sessions: response times contain this queue.",
     )
     .with(json!({ "backlog": backlog }))

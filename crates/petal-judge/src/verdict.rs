@@ -1,6 +1,7 @@
 //! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | layer of the reads |
 //! limit`. Facts that the record lacks are called unknown, never guessed.
 
+use petal_model::numbers::decimal;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -285,10 +286,10 @@ pub fn is_foreground(class: WaitClass) -> bool {
 impl fmt::Display for HeadlineFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |value: Option<f64>, digits: usize| {
-            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+            value.map_or("-".to_owned(), |value| decimal(value, digits))
         };
         if let Some(reads) = self.logical_reads {
-            write!(f, "logical reads {reads:.0}/s | ")?;
+            write!(f, "logical reads {reads}/s | ", reads = decimal(reads, 0))?;
         }
         write!(
             f,
@@ -317,7 +318,7 @@ mod tests {
     fn the_line_of_a_physical_run() {
         insta::assert_snapshot!(
             verdict(&fixture::mixed_run()),
-            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
+            @"PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
         );
     }
 
@@ -337,7 +338,7 @@ mod tests {
     fn a_cached_run_is_reported_by_its_logical_reads() {
         let mut run = fixture::mixed_run();
         run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
-        assert!(verdict(&run).to_string().starts_with("logical reads 175552/s | PIOPS "));
+        assert!(verdict(&run).to_string().starts_with("logical reads 175,552/s | PIOPS "));
     }
 
     #[test]

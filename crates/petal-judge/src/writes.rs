@@ -5,14 +5,15 @@
 //! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
 //! that ended means one whole cycle.
 
+use petal_model::numbers::{decimal, whole};
 use serde_json::json;
 
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, advised, clear_if, info, known, unknown, warning,
 };
+use petal_model::numbers::bytes as size;
 use petal_model::record::{Run, Second};
 use petal_model::stats::counters::{CommonCounter, WaitClass};
-use petal_model::stats::units::bytes as size;
 
 /// Share of updated rows from which on moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
@@ -63,7 +64,9 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
             format!(
                 "{commits} commits, of which the database counts {syncs} as waited for, so {:.1} % \
                  did not wait: it counts one for each commit that waits for its log",
-                unwaited_pct(syncs)
+                unwaited_pct(syncs),
+                commits = whole(commits),
+                syncs = whole(syncs)
             ),
             advised(
                 &run.details.target.advice.wait_for_commits,
@@ -82,8 +85,7 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
                 "{commits} commits with {syncs} log syncs by {writers} writing sessions: one sync \
                  covers at most one commit of each session, so at least {:.1} % of the commits were \
                  not waited for",
-                unwaited_pct(covered)
-            ),
+                unwaited_pct(covered), commits = whole(commits), syncs = whole(syncs), writers = whole(writers)),
             "Look for asynchronous commit, a delayed flush, or a log on memory.",
         )
         .with(json!({
@@ -138,14 +140,17 @@ pub(super) fn block_images(run: &Run) -> Judgement {
     let first = timeline.get(..part).and_then(of);
     let last = timeline.get(known.saturating_sub(part)..known).and_then(of);
     let fell = first.zip(last).map_or_else(String::new, |(first, last)| {
-        format!(": {first:.1} in the first {part} s, {last:.1} in the last {part} s")
+        format!(
+            ": {first} in the first {part} s, {last} in the last {part} s",
+            first = decimal(first, 1),
+            last = decimal(last, 1)
+        )
     });
     warning(
         format!(
             "the run lies within one checkpoint cycle, which begins with a checkpoint before it: \
              the log holds {images} images of whole blocks, {:.1} for each 100 updated rows{fell}",
-            share(images, rows)
-        ),
+            share(images, rows), images = whole(images)),
         "Log volume and log latency are those of a cycle's begin. Run for a whole checkpoint cycle.",
     )
     .with(json!({
@@ -177,7 +182,9 @@ pub(super) fn moved_rows(run: &Run) -> Judgement {
         return warning(
             format!(
                 "the data changed its size in the run, from {before} to {after} bytes: updates did \
-                 not stay in place"
+                 not stay in place",
+                before = whole(before),
+                after = whole(after)
             ),
             "Check the placement with petal check and load again: one row per block is lost.",
         )
@@ -196,7 +203,9 @@ fn followed_rows(run: &Run, followed: u64) -> Judgement {
     warning(
         format!(
             "the database followed {followed} rows into a second block while {rows} were visited: \
-             rows have moved, or are longer than a block"
+             rows have moved, or are longer than a block",
+            followed = whole(followed),
+            rows = whole(rows)
         ),
         "Load again: a row that moved costs a second read. Other work on the instance counts here \
          too.",
@@ -213,7 +222,9 @@ pub(super) fn reads_wrote(run: &Run) -> Judgement {
     warning(
         format!(
             "reads changed {cleaned} blocks while {rows} rows were visited, to note commits of an \
-             earlier load or run: this run of SELECTs wrote blocks and log"
+             earlier load or run: this run of SELECTs wrote blocks and log",
+            rows = whole(rows),
+            cleaned = whole(cleaned)
         ),
         "Run it again: each block is finished once. If it stays, other sessions write meanwhile.",
     )
@@ -226,7 +237,9 @@ fn counted_moves(run: &Run, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
     let message = format!(
         "{rows} of {updated} updated rows ({:.2} %) moved to another block: theirs was full of \
          versions that somebody might still have seen",
-        share * 100.0
+        share * 100.0,
+        rows = whole(rows),
+        updated = whole(updated)
     );
     let found = if share < ROWS_MOVED_SHARE_MAX {
         info(
@@ -304,7 +317,9 @@ pub(super) fn free_block_waits(run: &Run) -> Judgement {
     warning(
         format!(
             "sessions waited {waits} times for a free block in the database's cache, in {updated} \
-             UPDATEs: changed blocks are not written as fast as others are read"
+             UPDATEs: changed blocks are not written as fast as others are read",
+            updated = whole(updated),
+            waits = whole(waits)
         ),
         advised(&run.details.target.advice.write_faster, "Let changed blocks be written faster."),
     )
@@ -320,7 +335,9 @@ pub(super) fn purge_lags(run: &Run) -> Judgement {
     warning(
         format!(
             "the old versions of {more} more transactions were kept at the run's end than at its \
-             begin, of {updates} UPDATEs: their removal, and its I/O, is left for later"
+             begin, of {updates} UPDATEs: their removal, and its I/O, is left for later",
+            more = whole(more),
+            updates = whole(updates)
         ),
         advised(&run.details.target.advice.purge_faster, "Run longer, or update less."),
     )
@@ -333,7 +350,10 @@ pub(super) fn log_not_reset(run: &Run) -> Judgement {
     let largest = run.summary.counter(CommonCounter::LogBytesMax);
     let grown = largest.map_or(String::new(), |bytes| format!("; it grew to {}", size(bytes)));
     warning(
-        format!("readers kept the log from being reset {failures} times{grown}"),
+        format!(
+            "readers kept the log from being reset {failures} times{grown}",
+            failures = whole(failures)
+        ),
         "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
     )
     .with(json!({

@@ -10,6 +10,7 @@ use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_engine::{EngineError, LoadPlan, Result};
+use petal_model::numbers::whole;
 use petal_model::stats::COUNT_MAX;
 use petal_model::stats::target::LoadedSchema;
 use petal_model::workload::row::COLUMNS;
@@ -163,7 +164,9 @@ pub fn with_sizes(
         return Err(EngineError::Data(format!(
             "{}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it again (petal \
              setup --replace)",
-            client.server, meta.rows
+            client.server,
+            meta.rows,
+            main = whole(main)
         )));
     }
     Ok(meta.loaded(main, index))

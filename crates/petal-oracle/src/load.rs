@@ -7,6 +7,7 @@
 //! path locks a table for one session, so ranges use plain INSERTs. Alternatively, the database
 //! copies the first schema.
 
+use petal_model::numbers::whole;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -390,7 +391,7 @@ pub fn redo_advice(database: &mut Database) -> Vec<String> {
         && number(row, 1) > 0
     {
         let (groups, smallest) = (number(row, 0), number(row, 1));
-        let size = petal_model::stats::units::bytes(smallest);
+        let size = petal_model::numbers::bytes(smallest);
         if smallest < LOG_BYTES_MIN {
             lines.push(format!(
                 "{groups} redo log groups, the smallest of {size}: logs under 1 GiB switch too \
@@ -505,7 +506,9 @@ impl Filling<'_> {
             "{}: {table}: not one row per block after the first rows: {rows} rows in {blocks} \
              blocks, up to {rows_per_block_max} in one ({source}); the load ends here, because \
              tablespace {tablespace} does not keep one row per block; one that does: {statement}",
-            self.loader.place
+            self.loader.place,
+            rows = whole(rows),
+            blocks = whole(blocks)
         )))
     }
 

@@ -6,8 +6,9 @@ use super::link::{BindValue, Row};
 use super::meta::{self, Tables, cell, count};
 use super::{load, sql};
 use petal_engine::{EngineError, LoadPlan, Placement, Result};
+use petal_model::numbers::bytes;
+use petal_model::numbers::whole;
 use petal_model::stats::target::{LoadFact, LoadVerdict};
-use petal_model::stats::units::bytes;
 
 /// Size of the undo tablespace below which petal warns.
 const UNDO_BYTES_MIN: u64 = 1 << 30;
@@ -207,7 +208,14 @@ fn one_row_per_block(proof: Seen<Placement>, make: &str) -> LoadFact {
         let Placement { rows, blocks, rows_per_block_max, source, .. } = found;
         let verdict = good_or(found.is_one_row_per_block(), LoadVerdict::Bad);
         let most = format!("up to {rows_per_block_max} in one");
-        (verdict, format!("{rows} rows of a test table in {blocks} blocks, {most} ({source})"))
+        (
+            verdict,
+            format!(
+                "{rows} rows of a test table in {blocks} blocks, {most} ({source})",
+                rows = whole(rows),
+                blocks = whole(blocks)
+            ),
+        )
     });
     let why =
         "The method visits a block for each row; a load into this tablespace would be refused.";

@@ -9,6 +9,7 @@ use super::sql;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::COLUMN_BYTES;
 use petal_engine::{EngineError, Result};
+use petal_model::numbers::whole;
 use petal_model::workload::row::Filler;
 
 /// Section of `look.sql` with owner, name, bytes and blocks of SLOB's tables and indexes, if the
@@ -179,7 +180,10 @@ fn keys(database: &mut Database, table: &str) -> Result<u64> {
         return Err(EngineError::Data(format!(
             "{}: {table} has {rows} keys from {first} to {last}, not 1 to N without a gap: \
              these are not SLOB's data, or its setup did not end",
-            database.place
+            database.place,
+            rows = whole(rows),
+            first = whole(first),
+            last = whole(last)
         )));
     }
     Ok(rows)

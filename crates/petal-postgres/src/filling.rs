@@ -6,6 +6,7 @@
 //!
 //! How far all loaders are: copying, then indexing and proving, with rate and time left.
 
+use petal_model::numbers::whole;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -103,7 +104,9 @@ impl Filling<'_> {
         if written != rows {
             return Err(EngineError::Database(format!(
                 "{}: {doing}: {written} of {rows} rows arrived; please report this",
-                self.endpoint.name
+                self.endpoint.name,
+                written = whole(written),
+                rows = whole(rows)
             )));
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The placement of rows in pages, by their addresses (`ctid`), read in the order of the pages.
 
+use petal_model::numbers::whole;
 use std::io::{BufRead, Read as _};
 
 use super::client::{Client, Error};
@@ -38,7 +39,8 @@ pub fn count(
     if tally.end > size / u64::from(block_bytes.max(1)) {
         return Err(EngineError::Database(format!(
             "{server}: {doing}: rows in block {}, but the table has {size} bytes",
-            tally.end - 1
+            tally.end - 1,
+            size = whole(size)
         )));
     }
     Ok(tally.placement())

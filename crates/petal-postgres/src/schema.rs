@@ -1,6 +1,7 @@
 //! The data's layout in SQL: names, tables, statements of the method, the routine's text; and a
 //! load's metadata in a schema's `petal_meta`, without which a schema is not petal's.
 
+use petal_model::numbers::whole;
 use tokio_postgres::error::SqlState;
 
 use super::answer::{Columns as _, NonNegative, pairs};
@@ -185,7 +186,9 @@ pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<
         return Err(EngineError::Data(format!(
             "{}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it again (petal \
              setup --replace)",
-            client.server, meta.rows
+            client.server,
+            meta.rows,
+            main = whole(main)
         )));
     }
     Ok(meta.loaded(main, index))

@@ -1,16 +1,13 @@
 //! The answer of a comparison or a history in a sentence, and both on one screen of a terminal.
 
 use super::compare::{cells_with, letter, over_all_cells, table, verdicts};
-use super::table::paragraph;
-use super::text::bullets;
+use super::table::{SCREEN_LINES, clipped, fitting, paragraph, rest};
 use petal_judge::compare::history::{FigureHistory, History, LevelChange};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
 
 /// Differences that a sentence names.
 const NAMED_MAX: usize = 3;
-/// Rows of the table on one screen.
-const ROWS_MAX: usize = 16;
 const BULLETS_MAX: usize = 3;
 
 /// A difference of a cell, of the side at this position.
@@ -120,20 +117,20 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
     verdicts(&mut out, held);
     if !comparison.effects.is_empty() {
         out.push('\n');
-        bullets(&mut out, comparison.effects.iter().take(BULLETS_MAX));
+        for effect in comparison.effects.iter().take(BULLETS_MAX) {
+            out.push_str(&clipped("- ", "  ", effect));
+        }
     }
     let metrics = metrics_different_first(comparison);
     if let Some(metric) = metrics.first() {
-        let mut cells = cells_with(comparison, metric);
-        let more = cells.len().saturating_sub(ROWS_MAX);
-        cells.truncate(ROWS_MAX);
-        out.push_str(&format!("\n{metric}\n{}", table(comparison, &cells).render()));
-        if more > 0 {
-            out.push_str(&format!("{more} more cells\n"));
-        }
-        for line in over_all_cells(comparison, metric) {
-            out.push_str(&format!("{line}\n"));
-        }
+        let cells = cells_with(comparison, metric);
+        let over_all: String =
+            over_all_cells(comparison, metric).iter().map(|line| format!("{line}\n")).collect();
+        let text = |count: usize| {
+            let more = rest(cells.len() - count, "cell", "in the whole report");
+            format!("\n{metric}\n{}{more}{over_all}", table(comparison, &cells[..count]).render())
+        };
+        out.push_str(&fitting(cells.len(), SCREEN_LINES - out.lines().count() - 2, text));
     }
     out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out
@@ -166,9 +163,13 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
     // The first of equal figures.
     let most = history.series.iter().rev().max_by(|a, b| change(a).total_cmp(&change(b)));
     if let Some(series) = most {
-        let mut newest = series.clone();
-        newest.steps.drain(..series.steps.len().saturating_sub(ROWS_MAX));
-        out.push_str(&super::history::one(&newest, &history.by));
+        let text = |count: usize| {
+            let mut newest = series.clone();
+            newest.steps.drain(..series.steps.len() - count);
+            super::history::one(&newest, &history.by)
+        };
+        let lines = SCREEN_LINES - out.lines().count() - 2;
+        out.push_str(&fitting(series.steps.len(), lines, text));
     }
     out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
     out
@@ -257,6 +258,10 @@ mod tests {
         let comparison = compare(&[runs(1.0), runs(1.5)], &Rules::default()).unwrap();
         let shown = brief(&comparison, &[]);
         assert!(shown.lines().count() <= 40, "{shown}");
-        assert!(shown.contains("43 more cells") && shown.starts_with("59 of 59 cells"), "{shown}");
+        assert!(
+            shown.contains(" more cells in the whole report")
+                && shown.starts_with("59 of 59 cells"),
+            "{shown}"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! `petal check`'s report: a table of every check, then the reason and the command for those that
 //! are not good.
 
-use super::table::{Table, line, paragraph};
+use super::numbers::counted;
+use super::table::{Table, clipped, line, paragraph, rest};
 use petal_judge::host::{Check, CheckResult};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
@@ -11,21 +12,60 @@ pub fn render(checks: &[Check]) -> String {
     let mut out = table.render();
     for verdict in [CheckResult::Warn, CheckResult::Note] {
         for check in checks.iter().filter(|check| check.verdict == verdict) {
-            out.push('\n');
-            out.push_str(&line(&format!("{}  {}: {}", word(verdict), check.name, check.value)));
-            out.push_str(&paragraph("    ", "    ", &check.why));
-            if !check.advice.is_empty() {
-                out.push_str(&line(&format!("    $ {}", check.advice)));
-            }
+            explain(&mut out, check);
         }
     }
     out
 }
 
+/// Warnings that a screen explains, and other checks that it names.
+const WARNINGS_MAX: usize = 3;
+const NAMED_MAX: usize = 12;
+
+/// Lays out the checks on one screen: the answer, the warnings with their advice, and a line for
+/// each other check that is not good.
+pub fn brief(checks: &[Check]) -> String {
+    let all = |verdict| checks.iter().filter(move |check| check.verdict == verdict);
+    let warnings = all(CheckResult::Warn).count();
+    let mut out = match warnings {
+        0 => format!(
+            "nothing would spoil a test: {} of {} are good\n",
+            all(CheckResult::Good).count(),
+            counted(checks.len() as u64, "check")
+        ),
+        _ => {
+            format!("{warnings} of {} would spoil a test\n", counted(checks.len() as u64, "check"))
+        }
+    };
+    all(CheckResult::Warn).take(WARNINGS_MAX).for_each(|check| explain(&mut out, check));
+    out.push_str(&rest(warnings.saturating_sub(WARNINGS_MAX), "warning", "in the whole list"));
+    let others = || all(CheckResult::Note).chain(all(CheckResult::Unknown));
+    if others().next().is_some() {
+        out.push('\n');
+    }
+    for check in others().take(NAMED_MAX) {
+        let named = format!("{}: {}", check.name, check.value);
+        out.push_str(&clipped(&format!("{:<9}", word(check.verdict)), "         ", &named));
+    }
+    let more = others().count().saturating_sub(NAMED_MAX);
+    out.push_str(&rest(more, "check", "in the whole list"));
+    out.push_str("\n--full lists all checks, each with its reason and advice\n");
+    out
+}
+
+fn explain(out: &mut String, check: &Check) {
+    out.push('\n');
+    out.push_str(&line(&format!("{}  {}: {}", word(check.verdict), check.name, check.value)));
+    out.push_str(&paragraph("    ", "    ", &check.why));
+    if !check.advice.is_empty() {
+        out.push_str(&line(&format!("    $ {}", check.advice)));
+    }
+}
+
 fn word(verdict: CheckResult) -> &'static str {
     match verdict {
         CheckResult::Good => "good",
-        CheckResult::Note => "note",
+        CheckResult::Note => "info",
         CheckResult::Warn => "WARNING",
         CheckResult::Unknown => "unknown",
     }
@@ -129,16 +169,16 @@ mod tests {
         WARNING  deepest C-state             C6, 133 us to wake
         WARNING  clock source                hpet
         WARNING  cgroup processor limit      1.50 of 4 processors
-        note     virtual machine             yes (QEMU Standard PC)
+        info     virtual machine             yes (QEMU Standard PC)
         WARNING  other load                  load 3.25 on 4 processors
         WARNING  swap                        1.00 GiB of 4.00 GiB used
-        note     transparent huge pages      always
-        note     cgroup memory limit         2.00 GiB
+        info     transparent huge pages      always
+        info     cgroup memory limit         2.00 GiB
         unknown  dirty pages before writing  not known
         WARNING  RAID resync                 md0 recovery 12.6%
         WARNING  sda1: scheduler             bfq
-        note     sda1: read-ahead            8.00 MiB
-        note     sda1: write cache           write back
+        info     sda1: read-ahead            8.00 MiB
+        info     sda1: write cache           write back
 
         WARNING  processor governor: powersave
             A processor that slows its clock while it waits for a device answers each request later, and the
@@ -179,30 +219,42 @@ mod tests {
             and holds some back: a flash device needs none.
             $ echo none | sudo tee /sys/block/sda/queue/scheduler
 
-        note  virtual machine: yes (QEMU Standard PC)
+        info  virtual machine: yes (QEMU Standard PC)
             Processors and devices are shared with machines that cannot be seen from here: time may be
             stolen, and the host may cache, limit or burst the I/O.
             $ vmstat 1   # column st while a test runs; then repeat it at another hour
 
-        note  transparent huge pages: always
+        info  transparent huge pages: always
             With `always` the kernel moves memory about to make huge pages, which now and then stops a
             database for milliseconds.
             $ echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled
 
-        note  cgroup memory limit: 2.00 GiB
+        info  cgroup memory limit: 2.00 GiB
             Caches of this control group, the page cache for its files among them, end at the limit: less is
             cached than the host's memory lets one expect.
             $ echo max | sudo tee /sys/fs/cgroup/db/memory.max
 
-        note  sda1: read-ahead: 8.00 MiB
+        info  sda1: read-ahead: 8.00 MiB
             Reads through the page cache that look sequential, as scans and loads do, fetch up to so much
             more than was asked for; direct I/O does not.
             $ sudo blockdev --setra 256 /dev/sda
 
-        note  sda1: write cache: write back
+        info  sda1: write cache: write back
             Writes end in the device's own volatile memory and a commit pays with a flush: compare writes
             only between devices in the same state.
             $ sudo hdparm -W /dev/sda   # -W0 turns it off
         ");
+    }
+
+    #[test]
+    fn checks_fit_on_a_screen() {
+        let bad = [check(&spoilt()), check(&spoilt())].concat();
+        let shown = crate::table::within(80, || brief(&bad));
+        assert!(shown.lines().count() <= 40, "{shown}");
+        assert!(
+            shown.contains(" would spoil a test") && shown.contains("more warnings"),
+            "{shown}"
+        );
+        assert!(brief(&check(&good())).starts_with("nothing would spoil a test"));
     }
 }

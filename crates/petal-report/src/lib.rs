@@ -24,7 +24,6 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
-pub mod numbers;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
@@ -39,6 +38,8 @@ pub mod text;
 pub mod verification;
 #[cfg(feature = "xlsx")]
 pub mod workbook;
+
+pub use petal_model::numbers;
 
 use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::distinct;

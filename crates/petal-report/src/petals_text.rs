@@ -172,8 +172,8 @@ mod tests {
         insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
         - all: peak 64 sessions (99,060 PIOPS, 602.0 us); knee 16 sessions (70,122 PIOPS, 160.0 us); from
           there to 64 sessions PIOPS +41 %, latency +276 %; cause: storage or processors: not known (from 16
-          to 64 sessions PIOPS went from 70122 to 99060 while a read went from 160.0 to 602.0 us: reads are
-          slower; how busy the processors were is not known, and a read's time holds its waits for a
+          to 64 sessions PIOPS went from 70,122 to 99,060 while a read went from 160.0 to 602.0 us: reads
+          are slower; how busy the processors were is not known, and a read's time holds its waits for a
           processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS, 275.0 us)
         ");
         let objective: Objective = "op.p99=2ms".parse().unwrap();

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::distinct;
-use petal_judge::petals::Petals;
+use super::numbers::{micros, or_dash, rate};
+use super::table::{SCREEN_LINES, Table, fitting, rest};
+use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::Run;
-use petal_model::record::observation::Observation;
+use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
 use petal_model::settings::objective::Objective;
 
@@ -58,6 +60,28 @@ impl ShownRecord {
         let known = known.filter(|text| !text.is_empty()).map(String::as_str);
         known.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Lays out the gallery's table on one screen: a row for each line, with the source of its reads and
+/// its warnings next to the figure.
+pub fn screen(shown: &[ShownRecord]) -> String {
+    let rows: Vec<(&ShownRecord, &PetalLine)> = shown
+        .iter()
+        .flat_map(|record| record.petals.lines.iter().map(move |line| (record, line)))
+        .collect();
+    let text = |count: usize| {
+        let mut table = Table::headed("PIOPS: | read us: | of");
+        for (record, line) in rows.iter().take(count) {
+            let point = line.peak.and_then(|at| line.points.get(at));
+            let figure = |name: &str, show: fn(f64) -> String| {
+                or_dash(point.and_then(|point| point.figure(name)), show)
+            };
+            let of = format!("{}, {}: {}", record.name, line.name, line.trust());
+            table.row([figure(metric::PIOPS, rate), figure(metric::READ_US, micros), of]);
+        }
+        table.render() + &rest(rows.len() - count, "line", "on the page")
+    };
+    fitting(rows.len(), SCREEN_LINES - 2, text)
 }
 
 /// Groups runs, named by their folders, that differ only in the settings of [`VARIED`].

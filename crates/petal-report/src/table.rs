@@ -3,6 +3,7 @@
 
 use std::cell::Cell as Shared;
 
+use petal_model::numbers::counted;
 use petal_model::settings::paragraph;
 use petal_model::settings::printable::printable_line;
 
@@ -294,6 +295,51 @@ pub fn markdown(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Lines of a screen, with one left for the prompt.
+pub const SCREEN_LINES: usize = 39;
+
+/// Lines of a finding on a screen.
+const CLIPPED_LINES: usize = 2;
+
+/// Returns a paragraph of at most [`CLIPPED_LINES`] lines; dots replace the rest.
+pub fn clipped(first: &str, rest: &str, text: &str) -> String {
+    let whole = paragraph(first, rest, text);
+    let mut lines: Vec<&str> = whole.lines().collect();
+    if lines.len() <= CLIPPED_LINES {
+        return whole;
+    }
+    lines.truncate(CLIPPED_LINES);
+    let mut shown = lines.join("\n");
+    let begin = shown.rfind('\n').map_or(0, |at| at + 1);
+    while shown[begin..].chars().count() + 4 > columns() {
+        match shown.rfind(' ').filter(|&at| at > begin) {
+            Some(at) => shown.truncate(at),
+            None => break,
+        }
+    }
+    shown + " ...\n"
+}
+
+/// Lays out as many of `most` rows as fit in `lines`; at least one.
+pub fn fitting(most: usize, lines: usize, text: impl Fn(usize) -> String) -> String {
+    let mut count = most;
+    loop {
+        let laid_out = text(count);
+        if count <= 1 || laid_out.lines().count() <= lines {
+            return laid_out;
+        }
+        count -= 1;
+    }
+}
+
+/// A line with the number of left-out parts and their place; empty without any.
+pub fn rest(more: usize, noun: &str, place: &str) -> String {
+    match more as u64 {
+        0 => String::new(),
+        more => format!("{} {place}\n", counted(more, &format!("more {noun}"))),
+    }
 }
 
 /// Returns one line with its end, for any text.

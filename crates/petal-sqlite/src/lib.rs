@@ -35,6 +35,7 @@ mod writer_queue;
 #[cfg(test)]
 mod tests;
 
+use petal_model::numbers::whole;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -159,7 +160,8 @@ impl Sqlite {
                 if answer.busy { "could not be emptied: it is in use" } else { "emptied" };
             line = Some(format!(
                 "petal{}.db: checkpoint, WAL of {wal_bytes} bytes {emptied}",
-                meta.about.schema
+                meta.about.schema,
+                wal_bytes = whole(wal_bytes)
             ));
         }
         direct::buffered(&path).and_then(|file| file.sync_all()).on(&path)?;

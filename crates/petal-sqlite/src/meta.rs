@@ -1,5 +1,6 @@
 //! petal_meta, which a load leaves in each file, and the check of a file before it is used.
 
+use petal_model::numbers::whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -89,7 +90,10 @@ impl FileMeta {
                 "{}: it has {bytes} bytes where its header says {expected_bytes} ({pages} pages \
                  of {page_bytes}): it was cut off or damaged; load it again (petal setup \
                  --replace) or remove it (petal drop)",
-                path.display()
+                path.display(),
+                bytes = whole(bytes),
+                expected_bytes = whole(expected_bytes),
+                pages = whole(pages)
             )));
         }
         let connection = open(path, Access::Unchanging, &IoContext::default())?;

@@ -316,7 +316,10 @@ fn a_truncated_file_is_named_with_what_is_wrong() {
     let error = engine.loaded().unwrap_err();
     assert!(matches!(error, EngineError::Data(_)));
     let text = error.to_string();
-    assert!(text.contains("petal1.db") && text.contains(&bytes.to_string()), "{text}");
+    assert!(
+        text.contains("petal1.db") && text.contains(&petal_model::numbers::whole(bytes)),
+        "{text}"
+    );
     assert!(text.contains("petal setup --replace") && text.contains("petal drop"), "{text}");
     // It still bears the mark: drop removes it, and replace loads over it.
     let replace = LoadPlan { replace: true, ..plan(1024, 8192) };

@@ -145,6 +145,7 @@ fn phase(writer: &mut MetricsWriter<'_>, state: &MetricsState) -> Result<(), Err
     let unit = match phase.unit {
         ProgressUnit::Bytes => "bytes",
         ProgressUnit::Items => "items",
+        ProgressUnit::Seconds => "seconds",
     };
     let own = [("phase", phase.what.as_str()), ("unit", unit)];
     writer.gauge("petal_phase_done", "How far the present phase is", &own, phase.done as f64)?;

@@ -201,12 +201,10 @@ fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
     let factors: Vec<String> =
         cell.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
     format!(
-        "{number} of {all}, round {}: {}: {} PIOPS, {} us a read, {} operations/s{}",
-        cell.repeat,
+        "{number} of {all}: {}: {} PIOPS, {} us a read{}",
         factors.join(", "),
         or_dash(seen.metric(metric::PIOPS), rate),
         or_dash(seen.metric(metric::READ_US), micros),
-        or_dash(seen.metric(metric::OPS), rate),
         if cell.status == Status::Complete { "" } else { ", FAILED" },
     )
 }

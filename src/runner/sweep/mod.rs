@@ -100,10 +100,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     together::send_plan(&held.sweep, context)?;
     let ran = cells::run(&planned, &mut held, context);
     let swept = load(held.folder.path())?;
-    let written = petal_report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
-    if let Some(path) = written.first() {
-        watch.note(&format!("the report is {}", path.display()));
-    }
+    petal_report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
     let done = Done { swept, folder: held.folder.path().to_owned(), failures: ran? };
     if context.caller.is_interrupted() {
         watch.note("interrupted: the same command goes on with the remaining cells");

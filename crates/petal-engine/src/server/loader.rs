@@ -4,6 +4,7 @@
 //! Schemas load at once, and one schema's rows in ranges if there are more connections than
 //! schemas.
 
+use petal_model::numbers::whole;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -237,7 +238,11 @@ pub fn prove(
     Err(EngineError::Data(format!(
         "{place}: {table}: not one row per block after the load: {} rows in {} blocks, up to {} in \
          one{overflow} ({}), where {rows} rows were loaded; {otherwise}",
-        placement.rows, placement.blocks, placement.rows_per_block_max, placement.source
+        placement.rows,
+        placement.blocks,
+        placement.rows_per_block_max,
+        placement.source,
+        rows = whole(rows)
     )))
 }
 

@@ -1,6 +1,7 @@
 //! Converts a report to its part of a profile: an interval's rates and latencies, their positions
 //! in the report, and the reasons for missing ones.
 
+use petal_model::numbers::decimal;
 use time::PrimitiveDateTime;
 
 use crate::profile::parts::SourcePart;
@@ -212,9 +213,11 @@ fn limit_requests_to_blocks(interval: &mut ProfileInterval, input: &mut Input) {
         input.gaps.insert(
             WorkCount::MultiBlockReads.name(),
             format!(
-                "the report has {several:.1} requests for several blocks per second, and {blocks:.1} \
+                "the report has {several} requests for several blocks per second, and {blocks} \
                  blocks that single-block reads did not bring: backups and other files are in the \
-                 requests, which are cut to the blocks"
+                 requests, which are cut to the blocks",
+                several = decimal(several, 1),
+                blocks = decimal(blocks, 1)
             ),
         );
     }

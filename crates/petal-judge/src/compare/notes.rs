@@ -1,5 +1,6 @@
 //! Notes on a comparison: its problems, and facts that its reader must know.
 
+use petal_model::numbers::{bytes, decimal};
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
@@ -9,7 +10,6 @@ use crate::significance::NO_RATIO;
 use crate::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::{and_more, windows};
 use petal_model::record::observation::{Observation, metric};
-use petal_model::stats::units;
 
 /// The longest run of a cell over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
@@ -158,7 +158,7 @@ fn active_sets(matched: &[CellRuns<'_>]) -> Option<String> {
     let differing = matched.iter().filter_map(|cell| {
         let sizes: BTreeSet<u64> =
             cell.sides.iter().flatten().filter_map(|seen| seen.active_bytes).collect();
-        let sizes: Vec<String> = sizes.into_iter().map(units::bytes).collect();
+        let sizes: Vec<String> = sizes.into_iter().map(bytes).collect();
         (sizes.len() > 1).then(|| format!("{}: {}", label(&cell.factors), sizes.join(" and ")))
     });
     let advice = "; caches serve them differently, so this is no comparison of like with like";
@@ -171,7 +171,13 @@ fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
         let (shortest, longest) = (lengths().reduce(f64::min)?, lengths().reduce(f64::max)?);
         let is_mixed = shortest > 0.0 && longest / shortest > LENGTHS_RATIO_MAX;
         let place = label(&cell.factors);
-        is_mixed.then(|| format!("{place}: runs took from {shortest:.0} to {longest:.0} s"))
+        is_mixed.then(|| {
+            format!(
+                "{place}: runs took from {shortest} to {longest} s",
+                shortest = decimal(shortest, 0),
+                longest = decimal(longest, 0)
+            )
+        })
     });
     reported("mixed-run-lengths", "", differing.collect(), "; short runs have not settled")
 }
@@ -235,7 +241,11 @@ fn outlying(
         let value = estimate.values[at];
         let mean = estimate.mean;
         let place = label(&cell.factors);
-        Some(format!("{side}, {place}: {metric} of {source} is {value:.1}, the mean {mean:.1}"))
+        Some(format!(
+            "{side}, {place}: {metric} of {source} is {value}, the mean {mean}",
+            value = decimal(value, 1),
+            mean = decimal(mean, 1)
+        ))
     });
     let advice = " (Grubbs' test, 5 %); they stay in every figure";
     reported("outlying-repeat", "", shown.collect(), advice)

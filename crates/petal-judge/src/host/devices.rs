@@ -2,9 +2,10 @@
 //! arrays at work.
 
 use super::{Check, CheckResult, FactCheck, good, judged};
+use petal_model::numbers::bytes;
+use petal_model::numbers::whole;
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
 use petal_model::stats::host::{HostDevice, HostFacts, RaidResync};
-use petal_model::stats::units::bytes;
 
 /// The share of a file system that is free. The allocator scatters new blocks over the remaining
 /// space, and flash needs room to rewrite.
@@ -48,8 +49,12 @@ pub(super) fn io_limit(limit: &IoLimit) -> Check {
 pub fn limit_words(limit: &IoLimit) -> String {
     let per_second = limit.per_second;
     match limit.kind {
-        IoLimitKind::ReadRequests => format!("{per_second} reads a second"),
-        IoLimitKind::WriteRequests => format!("{per_second} writes a second"),
+        IoLimitKind::ReadRequests => {
+            format!("{per_second} reads a second", per_second = whole(per_second))
+        }
+        IoLimitKind::WriteRequests => {
+            format!("{per_second} writes a second", per_second = whole(per_second))
+        }
         IoLimitKind::ReadBytes => format!("{} read a second", bytes(per_second)),
         IoLimitKind::WriteBytes => format!("{} written a second", bytes(per_second)),
     }

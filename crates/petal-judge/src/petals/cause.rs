@@ -5,6 +5,7 @@
 //! the processors are known to have had room; else it is [`STORAGE_OR_PROCESSORS`].
 
 use super::Point;
+use petal_model::numbers::decimal;
 use petal_model::record::observation::metric;
 use petal_model::stats::counters::WaitClass;
 
@@ -112,7 +113,9 @@ impl Pair<'_> {
                 let growth = later - better;
                 let (from, to) = self.at();
                 let sentence = format!(
-                    "{words} took {later:.0} % of DB time at {to} sessions, {better:.0} % at {from}"
+                    "{words} took {later} % of DB time at {to} sessions, {better} % at {from}",
+                    better = decimal(better, 0),
+                    later = decimal(later, 0)
                 );
                 (growth >= WAIT_POINTS_MIN).then_some((growth, cause, sentence))
             })
@@ -126,8 +129,10 @@ impl Pair<'_> {
         let (from, to) = self.at();
         (better - later >= HIT_POINTS_MIN).then(|| {
             format!(
-                "{later:.0} % of logical reads were found in the cache at {to} sessions, \
-                 {better:.0} % at {from}"
+                "{later} % of logical reads were found in the cache at {to} sessions, \
+                 {better} % at {from}",
+                better = decimal(better, 0),
+                later = decimal(later, 0)
             )
         })
     }
@@ -143,8 +148,12 @@ impl Pair<'_> {
         }
         let (from, to) = self.at();
         let figures = format!(
-            "from {from} to {to} sessions PIOPS went from {piops_better:.0} to {piops_later:.0} \
-             while a read went from {better:.1} to {later:.1} us"
+            "from {from} to {to} sessions PIOPS went from {piops_better} to {piops_later} \
+             while a read went from {better} to {later} us",
+            piops_better = decimal(piops_better, 0),
+            piops_later = decimal(piops_later, 0),
+            better = decimal(better, 1),
+            later = decimal(later, 1)
         );
         match (change < 0.0, piops_later < piops_better) {
             (true, true) => Some((
@@ -165,8 +174,10 @@ impl Pair<'_> {
         let (from, to) = self.at();
         if let Some((before, after)) = self.device_is_as_fast() {
             let evidence = format!(
-                "the device itself was no slower: {after:.0} us for a read at {to} sessions, \
-                 {before:.0} us at {from}"
+                "the device itself was no slower: {after} us for a read at {to} sessions, \
+                 {before} us at {from}",
+                after = decimal(after, 0),
+                before = decimal(before, 0)
             );
             return ("unknown", vec![evidence]);
         }

@@ -8,9 +8,9 @@ use super::{Estimate, PetalLine, Point};
 use crate::by_key;
 use crate::level::Level;
 use crate::{estimate, factor_words};
+use petal_model::numbers;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ServedBy};
 use petal_model::record::observation::{Observation, metric};
-use petal_model::stats::units;
 
 /// The factors that say how many sessions ran, the first that is there.
 const SESSION_FACTORS: [&str; 5] = ["sessions", "threads_per_schema", "threads", READERS, WRITERS];
@@ -260,7 +260,7 @@ fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
 }
 
 fn active(bytes: Option<u64>) -> String {
-    bytes.map_or("unknown".to_owned(), units::bytes)
+    bytes.map_or("unknown".to_owned(), numbers::bytes)
 }
 
 /// Returns names by the factors that distinguish the lines; for a single line all constant factors.

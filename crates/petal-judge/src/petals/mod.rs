@@ -98,6 +98,22 @@ pub struct Plateau {
     pub hides: f64,
 }
 
+impl PetalLine {
+    /// The source of the reads and the warnings at the peak, next to its figure.
+    pub fn trust(&self) -> String {
+        let point = self.peak.and_then(|at| self.points.get(at));
+        let served = point.and_then(|point| point.served_by.as_deref()).unwrap_or("-");
+        let warnings = point.into_iter().flat_map(|point| &point.warnings);
+        let warnings: Vec<&str> = warnings.map(String::as_str).collect();
+        let warnings = match warnings.len() {
+            0 => "no warnings".to_owned(),
+            1 => format!("warning {}", warnings[0]),
+            _ => format!("warnings {}", warnings.join(", ")),
+        };
+        format!("served by {served}; {warnings}")
+    }
+}
+
 /// Changes of PIOPS and read latency from the knee to the last point, as shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondKnee {

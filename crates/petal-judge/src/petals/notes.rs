@@ -2,6 +2,7 @@
 //! apart, points that were measured once.
 
 use super::{Estimate, PetalLine, Point};
+use petal_model::numbers::decimal;
 
 /// The longest run of a line over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
@@ -61,15 +62,20 @@ fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
         .filter(|(_, _, ratio)| *ratio >= JUMP_RATIO_MIN);
     let jump = jump.map_or(String::new(), |((from, before_s), (to, after_s), _)| {
         format!(
-            ", with a jump between {} and {} sessions (from {before_s:.0} to {after_s:.0} s): the \
+            ", with a jump between {} and {} sessions (from {before_s} to {after_s} s): the \
              method changed there, and its sides are not one curve",
-            from.sessions, to.sessions
+            from.sessions,
+            to.sessions,
+            before_s = decimal(before_s, 0),
+            after_s = decimal(after_s, 0)
         )
     });
     Some(format!(
-        "mixed-run-lengths: {}: runs took from {shortest:.0} to {longest:.0} s{jump}; short runs \
+        "mixed-run-lengths: {}: runs took from {shortest} to {longest} s{jump}; short runs \
          have not settled",
-        line.name
+        line.name,
+        shortest = decimal(shortest, 0),
+        longest = decimal(longest, 0)
     ))
 }
 
@@ -104,6 +110,10 @@ fn outlier(place: &str, estimate: &Estimate, sources: &[String]) -> Option<Extre
     let source = sources.get(at).filter(|_| sources.len() == estimate.values.len());
     let source = source.map_or_else(|| format!("value {}", at + 1), Clone::clone);
     let (value, mean) = (estimate.values[at], estimate.mean);
-    let words = format!("{place} of {source} is {value:.0}, the mean of all {mean:.0}");
+    let words = format!(
+        "{place} of {source} is {value}, the mean of all {mean}",
+        value = decimal(value, 0),
+        mean = decimal(mean, 0)
+    );
     Some(Extreme { words, by: (value / mean - 1.0).abs() })
 }

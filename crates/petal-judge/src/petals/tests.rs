@@ -63,7 +63,7 @@ fn a_published_line_has_its_knee_peak_and_limit() {
     let limit = line.limit.as_ref().unwrap();
     assert_eq!(limit.cause, "storage or processors: not known");
     insta::assert_snapshot!(limit.evidence.join("\n"), @"
-    from 16 to 64 sessions PIOPS went from 70122 to 99060 while a read went from 160.0 to 602.0 us: reads are slower
+    from 16 to 64 sessions PIOPS went from 70,122 to 99,060 while a read went from 160.0 to 602.0 us: reads are slower
     how busy the processors were is not known, and a read's time holds its waits for a processor
     ");
     insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 43 to 821 s; short runs have not settled");
@@ -318,7 +318,7 @@ fn every_piece_of_evidence_is_reported() {
     insta::assert_snapshot!(bend_back.evidence.join("\n"), @"
     the processors were 98.5 % busy at 64 sessions, 81.0 % at 16
     latches and locks inside the database took 42 % of DB time at 64 sessions, 3 % at 16
-    from 16 to 64 sessions PIOPS went from 1000 to 800 while a read went from 100.0 to 60.0 us: sessions ask for less although reads are faster
+    from 16 to 64 sessions PIOPS went from 1,000 to 800 while a read went from 100.0 to 60.0 us: sessions ask for less although reads are faster
     ");
     assert_eq!(bend_back.cause, "processor");
 }

@@ -2,11 +2,11 @@
 
 use super::measured::TrialMeasurements;
 use super::{ReplayPlan, ReplayTarget, ReplayedPart, redo_per_commit};
+use petal_model::numbers::{bytes, decimal, whole};
 use petal_model::record::profile::Profile;
 use petal_model::record::replay::ReplayOf;
 use petal_model::settings::RedoStress;
 use petal_model::stats::server_work::WorkCount;
-use petal_model::stats::units::bytes;
 
 /// Differences below this share count as imitated.
 const SHARE_MAX: f64 = 0.05;
@@ -14,14 +14,14 @@ const SHARE_MAX: f64 = 0.05;
 pub fn time(profile: &Profile, played: ReplayedPart) -> String {
     match (played, profile.busiest()) {
         (ReplayedPart::Busiest, Some(interval)) => format!(
-            "busiest interval, from {}, {:.0} s",
+            "busiest interval, from {}, {} s",
             interval.begin.as_deref().unwrap_or("an unknown time"),
-            interval.length_s
+            decimal(interval.length_s, 0)
         ),
         _ => format!(
-            "all {} intervals, {:.0} s together",
-            profile.intervals.len(),
-            profile.length_s()
+            "all {} intervals, {} s together",
+            whole(profile.intervals.len() as u64),
+            decimal(profile.length_s(), 0)
         ),
     }
 }
@@ -41,13 +41,18 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
                 )
             });
         lines.push(format!(
-            "{reads:.1} single-block reads/s: {selects:.3} SELECTs/s of {} random blocks, and the \
+            "{reads} single-block reads/s: {selects} SELECTs/s of {} random blocks, and the \
              blocks that UPDATEs read{corrected}",
             plan.work_unit,
+            reads = decimal(reads, 1),
+            selects = decimal(selects, 3)
         ));
     }
     if let Some(commits) = commits {
-        lines.push(format!("{commits:.3} commits/s: as many UPDATEs, each with its own commit"));
+        lines.push(format!(
+            "{commits} commits/s: as many UPDATEs, each with its own commit",
+            commits = decimal(commits, 3)
+        ));
     }
     let writes = of.rate(WorkCount::BlockWrites);
     if let Some((writes, commits)) = writes.zip(commits.filter(|n| *n > 0.0)) {
@@ -56,9 +61,10 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
             format!(", each of which the target wrote {per_row:.2} times in a trial")
         });
         lines.push(format!(
-            "{writes:.1} block writes/s, {:.2} per commit: UPDATEs of {} random blocks{corrected}",
+            "{writes} block writes/s, {:.2} per commit: UPDATEs of {} random blocks{corrected}",
             writes / commits,
             plan.update_work_unit,
+            writes = decimal(writes, 1)
         ));
     }
     if let Some(redo) = redo_per_commit(of) {
@@ -66,13 +72,17 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
             RedoStress::Lite => "LITE, two columns",
             RedoStress::Heavy => "HEAVY, all columns",
         };
-        lines.push(format!("{redo:.0} bytes of redo per commit: REDO_STRESS {changed}"));
+        lines.push(format!(
+            "{redo} bytes of redo per commit: REDO_STRESS {changed}",
+            redo = decimal(redo, 0)
+        ));
     }
     if let Some(blocks) = of.rate(WorkCount::MultiBlockReadBlocks).filter(|blocks| *blocks > 0.0)
         && !plan.scan_rate.is_zero()
     {
         lines.push(format!(
-            "{blocks:.1} blocks/s of multi-block reads: scans of the scan table, by bytes"
+            "{blocks} blocks/s of multi-block reads: scans of the scan table, by bytes",
+            blocks = decimal(blocks, 1)
         ));
     }
     lines
@@ -100,14 +110,16 @@ pub fn not_imitated(
     if let Some(blocks) = multi_blocks.filter(|blocks| *blocks > 0.0) {
         if plan.scan_rate.is_zero() {
             lines.push(format!(
-                "multi-block reads, {blocks:.1} blocks/s, are left out: there is no scan table \
-                 (petal setup --scan-table-sz), or their rate is under a thousandth of a scan"
+                "multi-block reads, {blocks} blocks/s, are left out: there is no scan table \
+                 (petal setup --scan-table-sz), or their rate is under a thousandth of a scan",
+                blocks = decimal(blocks, 1)
             ));
         } else if ground.cache_bytes.is_some_and(|cache| ground.scan_bytes < cache) {
             lines.push(format!(
-                "multi-block reads, {blocks:.1} blocks/s: the scan tables ({}) fit in the target's \
+                "multi-block reads, {blocks} blocks/s: the scan tables ({}) fit in the target's \
                  cache, which will serve them; load larger ones",
-                bytes(ground.scan_bytes)
+                bytes(ground.scan_bytes),
+                blocks = decimal(blocks, 1)
             ));
         }
     }

@@ -4,6 +4,7 @@
 use super::super::estimate;
 use super::super::others::Others;
 use super::rate;
+use petal_model::numbers::decimal;
 use petal_model::record::Second;
 use petal_model::stats::os::CpuShare;
 
@@ -171,9 +172,9 @@ impl Stretches<'_> {
         let (early, late) = self.rates(|second| second.io?.physical_write_bytes)?;
         (began || (late > early * CHANGED && late > 0.0)).then(|| {
             format!(
-                "checkpoint: {:.1} MB/s were written above the device, {:.1} before",
-                late / 1e6,
-                early / 1e6
+                "checkpoint: {} MB/s were written above the device, {} before",
+                decimal(late / 1e6, 1),
+                decimal(early / 1e6, 1)
             )
         })
     }
@@ -197,8 +198,9 @@ impl Stretches<'_> {
         let (update, select) = (latency("update")?, latency("select")?);
         (update.1 > update.0 * CHANGED && select.1 < select.0 * SAME).then(|| {
             format!(
-                "log stall: an UPDATE took {:.0} us, {:.0} before, while SELECTs did not slow down",
-                update.1, update.0
+                "log stall: an UPDATE took {} us, {} before, while SELECTs did not slow down",
+                decimal(update.1, 0),
+                decimal(update.0, 0)
             )
         })
     }
@@ -215,8 +217,10 @@ impl Stretches<'_> {
         ];
         let slower = waits.into_iter().filter_map(|(what, ms)| {
             let (early, late) = ms?;
-            (late > early * CHANGED)
-                .then(|| format!("{what} took {:.0} us, {:.0} before", late * 1e3, early * 1e3))
+            (late > early * CHANGED).then(|| {
+                let us = |ms: f64| decimal(ms * 1e3, 0);
+                format!("{what} took {} us, {} before", us(late), us(early))
+            })
         });
         let slower: Vec<String> = slower.collect();
         (!slower.is_empty()).then(|| {
@@ -406,7 +410,7 @@ mod tests {
                 .map(|(kind, mean)| (kind.to_owned(), latency(mean)))
                 .into();
         });
-        insta::assert_snapshot!(reported.join("\n"), @"log stall: an UPDATE took 9000 us, 2000 before, while SELECTs did not slow down");
+        insta::assert_snapshot!(reported.join("\n"), @"log stall: an UPDATE took 9,000 us, 2,000 before, while SELECTs did not slow down");
 
         let reported = cliff(|second, late| {
             // It varies from second to second: no ceiling.

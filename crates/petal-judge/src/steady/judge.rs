@@ -1,5 +1,6 @@
 //! The rule's judgement of a record, as findings.
 
+use petal_model::numbers::decimal;
 use serde_json::json;
 
 use super::fall::{self, Fall, Shape};
@@ -7,10 +8,12 @@ use super::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
     steadiness, variation,
 };
-use crate::judgement::{FindingParts, Judgement, NoFinding::Clear, clear_if, info, warning};
-use crate::{and_more, others, writes};
+use crate::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, clear_if, info, unknown, warning,
+};
+use crate::{and_more, others, trust, writes};
+use petal_model::numbers::bytes as size;
 use petal_model::record::{Run, Second, figures};
-use petal_model::stats::units::bytes as size;
 
 /// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
@@ -25,10 +28,16 @@ pub fn window(run: &Run) -> (f64, f64) {
 pub(crate) fn unstable(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     match steadiness(&run.details.timeline, from_s, to_s) {
+        // One finding for one fact: the run itself is too short.
+        Steadiness::TooShort { .. } if trust::short_run(run).is_ok() => {
+            unknown("the run is too short, see short-run")
+        }
         Steadiness::TooShort { seconds } => info(
             format!(
-                "{seconds:.0} s are too short to judge steadiness, which takes {} windows of {} s",
-                WINDOWS, WINDOW_S_MIN
+                "{seconds} s are too short to judge steadiness, which takes {} windows of {} s",
+                WINDOWS,
+                WINDOW_S_MIN,
+                seconds = decimal(seconds, 0)
             ),
             "Use RUN_TIME=300 plus the warm-up, or more.",
         )
@@ -56,8 +65,9 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
     }
     if let Some((start_s, windows)) = &onset {
         message.push_str(&format!(
-            "; from {start_s:.0} s on it was steady, at {:.0} operations/s",
-            windows.mean()
+            "; from {start_s} s on it was steady, at {} operations/s",
+            decimal(windows.mean(), 0),
+            start_s = decimal(*start_s, 0)
         ));
     }
     let advice = match &onset {
@@ -109,8 +119,9 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
     let found = match asked.steady_from_s {
         Some(from_s) => info(
             format!(
-                "the run ended after {:.0} s because it was steady from {from_s:.0} s on{volume}",
-                run.summary.elapsed_s
+                "the run ended after {:.0} s because it was steady from {from_s} s on{volume}",
+                run.summary.elapsed_s,
+                from_s = decimal(from_s, 0)
             ),
             "Quote the figures of the steady stretch; RUN_TIME was only the limit.",
         ),

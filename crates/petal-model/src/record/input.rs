@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use super::RecordError;
-use crate::stats::units::bytes;
+use crate::numbers::bytes;
 
 /// A day's seconds make a record of about a tenth of this.
 pub const BYTES_MAX: u64 = 256 << 20;

@@ -2,6 +2,7 @@
 //! UTC, and the database, asked during the run, reported how far its clock is ahead. An interval
 //! that lies partly in a second gives that part of its counts to it.
 
+use crate::numbers::decimal;
 use std::path::Path;
 
 use time::OffsetDateTime;
@@ -91,8 +92,10 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     let is_whole = os::covers(&seen.whole.sum, elapsed_s);
     if !is_whole {
         let note = format!(
-            "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
-            path.display()
+            "{} covers {covered_s} s of the run's {elapsed_s} s: totals of the device are unknown",
+            path.display(),
+            covered_s = decimal(covered_s, 0),
+            elapsed_s = decimal(elapsed_s, 0)
         );
         gaps.push(gap(&note));
         notes.push(note);

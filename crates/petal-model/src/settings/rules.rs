@@ -17,7 +17,6 @@ pub const SETUP_SCALE: Extent = Extent::Bytes(80 << 20);
 pub const SCALE_BLOCKS_MIN: u64 = 1024;
 
 /// Under this a run is mostly its start and end.
-const RUN_TIME_S_MIN: u64 = 30;
 
 /// The rows that a run or a load touches, once the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,9 +162,6 @@ impl Judge<'_> {
             let rule = format!("must be less than {}", settings.with_origin("RUN_TIME"));
             let hint = "Shorten the warm-up or lengthen the run.";
             self.refuse(&["WARM_UP", "RUN_TIME"], rule, hint);
-        }
-        if settings.work_loop == 0 && settings.run_time.as_secs() < RUN_TIME_S_MIN {
-            self.note("RUN_TIME", "under 30 seconds a run is mostly its start and end");
         }
     }
 

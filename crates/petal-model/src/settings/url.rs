@@ -270,6 +270,15 @@ pub(super) fn has_no_password(text: &str) -> bool {
     [scheme, user, host, name].into_iter().all(is_name) && port.parse::<u16>().is_ok()
 }
 
+/// Databases that petal does not know. Any other text before the colon may be a secret.
+const OTHER_KINDS: [&str; 8] =
+    ["mssql", "sqlserver", "mongodb", "db2", "redis", "duckdb", "cassandra", "jdbc"];
+
+/// Returns true if the text names a kind of database, and petal does not know it.
+pub fn names_unknown_kind(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(kind, _)| support::of(&kind.to_ascii_lowercase()).is_none())
+}
+
 fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     let Some((given, after)) = text.split_once(':') else {
         return Err(Refusal::new(
@@ -279,10 +288,12 @@ fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     };
     support::of(&given.to_ascii_lowercase()).map(|engine| (engine, after)).ok_or_else(|| {
         let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
-        Refusal::new(
-            "names a kind of database that petal does not know",
-            format!("Write {}.", examples.join(" or ")),
-        )
+        let other = OTHER_KINDS.iter().find(|kind| kind.eq_ignore_ascii_case(given));
+        let kind = match other {
+            Some(kind) => format!("names {kind}, a kind of database that petal does not know"),
+            None => "names a kind of database that petal does not know".to_owned(),
+        };
+        Refusal::new(kind, format!("Write {}.", examples.join(" or ")))
     })
 }
 

@@ -56,4 +56,3 @@ pub mod server_work;
 pub mod target;
 pub mod timeline;
 mod tree;
-pub mod units;

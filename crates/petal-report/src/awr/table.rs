@@ -3,8 +3,8 @@
 
 use std::cmp::Reverse;
 
-use crate::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
-use crate::table::{Align, Table, paragraph};
+use crate::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
+use crate::table::{Align, SCREEN_LINES, Table, clipped, fitting, paragraph, rest};
 use petal_awr::columns::{column, value};
 use petal_awr::findings::{ReportFinding, ReportSeverity, is_for_tests};
 use petal_awr::report::Report;
@@ -18,9 +18,43 @@ const EVENT_MAX: usize = 24;
 const INSTANCE_MAX: usize = 16;
 /// Reports that are named under a finding, besides the first.
 const NAMED_MAX: usize = 5;
+/// Findings on one screen.
+const FINDINGS_MAX: usize = 3;
 
 /// `is_quiet` leaves out findings, except for those that the figures mean nothing by.
 pub fn render(reports: &[Report], is_quiet: bool) -> String {
+    let mut text = figures(reports, reports.len());
+    for group in groups(reports) {
+        if !is_quiet || group.finding.severity == ReportSeverity::Error {
+            text.push_str(&group.shown(reports.len()));
+        }
+    }
+    text
+}
+
+/// Lays out the reports on one screen: as many rows as fit, and the gravest findings.
+pub fn brief(reports: &[Report], is_quiet: bool) -> String {
+    let all = groups(reports);
+    let is_shown =
+        |group: &&FindingGroup<'_>| !is_quiet || group.finding.severity == ReportSeverity::Error;
+    let found: Vec<&FindingGroup<'_>> = all.iter().filter(is_shown).collect();
+    let mut end = String::from("\n");
+    for group in found.iter().take(FINDINGS_MAX) {
+        let ReportFinding { id, message, .. } = group.finding;
+        let place = format!("{} of {}", group.files.len(), counted(reports.len() as u64, "report"));
+        end.push_str(&clipped("- ", "  ", &format!("{id}: {place}: {message}")));
+    }
+    end.push_str(&rest(found.len().saturating_sub(FINDINGS_MAX), "finding", "in the whole report"));
+    end.push_str("--full prints the whole report; --csv all columns\n");
+    let text = |count: usize| {
+        figures(reports, count) + &rest(reports.len() - count, "report", "in the whole report")
+    };
+    fitting(reports.len(), SCREEN_LINES - end.lines().count(), text) + &end
+}
+
+/// The table of the first `count` reports.
+fn figures(reports: &[Report], count: usize) -> String {
+    let reports = &reports[..count];
     let factors = factor_names(reports);
     let mut columns = vec![("file", Align::Left)];
     columns.extend(factors.iter().map(|name| (*name, Align::Right)));
@@ -56,13 +90,7 @@ pub fn render(reports: &[Report], is_quiet: bool) -> String {
         row.push(or_dash(text("top_event"), |top| cut(&top, EVENT_MAX)));
         table.row(row);
     }
-    let mut text = table.render();
-    for group in groups(reports) {
-        if !is_quiet || group.finding.severity == ReportSeverity::Error {
-            text.push_str(&group.shown(reports.len()));
-        }
-    }
-    text
+    table.render()
 }
 
 /// A finding of one id, and the reports that have it.
@@ -89,13 +117,14 @@ impl FindingGroup<'_> {
     fn shown(&self, of: usize) -> String {
         let ReportFinding { id, severity, message, advice, .. } = self.finding;
         let mark = match severity {
-            ReportSeverity::Info => "note",
+            ReportSeverity::Info => "info",
             ReportSeverity::Warning => "WARNING",
             ReportSeverity::Error => "ERROR",
         };
         let count = self.files.len();
         let purpose = if is_for_tests(id) { "; advice for a SLOB test" } else { "" };
-        let mut shown = format!("\n{mark} {id}: {count} of {of} reports{purpose}\n");
+        let mut shown =
+            format!("\n{mark} {id}: {count} of {}{purpose}\n", counted(of as u64, "report"));
         let first = self.files.first().copied().unwrap_or_default();
         shown.push_str(&paragraph("  ", "    ", &format!("{first}: {message}. {advice}")));
         if count > 1 {

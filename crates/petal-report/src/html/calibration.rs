@@ -29,7 +29,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
             .facts(facts(calibration))
             .notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
     ];
-    let class = class(calibration.status, []);
+    let class = class(calibration.status);
     let heading = format!("{} alone, by depth", calibration.path);
     let page = Page {
         title: format!("petal calibration: {}", calibration.path),
@@ -40,7 +40,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
             calibration.host.clone(),
             format!("blocks of {} bytes", calibration.block_bytes),
         ],
-        status: Some((class, calibration.status.name().to_owned())),
+        status: vec![(class, calibration.status.name().to_owned())],
         tiles: tiles(calibration),
         sections,
         version: calibration.petal_version.clone(),

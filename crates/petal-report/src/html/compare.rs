@@ -49,7 +49,7 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<Strin
         facts: sides()
             .map(|(at, side)| format!("{}: {}", letter(at), side_words(at, side)))
             .collect(),
-        status: status(held),
+        status: status(held).into_iter().collect(),
         sections: vec![
             Section::new("limits", "Limits", "fail only when the whole interval is past them")
                 .table("", limit_table(held)),

@@ -40,11 +40,11 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         title: format!("Will it fit? {} on {}", found.of.database, found.target),
         heading: format!("{} on {}", found.of.database, found.target),
         facts: vec![found.of.time.clone(), format!("{} of profile", length(profile.length_s()))],
-        status: Some(match found.fits() {
+        status: vec![match found.fits() {
             Some(true) => ("good", "it fits".into()),
             Some(false) => ("error", "it does not fit".into()),
             None => ("warning", "not known at 1x".into()),
-        }),
+        }],
         tiles: vec![
             Tile::figure("Holds", scale(found.holds), "x", "of production's load"),
             Tile::figure("Fails at", scale(found.fails), "x", fails_layer(found)),

@@ -2,7 +2,7 @@
 //! for comparison, and each record's petals in small, all on the same axes.
 
 use super::super::charts::chart::spark;
-use super::super::numbers::{bytes, micros, or_dash, rate};
+use super::super::numbers::{bytes, counted, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
 use super::super::records::ShownRecord;
 use super::super::table::{Cell, Table};
@@ -30,7 +30,7 @@ pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<S
     let axes = SharedAxes::of(shown.iter().map(|record| &record.petals));
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
-        let note = format!("{}; {}", record.name, record.measured);
+        let note = format!("{}; {}. {}", record.name, record.measured, trust(record));
         axes.figure(&record.petals, &id(at), &record.title(), note)
     });
     let peaks = shown.iter().flat_map(|record| {
@@ -44,7 +44,7 @@ pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<S
     let page = Page {
         title: "petal gallery".to_owned(),
         heading: "Gallery".to_owned(),
-        facts: [format!("{} records", shown.len()), format!("{lines} lines")]
+        facts: [counted(shown.len() as u64, "record"), counted(lines as u64, "line")]
             .into_iter()
             .chain(objective.map(|objective| format!("objective {objective}")))
             .collect(),
@@ -60,6 +60,12 @@ pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<S
         ..Page::default()
     };
     page.render()
+}
+
+/// The source of the reads and the warnings at each line's peak.
+fn trust(record: &ShownRecord) -> String {
+    let lines = record.petals.lines.iter();
+    lines.map(|line| format!("{}: {}", line.name, line.trust())).collect::<Vec<_>>().join(". ")
 }
 
 fn id(at: usize) -> String {

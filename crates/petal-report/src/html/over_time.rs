@@ -3,7 +3,7 @@
 
 use super::super::awr::over_time::{anomalies, figures, moment, worst};
 use super::super::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
-use super::super::numbers::rate;
+use super::super::numbers::{counted, rate};
 use super::HtmlError;
 use super::page::{Page, Section};
 use crate::table::Table;
@@ -19,7 +19,7 @@ pub fn over_time(all: &[ReportsOverTime]) -> Result<String, HtmlError> {
     let page = Page {
         title: "petal: reports over time".to_owned(),
         heading: names.join(", "),
-        facts: vec![format!("{reports} reports")],
+        facts: vec![counted(reports as u64, "report")],
         sections: all.iter().enumerate().map(|(at, of)| section(at, of)).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()

@@ -2,13 +2,15 @@
 //! and facts. One template shows all of them and escapes every text; only the drawings, which
 //! escape their own, are taken as they are.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 
 use super::super::charts::{Chart, palette};
-use super::super::numbers::UNKNOWN;
+use super::super::numbers::{UNKNOWN, counted};
 use super::super::table::Table;
 use super::HtmlError;
 use petal_model::record::{Finding, Severity, Status, as_text};
@@ -25,7 +27,8 @@ pub(super) struct Page {
     /// Facts under the heading, in one line.
     pub(super) facts: Vec<String>,
     /// `good`, `warning` or `error`, and the word.
-    pub(super) status: Option<(&'static str, String)>,
+    /// The status and the gravest findings, each with its class.
+    pub(super) status: Vec<(&'static str, String)>,
     pub(super) tiles: Vec<Tile>,
     /// The line to paste.
     pub(super) line: Option<String>,
@@ -143,17 +146,25 @@ impl ShownFinding {
     }
 }
 
-/// Returns the class of a status, or of the gravest finding if that is worse.
-pub(super) fn class<'a>(
-    status: Status,
-    findings: impl IntoIterator<Item = &'a Finding>,
-) -> &'static str {
-    let worst = findings.into_iter().map(|finding| finding.severity).max();
-    match (status, worst) {
-        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
-        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
+pub(super) fn class(status: Status) -> &'static str {
+    match status {
+        Status::Failed | Status::Incomplete => "error",
+        Status::Interrupted => "warning",
         _ => "good",
     }
+}
+
+/// Counts errors and warnings by their ids, each with its class: `1 error`, `2 warnings`.
+pub(super) fn graves<'a>(
+    findings: impl IntoIterator<Item = &'a Finding>,
+) -> Vec<(&'static str, String)> {
+    let all: BTreeSet<(Severity, &str)> =
+        findings.into_iter().map(|finding| (finding.severity, finding.id.as_str())).collect();
+    let of = |severity: Severity| {
+        let count = all.iter().filter(|(own, _)| *own == severity).count() as u64;
+        (count > 0).then(|| (severity.name(), counted(count, severity.name())))
+    };
+    [Severity::Error, Severity::Warning].into_iter().filter_map(of).collect()
 }
 
 /// A time of RFC 3339 to its second, as people write it; anything else as it is.

@@ -112,12 +112,30 @@
 
   // On a narrow screen a chart of points is moved to where they end: the peaks are there.
   var narrow = matchMedia("(max-width:640px)");
+  // The numbers of its vertical axis stay at its left edge.
+  function keepAxis(plot) {
+    var svg = plot.querySelector("svg"), size = svg.getBoundingClientRect();
+    if (size.width <= plot.clientWidth || plot.querySelector(".axis")) return;
+    var ends = Array.from(svg.querySelectorAll('text[text-anchor="end"]'), function (text) {
+      return text.getBoundingClientRect().right - size.left;
+    });
+    var axis = document.createElement("div"), copy = svg.cloneNode(true);
+    copy.querySelectorAll('.hit,title,desc,text:not([text-anchor="end"])').forEach(function (part) { part.remove(); });
+    copy.setAttribute("aria-hidden", "true");
+    copy.style.width = size.width + "px";
+    axis.className = "axis";
+    axis.style.width = Math.min.apply(null, ends) + 4 + "px";
+    axis.style.marginTop = -size.height + "px";
+    axis.append(copy);
+    plot.append(axis);
+  }
   function toPeaks(plot) {
     var left = plot.getBoundingClientRect().left - plot.scrollLeft;
     var ends = Array.from(plot.querySelectorAll("circle.hit"), function (mark) {
       return mark.getBoundingClientRect().right - left;
     });
     if (narrow.matches && ends.length) {
+      keepAxis(plot);
       plot.scrollLeft = Math.max.apply(null, ends) - 0.8 * plot.clientWidth;
     }
   }

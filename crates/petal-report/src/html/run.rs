@@ -7,7 +7,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::Table;
-use super::page::{Page, Section, ShownFinding, Tile, class, moment};
+use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
 use petal_model::record::latency_log::Spreads;
@@ -53,7 +53,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         .into_iter()
         .flatten()
         .collect(),
-        status: Some(status(run)),
+        status: std::iter::once(status(run)).chain(graves(&run.summary.findings)).collect(),
         tiles: tiles(run),
         line: Some(petal_judge::verdict(run).to_string()),
         sections,
@@ -78,7 +78,7 @@ fn shape(run: &Run) -> String {
 }
 
 fn status(run: &Run) -> (&'static str, String) {
-    let class = class(run.summary.status, &run.summary.findings);
+    let class = class(run.summary.status);
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));

@@ -3,11 +3,11 @@
 
 use super::super::charts::Chart;
 use super::super::distinct;
-use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
+use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::sweep::{findings::grouped, not_in_means, targets};
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Section, ShownFinding, Tile, class, link, moment};
+use super::page::{Page, Section, ShownFinding, Tile, class, graves, link, moment};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use petal_judge::by_key;
@@ -30,7 +30,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
-    let class = class(sweep.status, swept.runs.iter().flat_map(|run| &run.summary.findings));
+    let found = graves(swept.runs.iter().flat_map(|run| &run.summary.findings));
+    let status = (class(sweep.status), sweep.status.name().to_owned());
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
@@ -39,11 +40,11 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
             targets(swept, |target| target.url.clone()).join(", "),
             format!("{done} of {all} runs done"),
             match sweep.plan.repeats {
-                1 => "1 repeat".to_owned(),
-                repeats => format!("{repeats} repeats, interleaved"),
+                1 => counted(1_u32, "repeat"),
+                repeats => format!("{}, interleaved", counted(repeats, "repeat")),
             },
         ],
-        status: Some((class, sweep.status.name().to_owned())),
+        status: std::iter::once(status).chain(found).collect(),
         tiles: tiles(petals),
         sections,
         version: sweep.petal_version.clone(),
@@ -81,7 +82,7 @@ fn of_observations(
     let page = Page {
         title: format!("petal: {title}"),
         heading: title.to_owned(),
-        facts: vec![format!("{} observations", observations.len())],
+        facts: vec![counted(observations.len() as u64, "observation")],
         tiles,
         sections,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -157,11 +158,12 @@ fn notes_caption(notes: &[String]) -> String {
     let kinds = by_key(notes.iter().map(|note| (kind(note), note)));
     let counts: Vec<String> =
         kinds.iter().map(|(kind, notes)| format!("{kind} {}", notes.len())).collect();
-    format!("{} notes to read before comparing: {}", notes.len(), counts.join(", "))
+    let findings = counted(notes.len() as u64, "finding");
+    format!("{findings} to read before comparing: {}", counts.join(", "))
 }
 
 fn notes_table(notes: &[String]) -> Table {
-    Table::headed("note").with_rows(notes.iter().map(|note| [note.as_str()]))
+    Table::headed("finding").with_rows(notes.iter().map(|note| [note.as_str()]))
 }
 
 type Show = fn(f64) -> String;
@@ -206,7 +208,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         table.row(row.chain([last]));
     }
     let table = table.sortable().with_note(
-        "Rates and latencies of each run's steady window, but for those that the note whole-run \
+        "Rates and latencies of each run's steady window, but for those that the finding whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
     Section::new("cells", "Cells", "")

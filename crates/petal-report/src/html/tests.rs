@@ -269,7 +269,7 @@ fn a_finding_is_counted_once_a_cell_and_many_notes_are_folded() {
     let page = sweep(&swept, &petals).unwrap();
     assert!(page.contains("in every run"));
     assert!(!page.contains(&format!("of {all} runs")));
-    assert!(page.contains("9 notes to read before comparing: repeats-vary 9"));
+    assert!(page.contains("9 findings to read before comparing: repeats-vary 9"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! the gravest findings, and the place of the rest.
 
 use super::super::numbers::{micros, or_dash, rate};
-use super::super::table::{columns, line, paragraph};
+use super::super::table::{clipped, line, paragraph, rest};
 use super::chart;
 use super::findings::grouped;
 use petal_judge::petals::{PetalLine, Petals};
@@ -14,35 +14,35 @@ const CHART_HEIGHT: usize = 12;
 /// Lines of petals that have a verdict on the screen.
 const VERDICTS_MAX: usize = 5;
 const FINDINGS_MAX: usize = 3;
-/// Lines of the screen that a finding may take.
-const FINDING_LINES: usize = 2;
+const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
 pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, place: &str) -> String {
     let mut out = line(&super::state(swept));
     out.push_str(&chart::drawing(petals, CHART_HEIGHT));
-    for (letter, of) in chart::drawn_lines(petals).take(VERDICTS_MAX) {
+    let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
+    if shown.is_empty() {
+        // PIOPS and their limit are known without the latency of a read.
+        shown = petals.lines.iter().map(|line| ('-', line)).collect();
+    }
+    for (letter, of) in shown.iter().take(VERDICTS_MAX) {
         out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
     }
-    more(&mut out, chart::drawn_lines(petals).count(), VERDICTS_MAX, "lines");
+    let more = shown.len().saturating_sub(VERDICTS_MAX);
+    out.push_str(&rest(more, "line", IN_REPORT));
     out.push('\n');
     let found = findings(swept, petals);
     for text in found.iter().take(FINDINGS_MAX) {
         out.push_str(&clipped("- ", "  ", text));
     }
-    more(&mut out, found.len(), FINDINGS_MAX, "findings");
+    out.push_str(&rest(found.len().saturating_sub(FINDINGS_MAX), "finding", IN_REPORT));
     if !found.is_empty() {
         out.push('\n');
     }
-    let rest = "report.txt and report.html there hold the whole report; --full prints it here";
-    out.push_str(&paragraph("record ", "  ", &format!("{place}: {rest}")));
+    let where_else =
+        "report.txt and report.html there hold the whole report; --full prints it here";
+    out.push_str(&paragraph("record ", "  ", &format!("{place}: {where_else}")));
     out
-}
-
-fn more(out: &mut String, count: usize, shown: usize, what: &str) {
-    if count > shown {
-        out.push_str(&format!("- {} more {what} in the report\n", count - shown));
-    }
 }
 
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
@@ -87,25 +87,6 @@ fn findings(swept: &Swept, petals: &Petals) -> Vec<String> {
         .chain(petals.notes.iter().cloned())
         .chain(of(Severity::Warning))
         .collect()
-}
-
-/// A paragraph of at most [`FINDING_LINES`] lines; dots replace the rest.
-fn clipped(first: &str, rest: &str, text: &str) -> String {
-    let whole = paragraph(first, rest, text);
-    let mut lines: Vec<&str> = whole.lines().collect();
-    if lines.len() <= FINDING_LINES {
-        return whole;
-    }
-    lines.truncate(FINDING_LINES);
-    let mut shown = lines.join("\n");
-    let begin = shown.rfind('\n').map_or(0, |at| at + 1);
-    while shown[begin..].chars().count() + 4 > columns() {
-        match shown.rfind(' ').filter(|&at| at > begin) {
-            Some(at) => shown.truncate(at),
-            None => break,
-        }
-    }
-    shown + " ...\n"
 }
 
 #[cfg(test)]

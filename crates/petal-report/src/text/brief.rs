@@ -51,10 +51,10 @@ mod tests {
         run.summary.findings = petal_judge::judge(&run);
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
         insta::assert_snapshot!(shown, @"
-        PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+        PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
 
         status complete
-        facts: too-short-to-judge, single-run, small-log
+        info: too-short-to-judge, single-run, small-log
 
         record petal-results/20261120T140000Z-run: report.txt and report.html there hold
           the whole report; --full prints it here

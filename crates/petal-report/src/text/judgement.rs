@@ -26,7 +26,7 @@ fn label(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "ERRORS",
         Severity::Warning => "WARNINGS",
-        Severity::Info => "facts",
+        Severity::Info => "info",
     }
 }
 

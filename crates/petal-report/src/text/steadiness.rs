@@ -7,6 +7,7 @@ use petal_judge::steady::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset, stalls,
     steadiness, variation, window,
 };
+use petal_model::numbers::decimal;
 use petal_model::record::{Run, figures};
 
 pub(super) fn render(out: &mut String, run: &Run) {
@@ -14,14 +15,23 @@ pub(super) fn render(out: &mut String, run: &Run) {
     let (from_s, to_s) = window(run);
     let timeline = &run.details.timeline;
     let seconds = figures::seconds_within(timeline, from_s, to_s);
-    fact(out, "judged", &format!("from {from_s:.0} s to {to_s:.0} s"));
+    fact(
+        out,
+        "judged",
+        &format!(
+            "from {from_s} s to {to_s} s",
+            from_s = decimal(from_s, 0),
+            to_s = decimal(to_s, 0)
+        ),
+    );
     match steadiness(timeline, from_s, to_s) {
         Steadiness::TooShort { seconds } => fact(
             out,
             "verdict",
             &format!(
-                "too short to judge: {seconds:.0} s, and it takes {WINDOWS} windows of \
-                 {WINDOW_S_MIN:.0} s"
+                "too short to judge: {seconds} s, and it takes {WINDOWS} windows of \
+                 {WINDOW_S_MIN:.0} s",
+                seconds = decimal(seconds, 0)
             ),
         ),
         Steadiness::Steady(windows) => {
@@ -33,7 +43,11 @@ pub(super) fn render(out: &mut String, run: &Run) {
             of_windows(out, &windows);
             let since = onset(timeline, from_s, to_s);
             let reported = or_dash(since, |(start_s, windows)| {
-                format!("{start_s:.0} s, at {} operations/s", rate(windows.mean()))
+                format!(
+                    "{start_s} s, at {} operations/s",
+                    rate(windows.mean()),
+                    start_s = decimal(start_s, 0)
+                )
             });
             fact(out, "steady from", &reported);
             if let Some(fall) = fall_of(run, &seconds) {

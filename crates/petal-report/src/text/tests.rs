@@ -34,10 +34,10 @@ fn a_complete_mixed_run() {
     insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @"
     petal 0.1.0 run report
 
-    PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+    PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
 
     status complete
-    facts: too-short-to-judge, single-run, small-log
+    info: too-short-to-judge, single-run, small-log
 
     TARGET AND HOST                                                        [as they were before the run]
     ====================================================================================================
@@ -355,12 +355,12 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     }
     insta::assert_snapshot!(reported.join("\n"), @r#"
     AT THE TOP
-      PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
+      PIOPS 59,800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
       PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions
       WARNINGS: partial-record, gaps, short-run, deferred-writes
-      facts: too-short-to-judge, single-run
+      info: single-run
     TARGET AND HOST
       elapsed               4.000 s
       DB time               31.600 s in operations, 0.000 s of think time
@@ -492,10 +492,9 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         WAL): the changed blocks were left to be written after it
         advice: Run longer, until at least one whole checkpoint cycle lies in the run.
         evidence: checkpoints=0, elapsed_s=4.0, physical_write_bytes=0
-      INFO too-short-to-judge: 4 s are too short to judge steadiness, which takes 5 windows of 60 s
-        evidence: seconds=4.0
     NOT JUDGED HERE
       petal-suspended: whether petal always ran is not in this record
+      unstable: the run is too short, see short-run
       moved-rows: the size of the data before or after the run is not known
     "#);
 }

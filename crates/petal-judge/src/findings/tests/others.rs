@@ -62,13 +62,23 @@ fn others_on_the_processors_are_reported_before_and_during_the_run() {
     });
     let reported = message(&run, "other-load");
     assert!(
-        reported.starts_with("during the run others used 0.5 of the 2 processors"),
+        reported.starts_with("others used 0.5 of the 2 processors during the run:"),
         "{reported}"
     );
     let run = gains(&["other-load"], |run| {
         seen(run).before.as_mut().unwrap().cpus.host = Some(ticks(60));
     });
-    assert!(message(&run, "other-load").starts_with("before the run others used 0.6"));
+    let reported = message(&run, "other-load");
+    assert!(
+        reported.starts_with("others used 0.6 of the 2 processors before the run"),
+        "{reported}"
+    );
+    let run = gains(&["other-load"], |run| {
+        seen(run).whole.sum.cpus.host = Some(ticks(90));
+        seen(run).before.as_mut().unwrap().cpus.host = Some(ticks(60));
+    });
+    let once = "others used 0.5 of the 2 processors during the run, 0.6 before it:";
+    assert!(message(&run, "other-load").starts_with(once), "{}", message(&run, "other-load"));
     let run = gains(&["other-load"], |run| {
         let before = seen(run).before.as_mut().unwrap();
         before.devices.as_mut().unwrap()[0].counts.read_requests = 300;

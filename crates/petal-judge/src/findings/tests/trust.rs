@@ -45,10 +45,12 @@ fn counters_that_began_again_and_latencies_that_are_unknown_are_warnings() {
 #[test]
 fn a_run_is_as_short_as_it_was_not_as_was_asked() {
     // RUN_TIME is 60.
-    gains(&["short-run"], |run| {
+    let run = gains(&["short-run"], |run| {
         run.summary.elapsed_s = 4.0;
         run.details.last_done_s = Some(4.0);
     });
+    // One finding for one fact.
+    assert!(!ids(&run).contains(&"too-short-to-judge".to_owned()));
     // The sessions thought, or waited for their turn, until the end.
     gains(&[], |run| run.summary.elapsed_s = 29.0);
 }

@@ -1,11 +1,11 @@
-//! Numbers as people read them: thousands apart, significant digits, `-` if unknown.
+//! Numbers as people read them, in every message and report: thousands apart, significant digits,
+//! `-` if unknown. Settings are shown as they were given.
 
 use std::time::Duration;
 
-pub use petal_model::stats::units::bytes;
-
 /// Placeholder for an unknown figure. Never 0.
 pub const UNKNOWN: &str = "-";
+const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// `1,234,567`.
 pub fn whole(value: u64) -> String {
@@ -20,6 +20,12 @@ pub fn whole(value: u64) -> String {
     shown
 }
 
+/// A count with its noun: `1 repeat`, `3 repeats`.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    format!("{} {noun}{}", whole(count), if count == 1 { "" } else { "s" })
+}
+
 /// Formats a number with this many decimals, thousands apart.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
@@ -30,6 +36,25 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     let sign = if value < 0.0 && text.bytes().any(|b| matches!(b, b'1'..=b'9')) { "-" } else { "" };
     let units = units.parse().map_or_else(|_| units.to_owned(), whole);
     fraction.map_or_else(|| format!("{sign}{units}"), |f| format!("{sign}{units}.{f}"))
+}
+
+/// A size in powers of 1024 with three significant digits: `512 B`, `8.00 KiB`, `1.25 GiB`.
+pub fn bytes(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = UNITS[0];
+    for larger in &UNITS[1..] {
+        // 999.5 rounds to 1000, four digits.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    let digits = usize::from(value < 9.995) + usize::from(value < 99.95);
+    format!("{value:.digits$} {unit}")
 }
 
 /// A rate or ratio: no decimals from 100 on, one from 10 on, else two; a tiny one keeps a digit.
@@ -113,5 +138,34 @@ mod tests {
     fn spans_of_time() {
         let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
         assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
+    }
+
+    #[test]
+    fn three_digits_and_the_largest_unit_that_keeps_them() {
+        let shown: Vec<String> =
+            [0, 1023, 1024, 8192, 10_235, 67_108_864, 1_047_527_424, 1 << 40, u64::MAX]
+                .into_iter()
+                .map(bytes)
+                .collect();
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.00 KiB",
+            "8.00 KiB",
+            "10.0 KiB",
+            "64.0 MiB",
+            "999 MiB",
+            "1.00 TiB",
+            "16384 PiB",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn one_has_no_plural() {
+        assert_eq!(
+            [0u32, 1, 1200].map(|n| counted(n, "repeat")),
+            ["0 repeats", "1 repeat", "1,200 repeats"]
+        );
     }
 }
