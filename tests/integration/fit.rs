@@ -217,8 +217,10 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     let rates = json!({"single_block_reads": 40.0, "block_writes": 4.0, "commits": 2.0});
     let file = work.write("prod.json", profile(rates));
     let out = work.path("steps");
+    // Arrivals are even: at two random commits a second, two seconds may hold one or eight.
     let args = ["replay", file.to_str().unwrap(), "--trial", "1", "--run-time", "2"];
-    let more = ["--scale", "0.5,1,300000,600000", "--out", out.to_str().unwrap()];
+    let more =
+        ["--arrivals", "even", "--scale", "0.5,1,300000,600000", "--out", out.to_str().unwrap()];
     let steps = |with: &[&str]| work.petal(args.iter().chain(&more).chain(with));
     let ended = steps(&[]).exits(0);
     ended.telling(&["the higher steps of this round are not run"]);
