@@ -16,8 +16,6 @@ pub const SETUP_SCALE: Extent = Extent::Bytes(80 << 20);
 /// The smallest schema, in blocks.
 pub const SCALE_BLOCKS_MIN: u64 = 1024;
 
-/// Under this a run is mostly its start and end.
-
 /// The rows that a run or a load touches, once the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EffectiveRows {

@@ -168,7 +168,7 @@ fn a_load_that_is_not_one_row_per_block_is_no_load() {
         .answers("DBMS_ROWID", &[&["1024", "512", "2"]]);
     let error =
         engine(&scripted, &settings()).load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
-    assert!(error.to_string().contains("1024 rows in 512 blocks, up to 2 in one"), "{error}");
+    assert!(error.to_string().contains("1,024 rows in 512 blocks, up to 2 in one"), "{error}");
     assert!(!scripted.sent().iter().any(|line| line.contains("'format'")));
 }
 

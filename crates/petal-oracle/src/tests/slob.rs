@@ -48,7 +48,7 @@ fn rows_unlike_slobs_are_reported() {
     let settings = Settings { use_slob_schemas: true, ..settings() };
     let gaps = slobs().answers("COUNT(custid)", &[&["9000", "1", "10000"]]);
     let error = engine(&gaps, &settings).loaded().unwrap_err();
-    assert!(error.to_string().contains("9000 keys from 1 to 10000"), "{error}");
+    assert!(error.to_string().contains("9,000 keys from 1 to 10,000"), "{error}");
     let unindexed = slobs().answers("FROM sys.all_indexes", &[]);
     let error = engine(&unindexed, &settings).loaded().unwrap_err();
     assert!(error.to_string().contains("no index on CUSTID"), "{error}");
