@@ -42,7 +42,7 @@ static REGISTERED: &[RegisteredEngine] = &[
     RegisteredEngine { support: &support::SCRIPTED, open: petal_scripted::Scripted::open },
 ];
 
-/// The GRANT statements that an administrator sends before petal's first run; None where no engine
+/// The GRANT statements that an administrator sends before petal's first run; None if no engine
 /// of this build needs any.
 #[cfg(feature = "oracle")]
 pub const GRANTS: Option<&str> = Some(petal_oracle::GRANTS);

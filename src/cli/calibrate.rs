@@ -87,7 +87,7 @@ pub fn command() -> Command {
         .arg(flag("keep", "Leave the file that was made, for the next calibration"))
         .arg(flag("json", "Print the calibration as JSON, and only it, on stdout"))
         .arg(value("storage-cache", "SIZE", "The storage's cache as you know it [default: none]"))
-        .arg(value("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE where it works]"))
+        .arg(value("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE if it works]"))
         .arg(value(
             "out",
             "PATH",

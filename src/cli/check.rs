@@ -112,7 +112,7 @@ fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Che
     loaded.iter().map(look).collect()
 }
 
-/// The folder where data will be loaded; only a server knows where its own is.
+/// The folder where data will be loaded; only a server knows its own.
 fn future_data_folder(db: &TargetUrl) -> Vec<PathBuf> {
     db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
 }

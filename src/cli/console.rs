@@ -61,7 +61,7 @@ struct ConsoleState {
     heading: String,
 }
 
-/// Work that is counted, where there is no terminal to draw a bar on.
+/// Work that is counted, if there is no terminal to draw a bar on.
 struct PlainPhase {
     what: String,
     total: u64,
@@ -218,7 +218,7 @@ impl Console {
 }
 
 /// Redraws the bar until it is dropped: the time goes on while nothing else does. The library's own
-/// way panics where no thread can be started.
+/// way panics if no thread can be started.
 fn redraw_steadily(bar: &ProgressBar) {
     let bar = bar.downgrade();
     let redraw = move || {

@@ -12,7 +12,7 @@ use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::{signals, source};
 
-/// Names the library where it is not found by itself.
+/// Names the library if it is not found by itself.
 const LIBRARY_VARIABLE: &str = "PETAL_MPI_LIBRARY";
 
 /// Commands that work on a database or a device, and are not for several ranks.

@@ -52,7 +52,7 @@ fn failed(flag: &str, file: &Path, error: &io::Error) -> CommandError {
     CommandError::new(Exit::Environment, format!("{flag} {}: {error}{next}", file.display()))
 }
 
-/// The folder that `--out` named, made where it is not there.
+/// The folder that `--out` named, made if it is absent.
 pub fn folder(path: &Path) -> Result<RecordFolder, CommandError> {
     fs::create_dir_all(path).map_err(|error| {
         let what = format!("--out {}: {error}; name a folder that can be made", path.display());

@@ -147,7 +147,7 @@ impl ReplayArguments<'_> {
         source::sources(self.matches, CommandKind::Run, flags, schemas)
     }
 
-    /// The multiples of the load, where the flag names any.
+    /// The multiples of the load, if the flag names any.
     fn scales(&self) -> Option<&[f64]> {
         self.matches.get_one::<Vec<f64>>("scale").map(Vec::as_slice)
     }

@@ -140,7 +140,7 @@ fn run_share(
     run_repeats(&series, name, matches, console, is_shown.then_some(brief))
 }
 
-/// The text of a run, and where its record is, for a person who reads it at once.
+/// The text of a run and the place of its record, for a person who reads it at once.
 type BriefReport<'a> = &'a dyn Fn(&Run, &str) -> String;
 
 /// Runs as often as REPEATS says, and shows each run; without `brief` it shows none.
@@ -166,7 +166,7 @@ pub fn run_repeats(
     Ok(exit)
 }
 
-/// Shows a run in the form that the flags ask for; without `brief` only where its record is.
+/// Shows a run in the form that the flags ask for; without `brief` only the place of its record.
 pub fn show(
     kept: &RunWithFolder,
     matches: &ArgMatches,

@@ -73,7 +73,7 @@ pub fn follow_supervisor(mut orders: File) {
     ORDERS.lock().comes = Thread::named("signals").start(follow_all).is_ok();
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be reported, where the
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be reported, if the
 /// system would end petal by SIGXFSZ.
 pub fn survive_file_size_limit() {
     // Nothing looks at the flag: the write itself fails. Without a handler petal ends as before.

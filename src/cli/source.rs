@@ -94,7 +94,7 @@ pub fn sources(
     }
 }
 
-/// Opens the engine for a command that stops for no signal itself: where the engine does, signals
+/// Opens the engine for a command that stops for no signal itself: if the engine does, signals
 /// are its own from now on.
 pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, CommandError> {
     let engine = crate::engines::open(settings)?;

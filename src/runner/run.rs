@@ -84,7 +84,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let mut files = RunFiles::open(job, &prepared, job.start.expected(&prepared));
         let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| files.discard(job))?;
         let started_at = OffsetDateTime::now_utc();
-        let stop = pull(job, &trigger);
+        let stop = start_sessions(job, &trigger);
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
             watching: prepared
@@ -224,7 +224,7 @@ struct Bounds {
     enough: Arc<AtomicBool>,
 }
 
-fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
+fn start_sessions(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     let now = Instant::now();
     let deadline = now + job.settings.run_time;
     let cutting = Arc::<AtomicBool>::default();

@@ -15,6 +15,7 @@ use petal_engine::{
     Batch, CUT, Engine, EngineError, LoadPlan, Outcomes, Progress, ProgressUnit, Session, Silent,
     Stop, endpoints,
 };
+use petal_model::numbers::whole;
 use petal_model::settings::Settings;
 use petal_model::settings::url::TargetUrl;
 use petal_model::stats::counters::{Counters, IoCounts, Wait};
@@ -754,7 +755,7 @@ fn missing_rows_are_an_error(target: &Target) {
     let Some(delete_half) = target.delete_half else { return };
     let (work, engine) = target.loaded(1);
     drop(engine);
-    let all_there = format!("{ROWS} rows, each looked for by its key: all there");
+    let all_there = format!("{} rows, each looked for by its key: all there", whole(ROWS));
     assert!(target.petal(&work, &["check"]).ends().stdout.contains(&all_there));
     promise("Session::execute");
     delete_half(&work);
@@ -768,7 +769,8 @@ fn missing_rows_are_an_error(target: &Target) {
     let found = findings.iter().find(|finding| finding["id"] == "rows-missing").unwrap();
     assert_eq!(found["severity"], "error");
     assert_eq!(count(found, "/evidence/ops_not_as_asked"), 60);
-    let half = format!("{ROWS} rows, each looked for by its key: {} found", ROWS / 2);
+    let (all, half) = (whole(ROWS), whole(ROWS / 2));
+    let half = format!("{all} rows, each looked for by its key: {half} found");
     assert!(target.petal(&work, &["check"]).exits(1).stdout.contains(&half));
 }
 

@@ -32,7 +32,7 @@ fn a_load_a_run_and_a_check_go_through() {
         assert_eq!((count(&run, "/ops/total"), count(&run, "/ops/update")), (200, 80));
         assert_eq!(run["rows"], run["rows_asked"]);
         assert_eq!(count(&run, "/counters/user commits"), 80);
-        let all_there = "1024 rows, each looked for by its key: all there";
+        let all_there = "1,024 rows, each looked for by its key: all there";
         assert_eq!(petal(&work, &stand_in, &["check"]).ends().stdout.matches(all_there).count(), 2);
         petal(&work, &stand_in, &["drop"]).exits(0);
         assert!(stand_in.shared.world().tables.is_empty());

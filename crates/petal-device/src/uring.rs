@@ -202,7 +202,7 @@ impl RequestQueue for Ring {
         Ok(())
     }
 
-    /// Submits, waits for a completion and takes all: none where each has to be made again.
+    /// Submits, waits for a completion and takes all: none if each has to be made again.
     fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         if !self.enter(1)? {
             self.wait_only()?;

@@ -107,7 +107,7 @@ pub struct Client {
 
 impl Client {
     /// Connects and logs in within `limit`, TLS included, unless it is interrupted. Of several
-    /// `ways` the next is tried where the server has no TLS.
+    /// `ways` the next is tried if the server has no TLS.
     pub fn open(
         server: &str,
         ways: &[Opts],
@@ -266,7 +266,7 @@ fn converted_row<T: FromRow>(row: Row) -> Result<T, Error> {
     })
 }
 
-/// The rows of an answer's first result; None where they are more than any answer may have.
+/// The rows of an answer's first result; None if they are more than any answer may have.
 async fn collected<P: Protocol>(
     mut answer: QueryResult<'_, '_, P>,
 ) -> Result<Option<Vec<Row>>, mysql_async::Error> {

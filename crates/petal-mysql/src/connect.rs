@@ -174,7 +174,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks for which lock a connection of petal's waits; None also where no answer comes.
+    /// Asks for which lock a connection of petal's waits; None also if no answer comes.
     fn find_lock_holder(&self, id: u32) -> Option<LockWait> {
         self.ask(|client| {
             let sql = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");

@@ -152,7 +152,7 @@ fn range_switches(all: &str) -> String {
     all.split(',').filter(concerns).collect::<Vec<_>>().join(",")
 }
 
-/// Folders of data and log where they can be seen from here; empty where they cannot.
+/// Folders of data and log if they can be seen from here, else empty.
 fn data_files(settings: &ServerSettings) -> Vec<PathBuf> {
     let Some(data) = settings.get("datadir").map(Path::new).filter(|data| data.is_dir()) else {
         return Vec::new();

@@ -17,7 +17,7 @@ const DEADLOCK: u16 = 1213;
 pub const COMMIT_REFUSED: u16 = 3101;
 /// A commit failed, and the message says why.
 const COMMIT_FAILED: u16 = 1180;
-/// A row changed between its read and its lock, where the server checks that.
+/// A row changed between its read and its lock, if the server checks that.
 const RECORD_CHANGED: u16 = 1020;
 
 /// The meaning of an error number to a session.

@@ -35,7 +35,7 @@ impl Address {
         }
     }
 
-    /// True where the address shows that the server is on this host.
+    /// True if the address shows that the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
         match self {
             Self::Socket(_) => true,

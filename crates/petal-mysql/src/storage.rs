@@ -151,7 +151,7 @@ pub trait StorageEngine: Sync {
 
     fn facts(&self, settings: &ServerSettings) -> TargetDetails;
 
-    /// True where the server times its reads, and petal may see it.
+    /// True if the server times its reads, and petal may see it.
     fn is_timed(&self, client: &mut Client) -> bool;
 }
 

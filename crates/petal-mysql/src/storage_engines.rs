@@ -8,7 +8,7 @@ use petal_engine::Result;
 
 const ALL: [Storage; 2] = [&Innodb, &Rocksdb];
 
-/// The one of this name; None where petal knows none.
+/// The one of this name; None if petal knows none.
 pub fn by_name(name: &str) -> Option<Storage> {
     ALL.into_iter().find(|storage| storage.texts().name.eq_ignore_ascii_case(name))
 }

@@ -214,7 +214,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks for which lock a connection of petal's waits; None also where no answer comes.
+    /// Asks for which lock a connection of petal's waits; None also if no answer comes.
     fn find_lock_holder(&self, process: i32) -> Option<LockWait> {
         let rows = self.ask(BRIEF, |client| client.query(locks::LOCK_HOLDERS, &[&process]));
         locks::lock_wait(&rows.ok()?)
@@ -247,7 +247,7 @@ impl Endpoint {
         }
     }
 
-    /// True where the address shows that the server is on this host.
+    /// True if the address shows that the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
         if let Some(ip) = self.address.ip {
             return ip.is_loopback();

@@ -375,7 +375,7 @@ struct RawCounters<'a> {
     raw: &'a BTreeMap<String, u64>,
     timing: Timing,
     block_bytes: u64,
-    /// False where log files are opened so that writing is syncing, or fsync is off.
+    /// False if log files are opened so that writing is syncing, or fsync is off.
     sync_is_counted: bool,
 }
 
@@ -442,7 +442,7 @@ impl RawCounters<'_> {
         self.get(name).filter(|_| self.sync_is_counted)
     }
 
-    /// Waits of sessions with counts and times: none where the server did not time them.
+    /// Waits of sessions with counts and times: none if the server did not time them.
     fn waits(&self) -> Vec<Wait> {
         let timed = |is_timed: bool, name: &str, class, waits: Option<u64>, time: &str| {
             let time_us = self.get(time).filter(|_| is_timed)?;

@@ -182,7 +182,7 @@ fn unseen(data_directory: &str) -> String {
     }
 }
 
-/// Folders of data and log where they can be seen from here; empty where they cannot.
+/// Folders of data and log if they can be seen from here, else empty.
 fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>> {
     let data = Path::new(data_directory);
     if data_directory.is_empty() || !data.is_dir() {

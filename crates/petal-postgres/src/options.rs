@@ -154,7 +154,7 @@ impl UrlValues {
         Ok(Self { server, options: url.options.clone(), password: url.password.clone() })
     }
 
-    /// A service's entries, where the URL is silent. Unknown ones are psql's affair.
+    /// A service's entries, if the URL is silent. Unknown ones are psql's affair.
     fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<()> {
         if let Some(password) = entries.remove("password") {
             self.password.get_or_insert_with(|| Secret::new(password));

@@ -364,7 +364,7 @@ fn vacuum(client: &mut Client, number: u32) -> Result<bool> {
     client.run(&format!("vacuuming {name}"), &format!("VACUUM {name}")).map(|()| true)
 }
 
-/// Sets autovacuum of the main table. False where it is otherwise and the role may not.
+/// Sets autovacuum of the main table. False if it is otherwise and the role may not.
 fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
     let name = format!("{}.cf1", schema::name(number));
     let doing = format!("setting autovacuum of {name}");
@@ -375,7 +375,7 @@ fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
     if_allowed(client, &sql, &doing)
 }
 
-/// Executes a statement; false where the role may not.
+/// Executes a statement; false if the role may not.
 fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool> {
     match client.batch_execute(sql) {
         Ok(()) => Ok(true),

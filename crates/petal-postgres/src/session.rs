@@ -29,7 +29,7 @@ struct ConnectedSession {
 }
 
 impl PostgresSession {
-    /// `primary` where the endpoint is a standby, and the session may have to write.
+    /// `primary` if the endpoint is a standby, and the session may have to write.
     pub fn connect(
         shared: &Arc<Shared>,
         endpoint: &Endpoint,

@@ -218,7 +218,7 @@ impl Arguments {
 struct Answer {
     started: Micros,
     ends: Vec<Micros>,
-    /// Rows visited where they were not as many as keys; shorter than `ends`.
+    /// Rows visited if they were not as many as keys; shorter than `ends`.
     counts: Vec<Option<NonNegative>>,
     errors: Vec<String>,
 }

@@ -84,7 +84,7 @@ fn verifier(
     Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain }))
 }
 
-/// The person's own file, where it is there.
+/// The person's own file, if it is there.
 fn own_root() -> Option<PathBuf> {
     let file = Path::new(&std::env::var_os("HOME")?).join(ROOT_FILE);
     file.exists().then_some(file)

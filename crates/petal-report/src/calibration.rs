@@ -26,7 +26,7 @@ pub fn render(calibration: &Calibration) -> String {
     }
     out.push('\n');
     for note in &calibration.notes {
-        out.push_str(&paragraph("note: ", "  ", note));
+        out.push_str(&paragraph("- ", "  ", note));
     }
     out.push_str(&paragraph("", "", READING));
     out

@@ -49,7 +49,7 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
         side_findings(side).map(move |text| format!("{}: {text}", letter(at)))
     });
     let notes = comparison.effects.iter().chain(&comparison.notes).cloned();
-    fold_list(&mut out, "Findings and notes", &notes.chain(findings).collect::<Vec<_>>());
+    fold_list(&mut out, "Findings", &notes.chain(findings).collect::<Vec<_>>());
     fold_tables(&mut out, "What differs", [(String::new(), difference_table(comparison))]);
     out
 }
@@ -71,7 +71,7 @@ pub fn history(history: &History, held: &[LimitResult]) -> String {
         (name, super::history::table(series, &history.by))
     });
     fold_tables(&mut out, "All figures", figures);
-    fold_list(&mut out, "Notes", &history.notes);
+    fold_list(&mut out, "Findings", &history.notes);
     out
 }
 

@@ -111,9 +111,7 @@ pub fn break_point(found: &BreakPoint) -> String {
     }
     out.push_str(&line(&format!("load      {}: {}", found.of.database, found.of.time)));
     out.push_str(&line(&format!("platform  {}", found.target)));
-    for note in &found.notes {
-        out.push_str(&paragraph("note      ", "          ", note));
-    }
+    bulleted(&mut out, "findings  ", &found.notes);
     bulleted(&mut out, "not alike ", &found.of.not_imitated);
     out
 }

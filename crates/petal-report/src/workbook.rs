@@ -118,7 +118,8 @@ const PETALS: [SheetChart<'static>; 1] = [SheetChart {
 fn petals_of(observations: &[Observation]) -> Sheet {
     let mut sheet = Sheet::new(
         "petals",
-        "line sessions piops piops_half read_us read_us_half mb_s ops_s op_p99_us_mean repeats",
+        "line sessions piops piops_plus_minus read_us read_us_plus_minus mb_s ops_s op_p99_us_mean \
+         repeats",
     );
     let mean = |seen: &Option<Estimate>| exact(seen.as_ref().map(|seen| seen.mean));
     let half = |seen: &Option<Estimate>| exact(seen.as_ref().and_then(|seen| seen.half_width));

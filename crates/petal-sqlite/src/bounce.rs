@@ -1,5 +1,5 @@
 //! The memory that pages pass through on their way to and from a device: one buffer a thread. It lies in
-//! huge pages where the kernel gives them, so that a request is one piece for the device and not one
+//! huge pages if the kernel gives them, so that a request is one piece for the device and not one
 //! for each memory page, which storage serves faster.
 
 use std::alloc::{Layout, handle_alloc_error};

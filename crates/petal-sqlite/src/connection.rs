@@ -111,7 +111,7 @@ pub fn hint(error: &rusqlite::Error) -> &'static str {
     }
 }
 
-/// SQLite's words for a failure on this thread, and the system's where it is one of the system.
+/// SQLite's words for a failure on this thread, and the system's if the system caused it.
 pub fn in_words(error: &rusqlite::Error) -> String {
     let said = take_failure().filter(|_| {
         matches!(

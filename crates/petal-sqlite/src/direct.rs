@@ -193,7 +193,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// The alignment of offsets; None where the file cannot be read directly. That of memory is at most a
+/// The alignment of offsets; None if the file cannot be read directly. That of memory is at most a
 /// page's.
 fn offset_alignment(file: &File) -> Option<usize> {
     match rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {

@@ -134,7 +134,7 @@ fn parse_header(bytes: &[u8]) -> Option<(u64, u64)> {
     Some((page_bytes, number(28)?))
 }
 
-/// Drops a file's pages from the page cache, where that advice is taken.
+/// Drops a file's pages from the page cache, if that advice is taken.
 pub fn leave_page_cache(path: &Path) {
     if let Ok(file) = direct::buffered(path) {
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);

@@ -250,7 +250,7 @@ impl ConnectionRecorder {
 pub struct IoContext {
     /// None: not counted (loading, describing, settling).
     pub recorder: Option<Arc<ConnectionRecorder>>,
-    /// Pages of main files pass the page cache where the file system can.
+    /// Pages of main files pass the page cache if the file system can.
     pub direct: bool,
     /// Pages of main files are written many at once, and go to disk meanwhile: for a load.
     pub gathers: bool,

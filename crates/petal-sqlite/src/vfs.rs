@@ -113,7 +113,7 @@ struct FileState {
 }
 
 /// Pages of a load that the system does not have yet: those that follow one another go in one call,
-/// which the system copies twice as fast. A commit asks for a flush, so that it fails where that does.
+/// which the system copies twice as fast. A commit asks for a flush, so that it fails if that does.
 struct Gathered {
     /// Only to begin its writeback.
     file: Arc<File>,
@@ -236,7 +236,7 @@ unsafe fn real(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     unsafe { file.cast::<u8>().add(SHIM_BYTES).cast() }
 }
 
-/// Calls a method of the real file's; `else` is the answer where it has none. The caller's `unsafe`
+/// Calls a method of the real file's; `else` is the answer if it has none. The caller's `unsafe`
 /// promises that the file is open, so that the real one has methods.
 macro_rules! call_real {
     ($file:ident, $method:ident($($argument:expr),*) else $none:expr) => {{

@@ -39,7 +39,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Begins to serve where the command was asked to.
+/// Begins to serve if the command was asked to.
 pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
     // Only some commands have it.
     let Ok(Some(address)) = matches.try_get_one::<SocketAddr>("metrics") else { return Ok(None) };

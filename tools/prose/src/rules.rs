@@ -4,7 +4,7 @@
 const WORDS_MAX: usize = 25;
 
 /// Words and phrases that no text has.
-const BANNED: [&str; 22] = [
+const BANNED: [&str; 27] = [
     "tell",
     "tells",
     "telling",
@@ -27,6 +27,11 @@ const BANNED: [&str; 22] = [
     "are none",
     "comes to",
     "so many-th",
+    "none where",
+    "true where",
+    "false where",
+    "where no",
+    "where there is no",
 ];
 
 /// Words with which no doc comment begins.

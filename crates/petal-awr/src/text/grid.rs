@@ -35,7 +35,7 @@ pub struct Unfinished {
 pub struct Grid<'l> {
     pub lines: &'l [&'l str],
     pub title: Arc<str>,
-    /// Topic of the section; `None` at the head of a report, where the columns identify each table.
+    /// Topic of the section; `None` at the head of a report, if the columns identify each table.
     pub topic: Option<Topic>,
 }
 

@@ -1,5 +1,5 @@
 //! The change over all cells of a metric: the geometric mean of the cells' ratios, with its
-//! interval. Every cell has its own noise; their mean has far less, so the whole is known where no
+//! interval. Every cell has its own noise; their mean has far less, so the whole is known if no
 //! cell alone is.
 
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Conclusions about a run: where its reads were served from, and its limit. They are made once,
+//! Conclusions about a run: the layer that served its reads, and its limit. They are made once,
 //! when the run is judged, and read by every report.
 
 use std::collections::BTreeMap;

@@ -52,7 +52,7 @@ pub struct InnodbCounters {
     /// None if the server does not name a size that InnoDB has.
     page_bytes: Option<u64>,
     is_timed: bool,
-    /// None where it is not known.
+    /// None if it is not known.
     log_bytes: Option<u64>,
     cycles: CheckpointCycles,
 }
@@ -70,7 +70,7 @@ impl InnodbCounters {
     }
 }
 
-/// True where the server times its reads and writes of data, and petal may see it.
+/// True if the server times its reads and writes of data, and petal may see it.
 pub fn is_timed(client: &mut Client) -> bool {
     let sql = "SELECT COUNT(*) FROM performance_schema.setup_instruments \
                WHERE name = 'wait/io/file/innodb/innodb_data_file' AND enabled = 'YES' \
@@ -78,7 +78,7 @@ pub fn is_timed(client: &mut Client) -> bool {
     client.query_one::<u64>(sql).is_ok_and(|found| found > 0)
 }
 
-/// Transactions whose old versions are still to be purged; None where the user may not know.
+/// Transactions whose old versions are still to be purged; None if the user may not know.
 pub fn history_length(client: &mut Client) -> Option<u64> {
     let status = format!("SHOW GLOBAL STATUS LIKE '{HISTORY}'");
     if let Some((_, length)) = client.query::<(String, u64)>(&status).ok()?.pop() {

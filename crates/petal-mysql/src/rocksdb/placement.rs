@@ -28,7 +28,7 @@ pub struct Compaction {
 
 impl Compaction {
     /// True when no flush or compaction is pending and none has written since the call before; also
-    /// where the server does not show it to the user.
+    /// if the server does not show it to the user.
     pub fn is_over(&mut self, client: &mut Client) -> bool {
         let pending = "SELECT CAST(COALESCE(SUM(value), 0) AS UNSIGNED) \
                        FROM information_schema.rocksdb_cfstats \

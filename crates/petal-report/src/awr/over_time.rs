@@ -42,7 +42,7 @@ fn text(of: &ReportsOverTime) -> String {
         out.push_str(&paragraph("moved        ", "             ", &moved));
     }
     for note in of.notes.iter().take(SHOWN) {
-        out.push_str(&paragraph("note         ", "             ", note));
+        out.push_str(&paragraph("finding      ", "             ", note));
     }
     if of.notes.len() > SHOWN {
         out.push_str(&line(&format!("            {}", and_more("", of.notes.len() - SHOWN))));

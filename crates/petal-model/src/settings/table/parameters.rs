@@ -242,7 +242,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("blocks that a session reads ahead; 0: one block at a time"),
     of("DIRECT_IO", Io, SetupAndRun, Boolean, "")
         .field(|s| &mut s.direct_io)
-        .by_default_words("TRUE where it works")
+        .by_default_words("TRUE if it works")
         .means("reads and writes past the page cache"),
     of("IO_DEPTH", Io, Run, Count { min: 1, max: 65_536 }, "1")
         .field(|s| &mut s.io_depth)
