@@ -294,3 +294,23 @@ fn every_test_that_the_threat_model_names_is_there() {
     assert_eq!(missing, [""; 0]);
     assert!(page.matches("` |\n").count() > 30);
 }
+
+/// Each row of the threat model ends with its tests, and a test that goes away leaves no row behind.
+#[test]
+fn every_row_of_the_threat_model_names_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    assert!(rows.len() > 40, "{} rows", rows.len());
+    let mut tests = BTreeSet::new();
+    for row in rows {
+        let last = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default().trim();
+        tests.extend(last.split('`').skip(1).step_by(2));
+        assert!(last.contains('`') || ["the same", "test"].contains(&last), "no test: {row}");
+    }
+    tests.retain(|test| {
+        let is_there = |folder| !files_with(folder, &format!("fn {test}(")).is_empty();
+        !["src", "crates", "tests"].into_iter().any(is_there)
+    });
+    assert!(tests.is_empty(), "these tests are not there: {tests:?}");
+}

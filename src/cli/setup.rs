@@ -207,6 +207,43 @@ fn until_durable(loaded: &LoadSummary, bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_engine::{LoadedSchemaSummary, Placement};
+    use petal_model::stats::target::LoadedSchema;
+
+    #[test]
+    fn a_size_that_the_database_does_not_say_is_no_number_in_the_summary() {
+        let schema = |number, index_bytes| LoadedSchemaSummary {
+            schema: LoadedSchema {
+                number,
+                bytes: Some(8_000_000),
+                index_bytes,
+                ..LoadedSchema::default()
+            },
+            scan_bytes: Some(0),
+            seconds: 2.0,
+            placement: Placement {
+                rows: 1000,
+                blocks: 1000,
+                rows_per_block_max: 1,
+                overflow_blocks: Some(0),
+                source: "a test",
+            },
+        };
+        let loaded = |index_bytes| LoadSummary {
+            schemas: vec![schema(1, Some(1_000_000)), schema(2, index_bytes)],
+            seconds: 4.0,
+            durable_seconds: Some(4.0),
+            afterwards: vec![("proof", 1.0)],
+        };
+        let known = summary(&loaded(Some(1_000_000)), "x:");
+        assert!(known.contains("18000000 bytes in 4.00 s, 4.5 MB/s;"), "{known}");
+        let unknown = summary(&loaded(None), "x:");
+        assert!(unknown.contains("2 schemas, - bytes in 4.00 s, - MB/s;"), "{unknown}");
+        assert!(unknown.contains("after 4.000 s, - MB/s; then proof"), "{unknown}");
+        assert!(unknown.contains("- is a size that the database does not say"), "{unknown}");
+        let second = unknown.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(second, ["2", "1000", "1000", "8000000", "-", "0", "2.00", "-"]);
+    }
 
     #[test]
     fn a_ratio_that_is_not_to_be_had_is_reported_with_its_reason() {

@@ -20,6 +20,10 @@ const BYTES_PER_SESSION: u64 = 64 << 10;
 const BYTES_PER_LOADER: u64 = 4 << 20;
 /// Address space of a thread's stack.
 const STACK_BYTES: u64 = 2 << 20;
+/// Address space that glibc's allocator reserves for the heap of a thread.
+const HEAP_BYTES: u64 = if cfg!(target_env = "gnu") { 64 << 20 } else { 0 };
+/// Heaps for each processor, at most.
+const HEAPS_PER_PROCESSOR: u64 = 8;
 
 /// Threads of the process in addition to those of sessions or loaders.
 const THREADS_OF_A_RUN: u64 = 8;
@@ -38,10 +42,12 @@ struct Allowed {
     files: Option<u64>,
     /// Lowest limit of threads, and its name; `None` means no limit.
     threads: Option<(u64, String)>,
-    /// Available memory; `None` means unknown.
-    memory_bytes: Option<u64>,
+    /// Least available memory, and what limits it; `None` means unknown.
+    memory: Option<(u64, String)>,
     /// Remaining address space; `None` means no limit, or unknown.
     address_bytes: Option<u64>,
+    /// Heaps of threads, at most.
+    heaps: u64,
 }
 
 /// Checks how many sessions the server admits, before any is opened.
@@ -83,12 +89,14 @@ fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
     needs.threads += who.count + THREADS_OF_A_RUN;
     needs.memory_bytes = needs.memory_bytes.saturating_add(who.count * BYTES_PER_SESSION);
     let groups = Groups::of(&Roots::default(), "self");
-    let host_bytes = os::available_bytes();
+    let host = os::available_bytes().map(|bytes| (bytes, "this host's memory".to_owned()));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let allowed = Allowed {
         files: raise_file_limit(),
         threads: thread_limits().chain(groups.thread_room()).min(),
-        memory_bytes: host_bytes.into_iter().chain(groups.memory_room()).min(),
+        memory: host.into_iter().chain(groups.memory_room()).min(),
         address_bytes: address_room(),
+        heaps: processors * HEAPS_PER_PROCESSOR,
     };
     refusal(who, needs, &allowed).map_or(Ok(()), |text| Err(EngineError::Environment(text)))
 }
@@ -109,7 +117,8 @@ fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
              sessions or a lower IO_DEPTH, or leave io=pread, which takes a thread for each request"
         ));
     }
-    let address_bytes = memory_bytes.saturating_add(threads * STACK_BYTES);
+    let heap_bytes = threads.min(allowed.heaps) * HEAP_BYTES;
+    let address_bytes = memory_bytes.saturating_add(threads * STACK_BYTES + heap_bytes);
     if let Some(left) = allowed.address_bytes.filter(|left| address_bytes > *left) {
         return Some(format!(
             "the limit of address space (ulimit -v) leaves {}, and {who} need about {}: raise it, or \
@@ -118,12 +127,12 @@ fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
             bytes(address_bytes)
         ));
     }
-    let available = allowed.memory_bytes.filter(|available| memory_bytes > *available)?;
+    let (available, limit) = allowed.memory.as_ref().filter(|(most, _)| memory_bytes > *most)?;
     Some(format!(
-        "{who} need at least {} of memory for their caches and buffers, and {} is available: use \
-         {fewer}, a smaller cache or a lower IO_DEPTH",
+        "{who} need at least {} of memory for their caches and buffers, and {limit} leaves {}: use \
+         {fewer}, a smaller cache or a lower IO_DEPTH, or raise the limit",
         bytes(memory_bytes),
-        bytes(available)
+        bytes(*available)
     ))
 }
 
@@ -163,11 +172,12 @@ mod tests {
     #[test]
     fn a_short_limit_is_named_with_the_needed_amount() {
         let needs = Needs { files: 464, memory_bytes: 3 << 30, threads: 200 };
-        let allowed = |files, memory_bytes| Allowed {
+        let allowed = |files, memory_bytes: Option<u64>| Allowed {
             files,
-            memory_bytes,
+            memory: memory_bytes.map(|bytes| (bytes, "/sys/fs/cgroup/db/memory.max".to_owned())),
             threads: None,
             address_bytes: None,
+            heaps: 16,
         };
         let who = Workers { count: 200, name: "sessions", fewer: "fewer sessions" };
         let refusal = |allowed| refusal(&who, needs, &allowed);
@@ -179,12 +189,12 @@ mod tests {
         );
         insta::assert_snapshot!(
             refusal(allowed(None, Some(1 << 30))).unwrap(),
-            @"200 sessions need at least 3.00 GiB of memory for their caches and buffers, and 1.00 GiB is available: use fewer sessions, a smaller cache or a lower IO_DEPTH"
+            @"200 sessions need at least 3.00 GiB of memory for their caches and buffers, and /sys/fs/cgroup/db/memory.max leaves 1.00 GiB: use fewer sessions, a smaller cache or a lower IO_DEPTH, or raise the limit"
         );
         let left = Allowed { address_bytes: Some(3 << 30), ..allowed(None, None) };
         insta::assert_snapshot!(
             refusal(left).unwrap(),
-            @"the limit of address space (ulimit -v) leaves 3.00 GiB, and 200 sessions need about 3.39 GiB: raise it, or use fewer sessions"
+            @"the limit of address space (ulimit -v) leaves 3.00 GiB, and 200 sessions need about 4.39 GiB: raise it, or use fewer sessions"
         );
         let threads = |limit| Some((limit, "the limit of processes (ulimit -u)".to_owned()));
         assert_eq!(refusal(Allowed { threads: threads(200), ..allowed(None, None) }), None);

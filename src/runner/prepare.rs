@@ -162,7 +162,7 @@ fn limit_page_cache(
             details.host_unseen.as_ref().map_or_else(String::new, |why| format!(" ({why})")),
         )));
     }
-    let group_bytes = Groups::of(&Roots::default(), "self").memory_room();
+    let group_bytes = Groups::of(&Roots::default(), "self").memory_room().map(|(bytes, _)| bytes);
     let stop = Stop::unlimited(job.signals.clone());
     Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
 }

@@ -321,6 +321,8 @@ impl<'a> Sampler<'a> {
             waits: latest.iter().flat_map(|c| &c.waits).map(Wait::total).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             uncounted: latest.is_none() && self.parts.counts_database,
+            omits_zeros: latest.is_some_and(|c| c.omits_zeros),
+            unknown: latest.map(|c| c.unknown.clone()).unwrap_or_default(),
             errors: self.totals.errors.clone(),
             sessions_lost: lost_now.cloned().collect(),
             petal_cpu_s,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Workplace, findings};
+use crate::support::{ControlGroup, Workplace, findings};
 
 /// A shell's limit on the memory of what it starts, in KiB: far more than petal needs to refuse.
 const MEMORY: &str = "ulimit -v 2000000";
@@ -60,6 +60,48 @@ fn more_memory_than_there_is_is_refused_before_it_goes() {
     let run = ["run", "-t", "10000", "--io-depth", "32000", "--work-loop", "1", "--db", &url];
     work.petal(run).after(MEMORY).exits(3).telling(&["10000 sessions", "ulimit -v"]);
     assert!(work.runs().is_empty());
+}
+
+/// Targets whose loads take petal's own memory.
+fn own_targets(work: &Workplace) -> [String; 2] {
+    let file = work.path("petal.dat");
+    [format!("sqlite:{}", work.path("data").display()), format!("device:{}", file.display())]
+}
+
+fn load_of<'a>(url: &'a str, loaders: &'a str) -> [&'a str; 10] {
+    let setup = ["setup", "--replace", "-s", loaders, "--load-parallel-degree", loaders];
+    let [setup, replace, s, schemas, degree, loaders] = setup;
+    [setup, replace, s, schemas, degree, loaders, "--scale", "8M", "--db", url]
+}
+
+#[test]
+fn a_load_under_any_limit_of_address_space_is_whole_or_refused_before_it_begins() {
+    let work = Workplace::new();
+    for url in own_targets(&work) {
+        let is_whole = |kib: &u32| {
+            let limit = format!("ulimit -v {kib}");
+            let load = work.petal(load_of(&url, "16")).after(&limit).ends();
+            let is_refused = load.stderr.contains("(ulimit -v) leaves");
+            assert_eq!(load.code, Some(if is_refused { 3 } else { 0 }), "{kib} KiB: {load:?}");
+            !is_refused
+        };
+        // Without the reckoning, memory ended in the midst of loads between these.
+        let limits = [160_000, 200_000, 300_000, 500_000, 800_000, 1_200_000, 2_000_000];
+        let whole: Vec<bool> = limits.iter().map(is_whole).collect();
+        assert!(!whole[0] && whole[limits.len() - 1], "{whole:?}");
+    }
+}
+
+#[test]
+fn a_load_that_its_control_groups_memory_does_not_allow_is_refused_before_it_begins() {
+    const FILE: &str = "memory.limit_in_bytes";
+    let Some(group) = ControlGroup::with("memory", FILE, "160M") else { return };
+    let work = Workplace::new();
+    for url in own_targets(&work) {
+        let load = |loaders| work.petal(load_of(&url, loaders)).after(&group.joined());
+        load("64").exits(3).telling(&["64 loaders need at least", FILE, "LOAD_PARALLEL_DEGREE"]);
+        load("2").exits(0);
+    }
 }
 
 #[test]

@@ -75,6 +75,7 @@ mod processes;
 mod proxy;
 mod ranks;
 mod read_files;
+mod recording_mysql;
 mod recording_servers;
 mod room;
 mod rows;

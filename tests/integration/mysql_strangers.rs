@@ -47,6 +47,33 @@ fn another_body_of_the_routine_is_replaced_and_others_code_on_tables_refused() {
 }
 
 #[test]
+fn an_administrator_runs_nothing_where_a_lesser_user_may_make_code() {
+    if !is_there() {
+        return;
+    }
+    let server = shared();
+    let url = server.url("shared_space");
+    load(&url, 1);
+    let work = Workplace::new();
+    let run = |url: &str| work.petal(["run", "--db", url, "--work-loop", "5", "--loop", "client"]);
+    let grant = |what: &str| format!("GRANT {what} ON `shared\\_space`.* TO tenant@'%'");
+    server
+        .sql("", &format!("CREATE USER tenant@'%'; {}", grant("SELECT, INSERT, UPDATE, EXECUTE")));
+    run(&url).exits(0);
+    for right in ["CREATE ROUTINE", "CREATE VIEW"] {
+        server.sql("", &grant(right));
+        let words = ["'tenant'@'%' has", right, "rights on this database only"];
+        run(&url).exits(3).telling(&words);
+        work.petal(["check", "--db", &url]).ends().telling(&words);
+        // The user's own code runs with no more than its own rights.
+        run(&url.replace("root@", "tenant@")).exits(0);
+        server.sql("", &grant(right).replace("GRANT", "REVOKE").replace(" TO ", " FROM "));
+    }
+    run(&url).exits(0);
+    server.sql("", "DROP USER tenant@'%'");
+}
+
+#[test]
 fn limits_of_users_and_servers_neither_end_a_load_nor_are_found_after_it() {
     if !is_there() {
         return;

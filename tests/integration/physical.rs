@@ -5,7 +5,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{ALONE, Mount, Workplace, findings, number, record, skip, until};
+use crate::support::{
+    ALONE, ControlGroup, Mount, Workplace, findings, number, record, skip, until,
+};
 use crate::{server_mysql, server_postgres};
 
 /// A run with direct I/O on a disk of its own.
@@ -41,28 +43,6 @@ fn a_row_is_one_block_read_from_the_device() {
     assert_eq!(number(&run, "/per_second/physical_write_blocks"), 0.0);
 }
 
-/// A control group of the first hierarchy, removed when dropped.
-struct Group(std::path::PathBuf);
-
-impl Group {
-    fn with(limit: &str, text: &str) -> Option<Self> {
-        let name = format!("petal-test-{}", std::process::id());
-        let group = Self(std::path::Path::new("/sys/fs/cgroup/blkio").join(name));
-        let made = fs::create_dir(&group.0).and_then(|()| fs::write(group.0.join(limit), text));
-        if let Err(why) = made {
-            skip(&format!("no control group limits I/O here: {why}"));
-            return None;
-        }
-        Some(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn a_control_groups_limit_on_the_device_is_what_limits_the_run() {
     const FILE: &str = "blkio.throttle.read_iops_device";
@@ -70,16 +50,15 @@ fn a_control_groups_limit_on_the_device_is_what_limits_the_run() {
     let name = disk.device().trim_start_matches("/dev/").to_owned();
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
     let number = number.trim();
-    let Some(group) = Group::with(FILE, &format!("{number} 500")) else { return };
-    let join = format!("echo $$ > {}/cgroup.procs", group.0.display());
+    let Some(group) = ControlGroup::with("blkio", FILE, &format!("{number} 500")) else { return };
     let work = Workplace::new();
     let url = disk.url("data");
     work.petal(["setup", "-s", "1", "--scale", "32M", "--db", &url]).exits(0);
-    let check = work.petal(["check", "--db", &url]).after(&join).exits(1);
+    let check = work.petal(["check", "--db", &url]).after(&group.joined()).exits(1);
     let words = ["cgroup I/O limit", "500 reads a second", FILE];
     words.iter().for_each(|word| assert!(check.stdout.contains(word), "{}", check.stdout));
     let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "4", "--db", &url];
-    let report = work.petal(args).watching().after(&join).exits(0);
+    let report = work.petal(args).watching().after(&group.joined()).exits(0);
     let run = record(&work.run_folder());
     assert!(findings(&run).contains(&"io-limit"), "{run}");
     let limited = report.stdout.split("limited by: ").nth(1).unwrap();

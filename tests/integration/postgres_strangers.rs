@@ -238,8 +238,32 @@ fn another_body_of_the_routine_is_never_run() {
     assert!(!routine(&mut client).contains("SUPERUSER"));
 }
 
+#[test]
+fn an_ordinary_role_runs_only_data_of_its_own_or_of_a_superuser() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("borrowed");
+    let mut client = shared().client("borrowed");
+    ["owning", "borrowing"].iter().for_each(|name| role(&mut client, name, "borrowed"));
+    load(&url.replace("petal@", "owning@"), 1);
+    let work = Workplace::new();
+    let of_borrowing = url.replace("petal@", "borrowing@");
+    let run = || work.petal(["run", "--db", &of_borrowing, "--work-loop", "5", "--loop", "client"]);
+    let granted = "GRANT USAGE ON SCHEMA petal1 TO borrowing; \
+                   GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO borrowing";
+    client.batch_execute(granted).unwrap();
+    // The owner could make a trigger at any moment of the run.
+    run().exits(3).telling(&["belongs to role owning", "connect as owning"]);
+    client.batch_execute("GRANT owning TO borrowing").unwrap();
+    run().exits(0);
+    let given = "REVOKE owning FROM borrowing; REASSIGN OWNED BY owning TO petal";
+    client.batch_execute(given).unwrap();
+    run().exits(0);
+}
+
 /// What others can put on tables, how petal names it, and how it goes away.
-const CONTENTS: [(&str, &str, &str); 9] = [
+const CONTENTS: [(&str, &str, &str); 10] = [
     (
         "CREATE ROLE laden_app; CREATE SCHEMA laden_app AUTHORIZATION laden_app; \
          GRANT USAGE ON SCHEMA petal1 TO laden_app; GRANT TRIGGER ON petal1.cf1 TO laden_app; \
@@ -247,7 +271,12 @@ const CONTENTS: [(&str, &str, &str); 9] = [
          AS 'BEGIN RETURN NEW; END'; CREATE TRIGGER evil BEFORE UPDATE ON petal1.cf1 FOR EACH ROW \
          EXECUTE FUNCTION laden_app.evil(); RESET ROLE",
         "petal1.cf1 has trigger evil",
-        "DROP TRIGGER evil ON petal1.cf1",
+        "DROP TRIGGER evil ON petal1.cf1; REVOKE TRIGGER ON petal1.cf1 FROM laden_app",
+    ),
+    (
+        "GRANT ALL ON petal1.cf2 TO laden_app",
+        "petal1.cf2 lets role laden_app create triggers",
+        "REVOKE ALL ON petal1.cf2 FROM laden_app",
     ),
     (
         "CREATE RULE evil AS ON UPDATE TO petal1.cf1 DO ALSO NOTHING",

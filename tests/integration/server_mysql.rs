@@ -72,6 +72,11 @@ pub fn is_there() -> bool {
     there
 }
 
+/// MariaDB's own client; None for another server's.
+pub fn mariadb() -> Option<PathBuf> {
+    programs().map(|programs| programs.client).filter(|path| path.ends_with("mariadb"))
+}
+
 fn as_ordinary_user(program: &Path) -> Command {
     let mut command = Command::new(program);
     if let Some((user, group)) = user_numbers(ORDINARY_USER) {

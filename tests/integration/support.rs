@@ -396,6 +396,34 @@ pub fn skip(why: &str) {
     assert_ne!(require, "all", "PETAL_TEST_REQUIRE=all, but: {why}");
 }
 
+/// A control group of the first hierarchy, removed when dropped.
+pub struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// One with this limit. None where it cannot be: a skip.
+    pub fn with(controller: &str, limit: &str, text: &str) -> Option<Self> {
+        let name = format!("petal-test-{}", std::process::id());
+        let group = Self(Path::new("/sys/fs/cgroup").join(controller).join(name));
+        let made = fs::create_dir(&group.0).and_then(|()| fs::write(group.0.join(limit), text));
+        if let Err(why) = made {
+            skip(&format!("no control group of {controller} here: {why}"));
+            return None;
+        }
+        Some(group)
+    }
+
+    /// The line of shell by which a process joins it.
+    pub fn joined(&self) -> String {
+        format!("echo $$ > {}/cgroup.procs", self.0.display())
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
 /// A file system of a test's own, unmounted when dropped. None where it cannot be: a skip.
 pub struct Mount {
     folder: TempDir,

@@ -363,6 +363,10 @@ impl Engine for Device {
         })
     }
 
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        load::needs(&self.shared, plan)
+    }
+
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.shared.write_behind()?;
         load::Loader { shared: &self.shared, plan, progress, stop }.run()

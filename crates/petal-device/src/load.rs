@@ -19,7 +19,8 @@ use petal_engine::file_set::free_bytes;
 use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::{self, already_loaded};
 use petal_engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Result, Stop,
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Needs, Progress, ProgressUnit, Result,
+    Stop,
 };
 use petal_model::settings::table::support;
 use petal_model::workload::row::load_stamp;
@@ -33,6 +34,18 @@ const CHUNKS_IN_FLIGHT: u32 = 2;
 const PRECONDITION_DEPTH: u32 = 64;
 /// Distinguishes scan blocks from main blocks of the same number.
 const SCAN_STAMP: u64 = 1 << 39;
+
+/// Returns the needs of a load, in which LOAD_PARALLEL_DEGREE threads work on any number of schemas.
+pub fn needs(shared: &Shared, plan: &LoadPlan) -> Needs {
+    let fillers = u64::from(plan.degree.max(1));
+    let threads =
+        shared.backend().map_or(0, |backend| backend.threads(CHUNKS_IN_FLIGHT as usize)) as u64;
+    Needs {
+        files: fillers,
+        memory_bytes: fillers * u64::from(CHUNKS_IN_FLIGHT) * CHUNK_BYTES,
+        threads: fillers.saturating_sub(plan.loaders() as u64) + fillers * threads,
+    }
+}
 
 pub struct Loader<'a> {
     pub shared: &'a Shared,

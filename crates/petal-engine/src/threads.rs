@@ -9,9 +9,9 @@ use super::EngineError;
 /// A thread that the system refused to start.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a thread cannot be started ({name}): {error}; raise the limit of processes (ulimit -u, \
-     pids.max of the control group, TasksMax= of a service), or use fewer sessions and a lower \
-     IO_DEPTH"
+    "a thread cannot be started ({name}): {error}; use fewer sessions, a lower IO_DEPTH, or raise the \
+     limit: ulimit -u, pids.max of the control group, TasksMax= of a service; or that of address \
+     space, ulimit -v"
 )]
 pub struct ThreadError {
     name: String,

@@ -174,6 +174,10 @@ mod tests {
     use petal_model::record::fixture;
 
     fn judged(change: impl Fn(&mut HostDevice)) -> Judgement {
+        judge(&run_on(change))
+    }
+
+    fn run_on(change: impl Fn(&mut HostDevice)) -> Run {
         let mut run = fixture::mixed_run();
         let host = run.details.host.as_mut().unwrap();
         host.virtual_machine = Some(true);
@@ -185,7 +189,7 @@ mod tests {
         device.rotational = Some(false);
         change(device);
         run.details.devices = vec![device.name.clone()];
-        judge(&run)
+        run
     }
 
     #[test]
@@ -251,6 +255,13 @@ mod tests {
         ] {
             assert!(matches!(judged(change), Err(NoFinding::Unknown(_))));
         }
+        let mut run = run_on(|device| {
+            (device.file_system, device.size_bytes) = (None, Some(u64::MAX));
+            device.disk_bytes = device.size_bytes;
+        });
+        assert!(judge(&run).is_ok());
+        run.details.loaded[0].index_bytes = None;
+        assert!(matches!(judge(&run), Err(NoFinding::Unknown(_))));
     }
 
     #[test]

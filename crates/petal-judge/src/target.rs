@@ -211,7 +211,12 @@ mod tests {
         // Another host's memory is not known.
         assert_eq!(verdict(8, &TargetDetails::default()), CheckResult::Unknown);
         let direct_io = Some(DirectIo { asked: true, used: true, reason: None });
-        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local }), CheckResult::Good);
+        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local.clone() }), CheckResult::Good);
+        // The size of one schema is not known, so that of all is not either.
+        let unsized_too = [loaded(32), vec![LoadedSchema { bytes: None, ..loaded(1).remove(0) }]];
+        let check = data(&target, &local, &unsized_too.concat(), &host);
+        assert_eq!(check.verdict, CheckResult::Unknown);
+        assert!(check.value.starts_with("- in 2 schemas"), "{}", check.value);
     }
 
     #[test]

@@ -128,6 +128,9 @@ impl Mysql {
     fn metas(&self) -> Result<Vec<SchemaMeta>> {
         let mut client = self.connect_first()?;
         let numbers = self.numbers(&mut client)?;
+        if !numbers.is_empty() {
+            trust::check_users(&mut client)?;
+        }
         numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
     }
 

@@ -2,6 +2,8 @@
 //! groups of the two programs, from the files of the system and of the user.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,12 +20,18 @@ const DEPTH_MAX: usize = 5;
 pub fn read(named: Option<&str>, home: Option<&str>) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     if let Some(named) = named {
-        let text = std::fs::read_to_string(named).map_err(|error| {
+        let text = text_of(Path::new(named)).map_err(|error| {
             EngineError::Environment(format!(
                 "{named}: the option file cannot be read: {error}; name a readable file, or leave \
                  defaults_file out"
             ))
         })?;
+        let Some(text) = text else {
+            return Err(EngineError::Environment(format!(
+                "{named}: any user can change this option file, so petal does not read it; run \
+                 chmod o-w {named}"
+            )));
+        };
         add(&text, Path::new(named), DEPTH_MAX, &mut options);
         return Ok(options);
     }
@@ -34,15 +42,26 @@ pub fn read(named: Option<&str>, home: Option<&str>) -> Result<BTreeMap<String, 
     Ok(options)
 }
 
-/// A file that anybody may write is passed over, as the server's programs do.
+/// Adds a file's options. Ignores a file that any user can change, as the server's programs do.
 fn add_file(file: &Path, depth: usize, options: &mut BTreeMap<String, String>) {
-    let is_anybodys = |meta: std::fs::Metadata| meta.permissions().mode() & 0o002 != 0;
-    if depth == 0 || std::fs::metadata(file).map_or(true, is_anybodys) {
+    if depth == 0 {
         return;
     }
-    if let Ok(text) = std::fs::read_to_string(file) {
+    if let Ok(Some(text)) = text_of(file) {
         add(&text, file, depth - 1, options);
     }
+}
+
+/// Returns the text of a file; `None` if any user can change it.
+fn text_of(path: &Path) -> io::Result<Option<String>> {
+    let mut file = File::open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_file() && meta.permissions().mode() & 0o002 != 0 {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 fn add(text: &str, file: &Path, depth: usize, options: &mut BTreeMap<String, String>) {

@@ -1,9 +1,45 @@
 //! Foreign code that petal's statements would run: a view in place of a table calls functions with
-//! the rights of its reader, a trigger works on each row, and a routine may be anybody's text.
+//! the rights of its reader, a trigger works on each row, and a routine may be anybody's text. The
+//! server has no lock that keeps a routine as it is during a run, so an account that administers the
+//! server also needs a database where no other user may make such code.
 
 use super::client::Client;
 use super::schema::{ROUTINE_COMMENT, TABLES};
 use petal_engine::{EngineError, Result};
+
+/// The account of the connection, as information_schema writes it.
+const ME: &str = "CONCAT('''', LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - 1 \
+    - CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1))), '''@''', \
+    SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')";
+
+/// Refuses a database in which a lesser user may make code that would run with the rights of an
+/// account that administers the server or reads other databases.
+pub fn check_users(client: &mut Client) -> Result<()> {
+    let sql = format!(
+        "SELECT CONCAT(rights.grantee, ' has ', rights.privilege_type) FROM \
+         (SELECT grantee, privilege_type FROM information_schema.user_privileges UNION ALL \
+         SELECT grantee, privilege_type FROM information_schema.schema_privileges \
+         WHERE DATABASE() LIKE table_schema) AS rights \
+         WHERE rights.privilege_type IN ('CREATE ROUTINE', 'CREATE VIEW') \
+         AND rights.grantee <> {ME} AND rights.grantee NOT IN \
+         (SELECT grantee FROM information_schema.user_privileges \
+         WHERE privilege_type IN ('SUPER', 'CREATE USER')) \
+         AND EXISTS (SELECT 1 FROM information_schema.user_privileges WHERE grantee = {ME} \
+         AND privilege_type IN ('SUPER', 'CREATE USER', 'FILE', 'SELECT', 'INSERT', 'UPDATE', \
+         'DELETE', 'EXECUTE'))"
+    );
+    let found: Vec<String> = client.ask("asking who may make routines and views", &sql)?;
+    match found.first() {
+        None => Ok(()),
+        Some(what) => Err(EngineError::Environment(format!(
+            "{}: {what} on petal's database: code of that user could run with the rights of your \
+             account, which has rights on all databases; connect with an account that has rights on \
+             this database only, use a database without other users, or revoke CREATE ROUTINE and \
+             CREATE VIEW there",
+            client.server
+        ))),
+    }
+}
 
 /// Refuses a schema whose tables are views, or have others' code on them.
 pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {

@@ -3,8 +3,8 @@
 //!
 //! PostgreSQL runs triggers, rules, policies, constraints, generated columns and routines with the
 //! rights of the role that touches a table. So before petal reads a schema it looks for such
-//! objects on the tables. A mighty role also needs an owner that it may trust, who else could add
-//! them a moment later.
+//! objects on the tables, and for roles that could add them later: an owner that petal's role does not
+//! trust, or a role with TRIGGER.
 
 use super::answer::Columns as _;
 use super::client::Client;
@@ -21,9 +21,8 @@ pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
     let server = &client.server;
     let why = match (kind, row.read::<Option<&str>>(2)?) {
         ("owner", Some(owner)) => format!(
-            "{what} belongs to role {owner}, whose code would run with the rights of your role, \
-             which administers the server; connect as {owner}, or load the data again with your \
-             role (petal setup --replace)"
+            "{what} belongs to role {owner}, whose code could run with the rights of your role; \
+             connect as {owner}, or load the data again with your role (petal setup --replace)"
         ),
         _ => format!(
             "{name}.{what}: its code would run with your role's rights, and no load of petal's \

@@ -107,6 +107,10 @@ pub fn hint(error: &rusqlite::Error) -> &'static str {
             "load it again: petal setup --replace"
         }
         Some(ErrorCode::SystemIoFailure) => IO_ADVICE,
+        Some(ErrorCode::OutOfMemory) => {
+            "raise the limit of memory (ulimit -v, memory.max of the control group), or use fewer \
+             sessions or loaders and a smaller cache"
+        }
         _ => "this is SQLite's answer to a statement of petal's own: please report it",
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Shared;
 use super::io::Event;
+use super::load::loader_bytes;
 use super::meta::FileMeta;
 use super::{advice, direct, plan};
 use petal_engine::on_path::OnPath;
@@ -90,11 +91,15 @@ pub fn needs(shared: &Shared, metas: &[FileMeta], sessions: u32) -> Needs {
     }
 }
 
-/// Files of the loaders' connections, and the locks on files that are loaded over.
+/// Files and caches of the loaders' connections, and the locks on files that are loaded over.
 pub fn load_needs(plan: &LoadPlan) -> Needs {
     let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
     let locks = if plan.replace { schemas } else { 0 };
-    Needs { files: loaders * FILES_PER_LOADER + locks, ..Needs::default() }
+    Needs {
+        files: loaders * FILES_PER_LOADER + locks,
+        memory_bytes: loaders * loader_bytes(plan),
+        threads: 0,
+    }
 }
 
 fn cache_bytes_of(shared: &Shared, meta: &FileMeta) -> u64 {

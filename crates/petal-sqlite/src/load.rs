@@ -17,7 +17,7 @@ use petal_engine::file_set::{FileFormat as _, LoadingFile};
 use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
 use petal_engine::server::meta_table::SchemaMeta;
-use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Result};
 use petal_model::workload::row::{COLUMNS, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
@@ -31,6 +31,21 @@ const CACHE_KIB: i64 = 1 << 10;
 const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
 const STEPS_PER_LOOK: i32 = 100_000;
+
+/// Returns the bytes of a schema: a page per row, interior pages, and an index of under 24 bytes a
+/// row with pages' slack.
+fn schema_bytes(plan: &LoadPlan) -> u64 {
+    let block = u64::from(plan.block_size);
+    let rows = plan.rows.saturating_add(plan.scan_rows);
+    let table = rows.saturating_mul(block);
+    table.saturating_add(table / 256).saturating_add(plan.rows.saturating_mul(24) + 16 * block)
+}
+
+/// Returns the memory of a loader. Its cache is largest while it makes the index, and holds no more
+/// than the schema.
+pub fn loader_bytes(plan: &LoadPlan) -> u64 {
+    schema_bytes(plan).min(SORT_KIB.unsigned_abs() << 10)
+}
 
 /// A load under way.
 pub struct Loader<'a> {
@@ -46,14 +61,8 @@ impl Loader<'_> {
             .load(self.load, self.bytes_needed(), &|file, state| self.load_schema(file, state))
     }
 
-    /// A page per row, interior pages, and an index of under 24 bytes a row with pages' slack.
     fn bytes_needed(&self) -> u64 {
-        let plan = self.load.plan;
-        let block = u64::from(plan.block_size);
-        let rows = plan.rows + plan.scan_rows;
-        let table = rows.saturating_mul(block);
-        let schema = table.saturating_add(table / 256).saturating_add(plan.rows * 24 + 16 * block);
-        schema.saturating_mul(plan.schemas.len() as u64)
+        schema_bytes(self.load.plan).saturating_mul(self.load.plan.schemas.len() as u64)
     }
 
     fn load_schema(

@@ -564,13 +564,11 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             second: second.clone(),
             waits: waits(&totals),
             counters: counters(&totals),
-            uncounted: false,
-            forgotten: Vec::new(),
             errors: BTreeMap::new(),
             sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
             petal_cpu_s: Some(totals.counted_s * 0.42),
             db_time_s: totals.counted_s * 7.9,
-            think_time_s: 0.0,
+            ..JournalLine::default()
         };
         journal.second(line).unwrap();
         let seen = os_second(second, index as u64);

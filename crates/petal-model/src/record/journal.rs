@@ -1,7 +1,7 @@
 //! `journal.ndjson`: the record that survives a kill. The first line holds the run as known before
 //! the trigger, then there is a line for each second ([`super::ndjson`]).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::figures::wait_rows;
 use super::kinds::KindNames;
 use super::ndjson::{self, LinesFile};
 use super::{IntervalTotals, RecordError, RecordFolder, Run, Second, SessionLost};
-use crate::stats::counters::{Wait, raw_since};
+use crate::stats::counters::{Counters, Wait};
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
@@ -50,6 +50,12 @@ pub struct JournalLine {
     /// Names of waits and counters that are unknown from this second on: they began again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<String>,
+    /// True if a name that appears later counts from 0, as in [`Counters`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub omits_zeros: bool,
+    /// Names without a figure, as in [`Counters`].
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unknown: BTreeSet<String>,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
     /// Sessions lost since the line before: a day's run may lose many, and each is written once.
@@ -229,19 +235,27 @@ pub fn between(
         *bound = Some(JournalLine { waits, counters, ..line });
     })?;
     let both = from.zip(to).filter(|(from, to)| !from.uncounted && !to.uncounted);
-    Ok(both.map(|(from, to)| difference(&from, to)))
+    Ok(both.map(|(from, to)| difference(from, to)))
 }
 
-fn difference(from: &JournalLine, to: JournalLine) -> IntervalTotals {
-    let before: HashMap<&str, &Wait> =
-        from.waits.iter().map(|wait| (wait.name.as_str(), wait)).collect();
-    let waits = to.waits.into_iter().filter_map(|wait| match before.get(wait.name.as_str()) {
-        Some(then) => wait.since(then),
-        None => Some(wait),
-    });
+/// Returns a line's totals since the trigger.
+fn counters_of(line: &JournalLine) -> Counters {
+    Counters {
+        waits: line.waits.clone(),
+        raw: line.counters.clone(),
+        omits_zeros: line.omits_zeros,
+        unknown: line.unknown.clone(),
+        ..Counters::default()
+    }
+}
+
+fn difference(from: JournalLine, to: JournalLine) -> IntervalTotals {
+    let (now, then) = (counters_of(&to), counters_of(&from));
+    // At the trigger, all counts are 0.
+    let counted = if from.second.length_s > 0.0 { now.since(&then) } else { now };
     IntervalTotals {
-        waits: wait_rows(&waits.collect::<Vec<_>>()),
-        counters: raw_since(&to.counters, &from.counters),
+        waits: wait_rows(&counted.waits),
+        counters: counted.raw,
         petal_cpu_s: to.petal_cpu_s.zip(from.petal_cpu_s).map(|(now, then)| now - then),
         db_time_s: to.db_time_s - from.db_time_s,
         think_time_s: to.think_time_s - from.think_time_s,
@@ -335,6 +349,37 @@ mod tests {
             let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
             prop_assert!(text.lines().last().unwrap().contains(NO_COUNTERS));
         }
+    }
+
+    #[test]
+    fn a_counter_that_appears_in_a_window_is_unknown_unless_the_database_omits_zeros() {
+        let in_window = |from_s, omits_zeros, unknown: &[&str]| {
+            let dir = tempfile::tempdir().unwrap();
+            let opening = Opening::new(fixture::opening());
+            let mut journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
+            for (from_s, names) in [(0.0, &["commits"][..]), (1.0, &["commits", "late"])] {
+                let count = (from_s as u64 + 1) * 5;
+                let wait = |name: &&str| Wait::counted(name, WaitClass::UserIo, Some(count), count);
+                let line = JournalLine {
+                    second: Second { from_s, length_s: 1.0, ..Second::default() },
+                    waits: names.iter().map(wait).collect(),
+                    counters: names.iter().map(|name| ((*name).to_owned(), count)).collect(),
+                    unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
+                    omits_zeros,
+                    ..JournalLine::default()
+                };
+                journal.second(line).unwrap();
+            }
+            let totals = between(&dir.path().join(NAME), (from_s, 2.0)).unwrap().unwrap();
+            let waits = totals.waits.into_iter().map(|wait| (wait.name, wait.waits.unwrap()));
+            assert_eq!(waits.collect::<BTreeMap<_, _>>(), totals.counters);
+            totals.counters.into_iter().collect::<Vec<_>>()
+        };
+        let both = |commits, late| vec![("commits".to_owned(), commits), ("late".to_owned(), late)];
+        assert_eq!(in_window(1.0, false, &[]), both(5, 0)[..1]);
+        assert_eq!(in_window(1.0, true, &[]), both(5, 10));
+        assert_eq!(in_window(1.0, true, &["late"]), both(5, 0)[..1]);
+        assert_eq!(in_window(0.0, false, &[]), both(10, 10));
     }
 
     #[test]

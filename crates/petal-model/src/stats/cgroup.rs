@@ -113,11 +113,12 @@ impl Groups {
         limits.map(|(group, limit, file)| (limit, format!("{}/{file}", group.shown))).min()
     }
 
-    /// Bytes that the groups still allow their processes: the limit less the bytes in use that
-    /// cannot be reclaimed. `None` if nothing limits them.
-    pub fn memory_room(&self) -> Option<u64> {
-        let room =
-            |(group, limit, _): (&ControlGroup, u64, _)| limit.saturating_sub(group.memory_used());
+    /// Bytes that the groups still allow their processes (the limit less the bytes in use that
+    /// cannot be reclaimed), and the file with that limit. `None` if nothing limits them.
+    pub fn memory_room(&self) -> Option<(u64, String)> {
+        let room = |(group, limit, file): (&ControlGroup, u64, _)| {
+            (limit.saturating_sub(group.memory_used()), format!("{}/{file}", group.shown))
+        };
         self.memory_limits().map(room).min()
     }
 
@@ -296,9 +297,10 @@ mod tests {
 ";
         // 400000 of the 500000 bytes in files can be reclaimed.
         let room = |text: &str| Groups::of(&Recorded::of(text).roots(), "self").memory_room();
-        assert_eq!(room(second), Some(700_000));
+        let file = "/sys/fs/cgroup/db/memory.max".to_owned();
+        assert_eq!(room(second), Some((700_000, file.clone())));
         assert_eq!(room(&second.replace("1000000", "max")), None);
-        assert_eq!(room(&second.replace("1000000", "200000")), Some(0));
+        assert_eq!(room(&second.replace("1000000", "200000")), Some((0, file)));
         let first = "/proc/self/cgroup = 4:memory:/db
 /sys/fs/cgroup/memory/tasks = 1
 /sys/fs/cgroup/memory/memory.limit_in_bytes = 9223372036854771712
@@ -311,7 +313,8 @@ mod tests {
   total_cache 500000
   total_shmem 100000
 ";
-        assert_eq!(room(first), Some(700_000));
+        let file = "/sys/fs/cgroup/memory/db/memory.limit_in_bytes".to_owned();
+        assert_eq!(room(first), Some((700_000, file)));
     }
 
     #[test]

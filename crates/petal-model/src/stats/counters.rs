@@ -96,12 +96,28 @@ impl Counters {
         now.iter().map(since).collect()
     }
 
-    /// The sum over endpoints; `None` without endpoints.
+    /// The sum over endpoints; `None` without endpoints. Figures that only some of them have are
+    /// unknown in it.
     pub fn sum(endpoints: &[Self]) -> Option<Self> {
         let (first, rest) = endpoints.split_first()?;
         let mut total = first.clone();
         rest.iter().for_each(|other| total.add(other));
+        total.unknown.extend(endpoints.iter().flat_map(|one| one.missing_in_sum(endpoints)));
+        total.leave_out_unknown();
         Some(total)
+    }
+
+    /// Names of counted figures that this endpoint lacks and another one has. Standbys count other
+    /// things than primaries.
+    fn missing_in_sum(&self, all: &[Self]) -> BTreeSet<String> {
+        let own = self.waits.iter().map(|wait| &wait.name).chain(self.raw.keys());
+        let own: BTreeSet<&String> = own.collect();
+        let alike = all.iter().filter(|one| !self.omits_zeros && one.is_standby == self.is_standby);
+        let names = alike.flat_map(|one| {
+            let counted = one.waits.iter().filter(|wait| wait.source == WaitSource::Counted);
+            counted.map(|wait| &wait.name).chain(one.raw.keys())
+        });
+        names.filter(|name| !own.contains(name)).cloned().collect()
     }
 
     /// Adds another endpoint's work, for the sum over all of them. A figure that one of them does
@@ -124,6 +140,10 @@ impl Counters {
             *self.raw.entry(name.clone()).or_default() += value;
         }
         self.unknown.extend(other.unknown.iter().cloned());
+        self.leave_out_unknown();
+    }
+
+    fn leave_out_unknown(&mut self) {
         let (mut waits, mut raw) = (std::mem::take(&mut self.waits), std::mem::take(&mut self.raw));
         waits.retain(|wait| !self.is_unknown(&wait.name));
         raw.retain(|name, _| !self.is_unknown(name));
@@ -139,18 +159,6 @@ impl Counters {
         let wait = self.wait(name)?;
         Some((wait.waits?, wait.time_ns))
     }
-}
-
-/// The rise of each counter by its name, in a journal of a run's rises. One that the engine names and
-/// that is new counts from nothing; one that fell is left out.
-pub fn raw_since(
-    now: &BTreeMap<String, u64>,
-    earlier: &BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
-    if earlier.is_empty() {
-        return now.clone();
-    }
-    rises(now, earlier, |_| true)
 }
 
 /// The rise of each counter by its name. `is_from_0` is asked for the engine's own names that are
@@ -572,6 +580,31 @@ mod tests {
         sum.add(&since);
         assert_eq!(names(&sum), ["write", "eventual", "osstat.busy"]);
         assert!(names(&now.since(&Counters { waits: Vec::new(), ..without(&[""]) })).len() == 1);
+    }
+
+    #[test]
+    fn a_sum_lacks_what_one_of_its_endpoints_does_not_count() {
+        let all = || of_nine(&["read", "write"], &["commits", "vacuums"]);
+        let few = of_nine(&["write"], &["commits"]);
+        let sum = |endpoints: &[Counters]| {
+            let sum = Counters::sum(endpoints).unwrap();
+            names(&sum).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(sum(&[all(), few.clone()]), ["write", "commits"]);
+        assert_eq!(sum(&[few.clone(), all(), all()]), ["write", "commits"]);
+        // A standby counts other things; a database that omits zeros counted none.
+        for other in [
+            Counters { is_standby: true, ..few.clone() },
+            Counters { omits_zeros: true, ..few.clone() },
+        ] {
+            assert_eq!(sum(&[all(), other]), ["read", "write", "commits", "vacuums"]);
+        }
+        // petal sampled none of these.
+        let sampled = |mut counters: Counters| {
+            counters.waits.iter_mut().for_each(|wait| wait.source = WaitSource::Sampled);
+            counters
+        };
+        assert_eq!(sum(&[sampled(all()), sampled(few)]), ["read", "write", "commits"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
--- What in a schema of petal's would run somebody else's code with this role's rights: of each fault
--- what it is of, what it is, and its owner. Owners count where the role is mighty: then each must be
--- the role itself or a superuser.
+-- Objects in a schema of petal's with which others' code would run with this role's rights, now or
+-- later in the run: kind, object and owner. An owner must be the role itself or a superuser; for a role
+-- that is not mighty also a role that it is a member of.
 {me},
 held AS (
     SELECT c.* FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -10,7 +10,8 @@ owned AS (
     FROM pg_catalog.pg_namespace n WHERE n.nspname = $1
     UNION ALL SELECT 'table', $1 || '.' || relname, relowner FROM held)
 SELECT 'owner', kind || ' ' || name, pg_catalog.pg_get_userbyid(owner)::pg_catalog.text
-FROM owned, me WHERE me.is_mighty AND owner NOT IN (SELECT oid FROM trusted)
+FROM owned, me WHERE owner NOT IN (SELECT oid FROM trusted)
+AND (me.is_mighty OR NOT pg_catalog.pg_has_role(owner, 'MEMBER'))
 UNION ALL
 SELECT 'content', relname || what, NULL FROM held CROSS JOIN LATERAL (
     SELECT ' is no plain table (relkind ' || relkind::pg_catalog.text || ')' AS what
@@ -33,4 +34,9 @@ SELECT 'content', relname || what, NULL FROM held CROSS JOIN LATERAL (
                                                 'pg_catalog.text'::pg_catalog.regtype))
     UNION ALL SELECT ' has index ' || i.relname || ' with an expression or a condition'
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-    WHERE x.indrelid = held.oid AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL)) AS found
+    WHERE x.indrelid = held.oid AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL)
+    UNION ALL SELECT ' lets role ' || CASE grantee WHEN 0 THEN 'PUBLIC'
+                     ELSE pg_catalog.pg_get_userbyid(grantee)::pg_catalog.text END || ' create triggers'
+    FROM pg_catalog.aclexplode(held.relacl)
+    WHERE privilege_type = 'TRIGGER' AND grantee <> held.relowner
+    AND grantee NOT IN (SELECT oid FROM trusted)) AS found
