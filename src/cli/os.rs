@@ -88,7 +88,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let server = server(matches)?;
     let database =
         server.map_or(DatabaseLocation::Unseen, |server| DatabaseLocation::In(vec![server]));
-    let requests = petal_latency::watch(&devices, &database)
+    let requests = petal_latency::requests::watch(&devices, &database)
         .inspect_err(|why| console.warn(&format!("no times of single requests: {why}")))
         .ok();
     let probe = Probe::watching(&devices, database, true).with_requests(requests);

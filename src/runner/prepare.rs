@@ -138,7 +138,7 @@ fn probe(
     let (requests, unseen) = match (job.settings.device_latency, details.local) {
         (false, _) => (None, Some("DEVICE_LATENCY=FALSE".to_owned())),
         (true, false) => (None, None),
-        (true, true) => match petal_latency::watch(devices, &database) {
+        (true, true) => match petal_latency::requests::watch(devices, &database) {
             Ok(source) => (Some(source), None),
             Err(why) => (None, Some(why)),
         },

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use petal_model::stats::devices::{self, DataDevices};
@@ -12,7 +13,7 @@ use petal_model::stats::os::requests::{RequestKind, Requests};
 use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
 use crate::fuse::Fuse;
-use crate::support::{Loop, Workplace, record, run, skip};
+use crate::support::{Loop, Workplace, record, run, say, skip};
 
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 1024;
@@ -98,7 +99,7 @@ fn agrees(device: &str) {
 /// they cannot be timed here: a skip.
 fn timed(device: &Path, work: impl FnOnce()) -> Option<(OsInterval, Requests)> {
     let found = devices::find(&[device.to_owned()]);
-    let source = match petal_latency::watch(&found, &DatabaseLocation::InPetal) {
+    let source = match petal_latency::requests::watch(&found, &DatabaseLocation::InPetal) {
         Ok(source) => source,
         Err(why) => {
             skip(&format!("requests cannot be timed: {why}"));
@@ -134,6 +135,15 @@ fn every_request_that_a_device_counts_is_timed() {
     assert_eq!(write.count, counts.write_requests - counts.flushes);
     let total_us = read.mean.unwrap() * read.count as f64 + write.mean.unwrap() * WRITES as f64;
     assert!(total_us > 0.0 && total_us < elapsed_us, "{total_us} of {elapsed_us} us");
+    // The kernel adds up the same time of all reads, until a moment later.
+    let reads = requests.times.iter().filter(|times| times.kind == RequestKind::Read);
+    let sum = reads.cloned().reduce(|sum, times| sum.plus(&times)).unwrap();
+    assert_eq!((sum.queue.count(), sum.total.count()), (read.count, read.count));
+    assert_eq!(sum.total.total_ns, sum.service.total_ns + sum.queue.total_ns);
+    let total_ms = sum.total.total_ns as f64 / 1e6;
+    let kernel_ms = counts.read_ms as f64;
+    assert!(total_ms < kernel_ms + 1.0, "{total_ms} of {kernel_ms} ms");
+    assert!(total_ms > kernel_ms / 2.0 - 1.0, "{total_ms} of {kernel_ms} ms");
     let others = requests.times.iter().filter(|times| times.of_database == Some(false));
     let others: u64 =
         others.filter(|t| t.kind == RequestKind::Read).map(|t| t.service.count()).sum();
@@ -168,6 +178,54 @@ fn a_device_that_answers_late_is_seen_late() {
     // Within the width of a bucket.
     assert!(slow >= DELAY.as_secs_f64() * 1e6 * 0.98, "{slow} us");
     assert!(slow > fast, "{slow} us, and {fast} us without the delay");
+}
+
+/// fio adds the file system, the wake-up and itself: little next to a slow device.
+#[test]
+fn percentiles_agree_with_fios_at_a_slow_device() {
+    if run("fio", &["--version"]).is_err() {
+        return skip("fio is missing");
+    }
+    let fuse = match Fuse::mounted() {
+        Ok(fuse) => fuse,
+        Err(why) => return skip(&why),
+    };
+    let image = fuse.path("image");
+    File::create(&image).unwrap().set_len(4 << 30).unwrap();
+    let Some(disk) = Loop::over(&image) else { return };
+    let filename = format!("--filename={}", disk.device());
+    let mut fio = String::new();
+    let work = || {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for delay_ms in [5, 9, 7, 15].into_iter().cycle() {
+                    fuse.delay_reads(Duration::from_millis(delay_ms));
+                    std::thread::sleep(Duration::from_millis(50));
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let job = ["--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--runtime=15"];
+            let shown = ["--time_based", "--percentile_list=50:99", "--output-format=json"];
+            fio = say("fio", &[&job[..], &shown, &[&filename]].concat()).unwrap_or_default();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        fuse.delay_reads(Duration::ZERO);
+    };
+    let Some((_, requests)) = timed(Path::new(disk.device()), work) else { return };
+    let fio: serde_json::Value = serde_json::from_str(&fio[fio.find('{').unwrap()..]).unwrap();
+    let fio = &fio["jobs"][0]["read"]["clat_ns"];
+    // fio reads a little to see the partitions' table, and others do.
+    let times = requests.times.iter().filter(|times| times.kind == RequestKind::Read);
+    let total = times.map(|times| times.total.clone()).reduce(|sum, one| sum.plus(&one)).unwrap();
+    let total = total.summary();
+    let ratio = |us: Option<f64>, percentile: &str| {
+        us.unwrap() * 1000.0 / fio["percentile"][percentile].as_f64().unwrap()
+    };
+    let ratios = [ratio(total.p50, "50.000000"), ratio(total.p99, "99.000000")];
+    assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.03), "{ratios:?}: {fio}");
 }
 
 const TIMED_RUN: [&str; 6] = ["run", "--run-time", "4", "--update-pct", "20", "--json"];
@@ -233,18 +291,23 @@ fn a_run_without_rights_or_with_the_switch_off_names_the_reason() {
 fn the_program_of_the_kernel_is_the_one_in_the_source() {
     use sha2::{Digest as _, Sha256};
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/petal-latency/bpf");
-    let source = std::fs::read(folder.join("requests.bpf.c")).unwrap();
+    let file = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let source = [file("common.bpf.h"), file("requests.bpf.c")].concat();
     let hash: String = Sha256::digest(&source).iter().map(|byte| format!("{byte:02x}")).collect();
-    let has = |text: &[u8]| petal_latency::OBJECT.windows(text.len()).any(|part| part == text);
-    assert!(has(hash.as_bytes()), "bpf/build.sh was not run after a change of requests.bpf.c");
+    let has =
+        |text: &[u8]| petal_latency::requests::OBJECT.windows(text.len()).any(|part| part == text);
+    assert!(has(hash.as_bytes()), "bpf/build.sh was not run after a change of its sources");
     let version = Command::new("clang-14").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
         return skip("the object is not built again: clang-14 is missing");
     }
     let place = Workplace::new();
-    let built = place.path("requests.bpf.o");
+    let built = place.path("");
     run(folder.join("build.sh").to_str().unwrap(), &[built.to_str().unwrap()]).unwrap();
-    assert!(std::fs::read(built).unwrap() == petal_latency::OBJECT, "another object is built");
+    assert!(
+        std::fs::read(built.join("requests.bpf.o")).unwrap() == petal_latency::requests::OBJECT,
+        "another object is built"
+    );
 }
 
 /// The first partition of a disk, deleted when dropped.

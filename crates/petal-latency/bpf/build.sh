@@ -1,9 +1,11 @@
 #!/bin/sh
-# Compiles requests.bpf.c to an object: build.sh [OUT]. The object in the tree is from clang 14.
+# Compiles each program to an object: build.sh [FOLDER]. The objects in the tree are from clang 14.
 set -e
 cd "$(dirname "$0")"
-out=${1:-requests.bpf.o}
-hash=$(sha256sum requests.bpf.c | cut -d ' ' -f 1)
-${CLANG:-clang-14} -target bpf -mcpu=v2 -O2 -g -fdebug-compilation-dir=. -Wall -Wno-unused -Werror \
-	-DSOURCE="\"$hash\"" -c requests.bpf.c -o "$out"
-${LLVM_STRIP:-llvm-strip-14} -g "$out"
+for name in requests; do
+	hash=$(cat common.bpf.h $name.bpf.c | sha256sum | cut -d ' ' -f 1)
+	out=${1:-.}/$name.bpf.o
+	${CLANG:-clang-14} -target bpf -mcpu=v2 -O2 -g -fdebug-compilation-dir=. -Wall -Wno-unused -Werror \
+		-DSOURCE="\"$hash\"" -c $name.bpf.c -o "$out"
+	${LLVM_STRIP:-llvm-strip-14} -g "$out"
+done

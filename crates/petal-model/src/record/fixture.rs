@@ -26,7 +26,8 @@ use crate::settings::{GivenParameter, Origin};
 use crate::stats::counters::{FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
-use crate::stats::os::requests::{RequestKind, RequestTimes, Requests, TimeBuckets};
+use crate::stats::os::requests::{RequestKind, RequestTimes, Requests};
+use crate::stats::os::time_buckets::TimeBuckets;
 use crate::stats::os::{
     Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, OsInterval, Whole,
 };
@@ -321,8 +322,9 @@ pub fn time_requests(run: &mut Run) {
         device: "vda".into(),
         kind,
         of_database,
-        service: TimeBuckets { total_ns: 118_000_000, buckets },
-        queue: TimeBuckets::default(),
+        service: TimeBuckets { total_ns: 118_000_000, buckets: buckets.clone() },
+        queue: TimeBuckets { total_ns: 500_000, buckets: vec![(500, 1000)] },
+        total: TimeBuckets { total_ns: 118_500_000, buckets },
     };
     let requests = Requests {
         times: vec![

@@ -8,7 +8,7 @@ use super::Run;
 use super::os::HostSeen;
 use crate::stats::histogram::LatencySummary;
 use crate::stats::os::iostat::DeviceRates;
-use crate::stats::os::requests::{RequestKind, RequestTimes, Requests, TimeBuckets};
+use crate::stats::os::requests::{RequestKind, RequestTimes, Requests};
 use crate::stats::os::{CpuTicks, GaugeRanges, OsInterval};
 
 /// Both hosts of a run; petal's own only if the database is on another one.
@@ -122,8 +122,10 @@ pub struct RequestRow {
     pub issued_by: Issuer,
     /// Time from issue to completion: the device's own.
     pub service_us: LatencySummary,
-    /// Time from insertion to issue, of requests that were queued.
+    /// Time from the start of the request to its issue.
     pub queue_us: LatencySummary,
+    /// Time from start to completion.
+    pub total_us: LatencySummary,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,17 +165,14 @@ impl RequestFigures {
                 requests.times.iter().filter(move |t| t.device == device && t.kind == kind);
             [Issuer::All, Issuer::Database, Issuer::Others].into_iter().filter_map(
                 move |issued_by| {
-                    let mut sum: Option<(TimeBuckets, TimeBuckets)> = None;
-                    for times in of_group.clone().filter(|times| issued_by.is_of(times)) {
-                        let (service, queue) = sum.unwrap_or_default();
-                        sum = Some((service.plus(&times.service), queue.plus(&times.queue)));
-                    }
-                    sum.map(|(service, queue)| RequestRow {
-                        device: device.to_owned(),
+                    let each = of_group.clone().filter(|times| issued_by.is_of(times)).cloned();
+                    each.reduce(|sum, times| sum.plus(&times)).map(|times| RequestRow {
+                        device: times.device,
                         kind,
                         issued_by,
-                        service_us: service.summary(),
-                        queue_us: queue.summary(),
+                        service_us: times.service.summary(),
+                        queue_us: times.queue.summary(),
+                        total_us: times.total.summary(),
                     })
                 },
             )
@@ -387,7 +386,8 @@ mod tests {
         let seconds = run.details.os.as_ref().unwrap().seconds.len() as u64;
         assert_eq!(rows[0].service_us.count, 1000 * seconds);
         assert_eq!((rows[0].service_us.p50, rows[0].service_us.p99), (Some(100.5), Some(900.5)));
-        assert_eq!((rows[0].queue_us.count, rows[0].queue_us.p50), (0, None));
+        assert_eq!((rows[0].queue_us.count, rows[0].queue_us.p50), (1000 * seconds, Some(0.5)));
+        assert_eq!(rows[0].total_us.p99_9, Some(900.5));
         let steady = host.steady_requests.unwrap().rows;
         assert!(steady[0].service_us.count < 1000 * seconds, "the steady window is shorter");
     }

@@ -15,6 +15,7 @@ mod pressure;
 mod process_io;
 pub mod requests;
 mod server;
+pub mod time_buckets;
 
 use std::fs;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ pub use interval::{OsInterval, Whole};
 pub use memory::{available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;
-use requests::{RequestSource, Requests};
+use requests::Requests;
 pub use server::ServerProcesses;
+use time_buckets::TimeSource;
 
 /// Reads the kernel's counters, for given devices.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ pub struct Probe {
     interfaces: Option<Interfaces>,
     /// Remembers the samples before, because the kernel's milliseconds restart at 32 bits.
     disks: Mutex<Disks>,
-    requests: Option<Box<dyn RequestSource>>,
+    requests: Option<Box<dyn TimeSource<Requests>>>,
 }
 
 /// Location of the database, as a probe of this host sees it.
@@ -138,7 +140,7 @@ impl Probe {
     }
 
     /// Samples the times of single requests, too.
-    pub fn with_requests(mut self, source: Option<Box<dyn RequestSource>>) -> Self {
+    pub fn with_requests(mut self, source: Option<Box<dyn TimeSource<Requests>>>) -> Self {
         self.requests = source;
         self
     }

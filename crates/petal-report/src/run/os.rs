@@ -83,12 +83,12 @@ pub(crate) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
 
 /// Builds a table of the times of single requests.
 pub(crate) fn request_table(requests: &Requests) -> Table {
-    let heading = "request times, us | of | count | mean | p50 | p99 | p99.9 | max | queued | \
-                   queue p50 | queue p99";
+    let heading = "request times, us | of | count | mean | p50 | p99 | p99.9 | max | \
+                   queue p50 | queue p99 | total p50 | total p99 | total p99.9";
     let figures = RequestFigures::of(requests);
     let us = |value: Option<f64>| or_dash(value, micros);
     let table = Table::of_figures(heading).with_rows(figures.rows.iter().map(|row| {
-        let (service, queue) = (&row.service_us, &row.queue_us);
+        let (service, queue, total) = (&row.service_us, &row.queue_us, &row.total_us);
         [
             format!("{} {}", row.device, row.kind.name()),
             row.issued_by.name().to_owned(),
@@ -98,9 +98,11 @@ pub(crate) fn request_table(requests: &Requests) -> Table {
             us(service.p99),
             us(service.p99_9),
             us(service.max),
-            whole(queue.count),
             us(queue.p50),
             us(queue.p99),
+            us(total.p50),
+            us(total.p99),
+            us(total.p99_9),
         ]
     }));
     match figures.lost {

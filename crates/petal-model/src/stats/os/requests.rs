@@ -1,25 +1,8 @@
-//! Times of single requests at block devices: in the queue (insert to issue) and in service (issue
-//! to completion), as histograms with buckets of equal relative width. The kernel counts them; a
-//! [`RequestSource`] reads them.
-
-use std::collections::BTreeMap;
-use std::fmt::Debug;
+//! Times of single requests at block devices: in the queue, in service and both.
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::histogram::{LatencySummary, has_percentile, micros};
-
-/// Buckets per power of two: a bucket is at most 1/32 of its value wide, so that its middle is off
-/// by 1.6 % at most.
-const STEPS: u64 = 32;
-/// Number of buckets of a histogram. The last one also holds all longer times: over 68 s.
-pub const BUCKETS: usize = 1024;
-
-/// Reads the kernel's histograms.
-pub trait RequestSource: Debug + Send + Sync {
-    /// Cumulative counts; `None` if they cannot be read now.
-    fn sample(&self) -> Option<Requests>;
-}
+use super::time_buckets::TimeBuckets;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,9 +45,13 @@ pub struct RequestTimes {
     /// True if a process of the database issued them, false if another one did, such as a thread
     /// of the kernel that writes the page cache; null if the database's processes are unknown.
     pub of_database: Option<bool>,
+    /// Time from issue to the driver until completion.
     pub service: TimeBuckets,
-    /// Only of requests that were queued: others have no time of insertion.
+    /// Time from the kernel's start of the request until its issue; empty if the kernel sets no start,
+    /// as its own statistics of the device are off.
     pub queue: TimeBuckets,
+    /// Time from start to completion: iostat's await is its mean.
+    pub total: TimeBuckets,
 }
 
 impl RequestTimes {
@@ -72,82 +59,24 @@ impl RequestTimes {
         (self.kind, self.of_database) == (other.kind, other.of_database)
             && self.device == other.device
     }
-}
 
-/// A histogram in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct TimeBuckets {
-    /// Exact sum of the times.
-    pub total_ns: u64,
-    /// Middle of each bucket that is not empty, ascending, and its count.
-    pub buckets: Vec<(u64, u64)>,
-}
-
-impl TimeBuckets {
-    /// Makes one from the kernel's counts by bucket.
-    pub fn of_counts(total_ns: u64, counts: &[u64]) -> Self {
-        let known = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        Self { total_ns, buckets: known.map(|(at, count)| (middle_ns(at), *count)).collect() }
-    }
-
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|(_, count)| count).sum()
-    }
-
-    /// None if fewer than ten requests took longer.
-    fn percentile_us(&self, percentile: f64) -> Option<f64> {
-        has_percentile(self.count(), percentile).then(|| self.value_us(percentile))?
-    }
-
-    /// None if nothing was counted.
-    fn value_us(&self, percentile: f64) -> Option<f64> {
-        let rank = ((self.count() as f64 * percentile / 100.0).ceil() as u64).max(1);
-        let mut below = 0;
-        let at = self.buckets.iter().find(|(_, count)| {
-            below += count;
-            below >= rank
-        });
-        at.map(|(ns, _)| micros(*ns))
-    }
-
-    pub fn summary(&self) -> LatencySummary {
-        let count = self.count();
-        LatencySummary {
-            count,
-            mean: (count > 0).then(|| micros(self.total_ns) / count as f64),
-            p50: self.percentile_us(50.0),
-            p90: self.percentile_us(90.0),
-            p95: self.percentile_us(95.0),
-            p99: self.percentile_us(99.0),
-            p99_9: self.percentile_us(99.9),
-            max: self.value_us(100.0),
-        }
-    }
-
+    /// Adds times of the same device and kind.
     pub fn plus(&self, other: &Self) -> Self {
-        let mut sum: BTreeMap<u64, u64> = self.buckets.iter().copied().collect();
-        other.buckets.iter().for_each(|(ns, count)| *sum.entry(*ns).or_default() += count);
-        let total_ns = self.total_ns.saturating_add(other.total_ns);
-        Self { total_ns, buckets: sum.into_iter().collect() }
-    }
-
-    /// None if a bucket fell.
-    fn since(&self, earlier: &Self) -> Option<Self> {
-        let mut left: BTreeMap<u64, u64> = self.buckets.iter().copied().collect();
-        for (ns, count) in &earlier.buckets {
-            let now = left.get_mut(ns)?;
-            *now = now.checked_sub(*count)?;
+        Self {
+            service: self.service.plus(&other.service),
+            queue: self.queue.plus(&other.queue),
+            total: self.total.plus(&other.total),
+            ..self.clone()
         }
-        left.retain(|_, count| *count > 0);
-        let total_ns = self.total_ns.checked_sub(earlier.total_ns)?;
-        Some(Self { total_ns, buckets: left.into_iter().collect() })
     }
 
-    fn part(&self, share: f64) -> Self {
-        let part = |count: u64| super::disk::part(count, share);
-        let parts = self.buckets.iter().map(|(ns, count)| (*ns, part(*count)));
-        let buckets = parts.filter(|(_, count)| *count > 0).collect();
-        Self { total_ns: part(self.total_ns), buckets }
+    fn since(&self, earlier: &Self) -> Option<Self> {
+        Some(Self {
+            service: self.service.since(&earlier.service)?,
+            queue: self.queue.since(&earlier.queue)?,
+            total: self.total.since(&earlier.total)?,
+            ..self.clone()
+        })
     }
 }
 
@@ -157,12 +86,12 @@ impl Requests {
         let mut times = Vec::new();
         for now in &self.times {
             let then = earlier.times.iter().find(|then| then.is_like(now));
-            let (service, queue) = match then {
-                Some(then) => (now.service.since(&then.service)?, now.queue.since(&then.queue)?),
-                None => (now.service.clone(), now.queue.clone()),
+            let since = match then {
+                Some(then) => now.since(then)?,
+                None => now.clone(),
             };
-            if service.count() > 0 {
-                times.push(RequestTimes { service, queue, ..now.clone() });
+            if since.service.count() > 0 {
+                times.push(since);
             }
         }
         Some(Self { times, lost: crate::stats::delta(earlier.lost, self.lost)? })
@@ -173,10 +102,7 @@ impl Requests {
         sum.lost = sum.lost.saturating_add(other.lost);
         for theirs in &other.times {
             match sum.times.iter_mut().find(|ours| ours.is_like(theirs)) {
-                Some(ours) => {
-                    ours.service = ours.service.plus(&theirs.service);
-                    ours.queue = ours.queue.plus(&theirs.queue);
-                }
+                Some(ours) => *ours = ours.plus(theirs),
                 None => sum.times.push(theirs.clone()),
             }
         }
@@ -188,6 +114,7 @@ impl Requests {
         let times = self.times.iter().map(|times| RequestTimes {
             service: times.service.part(share),
             queue: times.queue.part(share),
+            total: times.total.part(share),
             ..times.clone()
         });
         Self { times: times.collect(), lost: super::disk::part(self.lost, share) }
@@ -200,59 +127,25 @@ impl Requests {
     }
 }
 
-/// Middle of the bucket with this number: the kernel's program numbers them in the same way.
-fn middle_ns(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    match (bucket / STEPS).saturating_sub(1) {
-        0 => bucket,
-        shift => ((bucket % STEPS + STEPS) << shift) + (1 << shift) / 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::time_buckets::tests::counted;
     use super::*;
     use proptest::prelude::*;
 
-    /// The kernel's numbering, written down a second time.
-    fn bucket_of(ns: u64) -> usize {
-        if ns < 2 * STEPS {
-            return ns as usize;
-        }
-        let shift = u64::from(ns.ilog2()) - 5;
-        ((shift * STEPS + (ns >> shift)) as usize).min(BUCKETS - 1)
-    }
-
-    fn counted(times_ns: &[u64]) -> TimeBuckets {
-        let mut counts = vec![0; BUCKETS];
-        times_ns.iter().for_each(|ns| counts[bucket_of(*ns)] += 1);
-        TimeBuckets::of_counts(times_ns.iter().sum(), &counts)
-    }
-
     fn reads(device: &str, of_database: Option<bool>, times_ns: &[u64]) -> Requests {
-        let (service, queue) = (counted(times_ns), TimeBuckets::default());
-        let kind = RequestKind::Read;
-        let times = vec![RequestTimes { device: device.into(), kind, of_database, service, queue }];
-        Requests { times, lost: 0 }
+        let times = RequestTimes {
+            device: device.into(),
+            kind: RequestKind::Read,
+            of_database,
+            service: counted(times_ns),
+            queue: TimeBuckets::default(),
+            total: counted(times_ns),
+        };
+        Requests { times: vec![times], lost: 0 }
     }
 
     proptest! {
-        #[test]
-        fn a_percentile_is_within_three_percent(
-            mut times in prop::collection::vec(1u64..60_000_000_000, 1..30),
-        ) {
-            times = times.repeat(1000);
-            let summary = counted(&times).summary();
-            times.sort_unstable();
-            for (percentile, shown) in [(0.5, summary.p50), (0.99, summary.p99), (1.0, summary.max)] {
-                let exact = times[((times.len() as f64 * percentile).ceil() as usize).max(1) - 1];
-                let off = (shown.unwrap() * 1000.0 - exact as f64).abs() / exact as f64;
-                prop_assert!(off <= 0.016, "{shown:?} for {exact} ns");
-            }
-            let mean = times.iter().sum::<u64>() as f64 / times.len() as f64 / 1000.0;
-            prop_assert!((summary.mean.unwrap() - mean).abs() <= mean * 1e-9);
-        }
-
         #[test]
         fn an_interval_is_the_difference_of_two_samples(
             a in prop::collection::vec(1u64..1_000_000, 0..50),
