@@ -18,6 +18,11 @@ static REGISTERED: &[RegisteredEngine] = &[
         support: &support::SQLITE,
         open: |s| Ok(Arc::new(petal_sqlite::Sqlite::open(s)?)),
     },
+    #[cfg(feature = "redb")]
+    RegisteredEngine {
+        support: &support::REDB,
+        open: |s| Ok(Arc::new(petal_redb::Redb::open(s)?)),
+    },
     #[cfg(feature = "postgres")]
     RegisteredEngine {
         support: &support::POSTGRES,

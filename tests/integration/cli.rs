@@ -63,8 +63,8 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--readers", "1", "--update-pct", "3"]), @"petal: UPDATE_PCT=3 (--update-pct): contradicts READERS and WRITERS, which name whole sessions instead. Leave out one or the other.");
     assert_snapshot!(run(&["--readers", "0"]), @"petal: READERS=0 (--readers): leaves no session: READERS and WRITERS together must be at least 1. Raise one of them, or leave both out.");
     assert_snapshot!(run(&["--warm-up", "9", "--run-time", "8"]), @"petal: WARM_UP=9 (--warm-up): must be less than RUN_TIME=8 (--run-time). Shorten the warm-up or lengthen the run.");
-    assert_snapshot!(run(&["--loop", "server"]), @"petal: LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
-    assert_snapshot!(run(&["--prefetch", "4"]), @"petal: PREFETCH=4 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.");
+    assert_snapshot!(run(&["--loop", "server"]), @"petal: LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
+    assert_snapshot!(run(&["--prefetch", "4"]), @"petal: PREFETCH=4 (--prefetch): must be 0 with an embedded database, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.");
     assert_snapshot!(run(&["--external-script", "/etc/passwd"]), @"petal: EXTERNAL_SCRIPT=/etc/passwd (--external-script): is not executable: Permission denied (os error 13). Make it executable with chmod +x.");
     let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
     let unknown = |url: &str| run(&["--db", url]).replace(&examples.join(" or "), "EXAMPLES");

@@ -37,6 +37,8 @@ mod mysql;
 mod oracle;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redb")]
+mod redb;
 mod scripted;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -901,6 +903,10 @@ targets! {
     sqlite_direct: super::sqlite::SQLITE;
     #[cfg(feature = "sqlite")]
     sqlite_buffered: super::sqlite::SQLITE_BUFFERED;
+    #[cfg(feature = "redb")]
+    redb_direct: super::redb::REDB;
+    #[cfg(feature = "redb")]
+    redb_buffered: super::redb::REDB_BUFFERED;
     scripted_files: super::scripted::SCRIPTED;
     #[cfg(feature = "postgres")]
     postgres_server: super::postgres::POSTGRES;

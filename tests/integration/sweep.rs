@@ -252,7 +252,7 @@ fn settings_are_not_mixed_and_foreign_folders_are_left_alone() {
         ended.stderr
     };
     assert_snapshot!(refused(work.petal(args(&["--redo-stress", "HEAVY", "--seed", "6"])).exits(2)), @r"
-    petal: REDO_STRESS=HEAVY (--redo-stress): SQLite logs whole pages: LITE and HEAVY write the same log
+    petal: REDO_STRESS=HEAVY (--redo-stress): an embedded database writes whole pages: LITE and HEAVY write the same
     petal: mine: holds a sweep of other settings, and they are not to be mixed:
              redo_stress: LITE, not HEAVY
              seed: 5, not 6
@@ -561,7 +561,7 @@ fn invalid_sweeps_are_refused_before_anything_is_touched() {
     assert_snapshot!(refused(&["--sessions", "0,1"]), @"petal: --sessions 0,1: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
     assert_snapshot!(refused(&["--sessions", "1,2", "-t", "2"]), @"petal: --sessions 1,2: contradicts THREADS_PER_SCHEMA (--threads-per-schema). Leave out one or the other.");
     assert_snapshot!(refused(&["--update-pct", "10,200"]), @"petal: UPDATE_PCT=200 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");
-    assert_snapshot!(refused(&["--loop", "client,server"]), @"petal: LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
+    assert_snapshot!(refused(&["--loop", "client,server"]), @"petal: LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
     assert_snapshot!(refused(&["--run-time", "10,20"]), @"petal: RUN_TIME=10,20 (--run-time): takes one value: it cannot be varied within a sweep. Make a sweep for each value.");
     assert_snapshot!(refused(&["--scale", "8M,1T"]), @"petal: SCALE=1T (--scale): is 134217728 blocks of 8K, but schema 1 holds 1024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
     assert!(!work.path("petal-results").exists());

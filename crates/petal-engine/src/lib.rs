@@ -8,7 +8,9 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod bounce;
 mod contract;
+pub mod direct_file;
 pub mod file_lock;
 pub mod file_set;
 pub mod in_use;

@@ -14,7 +14,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod advice;
-mod bounce;
 mod checkpoint;
 mod connection;
 mod describe;

@@ -139,7 +139,7 @@ fn a_slob_file_loads_unchanged() {
     }
     let notes = notes.into_iter().collect::<Vec<_>>().join("\n--\n");
     assert_snapshot!(notes, @r"
-    REDO_STRESS=LITE (./slob.conf:11): SQLite logs whole pages: LITE and HEAVY write the same log
+    REDO_STRESS=LITE (./slob.conf:11): an embedded database writes whole pages: LITE and HEAVY write the same
     DATABASE_STATISTICS_TYPE (./slob.conf:16): no effect on SQLite: Statspack and AWR are Oracle's reports
     DBA_PRIV_USER (./slob.conf:26), SYSDBA_PASSWD (./slob.conf:27): no effect on SQLite: there is no server to connect to
     ");

@@ -104,14 +104,14 @@ fn each_contradiction_is_refused_with_its_hint() {
     --
     EXTERNAL_SCRIPT=/ (--external-script): is not a file. Name an executable file, or leave EXTERNAL_SCRIPT out.
     --
-    LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
+    LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
     --
-    LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
-    PREFETCH=8 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
-    IO_DEPTH=2 (--io-depth): must be 1 with SQLite, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
-    VERIFY=none (--verify): must be header with SQLite: the other checks are the device engine's. Leave it out.
+    LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
+    PREFETCH=8 (--prefetch): must be 0 with an embedded database, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
+    IO_DEPTH=2 (--io-depth): must be 1 with an embedded database, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
+    VERIFY=none (--verify): must be header with an embedded database: the other checks are the device engine's. Leave it out.
     --
-    PAGE_CACHE_LIMIT=1G (--page-cache-limit): is for local servers; SQLite's reads can go past the page cache. Leave it out and use DIRECT_IO=TRUE.
+    PAGE_CACHE_LIMIT=1G (--page-cache-limit): is for local servers; an embedded database's reads can go past the page cache. Leave it out and use DIRECT_IO=TRUE.
     --
     DATABASE_STATISTICS_TYPE=awr (--database-statistics-type): has no effect on SQLite: Statspack and AWR are Oracle's reports. Leave it out.
     SYSDBA_PASSWD=*** (--sysdba-passwd): has no effect on SQLite: there is no server to connect to. Leave it out.
@@ -189,7 +189,7 @@ fn stronger_readers_set_weaker_keys_aside() {
 fn odd_values_are_noted() {
     let settings = run(&[("RUN_TIME", "29"), ("REDO_STRESS", "HEAVY")]);
     // The finding short-run says the rest.
-    assert_snapshot!(settings.notes.join("\n"), @"REDO_STRESS=HEAVY (--redo-stress): SQLite logs whole pages: LITE and HEAVY write the same log");
+    assert_snapshot!(settings.notes.join("\n"), @"REDO_STRESS=HEAVY (--redo-stress): an embedded database writes whole pages: LITE and HEAVY write the same");
     let hot = [("HOT_SCHEMA_FREQUENCY", "3"), ("DB", "postgres://a,b/d")];
     assert_snapshot!(run(&hot).notes.join("\n"), @r"HOT_SCHEMA_FREQUENCY=3 (--hot-schema-frequency): every endpoint then touches the blocks of schema 1, so that endpoints are no longer apart");
     let alone = [("HOT_SCHEMA_FREQUENCY", "3"), ("DB", "postgres://a/d")];

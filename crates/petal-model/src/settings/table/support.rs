@@ -123,7 +123,17 @@ pub static SQLITE: EngineSupport = EngineSupport {
     product: "SQLite",
     cache_per_session: true,
     index_cache_option: Some("cache"),
-    exceptions: &[SQLITE_EXCEPTIONS, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    exceptions: &[EMBEDDED, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    ..IN_PROCESS
+};
+
+pub static REDB: EngineSupport = EngineSupport {
+    scheme: "redb",
+    example: "redb:DIR",
+    product: "redb",
+    block_size_default: 4096,
+    index_cache_option: Some("cache"),
+    exceptions: &[KEYS_ALONE, EMBEDDED, OF_DATABASES, OF_FILES, NOT_ORACLE],
     ..IN_PROCESS
 };
 
@@ -165,7 +175,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
 };
 
 /// The engines that petal knows, in the order in which people should read of them.
-pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
+pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &REDB, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
 
 /// The engine whose own programs take `host=... dbname=...` in place of a URL.
 pub static CONNECTION_TEXT: &EngineSupport = &POSTGRES;
@@ -213,39 +223,46 @@ const DEVICE_EXCEPTIONS: Exceptions = &[
     ("UNIQUE_INDEX", Support::NoEffect { reason: "a device has no index" }),
 ];
 
-const SQLITE_EXCEPTIONS: Exceptions = &[
+/// Databases in petal's own process.
+const EMBEDDED: Exceptions = &[
     only(
         "LOOP",
         &["client"],
-        "must be client with SQLite, whose database lives in petal's own process: there is no \
-         server to loop in",
+        "must be client with a database in petal's own process: there is no server to loop in",
         "Leave it out, or write LOOP=client.",
     ),
     only(
         "PREFETCH",
         &["0"],
-        "must be 0 with SQLite, which reads one block at a time and cannot read ahead",
+        "must be 0 with an embedded database, which reads one block at a time and cannot read ahead",
         "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
     only(
         "IO_DEPTH",
         &["1"],
-        "must be 1 with SQLite, where a session has one read in flight",
+        "must be 1 with an embedded database, where a session has one read in flight",
         "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
     only(
         "VERIFY",
         &["header"],
-        "must be header with SQLite: the other checks are the device engine's",
+        "must be header with an embedded database: the other checks are the device engine's",
         "Leave it out.",
     ),
     refused(
         "PAGE_CACHE_LIMIT",
-        "is for local servers; SQLite's reads can go past the page cache",
+        "is for local servers; an embedded database's reads can go past the page cache",
         "Leave it out and use DIRECT_IO=TRUE.",
     ),
-    ("REDO_STRESS", Support::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
+    (
+        "REDO_STRESS",
+        Support::Remark("an embedded database writes whole pages: LITE and HEAVY write the same"),
+    ),
 ];
+
+/// Databases of keys and values, without a second index.
+const KEYS_ALONE: Exceptions =
+    &[("UNIQUE_INDEX", Support::NoEffect { reason: "the table's own keys are its index" })];
 
 const POSTGRES_EXCEPTIONS: Exceptions = &[
     (

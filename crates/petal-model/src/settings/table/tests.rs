@@ -313,15 +313,19 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         each operation.
         One of server, client. Default: server where the engine has it.
         For run, sweep.
-        SQLite: must be client with SQLite, whose database lives in
-        petal's own process: there is no server to loop in.
+        SQLite: must be client with a database in petal's own process:
+        there is no server to loop in.
+        redb: must be client with a database in petal's own process: there
+        is no server to loop in.
     ");
     assert_snapshot!(part("  PREFETCH", "Oracle Database:"), @r"
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
-        SQLite: must be 0 with SQLite, which reads one block at a time and
-        cannot read ahead.
+        SQLite: must be 0 with an embedded database, which reads one block
+        at a time and cannot read ahead.
+        redb: must be 0 with an embedded database, which reads one block
+        at a time and cannot read ahead.
         MySQL: must be 0 with MySQL and MariaDB: InnoDB reads a session's
         pages one at a time.
     ");

@@ -1,0 +1,237 @@
+//! redb: one database file per schema in the target folder.
+//!
+//! - `layout`, `files`: the data, and a load's metadata
+//! - `database`: an open file, and the storage below redb that times every read, write and sync
+//! - `load`, `session`, `rows`: work
+//! - `io`: events and statistics
+//!
+//! Three traits of redb shape every result. It is copy-on-write: a commit writes each changed row's
+//! page and all pages above it to new places. It has one writer per file (`writer lock`), which also
+//! waits for the sync of its commit. And its cache belongs to the file, not to a session.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod database;
+mod describe;
+mod files;
+mod io;
+mod layout;
+mod load;
+mod rows;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use database::OpenDatabase;
+use files::{RedbFolder, RedbFormat, RedbMeta};
+use io::Statistics;
+use petal_engine::file_set::FilesInUse;
+use petal_engine::in_use::DataUse;
+use petal_engine::server::loader::Load;
+use petal_engine::url_option::UrlOptions;
+use petal_engine::{
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
+    RowReader, Session, Stop,
+};
+use petal_model::settings::table::{EngineSupport, support};
+use petal_model::settings::{RedoStress, Settings};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use petal_model::workload::seat::Seat;
+use session::RedbSession;
+
+const OPTIONS: UrlOptions = UrlOptions("redb");
+
+/// A folder of database files.
+pub struct Redb {
+    shared: Arc<Shared>,
+}
+
+/// State that the engine and its sessions share.
+struct Shared {
+    folder: RedbFolder,
+    url: String,
+    /// Cache of each file; None: just enough that a row costs one read.
+    cache_bytes: Option<u64>,
+    redo_stress: RedoStress,
+    /// Rows that an UPDATE holds until its commit; 0 in a run without UPDATEs.
+    dirty_rows: u64,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    direct: bool,
+    statistics: Arc<Statistics>,
+    /// Databases that somebody uses.
+    open: Mutex<HashMap<u32, Weak<OpenDatabase>>>,
+}
+
+impl Shared {
+    fn cache_bytes(&self, meta: &RedbMeta) -> u64 {
+        self.cache_bytes.unwrap_or_else(|| {
+            layout::cache_bytes(meta.branch_pages, meta.block_bytes(), self.dirty_rows)
+        })
+    }
+
+    /// The database of a schema, which all sessions share.
+    fn database(&self, schema: u32) -> Result<Arc<OpenDatabase>> {
+        let mut open = self.open.lock();
+        if let Some(database) = open.get(&schema).and_then(Weak::upgrade) {
+            return Ok(database);
+        }
+        let database = Arc::new(OpenDatabase::open(self, schema)?);
+        open.insert(schema, Arc::downgrade(&database));
+        Ok(database)
+    }
+}
+
+impl Redb {
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let path = OPTIONS.path(&settings.db, "folder", "petal-data")?;
+        let mut cache_bytes = None;
+        for (key, value) in &settings.db.options {
+            if key != "cache" {
+                return Err(OPTIONS.unknown(key, "cache=SIZE"));
+            }
+            let hint = "give a size such as 512K, 16M or 1G";
+            cache_bytes = Some(OPTIONS.size(key, value, 0..=1 << 40, hint)?);
+        }
+        let updated = u64::from(settings.update_work_unit);
+        let shared = Shared {
+            folder: RedbFolder::new(path, RedbFormat),
+            url: settings.db.redacted(),
+            cache_bytes,
+            redo_stress: settings.redo_stress,
+            dirty_rows: if settings.only_reads() { 0 } else { updated },
+            schemas: settings.schemas,
+            direct: settings.direct_io != Some(false),
+            statistics: Arc::default(),
+            open: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Every complete schema, checked.
+    fn metas(&self) -> Result<Vec<RedbMeta>> {
+        let files = self.shared.folder.complete()?;
+        files.iter().map(|file| RedbMeta::inspect(&file.path, file.schema)).collect()
+    }
+
+    /// The first schemas.
+    fn first_metas(&self, schemas: u32) -> Result<Vec<RedbMeta>> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        Ok(metas)
+    }
+
+    /// The schemas that a run touches.
+    fn metas_in_use(&self) -> Result<Vec<RedbMeta>> {
+        self.first_metas(self.shared.schemas.unwrap_or(u32::MAX))
+    }
+}
+
+impl Engine for Redb {
+    fn support(&self) -> &'static EngineSupport {
+        &support::REDB
+    }
+
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        layout::column_bytes(block_bytes)
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
+        Ok(self.metas()?.iter().map(RedbMeta::loaded).collect())
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
+        describe::describe(&self.shared, &self.first_metas(schemas)?)
+    }
+
+    fn needs(&self, _: &[Seat], schemas: u32) -> Result<Needs> {
+        Ok(describe::needs(&self.shared, &self.first_metas(schemas)?))
+    }
+
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        describe::load_needs(plan)
+    }
+
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
+        let Shared { folder, direct, .. } = &*self.shared;
+        let load = Load { plan, progress, stop };
+        load::Loader { folder, direct: *direct, load }.run()
+    }
+
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
+        let metas = self.metas_in_use()?;
+        let schemas = || metas.iter().map(|meta| meta.about.schema);
+        let databases = schemas().map(|schema| self.shared.database(schema));
+        let databases = databases.collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(OpenInUse {
+            _databases: databases,
+            files: self.shared.folder.begin_use(schemas())?,
+        }))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
+        let begin = Instant::now();
+        let metas = self.metas_in_use()?;
+        progress.phase("settling", metas.len() as u64, ProgressUnit::Items);
+        let mut done = Vec::new();
+        for meta in &metas {
+            if stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            let database = self.shared.database(meta.about.schema)?;
+            database.sync()?;
+            if database.was_repaired {
+                let schema = meta.about.schema;
+                done.push(format!("petal{schema}.redb: repaired, it was not closed"));
+            }
+            progress.advance(1);
+        }
+        done.push(format!("{} database files synced", metas.len()));
+        Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        Ok(Box::new(RedbSession::connect(&self.shared, seat.schema)?))
+    }
+
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
+        let open: Vec<_> = self.shared.open.lock().values().filter_map(Weak::upgrade).collect();
+        open.iter().for_each(|database| database.count_cache());
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, in_full)])
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement> {
+        self.shared.database(schema)?.placement()
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::RedbRows(self.shared.database(schema)?)))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>> {
+        for file in self.shared.folder.complete()? {
+            files::refuse_open(&file.path)?;
+        }
+        self.shared.folder.drop_data()
+    }
+}
+
+/// The databases of a run, which stay open and locked between its sessions.
+struct OpenInUse {
+    _databases: Vec<Arc<OpenDatabase>>,
+    files: FilesInUse<RedbFormat>,
+}
+
+impl DataUse for OpenInUse {
+    fn vanished(&self) -> Result<Option<String>> {
+        self.files.vanished()
+    }
+}
