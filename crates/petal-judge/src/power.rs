@@ -38,6 +38,15 @@ impl Claim {
         (0..trials).map(|_| u64::from((self.trial)(&mut draws))).sum()
     }
 
+    /// Returns whether a count is past the stated share, be it by chance.
+    pub fn is_past(&self, count: u64, trials: u64) -> bool {
+        let share = count as f64 / trials as f64;
+        match self.stated {
+            Stated::AtMost(most) => share > most,
+            Stated::AtLeast(least) => share < least,
+        }
+    }
+
     /// Returns whether a count is one that the stated share may have by chance.
     pub fn is_kept(&self, count: u64, trials: u64) -> bool {
         let quantile =
