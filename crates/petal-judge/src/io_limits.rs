@@ -12,13 +12,21 @@ use petal_model::stats::os::DeviceCounts;
 /// Share of a limit from which on it held a run back.
 const REACHED_SHARE_MIN: f64 = 0.90;
 
-/// A limit that a run reached.
+/// A limit, and how much of it a run used.
 pub(super) struct ReachedLimit<'a> {
     limit: &'a IoLimit,
-    per_second: f64,
+    pub per_second: f64,
 }
 
 impl ReachedLimit<'_> {
+    pub fn limit_per_second(&self) -> f64 {
+        self.limit.per_second.max(1) as f64
+    }
+
+    fn share(&self) -> f64 {
+        self.per_second / self.limit_per_second()
+    }
+
     /// The limit with its figure and its file.
     pub fn words(&self) -> String {
         let IoLimit { device, file, .. } = self.limit;
@@ -39,6 +47,11 @@ impl ReachedLimit<'_> {
 
 /// The limit on the processes that serve the run which it came closest to, if it reached one.
 pub(super) fn reached(run: &Run) -> Option<ReachedLimit<'_>> {
+    nearest(run).filter(|nearest| nearest.share() >= REACHED_SHARE_MIN)
+}
+
+/// The limit on the processes that serve the run which it came closest to.
+pub(super) fn nearest(run: &Run) -> Option<ReachedLimit<'_>> {
     let seconds = run.summary.elapsed_s;
     let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten()?;
     let serves = |limit: &&IoLimit| limit.of_server != run.details.target.in_process;
@@ -52,10 +65,7 @@ pub(super) fn reached(run: &Run) -> Option<ReachedLimit<'_>> {
         };
         (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds })
     });
-    let share =
-        |reached: &ReachedLimit<'_>| reached.per_second / reached.limit.per_second.max(1) as f64;
-    let most = rates.max_by(|a, b| share(a).total_cmp(&share(b)))?;
-    (share(&most) >= REACHED_SHARE_MIN).then_some(most)
+    rates.max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 
 /// Returns the counts of one device of the stack; for an unwatched device, the counts of the data's

@@ -42,6 +42,7 @@ pub mod power;
 pub mod price;
 pub mod profile;
 pub mod replay;
+mod resources;
 pub mod served;
 pub mod server_report;
 mod settings;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
-use super::{findings, io_limits, limits, physical};
+use super::{findings, io_limits, limits, physical, resources};
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::{Headline, Run};
@@ -16,6 +16,12 @@ use petal_model::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
 const LIMIT_SHARE_MIN: f64 = 0.50;
+/// Share of the time with a sync in flight from which on the log is the limit.
+const LOG_BUSY_MIN: f64 = 0.85;
+/// Share of the reads' waiting above the device from which on they do not wait for the device.
+const ABOVE_DEVICE_MIN: f64 = 0.50;
+/// Processors that are busier than this make work wait for them.
+const PROCESSORS_BUSY_MIN: f64 = 80.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeadlineFigures {
@@ -40,7 +46,9 @@ pub fn conclude(run: &mut Run) {
     run.summary.findings = findings::judge(run);
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
+    let resources = resources::of(&shown);
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
+    run.summary.resources = resources;
 }
 
 pub fn verdict(run: &Run) -> HeadlineFigures {
@@ -151,7 +159,43 @@ pub fn limited_with_rate(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> LimitedBy {
     let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    found.unwrap_or_else(|| waited_for(run))
+    found.or_else(|| log_in_use(run)).unwrap_or_else(|| waited_for(run))
+}
+
+/// Names the log if a sync was in flight nearly all the time: it makes one at a time.
+fn log_in_use(run: &Run) -> Option<LimitedBy> {
+    let log = resources::log(run)?;
+    let share = log.utilisation.filter(|&share| share >= LOG_BUSY_MIN)?;
+    let words = format!("the log (a sync was in flight {:.0} % of the time)", share * 100.0);
+    let evidence = json!({ "log_utilisation": share, "log_demand_us": log.demand_us });
+    Some(limit(Limiter::Log, words, evidence))
+}
+
+/// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
+/// processors are busy is waiting for a processor.
+fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value) -> LimitedBy {
+    let above = resources::above_the_device(run, waited_us);
+    evidence["share_above_the_device"] = json!(above);
+    let Some(above) = above.filter(|&above| above >= ABOVE_DEVICE_MIN) else {
+        return limit(Limiter::Reads, format!("reads waited for ({words})"), evidence);
+    };
+    let percent = above * 100.0;
+    let busy = limits::server_cpu(run).map(limits::busy_percent);
+    evidence["busy_percent"] = json!(busy);
+    match busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN) {
+        Some(busy) => {
+            let words = format!(
+                "processors ({busy:.0} % busy; reads waited {percent:.0} % of their time above the \
+                 device)"
+            );
+            limit(Limiter::Processors, words, evidence)
+        }
+        None => {
+            let words =
+                format!("reads waited for ({words}, {percent:.0} % of it above the device)");
+            limit(Limiter::Reads, words, evidence)
+        }
+    }
 }
 
 /// Names a control group's limit on the device.
@@ -218,7 +262,7 @@ fn waited_for(run: &Run) -> LimitedBy {
         return on_processors.unwrap_or_else(|| not_determined(&why, evidence));
     }
     let (by, what) = match class {
-        WaitClass::UserIo => (Limiter::Reads, "reads waited for"),
+        WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
         // Not commits alone: a changed block is written after its log, and who needs room waits.
         WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
         WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
@@ -379,6 +423,64 @@ mod tests {
         assert_eq!(served(&hidden), "not seen");
     }
 
+    /// Makes the device's own time this share of the reads' waiting.
+    fn at_the_device(run: &mut Run, share: f64) {
+        let waits = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::UserIo);
+        let waited_us: f64 = waits.map(|wait| wait.time_us).sum();
+        run.details.device.as_mut().unwrap().read_ms = (waited_us * share / 1e3) as u64;
+    }
+
+    #[test]
+    fn reads_that_wait_above_the_device_do_not_wait_for_it() {
+        let limited = |share: f64, busy: f64| {
+            let mut run = fixture::mixed_run();
+            at_the_device(&mut run, share);
+            run.summary.cpu =
+                Some(CpuShare { user: busy, idle: 100.0 - busy, ..CpuShare::default() });
+            conclude(&mut run);
+            let limited = run.summary.limited_by.unwrap();
+            (limited.by, limited.words)
+        };
+        let (by, words) = limited(0.3, 90.0);
+        assert_eq!(by, Limiter::Processors);
+        assert_eq!(
+            words,
+            "processors (90 % busy; reads waited 70 % of their time above the device)"
+        );
+        let (by, words) = limited(0.3, 40.0);
+        assert_eq!(by, Limiter::Reads);
+        assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
+        let (by, words) = limited(0.9, 90.0);
+        assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
+    }
+
+    #[test]
+    fn a_log_with_a_sync_always_in_flight_is_the_limit() {
+        let limited = |share: f64| {
+            let mut run = fixture::mixed_run();
+            let elapsed_s = run.summary.elapsed_s;
+            let log = run.summary.io_latency_us.get_mut("log").unwrap();
+            log.mean = Some(share * elapsed_s * 1e6 / log.count as f64);
+            let of = resources::of(&run).into_iter().find(|of| of.resource == "log").unwrap();
+            (super::limited_by(&run).by, of.utilisation.map(|share| (share * 100.0).round()))
+        };
+        assert_eq!(limited(0.95), (Limiter::Log, Some(95.0)));
+        assert_eq!(limited(0.5), (Limiter::Reads, Some(50.0)));
+        // Syncs that overlap do not wait for each other.
+        assert_eq!(limited(1.5), (Limiter::Reads, None));
+    }
+
+    #[test]
+    fn utilisation_is_throughput_times_demand() {
+        let run = fixture::mixed_run();
+        let rate = run.summary.ops.total as f64 / run.summary.elapsed_s;
+        for of in resources::of(&run).iter().filter(|of| of.demand_us.is_some()) {
+            let used = rate * of.demand_us.unwrap() / 1e6;
+            assert!((used - of.used.unwrap()).abs() < 1e-9 * used.max(1.0), "{of:?}");
+            assert!(of.utilisation.is_some() || of.why_unknown.is_some(), "{of:?}");
+        }
+    }
+
     #[test]
     fn the_limit_is_named() {
         let limited = |change: &dyn Fn(&mut Run)| {
@@ -414,6 +516,7 @@ mod tests {
             let most_us = run.summary.elapsed_s * 8.0 * f64::from(run.summary.sessions) * 1e6;
             run.summary.waits[0].time_us = most_us * 0.75;
             run.summary.waits.truncate(1);
+            at_the_device(run, 1.0);
         };
         assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
         // A little over DB time is caused by two clocks; much over it is not a share.
@@ -422,6 +525,7 @@ mod tests {
                 run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
                 run.summary.waits.truncate(1);
                 run.summary.waits[0].time_us = run.details.db_time_s * share * 1e6;
+                at_the_device(run, 1.0);
             }
         };
         assert_eq!(limited(&of_db_time(1.01)), "reads waited for (100 % of DB time)");

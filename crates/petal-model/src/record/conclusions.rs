@@ -39,6 +39,26 @@ pub enum ReadSource {
     Unknown,
 }
 
+/// Use of one resource during a run, by the utilisation law: `utilisation` is throughput times
+/// `demand_us`, over the capacity.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceUse {
+    /// Name of the resource, such as `processors`.
+    pub resource: String,
+    /// Clock or counter of the figures.
+    pub layer: String,
+    /// Mean part in use: processors' worth of time, requests in flight, or a rate.
+    pub used: Option<f64>,
+    /// The most that `used` can be; null if unknown.
+    pub capacity: Option<f64>,
+    /// Share of the capacity in use, from 0 to 1; null if unknown.
+    pub utilisation: Option<f64>,
+    /// Microseconds of the resource for each operation; null for a rate, and if unknown.
+    pub demand_us: Option<f64>,
+    /// Reason why the utilisation is unknown; null if it is known.
+    pub why_unknown: Option<String>,
+}
+
 /// The limit of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitedBy {

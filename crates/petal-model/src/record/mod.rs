@@ -146,6 +146,9 @@ pub struct Summary {
     /// Null for a run that was not judged, as `served_by`.
     #[serde(default)]
     pub limited_by: Option<conclusions::LimitedBy>,
+    /// Use of each resource in the headline's window; empty for a run that was not judged.
+    #[serde(default)]
+    pub resources: Vec<conclusions::ResourceUse>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

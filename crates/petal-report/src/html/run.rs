@@ -3,7 +3,8 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
-    Facts, counters, differences, drivers, events, layers, load, os, seconds, server_report, tested,
+    Facts, counters, differences, drivers, events, layers, load, os, resources, seconds,
+    server_report, tested,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -28,6 +29,8 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     ];
     sections.extend(calibrated::of_run(run));
     sections.extend([
+        Section::new("resources", "Use of resources", "in the headline's window")
+            .table("", resources::table(run)),
         timed_events(&counted),
         own_report(&counted),
         work(run),

@@ -3,8 +3,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
-    Facts, calibrated, counters, differences, drivers, events, layers, load, os, seconds,
-    server_report, tested,
+    Facts, calibrated, counters, differences, drivers, events, layers, load, os, resources,
+    seconds, server_report, tested,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -210,6 +210,10 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     facts(out, &seconds::errors(run));
     for lost in seconds::lost(run) {
         out.push_str(&paragraph("  ", "    ", &lost));
+    }
+    if !run.summary.resources.is_empty() {
+        section(out, "resources", "the headline's window");
+        out.push_str(&resources::table(run).render());
     }
     section(out, "processors and petal's own cost", "the operating system");
     facts(out, &seconds::cost(run));

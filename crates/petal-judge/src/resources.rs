@@ -1,0 +1,167 @@
+//! Use of each resource by a run, by the utilisation law (Denning and Buzen, *The Operational
+//! Analysis of Queueing Network Models*, 1978): utilisation is throughput times demand. No model
+//! is needed. A resource of unknown capacity has no utilisation, but a reason.
+
+use petal_model::record::Run;
+use petal_model::record::conclusions::ResourceUse;
+use petal_model::record::os_figures::HostFigures;
+
+use super::limits::{busy_percent, server_cpu};
+use super::{io_limits, served};
+
+/// Two clocks that time the same work may differ by this share.
+const CLOCK_SLACK: f64 = 0.05;
+
+/// The resources of a run, each once.
+pub(super) fn of(run: &Run) -> Vec<ResourceUse> {
+    let own_host = (!run.details.target.local).then(|| petals_processors(run));
+    let found = [
+        Some(processors(run)),
+        group(run),
+        own_host,
+        Some(device(run)),
+        log(run),
+        io_limit(run),
+        rate(run),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Builds a use from the part in use and the capacity.
+fn used(run: &Run, resource: &str, layer: &str, used: f64, capacity: f64) -> ResourceUse {
+    ResourceUse {
+        resource: resource.to_owned(),
+        layer: layer.to_owned(),
+        used: Some(used),
+        capacity: Some(capacity),
+        utilisation: (capacity > 0.0).then(|| (used / capacity).clamp(0.0, 1.0)),
+        demand_us: demand_us(run, used),
+        why_unknown: None,
+    }
+}
+
+fn unknown(resource: &str, layer: &str, why: impl Into<String>) -> ResourceUse {
+    ResourceUse {
+        resource: resource.to_owned(),
+        layer: layer.to_owned(),
+        why_unknown: Some(why.into()),
+        ..ResourceUse::default()
+    }
+}
+
+/// Time in use for each operation: the mean part in use, times the time, over the operations.
+fn demand_us(run: &Run, used: f64) -> Option<f64> {
+    let operations = run.summary.ops.total;
+    (operations > 0).then(|| used * run.summary.elapsed_s * 1e6 / operations as f64)
+}
+
+const OPERATING_SYSTEM: &str = "the operating system";
+
+/// All processors that the database may use.
+fn processors(run: &Run) -> ResourceUse {
+    let name = "processors";
+    let Some(cpu) = server_cpu(run) else {
+        let why = match run.is_database_host_seen() {
+            true => "no processor statistics in this record",
+            false => run.why_database_host_is_unseen(),
+        };
+        return unknown(name, OPERATING_SYSTEM, why);
+    };
+    let figures = run.database_host().map(|seen| HostFigures::of(seen).processors);
+    let allowed = |it: petal_model::record::os_figures::Processors| {
+        it.allowed_cpus.map(|cpus| cpus.len() as u64).or(it.count)
+    };
+    let Some(count) = figures.and_then(allowed).filter(|&count| count > 0) else {
+        let share = busy_percent(cpu) / 100.0;
+        let why = "the number of processors is not known";
+        let unknown = unknown(name, OPERATING_SYSTEM, why);
+        return ResourceUse { utilisation: Some(share), ..unknown };
+    };
+    let of = count as f64;
+    used(run, name, OPERATING_SYSTEM, busy_percent(cpu) / 100.0 * of, of)
+}
+
+/// The processors that a control group grants the database.
+fn group(run: &Run) -> Option<ResourceUse> {
+    let group = HostFigures::of(run.database_host()?).group?;
+    let name = "processors of the control group";
+    Some(match group.used_processors {
+        Some(busy) => used(run, name, OPERATING_SYSTEM, busy, group.granted_processors),
+        None => unknown(name, OPERATING_SYSTEM, "the group's processor time is not known"),
+    })
+}
+
+/// The processors of petal's host, if the database has another one.
+fn petals_processors(run: &Run) -> ResourceUse {
+    let name = "processors of petal's host";
+    let seen = run.details.os.as_ref();
+    let busy = seen.and_then(|seen| Some((seen.whole.sum.cpu()?, seen.processors()?)));
+    match busy {
+        Some((cpu, count)) => {
+            let of = count as f64;
+            used(run, name, OPERATING_SYSTEM, busy_percent(&cpu) / 100.0 * of, of)
+        }
+        None => unknown(name, OPERATING_SYSTEM, "petal's host was not watched"),
+    }
+}
+
+/// The data's device: requests in flight. Its capacity is another for each mix of requests.
+fn device(run: &Run) -> ResourceUse {
+    let (name, layer) = ("device", "the device");
+    let elapsed_s = run.summary.elapsed_s;
+    let Some(counts) = run.details.device.filter(|_| elapsed_s > 0.0) else {
+        return unknown(name, layer, "the data's device is not counted");
+    };
+    let in_flight = (counts.read_ms + counts.write_ms) as f64 / 1e3 / elapsed_s;
+    let why = "the device's capacity is not in this record: petal calibrate measures it";
+    ResourceUse {
+        used: Some(in_flight),
+        demand_us: demand_us(run, in_flight),
+        ..unknown(name, layer, why)
+    }
+}
+
+/// The log: one sync at a time.
+pub(super) fn log(run: &Run) -> Option<ResourceUse> {
+    let log = run.summary.io_latency_us.get("log").filter(|log| log.count > 0)?;
+    let elapsed_s = run.summary.elapsed_s;
+    let busy_s = log.count as f64 * log.mean? / 1e6;
+    let in_flight = (elapsed_s > 0.0).then(|| busy_s / elapsed_s)?;
+    if in_flight > 1.0 + CLOCK_SLACK {
+        let why = "several log writes are in flight at once: they do not wait for each other";
+        let used = Some(in_flight);
+        return Some(ResourceUse {
+            used,
+            demand_us: demand_us(run, in_flight),
+            ..unknown("log", &log.source, why)
+        });
+    }
+    Some(used(run, "log", &log.source, in_flight, 1.0))
+}
+
+/// The control group's limit of I/O that is nearest.
+fn io_limit(run: &Run) -> Option<ResourceUse> {
+    let nearest = io_limits::nearest(run)?;
+    let name = nearest.words();
+    let use_of = used(run, &name, "the device", nearest.per_second, nearest.limit_per_second());
+    Some(ResourceUse { demand_us: None, ..use_of })
+}
+
+/// The asked rate.
+fn rate(run: &Run) -> Option<ResourceUse> {
+    let asked = run.summary.setting_number("rate").filter(|&rate| rate > 0.0)?;
+    let done = run.summary.per_second.ops?;
+    Some(ResourceUse { demand_us: None, ..used(run, "the asked RATE", "petal", done, asked) })
+}
+
+/// The share of the reads' waiting that passed above the device: in a queue for a processor, in a
+/// control group's throttle, in a lock of the file system. None if the device
+/// did not serve them.
+pub(super) fn above_the_device(run: &Run, waited_us: f64) -> Option<f64> {
+    let served = served::reads(run).ok().filter(served::ReadsServed::is_by_device)?;
+    let counts = run.details.device?;
+    // Reads of others count there, too: their time is at most the share of their bytes.
+    let own = (served.device as f64 / counts.read_bytes.max(1) as f64).min(1.0);
+    let at_device_us = counts.read_ms as f64 * 1e3 * own;
+    (waited_us > 0.0).then(|| (1.0 - at_device_us / waited_us).clamp(0.0, 1.0))
+}
