@@ -76,6 +76,7 @@ fn has_decreased(then: &IoCounts, now: &IoCounts) -> bool {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use petal_model::stats::counters::{Wait, WaitClass};
 
     pub fn sampled(reads: u64) -> Vec<Counters> {
         let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
@@ -109,5 +110,93 @@ pub mod tests {
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
         // However far they increase again.
         assert!(take(&mut since, 9000).is_err());
+    }
+
+    /// A fault of one counter from a snapshot on.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum CounterFault {
+        Zeroed,
+        Frozen,
+        SteppedUp,
+        SteppedDown,
+    }
+
+    const STEP: u64 = 500;
+    const EACH_S: u64 = 10;
+    const FAULT_S: u64 = 3;
+
+    impl CounterFault {
+        fn count(self, true_count: u64, at_s: u64) -> u64 {
+            match self {
+                Self::Zeroed => true_count % 1000 - FAULT_S * EACH_S,
+                Self::Frozen => true_count - (at_s - FAULT_S) * EACH_S,
+                Self::SteppedUp => true_count + STEP,
+                Self::SteppedDown => true_count - STEP,
+            }
+        }
+    }
+
+    const RAW: [&str; 3] = ["own", "vacuums", "checkpoints"];
+    const WAIT: &str = "read";
+
+    /// The names of all figures of [`all_at`].
+    fn all_names() -> impl Iterator<Item = &'static str> {
+        IoCounts::NAMES.into_iter().chain(RAW).chain([WAIT])
+    }
+
+    /// A snapshot in which each figure is `count` of its name.
+    fn all_at(count: impl Fn(&str) -> u64) -> Counters {
+        let io = IoCounts::NAMES.map(|name| (name.to_owned(), count(name).into()));
+        let io = serde_json::Value::Object(io.into_iter().collect());
+        Counters {
+            io: serde_json::from_value(io).unwrap(),
+            raw: RAW.map(|name| (name.to_owned(), count(name))).into(),
+            waits: vec![Wait::counted(WAIT, WaitClass::UserIo, Some(count(WAIT)), count(WAIT))],
+            ..Counters::default()
+        }
+    }
+
+    fn figure(counters: &Counters, name: &str) -> Option<u64> {
+        let at = IoCounts::NAMES.iter().position(|own| *own == name);
+        let wait = || counters.wait(name).and_then(|wait| wait.waits);
+        at.map_or_else(
+            || counters.raw.get(name).copied().or_else(wait),
+            |at| counters.io.each()[at],
+        )
+    }
+
+    #[test]
+    fn one_counter_that_is_zeroed_frozen_or_stepped_changes_no_other_figure() {
+        use CounterFault::{Frozen, SteppedDown, SteppedUp, Zeroed};
+        let true_count = |at_s| 4000 + at_s * EACH_S;
+        let faults = [Zeroed, Frozen, SteppedUp, SteppedDown];
+        for (broken, fault) in all_names().flat_map(|name| faults.map(|fault| (name, fault))) {
+            let at = |at_s: u64| {
+                all_at(|name| match name == broken && at_s >= FAULT_S {
+                    true => fault.count(true_count(at_s), at_s),
+                    false => true_count(at_s),
+                })
+            };
+            let mut deltas = Deltas::new(&[at(0)]);
+            for at_s in 1..6 {
+                let taken = deltas.take(Ok(vec![at(at_s)]), at_s as f64);
+                let Ok(since) = taken else {
+                    // Then no count is known.
+                    let is_fall = [Zeroed, SteppedDown].contains(&fault);
+                    assert!(is_fall && at_s >= FAULT_S, "{broken} {fault:?} {at_s}: {taken:?}");
+                    continue;
+                };
+                for name in all_names() {
+                    let (found, rise) = (figure(&since[0], name), at_s * EACH_S);
+                    let expected = match (name == broken && at_s >= FAULT_S, fault) {
+                        (false, _) => Some(rise),
+                        (true, Frozen) => Some(FAULT_S * EACH_S),
+                        (true, SteppedUp) => Some(rise + STEP),
+                        (true, Zeroed | SteppedDown) => None,
+                    };
+                    assert_eq!(found, expected, "{broken} {fault:?}: {name} at {at_s}");
+                }
+            }
+        }
     }
 }
