@@ -32,7 +32,7 @@ pub fn verify(
     };
     let mut survival = Survival::new(ledger);
     let mut logged: Option<HashSet<u64>> = None;
-    let all = header.rows * header.schemas.len() as u64;
+    let all = header.rows.saturating_mul(header.schemas.len() as u64);
     context.watch.phase("verifying", all, ProgressUnit::Items);
     for schema in &header.schemas {
         let mut reader = engine.row_reader(schema.number)?;
@@ -45,6 +45,17 @@ pub fn verify(
                 reader.load()
             )));
         }
+        // A ledger may come from anybody, so its counts alone reserve no memory.
+        if header.rows > reader.rows() {
+            return Err(RunError::Environment(format!(
+                "{url}: the ledger is of {} rows in schema {}, and {} are loaded: it is damaged, or of \
+                 another target; name the target of that run by --db",
+                header.rows,
+                schema.number,
+                reader.rows()
+            )));
+        }
+        survival.begin_schema(schema.number);
         let rows = SchemaRows { schema: schema.number, rows: header.rows };
         rows.read(reader.as_mut(), &mut survival, context)?;
         let of_schema = ledger.commits.iter().filter(|commit| commit.schema == schema.number);

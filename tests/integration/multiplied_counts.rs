@@ -148,7 +148,6 @@ fn counts_times_ten_to_the_n_cost_neither_time_nor_memory() {
     }
     settings_are_bounded();
     addresses_are_bounded();
-    ledgers_are_bounded();
 }
 
 /// Bytes of a ledger before its header's JSON, of a frame's head, and the places and lengths of
@@ -205,7 +204,8 @@ fn changed_ledgers(ledger: &[u8]) -> Vec<Vec<u8>> {
     headers.chain(grown).collect()
 }
 
-fn ledgers_are_bounded() {
+#[test]
+fn ledgers_with_counts_times_ten_to_the_n_cost_neither_time_nor_memory() {
     let work = Workplace::loaded(1, "8M");
     let run = ["run", "--work-loop", "20", "--update-pct", "90", "--ledger", "kept.ledger"];
     work.petal(run).exits(0);

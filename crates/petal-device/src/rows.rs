@@ -41,6 +41,10 @@ impl RowReader for DeviceRows {
         &self.generation
     }
 
+    fn rows(&self) -> u64 {
+        self.data.areas[self.area].about.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let area = &self.data.areas[self.area];
         for key in first..=last.min(area.about.rows) {

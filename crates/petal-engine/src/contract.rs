@@ -292,6 +292,9 @@ pub trait RowReader: Send {
     /// The identity of the load that wrote the rows.
     fn load(&self) -> &str;
 
+    /// Rows of that load.
+    fn rows(&self) -> u64;
+
     /// Adds every row with a key from `first` to `last` to `found`, in any order.
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()>;
 

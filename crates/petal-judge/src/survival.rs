@@ -52,7 +52,7 @@ const HOSTS_APART_NS: u64 = 1_000_000_000;
 pub struct Survival<'a> {
     ledger: &'a Ledger,
     stamps: RunStamps,
-    /// Versions by schema, then by key from 1.
+    /// Versions by schema, then by key from 1, as far as rows were found.
     held: BTreeMap<u32, Vec<RowContent>>,
     unacknowledged: BTreeSet<Version>,
     /// The counts of rows so far.
@@ -61,14 +61,20 @@ pub struct Survival<'a> {
 
 impl<'a> Survival<'a> {
     pub fn new(ledger: &'a Ledger) -> Self {
-        let rows = ledger.header.rows as usize;
         let schemas = ledger.header.schemas.iter();
         Self {
             ledger,
             stamps: RunStamps::of_mask(ledger.header.stamp_mask),
-            held: schemas.map(|schema| (schema.number, vec![RowContent::Unknown; rows])).collect(),
+            held: schemas.map(|schema| (schema.number, Vec::new())).collect(),
             unacknowledged: BTreeSet::new(),
             found: Verification { format: FORMAT, ..Verification::default() },
+        }
+    }
+
+    /// Takes memory for a schema whose target has the ledger's rows.
+    pub fn begin_schema(&mut self, schema: u32) {
+        if let Some(rows) = self.held.get_mut(&schema) {
+            rows.resize(self.ledger.header.rows as usize, RowContent::Unknown);
         }
     }
 
@@ -98,8 +104,15 @@ impl<'a> Survival<'a> {
     }
 
     fn set(&mut self, schema: u32, key: u64, held: RowContent) {
-        let rows = self.held.get_mut(&schema);
-        if let Some(row) = rows.and_then(|rows| rows.get_mut(key.wrapping_sub(1) as usize)) {
+        let Some(rows) = self.held.get_mut(&schema) else { return };
+        if !(1..=self.ledger.header.rows).contains(&key) {
+            return;
+        }
+        let at = key as usize - 1;
+        if at >= rows.len() && rows.try_reserve(at + 1 - rows.len()).is_ok() {
+            rows.resize(at + 1, RowContent::Unknown);
+        }
+        if let Some(row) = rows.get_mut(at) {
             *row = held;
         }
     }

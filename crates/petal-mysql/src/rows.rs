@@ -32,6 +32,10 @@ impl RowReader for MysqlRows {
         &self.meta.load
     }
 
+    fn rows(&self) -> u64 {
+        self.meta.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let rows = self.client.rows(&self.statement, (first, last));
         let rows: Vec<Row> = rows.at(&self.client.server, "reading rows")?;

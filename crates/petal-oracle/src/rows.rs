@@ -32,6 +32,10 @@ impl RowReader for OracleRows {
         &self.meta.about.load
     }
 
+    fn rows(&self) -> u64 {
+        self.meta.about.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let keys = [first, last].map(|key| BindValue::Number(key.cast_signed()));
         let rows = self.database.query("reading rows", &self.statement, &keys)?;

@@ -31,6 +31,10 @@ impl RowReader for PostgresRows {
         &self.meta.load
     }
 
+    fn rows(&self) -> u64 {
+        self.meta.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let keys = [first, last].map(u64::cast_signed);
         let rows = self.client.query(&self.statement, &[&keys[0], &keys[1]]);

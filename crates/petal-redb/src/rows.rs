@@ -16,6 +16,10 @@ impl RowReader for RedbRows {
         &self.0.meta.about.load
     }
 
+    fn rows(&self) -> u64 {
+        self.0.meta.about.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let meta = &self.0.meta;
         let (width, filler) = (meta.column_bytes(), meta.about.filler);

@@ -37,6 +37,10 @@ impl RowReader for SqliteRows {
         &self.meta.about.load
     }
 
+    fn rows(&self) -> u64 {
+        self.meta.about.rows
+    }
+
     fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
         let keys = [first, last].map(u64::cast_signed);
         let (width, filler) =
