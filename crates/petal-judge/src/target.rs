@@ -158,7 +158,7 @@ pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
             };
             match found == looked_for {
                 true => (CheckResult::Good, format!("{of}: all there")),
-                false => (CheckResult::Warn, format!("{of}: {found} found")),
+                false => (CheckResult::Warn, format!("{of}: {found} found", found = whole(*found))),
             }
         }
     };
