@@ -236,13 +236,13 @@ mod tests {
             afterwards: vec![("proof", 1.0)],
         };
         let known = summary(&loaded(Some(1_000_000)), "x:");
-        assert!(known.contains("18000000 bytes in 4.00 s, 4.5 MB/s;"), "{known}");
+        assert!(known.contains("2 schemas, 17.2 MiB in 4.00 s, 4.5 MB/s;"), "{known}");
         let unknown = summary(&loaded(None), "x:");
-        assert!(unknown.contains("2 schemas, - bytes in 4.00 s, - MB/s;"), "{unknown}");
-        assert!(unknown.contains("after 4.000 s, - MB/s; then proof"), "{unknown}");
+        assert!(unknown.contains("2 schemas, - in 4.00 s, - MB/s;"), "{unknown}");
+        assert!(unknown.contains("after 4.00 s, - MB/s; then proof"), "{unknown}");
         assert!(unknown.contains("- is a size that the database does not say"), "{unknown}");
-        let second = unknown.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
-        assert_eq!(second, ["2", "1000", "1000", "8000000", "-", "0", "2.00", "-"]);
+        let second = unknown.lines().nth(3).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(second, ["2", "1,000", "1,000", "7.63", "MiB", "-", "0", "B", "2.00", "-"]);
     }
 
     #[test]

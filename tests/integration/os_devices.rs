@@ -158,21 +158,21 @@ fn a_device_that_answers_late_is_seen_late() {
         Err(why) => return skip(&why),
     };
     let image = fuse.path("image");
-    File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let Some(disk) = Loop::over(&image) else { return };
     let path = Path::new(disk.device());
     let file = direct(path).unwrap();
     let mut memory = vec![0; BLOCK + 4096];
     let from = memory.as_ptr().align_offset(4096);
     let buffer = &mut memory[from..from + BLOCK];
-    // Apart, so that none is read ahead.
+    // Apart, so that none is read ahead; a median needs ten values beyond it.
     let reads = |buffer: &mut [u8], first: u64| {
-        (0..8).for_each(|read| file.read_exact_at(buffer, (first + read) << 20).unwrap());
+        (0..24).for_each(|read| file.read_exact_at(buffer, (first + read) << 19).unwrap());
     };
     let median = |requests: &Requests| requests.service(RequestKind::Read, |_| true).summary().p50;
     let Some((_, fast)) = timed(path, || reads(buffer, 0)) else { return };
     fuse.delay_reads(DELAY);
-    let (_, slow) = timed(path, || reads(buffer, 8)).unwrap();
+    let (_, slow) = timed(path, || reads(buffer, 24)).unwrap();
     fuse.delay_reads(Duration::ZERO);
     let (fast, slow) = (median(&fast).unwrap(), median(&slow).unwrap());
     // Within the width of a bucket.
@@ -182,10 +182,9 @@ fn a_device_that_answers_late_is_seen_late() {
 
 /// fio adds the file system, the wake-up and itself: little next to a slow device.
 #[test]
+#[ignore = "a comparison of times, which needs fio and a quiet machine"]
 fn percentiles_agree_with_fios_at_a_slow_device() {
-    if run("fio", &["--version"]).is_err() {
-        return skip("fio is missing");
-    }
+    run("fio", &["--version"]).expect("fio is installed");
     let fuse = match Fuse::mounted() {
         Ok(fuse) => fuse,
         Err(why) => return skip(&why),
