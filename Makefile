@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers clean
+.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers bench-limits clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -79,6 +79,10 @@ bench:
 # An hour and more, on a machine with nobody else at work.
 bench-peers:
 	benches/peers/page.sh
+
+# petal's verdict on the limit against measured elasticities, as root: docs/limits.md. Ten minutes.
+bench-limits: build
+	python3 scripts/bench-limits.py target/release/petal
 
 # The pages that come from the table of parameters.
 docs:
