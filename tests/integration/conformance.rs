@@ -63,7 +63,7 @@ struct Target {
     delete_half: Option<fn(&Workplace)>,
     /// A target that cannot be, and what an error must name of it.
     broken: fn(&Workplace) -> (String, String),
-    /// Its file or folder in a workplace, if the database is in petal's own process.
+    /// The file or folder of the target in a workplace, if the database is in petal's own process.
     data: Option<&'static str>,
     /// True if its reads and syncs are system calls of petal's process, which `strace` shows.
     is_traced: bool,

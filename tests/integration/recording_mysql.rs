@@ -20,7 +20,7 @@ struct FakeServer {
     answers: &'static [&'static [u8]],
 }
 
-/// One that finds no quick proof of the password and asks for all of it.
+/// A server that finds no quick proof of the password and asks for all of it.
 const ASKS_FOR_PASSWORD: FakeServer = FakeServer { has_tls: false, answers: &[b"\x01\x04"] };
 
 /// Bytes in place of a packet: all conversations before have ended.

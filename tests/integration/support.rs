@@ -400,7 +400,7 @@ pub fn skip(why: &str) {
 pub struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// One with this limit. None where it cannot be: a skip.
+    /// A control group with this limit. None if it cannot be made: a skip.
     pub fn with(controller: &str, limit: &str, text: &str) -> Option<Self> {
         let name = format!("petal-test-{}", std::process::id());
         let group = Self(Path::new("/sys/fs/cgroup").join(controller).join(name));

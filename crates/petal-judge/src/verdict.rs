@@ -16,8 +16,6 @@ use petal_model::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
 const LIMIT_SHARE_MIN: f64 = 0.50;
-/// Share of the time with a sync in flight from which on the log is the limit.
-const LOG_BUSY_MIN: f64 = 0.85;
 /// Share of the reads' waiting above the device from which on they do not wait for the device.
 const ABOVE_DEVICE_MIN: f64 = 0.50;
 /// Processors that are busier than this make work wait for them.
@@ -159,16 +157,7 @@ pub fn limited_with_rate(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> LimitedBy {
     let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    found.or_else(|| log_in_use(run)).unwrap_or_else(|| waited_for(run))
-}
-
-/// Names the log if a sync was in flight nearly all the time: it makes one at a time.
-fn log_in_use(run: &Run) -> Option<LimitedBy> {
-    let log = resources::log(run)?;
-    let share = log.utilisation.filter(|&share| share >= LOG_BUSY_MIN)?;
-    let words = format!("the log (a sync was in flight {:.0} % of the time)", share * 100.0);
-    let evidence = json!({ "log_utilisation": share, "log_demand_us": log.demand_us });
-    Some(limit(Limiter::Log, words, evidence))
+    found.unwrap_or_else(|| waited_for(run))
 }
 
 /// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
@@ -452,22 +441,6 @@ mod tests {
         assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
         let (by, words) = limited(0.9, 90.0);
         assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
-    }
-
-    #[test]
-    fn a_log_with_a_sync_always_in_flight_is_the_limit() {
-        let limited = |share: f64| {
-            let mut run = fixture::mixed_run();
-            let elapsed_s = run.summary.elapsed_s;
-            let log = run.summary.io_latency_us.get_mut("log").unwrap();
-            log.mean = Some(share * elapsed_s * 1e6 / log.count as f64);
-            let of = resources::of(&run).into_iter().find(|of| of.resource == "log").unwrap();
-            (super::limited_by(&run).by, of.utilisation.map(|share| (share * 100.0).round()))
-        };
-        assert_eq!(limited(0.95), (Limiter::Log, Some(95.0)));
-        assert_eq!(limited(0.5), (Limiter::Reads, Some(50.0)));
-        // Syncs that overlap do not wait for each other.
-        assert_eq!(limited(1.5), (Limiter::Reads, None));
     }
 
     #[test]

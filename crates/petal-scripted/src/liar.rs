@@ -171,8 +171,8 @@ impl Engine for Liar {
     fn placement(&self, schema: u32) -> Result<Placement> {
         if self.is(Lie::PlacementIsHearsay) {
             let loaded = self.honest.loaded()?;
-            let told = loaded.iter().find(|loaded| loaded.number == schema);
-            return Ok(data::placement_of(told.map_or(0, |told| told.rows)));
+            let shown = loaded.iter().find(|loaded| loaded.number == schema);
+            return Ok(data::placement_of(shown.map_or(0, |shown| shown.rows)));
         }
         self.honest.placement(schema)
     }

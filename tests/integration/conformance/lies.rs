@@ -1,4 +1,4 @@
-//! The suite finds each lie that the scripted engine can tell, and names the broken promise.
+//! The suite finds each lie that of the scripted engine, and names the broken promise.
 //! docs/testing.md has the table of lies, which this test writes.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ fn every_lie_is_found_and_its_promise_named() {
     let (before, rest) = page.split_once(BEGIN).expect("the begin of the table");
     let (table, after) = rest.split_once(END).expect("the end of the table");
     let is_new = std::env::var_os("UPDATE_DOCS").is_some();
-    let told = cells(table);
+    let earlier = cells(table);
     let (queue, found) = (Mutex::new(Lie::ALL.iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -51,7 +51,7 @@ fn every_lie_is_found_and_its_promise_named() {
                 loop {
                     let Some(&lie) = queue.lock().unwrap().next() else { return };
                     let words = lie.words();
-                    let named = told.get(words.as_str()).map(|cells| cells[2].trim_matches('`'));
+                    let named = earlier.get(words.as_str()).map(|cells| cells[2].trim_matches('`'));
                     found.lock().unwrap().push((lie, finder(lie, named)));
                 }
             });

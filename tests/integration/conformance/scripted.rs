@@ -1,4 +1,4 @@
-//! The scripted engine, which has no database. It tells a lie if a test of the suite asks for one.
+//! The scripted engine, which has no database. It lies if a test of the suite asks for one.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
