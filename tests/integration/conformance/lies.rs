@@ -1,4 +1,4 @@
-//! The suite finds each lie that of the scripted engine, and names the broken promise.
+//! The suite finds each lie of the scripted engine and names the broken promise.
 //! docs/testing.md has the table of lies, which this test writes.
 
 use std::collections::BTreeMap;
