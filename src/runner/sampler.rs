@@ -129,6 +129,7 @@ impl<'a> Sampler<'a> {
                 // A delayed petal skips ahead, and does not sample the past.
                 self.second = self.parts.trigger.elapsed().as_secs().max(before);
                 self.phase = SamplerStep::Sample;
+                self.parts.shards.count_under_way(before);
                 self.survive(|sampler| sampler.harvest(before, None, standing));
             }
         }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
-use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards, Tally};
+use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards};
 use petal_model::workload::arrivals::{Arrival, ArrivalQueue};
 use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::picker::{Picker, Step};
@@ -102,7 +102,7 @@ impl SessionLoop<'_> {
                     self.sleep_until(Duration::from_nanos(from_ns) + think);
                     let woke_ns = self.stop.since_trigger_ns(Instant::now());
                     let thought_ns = woke_ns - from_ns;
-                    self.add_time(woke_ns, thought_ns, |tally| &mut tally.think_ns);
+                    self.shards.add_think_time(self.seat.session, woke_ns, thought_ns);
                     continue;
                 }
                 NextStep::Done => break,
@@ -112,6 +112,7 @@ impl SessionLoop<'_> {
             if std::mem::take(&mut waited) {
                 self.count_lateness(&batch, called);
             }
+            self.shards.begin(self.seat.session, self.stop.since_trigger_ns(called));
             let goes_on = pending.is_none() && self.arrivals.is_none();
             let is_followed = goes_on && (batch.len() as u64) < self.left;
             let result = self
@@ -130,7 +131,7 @@ impl SessionLoop<'_> {
                 // Its waits are recorded. If several are in flight, this is the first one's time.
                 let began_ns = self.stop.since_trigger_ns(now).max(end.last_end_ns);
                 let busy_ns = lost_ns.saturating_sub(began_ns);
-                self.add_time(lost_ns, busy_ns, |tally| &mut tally.busy_ns);
+                self.shards.add_lost(self.seat.session, lost_ns, busy_ns);
                 end.lost = Some((lost_ns, error));
                 // The next one was begun.
                 batch.drain(..(outcomes.ended.len() + 1).min(batch.len()));
@@ -197,10 +198,6 @@ impl SessionLoop<'_> {
             batch.push(Operation { due: arrival.map(|arrival| arrival.due), ..step.operation });
         }
         if batch.is_empty() { NextStep::Done } else { NextStep::Execute }
-    }
-
-    fn add_time(&self, end_ns: u64, time_ns: u64, part: fn(&mut Tally) -> &mut u64) {
-        self.shards.add_time(self.seat.session, end_ns, time_ns, part);
     }
 
     fn fold(&self, batch: &[Operation], outcomes: &Outcomes) {

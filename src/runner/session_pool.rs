@@ -246,6 +246,8 @@ fn attend(
     let is_whole = ended.is_ok();
     let end = ended.unwrap_or_else(|_| {
         let lost_ns = clock.since_trigger_ns(Instant::now());
+        // Its batch is no longer under way.
+        shards.fold(seat.session, std::iter::empty());
         let error = SessionError { code: "panic".to_owned(), message: PANICKED.to_owned() };
         SessionEnd { ended_ns: lost_ns, lost: Some((lost_ns, error)), ..SessionEnd::default() }
     });

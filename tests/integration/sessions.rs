@@ -35,3 +35,23 @@ fn three_hundred_sessions_connect_and_run() {
     assert!(connect_s < 10.0, "{connect_s} s to the trigger");
     assert!((1..300 << 10).contains(&peak_kib), "{peak_kib} KiB");
 }
+
+/// Operations of 3.3 s: each second's DB time is all of the sessions' time, in the middle of an
+/// operation, too, and never more than that.
+#[test]
+fn a_slow_operation_is_db_time_in_each_second_of_it() {
+    let work = Workplace::new();
+    let url = format!("scripted:{}?select_us=3300000", work.path("data").display());
+    work.petal(["setup", "--db", &url, "--scale", "16M"]).exits(0);
+    let args = ["run", "--db", &url, "--update-pct", "0", "-t", "2", "--work-unit", "1"];
+    work.petal(args.iter().chain(&["--run-time", "4"])).exits(0);
+    let journal = work.journal();
+    let seconds = journal.iter().filter(|line| line.get("db_time_s").is_some());
+    let db_time_s: Vec<f64> = seconds.map(|line| number(line, "/db_time_s")).collect();
+    assert!(db_time_s.len() >= 6, "{db_time_s:?}");
+    // The last second is not whole. A busy machine begins an operation late.
+    for two in db_time_s[..6].windows(2) {
+        let second = two[1] - two[0];
+        assert!((1.7..=2.001).contains(&second), "{second} of 2 s: {db_time_s:?}");
+    }
+}

@@ -3,11 +3,12 @@
 //!
 //! A session folds a whole batch under one lock. The sampler harvests a second when it is over; an
 //! operation that is folded later than that counts in the oldest second still open, so that none is
-//! lost.
+//! lost. Its time counts where it passed: the time of a batch under way is counted before a harvest
+//! ([`Shards::count_under_way`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::workload::op::{Hot, Kind};
 
@@ -183,6 +184,26 @@ pub struct Shards {
 struct TimelineShard {
     oldest: u64,
     seconds: VecDeque<Tally>,
+    /// Batches under way, by session.
+    under_way: BTreeMap<u32, UnderWay>,
+}
+
+/// Time of a session's batch that was counted before the batch ended.
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// The begin of the time not yet counted; None between batches.
+    since_ns: Option<u64>,
+    /// Counted already: the batch's first operations took it.
+    counted_ns: u64,
+}
+
+impl UnderWay {
+    /// Returns the rest of an operation's time that is not counted yet.
+    fn rest_ns(&mut self, busy_ns: u64) -> u64 {
+        let counted_ns = self.counted_ns.min(busy_ns);
+        self.counted_ns -= counted_ns;
+        busy_ns - counted_ns
+    }
 }
 
 impl Shards {
@@ -191,32 +212,62 @@ impl Shards {
         Self { shards: (0..sessions.clamp(1, 8)).map(|_| Mutex::default()).collect() }
     }
 
-    /// Folds a batch of one session.
-    pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = EndedOperation<'a>>) {
-        let mut shard = self.shards[session as usize % self.shards.len()].lock();
-        for ended in batch {
-            shard.add_time(ended.end_ns, ended.busy_ns, |tally| &mut tally.busy_ns);
-            shard.second_of(ended.end_ns).record(ended);
-        }
+    fn of(&self, session: u32) -> MutexGuard<'_, TimelineShard> {
+        self.shards[session as usize % self.shards.len()].lock()
     }
 
-    /// Adds time of one session that is no operation to the seconds in which it passed: think time,
-    /// or the DB time of work under way when the session was lost.
-    pub fn add_time(
-        &self,
-        session: u32,
-        end_ns: u64,
-        time_ns: u64,
-        part: fn(&mut Tally) -> &mut u64,
-    ) {
-        let mut shard = self.shards[session as usize % self.shards.len()].lock();
-        shard.add_time(end_ns, time_ns, part);
+    /// Marks a session as busy with a batch, until it folds it.
+    pub fn begin(&self, session: u32, begin_ns: u64) {
+        let begun = UnderWay { since_ns: Some(begin_ns), counted_ns: 0 };
+        self.of(session).under_way.insert(session, begun);
+    }
+
+    /// Folds a batch of one session.
+    pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = EndedOperation<'a>>) {
+        let mut shard = self.of(session);
+        let mut under_way = shard.ended(session);
+        for ended in batch {
+            let rest_ns = under_way.rest_ns(ended.busy_ns);
+            shard.add_time(ended.end_ns, rest_ns, |tally| &mut tally.busy_ns);
+            shard.second_of(ended.end_ns).record(ended);
+        }
+        shard.under_way.insert(session, under_way);
+    }
+
+    /// Adds the time of work under way when a session was lost.
+    pub fn add_lost(&self, session: u32, lost_ns: u64, busy_ns: u64) {
+        let mut shard = self.of(session);
+        let rest_ns = shard.ended(session).rest_ns(busy_ns);
+        shard.add_time(lost_ns, rest_ns, |tally| &mut tally.busy_ns);
+    }
+
+    /// Adds think time to the seconds in which it passed.
+    pub fn add_think_time(&self, session: u32, end_ns: u64, time_ns: u64) {
+        self.of(session).add_time(end_ns, time_ns, |tally| &mut tally.think_ns);
+    }
+
+    /// Counts the time of all batches under way up to the begin of the second `before`.
+    pub fn count_under_way(&self, before: u64) {
+        let until_ns = before * SECOND_NS;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let mut sessions = std::mem::take(&mut shard.under_way);
+            for batch in sessions.values_mut() {
+                let Some(since_ns) = batch.since_ns.filter(|&since_ns| since_ns < until_ns) else {
+                    continue;
+                };
+                let passed_ns = until_ns - since_ns;
+                shard.add_time(until_ns, passed_ns, |tally| &mut tally.busy_ns);
+                batch.since_ns = Some(until_ns);
+                batch.counted_ns += passed_ns;
+            }
+            shard.under_way = sessions;
+        }
     }
 
     /// Counts something of one session in the second of its end.
     pub fn count(&self, session: u32, end_ns: u64, count: impl FnOnce(&mut Tally)) {
-        let mut shard = self.shards[session as usize % self.shards.len()].lock();
-        count(shard.second_of(end_ns));
+        count(self.of(session).second_of(end_ns));
     }
 
     /// Takes out all seconds before `before`, merged over the shards: (second, tally), in order,
@@ -252,6 +303,12 @@ impl TimelineShard {
             self.seconds.resize_with(offset + 1, Tally::default);
         }
         &mut self.seconds[offset]
+    }
+
+    /// Ends a session's batch, and returns its time that is counted already.
+    fn ended(&mut self, session: u32) -> UnderWay {
+        let begun = self.under_way.get_mut(&session);
+        begun.map(|begun| UnderWay { since_ns: None, ..std::mem::take(begun) }).unwrap_or_default()
     }
 
     /// Adds time to the seconds in which it passed. The oldest second still open gets the time that
@@ -353,7 +410,7 @@ mod tests {
         let half = SECOND_NS / 2;
         let long = EndedOperation { busy_ns: 5 * half, ..done(3 * SECOND_NS + half / 2) };
         shards.fold(0, std::iter::once(long));
-        shards.add_time(0, 2 * SECOND_NS, SECOND_NS, |tally| &mut tally.think_ns);
+        shards.add_think_time(0, 2 * SECOND_NS, SECOND_NS);
         let seconds = shards.harvest(4);
         let of = |time: fn(&Tally) -> u64| -> Vec<u64> {
             seconds.iter().map(|(_, tally)| time(tally) / (half / 2)).collect()
@@ -367,6 +424,33 @@ mod tests {
         );
         let late: Vec<u64> = shards.harvest(6).iter().map(|(_, tally)| tally.busy_ns).collect();
         assert_eq!(late, [4 * SECOND_NS, 0]);
+    }
+
+    #[test]
+    fn a_slow_operation_fills_each_second_of_its_time() {
+        let shards = Shards::new(1);
+        let quarter = SECOND_NS / 4;
+        shards.begin(0, quarter);
+        let mut seconds = Vec::new();
+        let mut harvest = |before, shards: &Shards| {
+            shards.count_under_way(before);
+            let parts = shards.harvest(before);
+            seconds.extend(parts.iter().map(|(_, tally)| tally.busy_ns / quarter));
+        };
+        harvest(1, &shards);
+        harvest(3, &shards);
+        // Two operations, of which the second is the slow one.
+        let short = EndedOperation { busy_ns: quarter, ..done(2 * quarter) };
+        let long = EndedOperation { busy_ns: 12 * quarter, ..done(14 * quarter) };
+        shards.fold(0, [short, long].into_iter());
+        // Between batches nothing is under way.
+        harvest(5, &shards);
+        // A lost session's last operation is counted once.
+        shards.begin(0, 21 * quarter);
+        harvest(6, &shards);
+        shards.add_lost(0, 26 * quarter, 5 * quarter);
+        harvest(8, &shards);
+        assert_eq!(seconds, [3, 4, 4, 2, 0, 3, 2, 0]);
     }
 
     #[test]
