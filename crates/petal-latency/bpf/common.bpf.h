@@ -38,8 +38,10 @@ struct task_struct { s32 tgid; struct task_struct *real_parent; struct files_str
 // The same numbers are in the loader.
 enum { OWNERS = 8, WAYS = 4, SLOTS = 16384, CACHED = 64, BUCKETS = 1024 };
 
-// Four fill two cache lines.
-struct slot { u64 key, begin_ns; u32 series, is_in_use; u64 unused; };
+// Four fill two cache lines. The lowest bit of the key is set while the slot is in use: one
+// exchange claims a slot, so that two processors never get the same one.
+struct slot { u64 key, begin_ns; u32 series; u64 since; };
+enum { IN_USE = 1 };
 struct histograms { u64 total_ns[TIMES], buckets[TIMES][BUCKETS]; };
 struct state { u64 lost, active[SERIES]; };
 struct caches { u64 queues[CACHED], processes[CACHED]; };
@@ -83,8 +85,8 @@ INLINE u32 hidden(u32 value)
 	return value;
 }
 
-// A number for a structure of the kernel: the kernel permits no arithmetic with its address but the
-// difference to another address.
+// An even number for a structure of the kernel: the kernel permits no arithmetic with its address
+// but the difference to another address.
 INLINE u64 number_of(void *structure)
 {
 	u64 number = (u64)structure - (u64)slots;
@@ -92,31 +94,46 @@ INLINE u64 number_of(void *structure)
 	return number;
 }
 
-enum claim { KNOWN, CLAIM, CLAIM_OR_COUNT };
-
-INLINE struct slot *find(u64 key, enum claim claim)
+// The four slots that an event may have.
+INLINE struct slot *slots_for(u64 key)
 {
-	u32 first = (u32)((HASH * key) >> 40) & (SLOTS - WAYS);
-	struct slot *four = &slots[first];
+	return &slots[(u32)((HASH * key) >> 40) & (SLOTS - WAYS)];
+}
+
+// The slot of an event that began. The key is even.
+INLINE struct slot *begun(u64 key)
+{
+	struct slot *four = slots_for(key);
 #pragma unroll
 	for (int i = 0; i < WAYS; i++)
-		if (four[i].key == key)
+		if (four[i].key == (key | IN_USE))
 			return &four[i];
-	if (claim == KNOWN)
-		return 0;
+	return 0;
+}
+
+// A slot for an event that begins: the one of its key before, or one that is not in use.
+INLINE struct slot *claim(u64 key)
+{
+	struct slot *four = slots_for(key);
 #pragma unroll
 	for (int i = 0; i < WAYS; i++)
-		if (!four[i].is_in_use) {
-			four[i].key = key;
+		if (four[i].key == key && __sync_val_compare_and_swap(&four[i].key, key, key | IN_USE) == key)
 			return &four[i];
-		}
-	if (claim == CLAIM)
-		return 0;
+#pragma unroll
+	for (int i = 0; i < WAYS; i++) {
+		u64 old = four[i].key;
+		if (!(old & IN_USE) && __sync_val_compare_and_swap(&four[i].key, old, key | IN_USE) == old)
+			return &four[i];
+	}
+	return 0;
+}
+
+INLINE void count_lost(void)
+{
 	u32 first_key = 0;
 	struct state *counts = map_lookup(&state, &first_key);
 	if (counts)
 		__sync_fetch_and_add(&counts->lost, 1);
-	return 0;
 }
 
 INLINE u32 is_owner(u32 process)

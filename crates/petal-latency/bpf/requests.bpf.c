@@ -65,18 +65,36 @@ INLINE s32 series_of(struct request *rq)
 	return (place * KINDS + kind) * 2 + is_own(all);
 }
 
+// The slot of a request in progress. The kernel skips a program that would interrupt itself, so that
+// some ends are missed: they are found and counted when the request's memory is used again.
+INLINE struct slot *in_progress(struct request *rq, u64 key)
+{
+	struct slot *slot = begun(key);
+	if (!slot || slot->since == rq->start_time_ns)
+		return slot;
+	count_lost();
+	slot->key = key;
+	return 0;
+}
+
+INLINE struct slot *starts(struct request *rq, u64 key, s32 at)
+{
+	struct slot *slot = claim(key);
+	if (slot) {
+		slot->series = at;
+		slot->begin_ns = 0;
+		slot->since = rq->start_time_ns;
+	}
+	return slot;
+}
+
 // The process that inserts a request owns it: another one may issue it.
 INLINE int inserted(struct request *rq)
 {
 	s32 at = series_of(rq);
-	if (at < 0)
-		return 0;
-	struct slot *slot = find(number_of(rq), CLAIM);
-	if (slot) {
-		slot->series = at;
-		slot->begin_ns = 0;
-		slot->is_in_use = 1;
-	}
+	u64 key = number_of(rq);
+	if (at >= 0 && !in_progress(rq, key))
+		starts(rq, key, at);
 	return 0;
 }
 
@@ -84,16 +102,16 @@ INLINE int inserted(struct request *rq)
 INLINE int issued(struct request *rq)
 {
 	u64 key = number_of(rq);
-	struct slot *slot = find(key, KNOWN);
-	if (!slot || !slot->is_in_use) {
+	struct slot *slot = in_progress(rq, key);
+	if (!slot) {
 		s32 at = series_of(rq);
 		if (at < 0)
 			return 0;
-		slot = slot ? slot : find(key, CLAIM_OR_COUNT);
-		if (!slot)
+		slot = starts(rq, key, at);
+		if (!slot) {
+			count_lost();
 			return 0;
-		slot->series = at;
-		slot->is_in_use = 1;
+		}
 	}
 	slot->begin_ns = ktime_get_ns();
 	return 0;
@@ -101,15 +119,17 @@ INLINE int issued(struct request *rq)
 
 INLINE int completed(struct request *rq)
 {
-	struct slot *slot = find(number_of(rq), KNOWN);
-	if (!slot || !slot->is_in_use)
+	u64 key = number_of(rq);
+	struct slot *slot = begun(key);
+	if (!slot)
 		return 0;
-	slot->is_in_use = 0;
 	u64 issue_ns = slot->begin_ns;
+	u32 at = slot->series;
+	slot->key = key;
 	if (!issue_ns)
 		return 0;
 	u64 now = ktime_get_ns();
-	struct histograms *all = histograms_of(slot->series);
+	struct histograms *all = histograms_of(at);
 	if (!all)
 		return 0;
 	count(all, SERVICE, now - issue_ns);
@@ -122,14 +142,10 @@ INLINE int completed(struct request *rq)
 	return 0;
 }
 
-// Since Linux 5.11 the request is the first argument of both events, before that the second. The
-// kernel refuses a program that reads a second argument where there is none.
-#define REQUEST(at) ((struct request *)arguments[at])
-SEC("tp_btf/insert") int insert(u64 *arguments) { return inserted(REQUEST(0)); }
-SEC("tp_btf/insert_2") int insert_2(u64 *arguments) { return inserted(REQUEST(1)); }
-SEC("tp_btf/issue") int issue(u64 *arguments) { return issued(REQUEST(0)); }
-SEC("tp_btf/issue_2") int issue_2(u64 *arguments) { return issued(REQUEST(1)); }
-SEC("tp_btf/complete") int complete(u64 *arguments) { return completed(REQUEST(0)); }
+#define REQUEST ((struct request *)arguments[0])
+SEC("tp_btf/insert") int insert(u64 *arguments) { return inserted(REQUEST); }
+SEC("tp_btf/issue") int issue(u64 *arguments) { return issued(REQUEST); }
+SEC("tp_btf/complete") int complete(u64 *arguments) { return completed(REQUEST); }
 
 // Does nothing: its time in the kernel's statistics of programs is what the measuring costs.
 SEC("tp_btf/nothing") int nothing(u64 *arguments) { return 0; }

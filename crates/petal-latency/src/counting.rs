@@ -71,11 +71,10 @@ pub struct CountedSeries {
     pub times: Vec<TimeBuckets>,
 }
 
-/// An event of the kernel, and the programs for it, of which the first one is taken that the kernel
-/// accepts.
+/// An event of the kernel, and the name of the program for it.
 pub struct ProgramFor<'a> {
     pub event: &'a str,
-    pub names: &'a [&'a str],
+    pub name: &'a str,
 }
 
 /// Checks rights and kernel first, because loading costs a tenth of a second.
@@ -157,20 +156,13 @@ fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Re
 }
 
 fn attach(programs: &mut Ebpf, kernel: &Btf, wanted: &ProgramFor<'_>) -> Result<(), String> {
-    let event = wanted.event;
-    let mut refused = format!("the program has nothing for {event}");
-    for name in wanted.names {
-        let Some(program) = programs.program_mut(name) else { continue };
-        let attached = <&mut BtfTracePoint>::try_from(program).and_then(|program| {
-            program.load(event, kernel)?;
-            program.attach()
-        });
-        match attached {
-            Ok(_) => return Ok(()),
-            Err(error) => refused = format!("{event}: {}", why(&error)),
-        }
-    }
-    Err(refused)
+    let ProgramFor { event, name } = wanted;
+    let program = programs.program_mut(name).ok_or_else(|| format!("no program for {event}"))?;
+    let attached = <&mut BtfTracePoint>::try_from(program).and_then(|program| {
+        program.load(event, kernel)?;
+        program.attach()
+    });
+    attached.map(|_| ()).map_err(|error| format!("{event}: {}", why(&error)))
 }
 
 /// An error with its causes, in a line.

@@ -2,7 +2,7 @@
 //! in histograms, and petal reads these once a second.
 //!
 //! The programs are typed tracepoints. They find the kernel's structures by the type information of
-//! the running kernel, so that one object serves kernels from 5.5 on and needs no mounted tracefs.
+//! the running kernel, so that one object serves kernels from 5.12 on and needs no mounted tracefs.
 
 mod counting;
 pub mod requests;

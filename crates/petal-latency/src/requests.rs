@@ -52,11 +52,11 @@ pub fn watch(
     numbers.iter_mut().zip(&watched).for_each(|(place, (_, number))| *place = *number);
     let owners = Owners::of(database);
     let mut programs = vec![
-        ProgramFor { event: "block_rq_complete", names: &["complete"] },
-        ProgramFor { event: "block_rq_issue", names: &["issue_2", "issue"] },
+        ProgramFor { event: "block_rq_complete", name: "complete" },
+        ProgramFor { event: "block_rq_issue", name: "issue" },
     ];
     if owners.are_known() {
-        programs.push(ProgramFor { event: "block_rq_insert", names: &["insert_2", "insert"] });
+        programs.push(ProgramFor { event: "block_rq_insert", name: "insert" });
     }
     let numbers = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     let series = watched.len() * SERIES_PER_DEVICE;

@@ -110,7 +110,7 @@ pub struct DeviceFigures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestFigures {
     pub rows: Vec<RequestRow>,
-    /// Requests without a time: more were in flight than the kernel's table holds.
+    /// Requests without a time: their end was missed, or too many were in flight.
     pub lost: u64,
 }
 

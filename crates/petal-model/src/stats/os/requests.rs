@@ -33,7 +33,7 @@ impl RequestKind {
 pub struct Requests {
     /// Times by device, kind and process; those without a request are left out.
     pub times: Vec<RequestTimes>,
-    /// Requests without a time: more were in flight than the kernel's table holds.
+    /// Requests without a time: their end was missed, or too many were in flight.
     pub lost: u64,
 }
 
