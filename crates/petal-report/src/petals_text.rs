@@ -41,7 +41,7 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
         false => format!("{}: peak {}", line.name, at(line.peak)),
     };
     let peak = if is_one_point { Some(0) } else { line.peak };
-    if let Some(limit) = peak.and_then(|at| line.points.get(at)?.limited_by.as_ref()) {
+    if let Some(limit) = peak.and_then(|at| line.limited_by(at)) {
         words.push_str(&format!(", limited by {limit}"));
     }
     if let Some(plateau) = &line.plateau {

@@ -57,6 +57,16 @@ pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
     (cause.to_owned(), evidence)
 }
 
+/// Returns a sentence on processors that had room at both points; None if they had none, or if it
+/// is not known.
+pub(super) fn processors_with_room(better: &Point, later: &Point) -> Option<String> {
+    let pair = Pair { better, later };
+    let busy = busy_pct(better)?.max(busy_pct(later)?);
+    let has_room =
+        busy <= CPU_ROOM_PCT_MAX && pair.generator().is_none() && pair.processor().is_none();
+    has_room.then(|| format!("the processors were at most {busy:.1} % busy"))
+}
+
 struct Pair<'a> {
     better: &'a Point,
     later: &'a Point,

@@ -3,12 +3,13 @@
 //! functions of observations; drawing is the reports' part.
 //!
 //! [`lines`] groups observations into lines, [`shape`] finds peak, plateau, knee and bend-back,
-//! by [`rising`] tests if a line falls, [`cause`] weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
+//! by [`rising`] tests if a line falls, [`rate_limit`] finds a rate that sessions do not change, [`cause`] weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
 //! warnings for the reader.
 
 mod cause;
 mod lines;
 mod notes;
+mod rate_limit;
 mod rising;
 mod shape;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use serde::Serialize;
 pub use super::estimate::Estimate;
 use petal_model::record::observation::Observation;
 use petal_model::settings::objective::Objective;
+pub use rate_limit::RateLimit;
 pub use writer_cost::{WriterCost, WriterCostRow};
 
 /// A cell: a number of sessions on a line.
@@ -80,6 +82,7 @@ pub struct PetalLine {
     /// The limit that kept the line from rising further, if latency rose much faster. If a line
     /// bends back it is the same cause.
     pub limit: Option<Limit>,
+    pub rate_limit: Option<RateLimit>,
     /// The position of the highest load that meets the objective; None without one, too.
     pub within_objective: Option<usize>,
     /// The number of points that the objective does not judge: they lack its figure.
@@ -99,6 +102,16 @@ pub struct Plateau {
 }
 
 impl PetalLine {
+    /// The limit at the peak, or at one of the line's points: the rate limit that the line proves,
+    /// unless a run named its file. None if unknown.
+    pub fn limited_by(&self, at: usize) -> Option<&str> {
+        let point = self.points.get(at)?;
+        let is_held =
+            |limit: &&RateLimit| at >= limit.from && !point.warnings.contains(rate_limit::IO_LIMIT);
+        let proven = self.rate_limit.as_ref().filter(is_held).map(|limit| limit.words.as_str());
+        proven.or(point.limited_by.as_deref())
+    }
+
     /// The source of the reads and the warnings at the peak, next to its figure.
     pub fn trust(&self) -> String {
         let point = self.peak.and_then(|at| self.points.get(at));

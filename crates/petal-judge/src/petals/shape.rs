@@ -7,7 +7,9 @@
 
 use super::cause;
 use super::rising::{self, Mean};
-use super::{AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Plateau, Point};
+use super::{
+    AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Plateau, Point, RateLimit,
+};
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
 use crate::significance::{self, welch};
 use crate::spread::{self, PooledSpread};
@@ -39,6 +41,11 @@ pub(super) fn find(line: &mut PetalLine) {
         line.bend_back = Some(BendBack { at, cause, evidence });
     } else {
         line.limit = saturation(line);
+    }
+    line.rate_limit = RateLimit::of(&line.points);
+    if let Some(RateLimit { evidence, .. }) = &line.rate_limit {
+        let (cause, evidence) = (RateLimit::CAUSE.to_owned(), evidence.clone());
+        line.limit = Some(Limit { cause, evidence });
     }
 }
 

@@ -101,6 +101,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     if let Some(bend) = &line.bend_back {
         after.push_str(&format!("; cause: {}", bend.cause));
     }
+    let limited_by = line.peak.and_then(|at| line.limited_by(at));
     let piops = figure(metric::PIOPS, rate);
     let (read_us, mb_s) = (figure(metric::READ_US, micros), figure(metric::MB, rate));
     vec![
@@ -108,7 +109,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
         Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
         Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
         Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
-        Tile::words("Limited by, at the peak", &or_dash(point.limited_by.as_ref(), Clone::clone)),
+        Tile::words("Limited by, at the peak", &or_dash(limited_by, str::to_owned)),
         Tile::words("Reads at the peak served by", &served_by),
         Tile::words("PIOPS after the peak", &after),
     ]

@@ -48,14 +48,14 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
 fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
     let mut words = format!("{}: ", line.name);
-    let Some(point) = line.peak.and_then(|at| line.points.get(at)) else {
+    let Some((at, point)) = line.peak.and_then(|at| Some((at, line.points.get(at)?))) else {
         return words + "no point with PIOPS";
     };
     let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let at_peak = sessions(line, line.peak);
     words.push_str(&format!("peak {piops} PIOPS with {at_peak}, {read} us a read"));
-    if let Some(limit) = &point.limited_by {
+    if let Some(limit) = line.limited_by(at) {
         words.push_str(&format!("; limited by {limit}"));
     }
     if line.knee.is_some() && line.points.len() > 1 {
