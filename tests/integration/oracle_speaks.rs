@@ -421,6 +421,16 @@ fn a_panic_of_the_driver_costs_the_session_and_no_figure() {
 }
 
 #[test]
+fn an_error_text_of_megabytes_is_cut() {
+    let long: &'static str = Box::leak("x".repeat(3 << 20).into_boxed_str());
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    stand_in.fails_at("CREATE TABLE petal_meta", 0, Fault::Fails(1950, long));
+    let setup = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).ends();
+    let setup = setup.telling(&["ORA-01950: xxx", "bytes)"]);
+    assert!(setup.stderr.len() < 10_000, "{} bytes", setup.stderr.len());
+}
+
+#[test]
 fn a_server_that_requires_native_encryption_is_reported_with_the_way_round_it() {
     let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
     let mut accept = capture("free23-accept");

@@ -2,25 +2,33 @@
 //!
 //! This module works around the driver's limits. The driver sets no timeout for a peer that accepts
 //! a connection and stays silent, and it may panic on a peer that does not speak Oracle's protocol.
-//! Therefore connecting uses a separate thread, which petal abandons if necessary. petal also
-//! abandons a thread on which the driver panics in an answer: `Statement::query` takes the
-//! statement by value, and its `Drop` unwraps the poisoned lock, which would abort petal. The
+//! Therefore connecting uses a separate thread, which petal abandons if necessary. A panic of the
+//! driver in an answer ends the thread. `Statement::drop` unwraps the connection's lock, and a panic
+//! poisons it: a statement is leaked then, or `Statement::query`, which owns its statement, is called
+//! so that nothing is poisoned. A connection is leaked, too: closing it would read more answers. The
 //! driver's call timeout counts twice (again for the answer to its break), and applies neither to
 //! writes nor to closing: petal waits for links on another thread (`timeouts`, `session`). The
 //! driver's errors name no host, implement no `Error` and show a backtrace in `{:?}`: they become
 //! [`LinkError`]s. Its TLS needs one provider for the process; this build has two.
 
 use std::borrow::Cow;
+use std::mem;
+use std::sync::Arc;
+use std::thread::panicking;
 use std::time::{Duration, Instant};
 
-use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
+use oracledb::{
+    AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, Statement, ToDbValue,
+};
 use parking_lot::{Condvar, Mutex};
 
 use super::link::{
     BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
 };
 use super::options::{Login, Options, OracleService};
+use petal_engine::server::answer::{AnswerSize, TOO_LONG, bounded};
 use petal_engine::server::detached_worker::{NoAnswer, within};
+use petal_engine::server::driver_panic::{leaked_by_panic, without_poison};
 
 /// Rows per fetch of a query.
 const FETCH_ROWS: u32 = 500;
@@ -35,9 +43,6 @@ const RETRY_LONGEST: Duration = Duration::from_secs(4);
 /// Text of a driver's panic on a protocol feature that it does not implement: for a server that
 /// requires native encryption, and for packets of an unknown type.
 const NOT_IMPLEMENTED: &str = "not yet implemented";
-/// Source file of the driver that answers a server's challenge; it panics if the challenge is not
-/// for a 12C verifier.
-const LOG_ON: &str = "messages/auth.rs";
 
 pub struct Driver {
     options: Options,
@@ -127,16 +132,15 @@ impl Driver {
         }
         let purpose = purpose.to_owned();
         let connected = within(CONNECTING, limit, move || {
-            let connection = oracledb::connect(config)?;
-            connection.set_module(&purpose)?;
+            let connection = Arc::new(oracledb::connect(config).map_err(link_error)?);
+            let mut session = DriverSession { connection };
+            session.connection.set_module(&purpose).map_err(link_error)?;
             // Number format that petal reads, whatever the user's locale.
-            connection.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
-            Ok(connection)
+            session.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
+            Ok(session)
         });
         match connected {
-            Ok(connected) => {
-                Ok(Box::new(DriverSession { connection: connected.map_err(link_error)? }))
-            }
+            Ok(session) => Ok(Box::new(session?)),
             Err(unanswered) => Err(LinkError::connection(match unanswered {
                 NoAnswer::NoThread(error) => error.to_string(),
                 NoAnswer::TooLate => {
@@ -167,10 +171,11 @@ fn failed(words: &str) -> String {
         "the server requires native network encryption or checksums, which the driver does not \
          have, or does not speak Oracle's protocol"
             .to_owned()
-    } else if words.contains(LOG_ON) {
-        format!("the account has no 12C password verifier, which the driver needs ({words})")
     } else {
-        format!("the program that answers there does not speak Oracle's protocol ({words})")
+        format!(
+            "the account has no 12C password verifier, which the driver needs, or the program that \
+             answers there does not speak Oracle's protocol ({words})"
+        )
     }
 }
 
@@ -193,22 +198,52 @@ fn link_error(error: oracledb::Error) -> LinkError {
         _ => (None, LinkErrorKind::Connection),
     };
     // The database's messages end in a line feed.
-    LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }
+    let message = bounded(error.to_string().trim()).replace('\n', " ");
+    LinkError { code, message, kind }
 }
 
 /// A session over the driver.
 struct DriverSession {
-    connection: Connection,
+    connection: Arc<Connection>,
+}
+
+impl Drop for DriverSession {
+    fn drop(&mut self) {
+        if panicking() {
+            // The value lives as long as this reference to it.
+            mem::forget(Arc::clone(&self.connection));
+        }
+    }
 }
 
 impl DriverSession {
-    fn with_binds<T>(
-        binds: &[BindValue<'_>],
-        run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
+    /// Executes a statement, which a panic leaks.
+    fn with_statement<T>(
+        &self,
+        sql: &str,
+        execute: impl FnOnce(&mut Statement) -> Result<T, oracledb::Error>,
     ) -> Result<T> {
-        let bound: Vec<&dyn ToDbValue> = binds.iter().map(as_db_value).collect();
-        run(&bound).map_err(link_error)
+        let statement = self.connection.statement(sql).and_then(|statement| statement.build());
+        statement.and_then(|statement| leaked_by_panic(statement, execute)).map_err(link_error)
     }
+}
+
+/// Collects the rows of an answer, which a false database may not end.
+fn all(rows: impl Iterator<Item = Result<Row>>) -> Result<Vec<Row>> {
+    let mut size = AnswerSize::default();
+    let within_limits = |row: Result<Row>| {
+        let row = row?;
+        match size.add(row.iter().flatten().map(String::len).sum()) {
+            true => Ok(row),
+            false => Err(LinkError::connection(TOO_LONG)),
+        }
+    };
+    rows.map(within_limits).collect()
+}
+
+/// Converts a row of the driver, which a panic leaks.
+fn texts(row: oracledb::Row) -> Result<Row, oracledb::Error> {
+    leaked_by_panic(row, |row| (0..row.columns().len()).map(|at| row.get(at)).collect())
 }
 
 /// Converts a value to the driver's borrowed form.
@@ -222,20 +257,18 @@ fn as_db_value<'v>(value: &'v BindValue<'_>) -> &'v (dyn ToDbValue + 'v) {
 
 impl Link for DriverSession {
     fn execute(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<u64> {
-        Self::with_binds(binds, |binds| self.connection.execute(sql, binds))
-            .map(|result| result.rows_affected())
+        let binds: Vec<_> = binds.iter().map(as_db_value).collect();
+        let result = self.with_statement(sql, |statement| statement.execute(&binds))?;
+        Ok(result.rows_affected())
     }
 
     fn query(&mut self, sql: &str, binds: &[BindValue<'_>]) -> Result<Vec<Row>> {
-        Self::with_binds(binds, |binds| {
-            let statement = self.connection.statement(sql)?.fetch_array_size(FETCH_ROWS).build()?;
-            statement
-                .query(binds)?
-                .map(|row| {
-                    let row = row?;
-                    (0..row.columns().len()).map(|at| row.get::<Option<String>>(at)).collect()
-                })
-                .collect()
+        let binds: Vec<_> = binds.iter().map(as_db_value).collect();
+        let statement = self.connection.statement(sql).map_err(link_error)?;
+        let statement = statement.fetch_array_size(FETCH_ROWS).build().map_err(link_error)?;
+        let cursor = without_poison(|| statement.query(&binds)).map_err(link_error)?;
+        leaked_by_panic(cursor, |cursor| {
+            all(cursor.map(|row| row.and_then(texts).map_err(link_error)))
         })
     }
 
@@ -243,17 +276,16 @@ impl Link for DriverSession {
         let bound: Vec<Vec<&dyn ToDbValue>> =
             rows.iter().map(|row| row.iter().map(as_db_value).collect()).collect();
         let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();
-        self.connection
-            .execute_batch(sql, BindParameters::Slice(&bound))
-            .map(|result| result.rows_affected())
-            .map_err(link_error)
+        let rows = BindParameters::Slice(&bound);
+        let result = self.with_statement(sql, |statement| statement.execute_batch(rows))?;
+        Ok(result.rows_affected())
     }
 
     fn call(&mut self, block: &str, ins: &[NamedValue<'_>], outs: &[&'static str]) -> Result<Row> {
         let mut named: Vec<(&str, &dyn ToDbValue)> =
             ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();
         named.extend(outs.iter().map(|name| (*name, &oracledb::DB_TYPE_VARCHAR as &dyn ToDbValue)));
-        let mut result = self.connection.execute_named(block, &named).map_err(link_error)?;
+        let mut result = self.with_statement(block, |block| block.execute_named(&named))?;
         let row = result.out_bind_data();
         outs.iter().map(|name| row.get::<Option<String>>(*name).map_err(link_error)).collect()
     }
@@ -303,6 +335,13 @@ mod tests {
             Err::<(), _>(refused(1017))
         });
         assert!(wrong_password.is_err() && attempts == 1, "an account is not locked by retries");
+    }
+
+    #[test]
+    fn an_answer_without_end_is_left() {
+        let rows = |most| all(std::iter::repeat_with(|| Ok(vec![None])).take(most));
+        assert_eq!(rows(1000).unwrap().len(), 1000);
+        assert_eq!(rows(1 << 21).unwrap_err(), LinkError::connection(TOO_LONG));
     }
 
     #[test]

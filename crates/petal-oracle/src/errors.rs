@@ -102,8 +102,8 @@ fn of_connection(message: &str) -> &'static str {
         "the database is older than 12.1, and its protocol older than the driver's: petal is for 19c and \
          later; 12.2 and 18c are unproven"
     } else if has(&["password verifier"]) {
-        "see DBA_USERS.PASSWORD_VERSIONS; ALTER USER ... IDENTIFIED BY ... makes one, if \
-         SQLNET.ALLOWED_LOGON_VERSION_SERVER admits 12"
+        "check host and port; see DBA_USERS.PASSWORD_VERSIONS: ALTER USER ... IDENTIFIED BY ... makes a \
+         12C verifier, if SQLNET.ALLOWED_LOGON_VERSION_SERVER admits 12"
     } else if has(&["driver failed"]) {
         "the driver does not understand the answer: docs/engines/oracle.md says what to report"
     } else if has(&["no credentials"]) {

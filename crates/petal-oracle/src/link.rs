@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use petal_engine::server::answer::bounded;
 use petal_engine::server::liveness::AbortHandle;
 
 /// Value that a statement binds.
@@ -107,8 +108,8 @@ pub enum LinkErrorKind {
 
 impl LinkError {
     /// Makes an error of an unexpected answer.
-    pub fn unexpected(message: String) -> Self {
-        Self { code: None, message, kind: LinkErrorKind::Database }
+    pub fn unexpected(message: &str) -> Self {
+        Self { code: None, message: bounded(message).into_owned(), kind: LinkErrorKind::Database }
     }
 
     pub fn connection(message: impl Into<String>) -> Self {

@@ -9,6 +9,7 @@ use super::link::{BindValue, LinkError, LinkErrorKind, Row};
 use super::meta::cell;
 use super::sql;
 use super::work::Work;
+use petal_engine::server::answer::bounded;
 use petal_engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, NotedError, budget_us, by_schema, keys,
 };
@@ -138,7 +139,7 @@ struct Answer {
 impl Answer {
     fn read(row: &Row, total: usize) -> Result<Self, LinkError> {
         let odd = || {
-            LinkError::unexpected(format!(
+            LinkError::unexpected(&format!(
                 "the loop in the database answered oddly: {}",
                 cell(row, 0)
             ))
@@ -171,7 +172,8 @@ impl Answer {
 fn failed(line: &str) -> Option<(usize, LinkError)> {
     let NotedError { at, code, message } = NotedError::parse(line)?;
     let code = u32::try_from(code.parse::<i64>().ok()?.unsigned_abs()).ok();
-    let error = LinkError { code, message: message.to_owned(), kind: LinkErrorKind::Database };
+    let message = bounded(message).into_owned();
+    let error = LinkError { code, message, kind: LinkErrorKind::Database };
     Some((at, error))
 }
 
@@ -199,6 +201,15 @@ mod tests {
         let error = Answer::read(&row("7", None), 5).unwrap_err();
         assert_eq!(error.name(), "odd-answer");
         assert_eq!(error.to_string(), "the loop in the database answered oddly: 7");
+    }
+
+    #[test]
+    fn an_odd_answer_or_error_of_megabytes_is_cut() {
+        let long = "x".repeat(3 << 20);
+        let odd = Answer::read(&row(&long, None), 5).unwrap_err();
+        let noted = Answer::read(&row("7,1;", Some(&format!("1 -60 {long}"))), 5).unwrap();
+        let lengths = [odd.message.len(), noted.failed[0].1.message.len()];
+        assert!(lengths.iter().all(|length| *length < 2100), "{lengths:?}");
     }
 
     proptest! {

@@ -24,7 +24,7 @@ pub fn interval(
     let mut query = |name: &str| link.query(&sql::section(sql::REPORTS, name), &ids);
     let bounds = query("statspack_bounds")?;
     let [begin, end] = &bounds[..] else {
-        return Err(LinkError::unexpected(format!(
+        return Err(LinkError::unexpected(&format!(
             "PERFSTAT has {} of the snapshots {first} and {last}",
             bounds.len()
         )));
@@ -60,14 +60,14 @@ pub fn interval(
 fn same_start(begin: &Row, end: &Row, first: &str, last: &str) -> Result<(), LinkError> {
     let (instance, startup) = (cell(end, 4), cell(end, 8));
     if cell(begin, 2) != cell(end, 2) {
-        return Err(LinkError::unexpected(format!(
+        return Err(LinkError::unexpected(&format!(
             "snapshot {first} is of instance {}, {last} of instance {instance}: name a service of \
              one instance (ADMIN_SQLNET_SERVICE)",
             cell(begin, 4)
         )));
     }
     if cell(begin, 8) != startup {
-        return Err(LinkError::unexpected(format!(
+        return Err(LinkError::unexpected(&format!(
             "instance {instance} was started at {startup}, between snapshots {first} and {last}: \
              its counters began again at zero"
         )));

@@ -1,63 +1,18 @@
 //! Drivers that block their thread and give no way to end a call: a driver's value lives on a
 //! separate thread, which is left behind if no answer comes. Nothing here knows the driver.
-//!
-//! A driver that panics is left behind, too, at the very place: unwinding would run its
-//! destructors, and a second panic in one of them ends the whole process. `catch_unwind` does not
-//! help: the driver's call owns the value with that destructor, so no other code can keep it from
-//! running. The thread sleeps from then on; the connection stays open until petal ends. A test of
-//! it needs a separate process, because the standard library's lock on panic hooks stays held:
-//! `tests/integration/oracle_speaks.rs`.
+//! A driver's panic ends the thread, and its words are the reason why the worker is given up
+//! (`driver_panic`).
 
-use std::cell::RefCell;
-use std::panic::PanicHookInfo;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
+use super::driver_panic::{DRIVER_FAILED, on_panic};
 use super::liveness::{AbortHandle, TICK};
 use crate::threads::{Thread, ThreadError};
 
 /// A session's thread needs little stack, as the run's own sessions.
 const STACK_BYTES: usize = 512 << 10;
-
-/// The reason why a worker is given up whose driver panicked begins so; the panic's words follow.
-pub const DRIVER_FAILED: &str = "the driver failed at the answer";
-
-type OnPanic = Box<dyn FnOnce(String)>;
-
-thread_local! {
-    /// Takes the words of a panic of the driver that works on this thread.
-    static ON_PANIC: RefCell<Option<OnPanic>> = const { RefCell::new(None) };
-}
-
-/// Leaves this thread behind at a panic, without a trace; `then` gets the panic's words.
-fn leave_behind_on_panic(then: impl FnOnce(String) + 'static) {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let then = ON_PANIC.try_with(|then| then.take());
-            let Some(then) = then.ok().flatten() else { return usual(panic) };
-            then(words(panic));
-            loop {
-                std::thread::park();
-            }
-        }));
-    });
-    ON_PANIC.set(Some(Box::new(then)));
-}
-
-/// Text of a panic, and its place in the driver.
-fn words(panic: &PanicHookInfo<'_>) -> String {
-    let payload = panic.payload();
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no words");
-    let place = panic.location().map_or_else(String::new, |place| {
-        let file = place.file().rsplit_once("src/").map_or(place.file(), |(_, file)| file);
-        format!(", {file}:{}", place.line())
-    });
-    format!("{DRIVER_FAILED}: {message}{place}")
-}
 
 type WorkerJob<T> = Box<dyn FnOnce(&mut T) + Send>;
 
@@ -83,7 +38,7 @@ impl<T: Send + 'static> DetachedWorker<T> {
         let (alive, thread) = channel();
         let panicked = Arc::clone(&connection);
         Thread::named(name).stack_bytes(STACK_BYTES).start(move || {
-            leave_behind_on_panic(move |words| panicked.abort(words));
+            on_panic(move |words| panicked.abort(words));
             let mut value = value;
             for job in waiting {
                 job(&mut value);
@@ -150,7 +105,7 @@ pub fn within<R: Send + 'static>(
     let (sender, answer) = channel();
     let started = Thread::named(name).start(move || {
         let failed = sender.clone();
-        leave_behind_on_panic(move |words| {
+        on_panic(move |words| {
             let _ = failed.send(Err(words));
         });
         let _ = sender.send(Ok(job()));

@@ -8,7 +8,7 @@
 //! - `answer`: limits of one answer
 //! - `failure`: the meaning of errors for a session and for a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: limits of waits, and the
-//!   steps at their end
+//!   steps at their end; `driver_panic`: drivers that panic
 //! - `endpoint`: the state that connections to one server share, and their timeouts; `servers`: the
 //!   servers of a run
 //! - `per_schema`: a session's prepared statements for each schema
@@ -24,6 +24,7 @@ pub mod answer;
 pub mod batch_loop;
 pub mod clock;
 pub mod detached_worker;
+pub mod driver_panic;
 pub mod endpoint;
 pub mod failure;
 pub mod future_wait;
