@@ -100,8 +100,8 @@ fn updates_with_ledger() -> Duration {
         schemas: Vec::new(),
     };
     let folder = tempfile::tempdir().unwrap();
-    let ledger =
-        LedgerFile::create(&folder.path().join("ledger"), &header, &Arc::default()).unwrap();
+    let path = folder.path().join("ledger");
+    let ledger = Arc::new(LedgerFile::create(&path, &header, &Arc::default()).unwrap());
     let took = driven(&settings, Share::WHOLE, (Start::AtOnce, &Silent), Some(&ledger));
     assert_eq!(ledger.commits(), OPERATIONS);
     took
@@ -149,7 +149,7 @@ fn driven(
     settings: &Settings,
     share: Share,
     (start, watch): (Start<'_>, &dyn Watch),
-    ledger: Option<&LedgerFile>,
+    ledger: Option<&Arc<LedgerFile>>,
 ) -> Duration {
     let settings = Settings { threads_per_schema: share.of, ..settings.clone() };
     let script = Script { latency: [Duration::from_nanos(100); 3], ..Script::default() };

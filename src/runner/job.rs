@@ -44,7 +44,7 @@ pub struct Job<'a> {
     /// File of `petal os` on the database's host, if that is another host.
     pub os_data: Option<&'a Path>,
     /// Ledger of acknowledged commits; `None` without a ledger.
-    pub ledger: Option<&'a LedgerFile>,
+    pub ledger: Option<&'a Arc<LedgerFile>>,
     /// Number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
     /// Processes of EXTERNAL_SCRIPT; dropping this ends them.

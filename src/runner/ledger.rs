@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
+use petal_engine::server::detached_worker::DetachedWorker;
+use petal_engine::server::liveness::{AbortHandle, TICK};
 use petal_engine::{Engine, EngineError, Outcome, Stop};
 use petal_model::record::Run;
 use petal_model::record::ledger::{
@@ -30,7 +32,7 @@ pub fn begin(
     workload: &Workload,
     (sessions, share): (u32, Share),
     signals: &Arc<AtomicU8>,
-) -> Result<LedgerFile, RunError> {
+) -> Result<Arc<LedgerFile>, RunError> {
     let load = |number| {
         let load = engine.row_reader(number)?.load().to_owned();
         Ok::<_, EngineError>(LedgerSchema { number, load })
@@ -47,13 +49,40 @@ pub fn begin(
         rows: workload.rows,
         schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
     };
-    Ok(LedgerFile::create(path, &header, signals)?)
+    Ok(Arc::new(LedgerFile::create(path, &header, signals)?))
+}
+
+/// Timeout of the ledger's end. Storage may take its time to sync a long ledger.
+fn end_limit(signals: u8) -> Duration {
+    match signals {
+        0 => Duration::from_secs(60),
+        1 => Duration::from_secs(3),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Completes and syncs the ledger on a thread that petal leaves behind if the storage hangs.
+fn complete(
+    file: &Arc<LedgerFile>,
+    since_trigger_ns: u64,
+    signals: &AtomicU8,
+) -> Result<(), String> {
+    let connection = AbortHandle::new();
+    let worker =
+        DetachedWorker::new("ledger", Arc::clone(file), Arc::clone(&connection), Duration::ZERO);
+    let mut on_tick = |waited: Duration| {
+        if waited >= end_limit(signals.load(Ordering::Relaxed)) {
+            connection.abort(format!("its storage does not answer for {} s", waited.as_secs()));
+        }
+    };
+    let mut worker = worker.map_err(|error| error.to_string())?;
+    worker.run(TICK, &mut on_tick, move |file| file.end(since_trigger_ns))?
 }
 
 /// Ends the ledger of a run, which its record names. Returns the error of the first failed write:
 /// commits after it are not in the ledger.
-pub fn end(ledger: &LedgerFile, run: &mut Run) -> Result<(), RunError> {
-    let ended = ledger.end((run.summary.elapsed_s * 1e9) as u64);
+pub fn end(ledger: &Arc<LedgerFile>, run: &mut Run, signals: &AtomicU8) -> Result<(), RunError> {
+    let ended = complete(ledger, (run.summary.elapsed_s * 1e9) as u64, signals);
     let path = ledger.path().display().to_string();
     let result = ended.map_err(|why| {
         format!(

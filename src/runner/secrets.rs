@@ -1,4 +1,4 @@
-//! Secrets in petal's environment, which petal hides from all processes it starts: scripts, ssh.
+//! Secrets in petal's environment, which petal hides from the scripts it starts.
 
 use std::ffi::OsStr;
 use std::process::Command;

@@ -246,7 +246,7 @@ impl<'a> RunSeries<'a> {
         };
         let (run, failure) = drive(&job, keep).inspect_err(|error| {
             folder.remove_if_empty();
-            ledger.iter().for_each(ledger::discard);
+            ledger.iter().for_each(|ledger| ledger::discard(ledger));
             if let Start::Together(hosts) = self.start {
                 hosts.call_off(&error.to_string());
             }
@@ -259,7 +259,8 @@ impl<'a> RunSeries<'a> {
     /// steps.
     fn keep(&self, job: &Job<'_>, folder: &RecordFolder, mut run: Run) -> (Run, Option<RunError>) {
         run.details.replay = self.replay.clone();
-        let mut failure = job.ledger.and_then(|ledger| ledger::end(ledger, &mut run).err());
+        let end = |ledger| ledger::end(ledger, &mut run, &job.signals).err();
+        let mut failure = job.ledger.and_then(end);
         // A failure is reported later, when the whole record is written.
         let _ = save_before_post(job, folder, &run);
         match call_hook(job, "post") {

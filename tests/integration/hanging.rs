@@ -19,9 +19,9 @@ fn mounted() -> Option<Fuse> {
 }
 
 /// The target of each engine in petal's own process.
-fn targets(fuse: &Fuse) -> [String; 2] {
+fn targets(fuse: &Fuse) -> [String; 3] {
     let place = fuse.path("data").display().to_string();
-    [format!("device:{place}.dev"), format!("sqlite:{place}")]
+    [format!("device:{place}.dev"), format!("sqlite:{place}"), format!("redb:{place}")]
 }
 
 #[track_caller]
@@ -44,9 +44,13 @@ fn whatever_hangs_petal_ends_in_time_after_a_signal() {
         scope.spawn(|| run_hangs(0, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
         scope.spawn(|| run_hangs(1, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
         scope.spawn(record_hangs);
+        scope.spawn(|| ledger_hangs(fuse::WRITE));
+        scope.spawn(|| ledger_hangs(fuse::FSYNC));
         scope.spawn(|| work_hangs("setup", 1, fuse::WRITE));
         scope.spawn(|| work_hangs("calibrate", 0, fuse::READ));
         if is_long {
+            scope.spawn(|| run_hangs(2, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
+            scope.spawn(|| work_hangs("setup", 2, fuse::WRITE));
             scope.spawn(|| work_hangs("setup", 0, fuse::WRITE));
             scope.spawn(|| work_hangs("drop", 0, fuse::OPEN));
             scope.spawn(|| work_hangs("drop", 1, fuse::UNLINK));
@@ -179,4 +183,28 @@ fn record_hangs() {
     run.until("a request that hangs", || fuse.is_waited_for());
     run.signal(Signal::INT);
     ends_within(run, LIMIT).exited(1).telling(&["storage does not answer", "thread ", &out]);
+}
+
+/// The ledger lies on the storage that hangs, in a write of a session or in the sync at the end. The
+/// record is written, with the reason why the ledger is not complete.
+fn ledger_hangs(request: u32) {
+    let Some(fuse) = mounted() else { return };
+    let work = Workplace::loaded(1, "8M");
+    let ledger = fuse.path("kept.ledger").display().to_string();
+    let run = ["run", "--run-time", "100", "--update-pct", "50", "--ledger", &ledger];
+    let mut run = work.petal(run).start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    fuse.hang(&[request]);
+    if request == fuse::WRITE {
+        run.until("a request that hangs", || fuse.is_waited_for());
+    }
+    run.signal(Signal::INT);
+    let ended = ends_within(run, LIMIT);
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    let lacks =
+        "kept.ledger: the ledger could not be written on: its storage does not answer for 3 s";
+    ended.telling(&[lacks, "thread "]);
+    let record = record(&work.run_folder());
+    assert!(record["details"]["gaps"].to_string().contains(lacks), "{}", record["details"]["gaps"]);
+    assert!(record["ops"]["total"].as_u64().unwrap() > 0);
 }

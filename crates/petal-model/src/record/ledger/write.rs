@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -32,13 +32,14 @@ impl LedgerSink for File {
 pub struct LedgerFile {
     path: PathBuf,
     state: Mutex<WriteState>,
+    /// Read without the lock, which a write to storage that hangs keeps.
+    commits: AtomicU64,
 }
 
 struct WriteState {
     /// None after an error: the frames already written count, and nothing is added.
     sink: Option<Box<dyn LedgerSink>>,
     frames: u64,
-    commits: u64,
     error: Option<String>,
 }
 
@@ -88,8 +89,8 @@ impl LedgerFile {
         bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
         bytes.extend_from_slice(&json);
         sink.write_all(&bytes).map_err(|error| RecordError::io("write", path, error))?;
-        let state = WriteState { sink: Some(sink), frames: 0, commits: 0, error: None };
-        Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
+        let state = WriteState { sink: Some(sink), frames: 0, error: None };
+        Ok(Self { path: path.to_owned(), state: Mutex::new(state), commits: AtomicU64::new(0) })
     }
 
     pub fn path(&self) -> &Path {
@@ -98,7 +99,7 @@ impl LedgerFile {
 
     /// Acknowledged commits so far.
     pub fn commits(&self) -> u64 {
-        self.state.lock().commits
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Ends the ledger with a frame that marks it as whole, and makes it durable if its file system
@@ -117,12 +118,12 @@ impl LedgerFile {
     /// Writes a frame with one call to the operating system, and empties it.
     pub fn append(&self, frame: &mut SessionFrame, since_trigger_ns: u64) {
         let mut state = self.state.lock();
-        let WriteState { sink, frames, commits, error } = &mut *state;
+        let WriteState { sink, frames, error } = &mut *state;
         if let Some(open) = sink {
             match open.write_all(frame.sealed(*frames, since_trigger_ns)) {
                 Ok(()) => {
                     *frames += 1;
-                    *commits += u64::from(frame.records());
+                    self.commits.fetch_add(frame.records().into(), Ordering::Relaxed);
                 }
                 Err(why) => {
                     error.get_or_insert(why.to_string());
