@@ -367,9 +367,10 @@ fn a_refused_login_says_why_and_shows_no_password() {
         assert!(said.contains(no_data) || said.contains("not loaded"), "{said}");
         assert!(!said.contains("s3cret"), "{said}");
     }
-    // A load without the privilege to see its pages says which one is missing.
+    // A load without the privilege to see its pages says which one is missing, before its first row.
     let setup = ["setup", "--db", &at("s3cret"), "-s", "1", "--scale", "16M"];
-    work.petal(setup).exits(3).telling(&["innodb_index_stats", "1142"]);
+    let missing = "reading mysql.innodb_index_stats, with which petal proves a load";
+    work.petal(setup).exits(3).telling(&[missing, "1142"]);
     assert!(open_with(&at("s3cret"), Settings::default()).loaded().unwrap().is_empty());
 }
 

@@ -101,8 +101,10 @@ impl Endpoint {
     /// Connects for work of the load's or drop's length, which no limit of the user's ends.
     pub fn connect_for_long(&self) -> Result<Client> {
         let mut client = self.connect()?;
-        // MySQL has no such limit but for SELECTs.
-        let _ = client.run("SET SESSION max_statement_time = 0");
+        // MariaDB's limit, and MySQL's, which is for SELECTs alone: those that prove a load.
+        for limit in ["max_statement_time", "max_execution_time"] {
+            let _ = client.run(&format!("SET SESSION {limit} = 0"));
+        }
         Ok(client)
     }
 
