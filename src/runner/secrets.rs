@@ -43,12 +43,28 @@ fn holds_secret(value: &str) -> bool {
     let authority = value.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or(""));
     let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
     // A driver's form: user:word@tcp(host)/name.
-    let is_dsn = value.split_once('@').is_some_and(|(user, rest)| {
+    let is_dsn = value.rsplit_once('@').is_some_and(|(user, rest)| {
         user.contains(':') && (rest.starts_with("tcp(") || rest.starts_with("unix("))
     });
     is_dsn
+        || is_login(value)
         || user.is_some_and(|user| user.contains(':'))
-        || ["password=", "passwd=", "pwd=", "secret="].iter().any(|key| lower.contains(key))
+        || KEYS.iter().any(|key| lower.contains(key))
+}
+
+/// Keys of key=value texts.
+const KEYS: [&str; 8] =
+    ["password=", "passwd=", "passphrase=", "pwd=", "secret=", "token=", "apikey=", "api_key="];
+
+/// Returns true for a command line's form: user/word@place.
+fn is_login(value: &str) -> bool {
+    let (user, rest) = value.split_once('/').unwrap_or_default();
+    let (word, place) = rest.split_once('@').unwrap_or_default();
+    let is_sign = |sign: char| sign.is_alphanumeric() || "_$#".contains(sign);
+    !user.is_empty()
+        && user.chars().all(is_sign)
+        && ![word, place].contains(&"")
+        && !word.contains('/')
 }
 
 #[cfg(test)]
@@ -83,7 +99,10 @@ mod tests {
         for value in [
             "postgres://me:word@host/db",
             "me:word@tcp(host:3306)/db",
+            "me:w@rd@tcp(host:3306)/db",
+            "scott/tiger@host:1521/svc",
             "host=h Password=word",
+            "passphrase=some words",
             "Server=h;Uid=me;Pwd=word;",
         ] {
             assert!(is_secret("TARGET", value), "{value}");
@@ -93,6 +112,8 @@ mod tests {
             ("PWD", "/home"),
             ("OLDPWD", "/"),
             ("PATH", ""),
+            ("MAIL_TO", "me@host/path"),
+            ("CACHE", "/var/cache/me@host"),
             ("UPDATE_PCT", "20"),
             ("SSH_AUTH_SOCK", "/tmp/s"),
             ("KEYBOARD", "de"),
