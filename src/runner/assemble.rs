@@ -169,6 +169,7 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
             petal_group: probe.petal_group_limit().cloned(),
             before: prepared.before.clone(),
             requests_unseen: prepared.requests_unseen.clone(),
+            calls_unseen: prepared.calls_unseen.clone(),
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,

@@ -108,6 +108,8 @@ pub struct Prepared {
     pub probe: Option<Probe>,
     /// Why single requests of the data's devices are not timed.
     pub requests_unseen: Option<String>,
+    /// Why the server's calls are not timed.
+    pub calls_unseen: Option<String>,
     /// Last look at the host before the run.
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.

@@ -52,12 +52,13 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         )));
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
-    let (probe, requests_unseen) = match watched {
+    let (probe, requests_unseen, calls_unseen) = match watched {
         true => {
-            let (probe, unseen) = probe(job, &details, devices.as_ref());
-            (Some(probe), unseen)
+            let WatchedHost { probe, requests_unseen, calls_unseen } =
+                watched_host(job, &details, devices.as_ref());
+            (Some(probe), requests_unseen, calls_unseen)
         }
-        false => (None, None),
+        false => (None, None, None),
     };
     let host = watched.then(|| {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
@@ -88,6 +89,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         devices,
         probe,
         requests_unseen,
+        calls_unseen,
         before,
         clock_ahead_s,
         clock,
@@ -118,13 +120,19 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
+/// The probe of this host, and why it does not time single requests and calls.
+struct WatchedHost {
+    probe: Probe,
+    requests_unseen: Option<String>,
+    calls_unseen: Option<String>,
+}
+
 /// Watches this host: if the database is on another one, this covers petal itself and the network.
-/// The second value says why single requests are not timed.
-fn probe(
+fn watched_host(
     job: &Job<'_>,
     details: &TargetDetails,
     devices: Option<&DataDevices>,
-) -> (Probe, Option<String>) {
+) -> WatchedHost {
     let database = match (details.local, details.in_process) {
         (true, true) => DatabaseLocation::InPetal,
         (true, false) => match petal_engine::server_processes(job.engine) {
@@ -135,16 +143,27 @@ fn probe(
     };
     let none = DataDevices::default();
     let devices = devices.unwrap_or(&none);
-    let (requests, unseen) = match (job.settings.device_latency, details.local) {
+    let (requests, requests_unseen) = match (job.settings.device_latency, details.local) {
         (false, _) => (None, Some("DEVICE_LATENCY=FALSE".to_owned())),
         (true, false) => (None, None),
-        (true, true) => match petal_latency::requests::watch(devices, &database) {
-            Ok(source) => (Some(source), None),
-            Err(why) => (None, Some(why)),
-        },
+        (true, true) => timed(petal_latency::requests::watch(devices, &database)),
     };
-    let probe = Probe::watching(devices, database, !details.local).with_requests(requests);
-    (probe, unseen)
+    // petal itself times the calls of a database in its process.
+    let has_server = matches!(database, DatabaseLocation::In(_));
+    let (calls, calls_unseen) = match job.settings.call_latency && has_server {
+        true => timed(petal_latency::calls::watch(&database, &details.log_files)),
+        false => (None, None),
+    };
+    let probe = Probe::watching(devices, database, !details.local);
+    let probe = probe.with_requests(requests).with_calls(calls);
+    WatchedHost { probe, requests_unseen, calls_unseen }
+}
+
+fn timed<T>(source: Result<T, String>) -> (Option<T>, Option<String>) {
+    match source {
+        Ok(source) => (Some(source), None),
+        Err(why) => (None, Some(why)),
+    }
 }
 
 /// Locks memory for PAGE_CACHE_LIMIT, if it is set, until the record is put together.

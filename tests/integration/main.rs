@@ -53,6 +53,7 @@ mod oracle_reference;
 mod oracle_speaks;
 mod oracle_wire;
 mod os;
+mod os_calls;
 mod os_devices;
 mod outputs;
 mod package;

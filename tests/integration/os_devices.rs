@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use petal_model::stats::devices::{self, DataDevices};
 use petal_model::stats::os::requests::{RequestKind, Requests};
+use petal_model::stats::os::time_buckets::GroupTimes as _;
 use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
 use crate::fuse::Fuse;
@@ -288,26 +289,30 @@ fn a_run_without_rights_or_with_the_switch_off_names_the_reason() {
 /// The object in the tree is compiled from the source next to it. The compiler of that version
 /// makes the same bytes.
 #[test]
-fn the_program_of_the_kernel_is_the_one_in_the_source() {
+fn the_programs_of_the_kernel_are_those_in_the_source() {
     use sha2::{Digest as _, Sha256};
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/petal-latency/bpf");
     let file = |name: &str| std::fs::read(folder.join(name)).unwrap();
-    let source = [file("common.bpf.h"), file("requests.bpf.c")].concat();
-    let hash: String = Sha256::digest(&source).iter().map(|byte| format!("{byte:02x}")).collect();
-    let has =
-        |text: &[u8]| petal_latency::requests::OBJECT.windows(text.len()).any(|part| part == text);
-    assert!(has(hash.as_bytes()), "bpf/build.sh was not run after a change of its sources");
+    let programs =
+        [("requests", petal_latency::requests::OBJECT), ("calls", petal_latency::calls::OBJECT)];
+    for (name, object) in programs {
+        let source = [file("common.bpf.h"), file(&format!("{name}.bpf.c"))].concat();
+        let digest = Sha256::digest(&source);
+        let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let has = |text: &[u8]| object.windows(text.len()).any(|part| part == text);
+        assert!(has(hash.as_bytes()), "{name}: bpf/build.sh was not run after a change");
+    }
     let version = Command::new("clang-14").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
-        return skip("the object is not built again: clang-14 is missing");
+        return skip("the objects are not built again: clang-14 is missing");
     }
     let place = Workplace::new();
     let built = place.path("");
     run(folder.join("build.sh").to_str().unwrap(), &[built.to_str().unwrap()]).unwrap();
-    assert!(
-        std::fs::read(built.join("requests.bpf.o")).unwrap() == petal_latency::requests::OBJECT,
-        "another object is built"
-    );
+    for (name, object) in programs {
+        let built = std::fs::read(built.join(format!("{name}.bpf.o"))).unwrap();
+        assert!(built == object, "another object of {name} is built");
+    }
 }
 
 /// The first partition of a disk, deleted when dropped.

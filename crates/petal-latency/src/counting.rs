@@ -150,6 +150,11 @@ impl<const HISTOGRAMS: usize, const STATE: usize> Counting<HISTOGRAMS, STATE> {
     }
 }
 
+/// A global of the program, an array of numbers.
+pub fn bytes<const N: usize, const WIDTH: usize>(numbers: [[u8; WIDTH]; N]) -> Vec<u8> {
+    numbers.concat()
+}
+
 fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<M, String> {
     let map = programs.take_map(name).ok_or_else(|| format!("the program has no map {name}"))?;
     M::try_from(map).map_err(|error| why(&error))

@@ -7,7 +7,7 @@ use petal_model::stats::os::DatabaseLocation;
 use petal_model::stats::os::requests::{RequestKind, RequestTimes, Requests};
 use petal_model::stats::os::time_buckets::{BUCKETS, TimeSource};
 
-use super::counting::{Counting, Owners, ProgramFor, may_load};
+use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
 
 /// The program, compiled by `bpf/build.sh`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/requests.bpf.o");
@@ -58,7 +58,7 @@ pub fn watch(
     if owners.are_known() {
         programs.push(ProgramFor { event: "block_rq_insert", name: "insert" });
     }
-    let numbers = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    let numbers = bytes(numbers.map(u32::to_ne_bytes));
     let series = watched.len() * SERIES_PER_DEVICE;
     let counting = Counting::load(OBJECT, series, &owners, &programs, &[("devices", numbers)])?;
     let devices = watched.into_iter().map(|(name, _)| name).collect();

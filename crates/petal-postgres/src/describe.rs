@@ -57,6 +57,9 @@ pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on
      or GRANT SET ON PARAMETER track_io_timing, track_wal_io_timing to the role (15 and later).";
 
 /// Describes the target by the first of `metas`, which must belong to the run's schemas.
+/// The log's folder in the data directory.
+const LOG_FOLDER: &str = "pg_wal";
+
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
@@ -90,6 +93,8 @@ pub fn describe(
     } else {
         (Vec::new(), None)
     };
+    // The first one is the data directory.
+    let log_folder = data_files.first().map(|data| data.join(LOG_FOLDER)).unwrap_or_default();
     let is_timed = get("track_io_timing") == "on";
     let asynchronous = get("synchronous_commit") == "off";
     let details = TargetDetails {
@@ -97,6 +102,7 @@ pub fn describe(
         host_unseen,
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
         settings: listed(shared, first, &settings),
+        log_files: std::fs::canonicalize(log_folder).into_iter().collect(),
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,
@@ -189,8 +195,7 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
         return Ok(Vec::new());
     }
     let mut folders = vec![data.to_owned()];
-    let log = data.join("pg_wal");
-    folders.extend(std::fs::canonicalize(&log).ok());
+    folders.extend(std::fs::canonicalize(data.join(LOG_FOLDER)).ok());
     let sql = "SELECT DISTINCT pg_catalog.pg_tablespace_location(c.reltablespace) FROM \
         pg_catalog.pg_class c \
                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \

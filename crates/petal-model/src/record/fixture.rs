@@ -26,6 +26,7 @@ use crate::settings::{GivenParameter, Origin};
 use crate::stats::counters::{FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
+use crate::stats::os::calls::{CallKind, CallTimes, CalledFiles, ServerCalls};
 use crate::stats::os::requests::{RequestKind, RequestTimes, Requests};
 use crate::stats::os::time_buckets::TimeBuckets;
 use crate::stats::os::{
@@ -145,6 +146,7 @@ fn target_details() -> TargetDetails {
             ("synchronous".into(), "FULL".into()),
         ],
         data_files: vec!["petal-data".into()],
+        log_files: Vec::new(),
         clock_resolution_ns: 1,
         io_events: IoEvents {
             read: "main read".into(),
@@ -316,7 +318,8 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
     SecondSeen { from_s: second.from_s, interval }
 }
 
-/// Adds times of single requests to each second: reads of the database, writes of others.
+/// Adds times of single requests and calls to each second: reads of the database, writes of
+/// others, and the server's reads and syncs.
 pub fn time_requests(run: &mut Run) {
     let times = |kind, of_database, buckets: Vec<(u64, u64)>| RequestTimes {
         device: "vda".into(),
@@ -333,12 +336,27 @@ pub fn time_requests(run: &mut Run) {
         ],
         lost: 0,
     };
+    let call = |call, files, buckets: Vec<(u64, u64)>| CallTimes {
+        call,
+        files,
+        time: TimeBuckets { total_ns: 60_000_000, buckets },
+    };
+    let calls = ServerCalls {
+        times: vec![
+            call(CallKind::Sync, CalledFiles::Log, vec![(600_500, 50)]),
+            call(CallKind::Read, CalledFiles::Data, vec![(120_500, 500)]),
+        ],
+        lost: 0,
+    };
     let Some(seen) = &mut run.details.os else { return };
     for second in &mut seen.seconds {
         second.interval.requests = Some(requests.clone());
+        second.interval.calls = Some(calls.clone());
     }
-    let sums = seen.seconds.iter().filter_map(|second| second.interval.requests.clone());
-    seen.whole.sum.requests = sums.reduce(|sum, second| sum.plus(&second));
+    let requests = seen.seconds.iter().filter_map(|second| second.interval.requests.clone());
+    seen.whole.sum.requests = requests.reduce(|sum, second| sum.plus(&second));
+    let calls = seen.seconds.iter().filter_map(|second| second.interval.calls.clone());
+    seen.whole.sum.calls = calls.reduce(|sum, second| sum.plus(&second));
     run.summary.os = super::os_figures::OsFigures::of(run);
 }
 

@@ -43,6 +43,9 @@ pub struct HostSeen {
     pub before: Option<OsInterval>,
     /// Why single requests were not timed; null if they were, or in older records.
     pub requests_unseen: Option<String>,
+    /// Why the server's calls were not timed; null if they were, or if nobody asked
+    /// for it.
+    pub calls_unseen: Option<String>,
     pub whole: Whole,
     /// Not in `run.json`: a long run's seconds are many.
     #[serde(skip)]

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::os::HostSeen;
 use crate::stats::histogram::LatencySummary;
+use crate::stats::os::calls::{CallKind, CalledFiles, ServerCalls};
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::requests::{RequestKind, RequestTimes, Requests};
+use crate::stats::os::time_buckets::GroupTimes as _;
 use crate::stats::os::{CpuTicks, GaugeRanges, OsInterval};
 
 /// Both hosts of a run; petal's own only if the database is on another one.
@@ -37,6 +39,10 @@ pub struct HostFigures {
     pub steady_requests: Option<RequestFigures>,
     /// Why they were not timed, if that is known.
     pub requests_unseen: Option<String>,
+    /// Times of the server's own calls, likewise.
+    pub calls: Option<CallFigures>,
+    pub steady_calls: Option<CallFigures>,
+    pub calls_unseen: Option<String>,
     /// Tasks and memory at each second's end: bytes, and counts of tasks.
     pub gauges: GaugeRanges,
     pub per_second: HostRates,
@@ -181,6 +187,37 @@ impl RequestFigures {
     }
 }
 
+/// Times of a server's calls that read, write and sync files.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallFigures {
+    pub rows: Vec<CallRow>,
+    /// Calls without a time: more were in progress than the kernel's table holds.
+    pub lost: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallRow {
+    pub call: CallKind,
+    pub files: CalledFiles,
+    pub time_us: LatencySummary,
+}
+
+impl CallFigures {
+    pub fn of(calls: &ServerCalls) -> Self {
+        let mut rows: Vec<CallRow> = calls
+            .times
+            .iter()
+            .map(|times| CallRow {
+                call: times.call,
+                files: times.files,
+                time_us: times.time.summary(),
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.files, row.call));
+        Self { rows, lost: calls.lost }
+    }
+}
+
 /// Counts per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRates {
@@ -243,9 +280,10 @@ impl OsFigures {
         let figures = |seen: &HostSeen| {
             let steady = run.summary.steady.as_ref();
             let window = steady.map(|steady| seen.within(steady.from_s, steady.to_s).sum);
-            let steady_requests = window.and_then(|sum| sum.requests);
+            let (requests, calls) = window.map_or((None, None), |sum| (sum.requests, sum.calls));
             HostFigures {
-                steady_requests: steady_requests.as_ref().map(RequestFigures::of),
+                steady_requests: requests.as_ref().map(RequestFigures::of),
+                steady_calls: calls.as_ref().map(CallFigures::of),
                 ..HostFigures::of(seen)
             }
         };
@@ -285,6 +323,9 @@ impl HostFigures {
             requests: sum.requests.as_ref().map(RequestFigures::of),
             steady_requests: None,
             requests_unseen: seen.requests_unseen.clone(),
+            calls: sum.calls.as_ref().map(CallFigures::of),
+            steady_calls: None,
+            calls_unseen: seen.calls_unseen.clone(),
             gauges: seen.whole.ranges,
             per_second: HostRates {
                 interrupts: per(counts.interrupts),
@@ -390,6 +431,11 @@ mod tests {
         assert_eq!(rows[0].total_us.p99_9, Some(900.5));
         let steady = host.steady_requests.unwrap().rows;
         assert!(steady[0].service_us.count < 1000 * seconds, "the steady window is shorter");
+        let calls = host.calls.unwrap().rows;
+        assert_eq!((calls[0].call, calls[0].files), (CallKind::Read, CalledFiles::Data));
+        assert_eq!((calls[1].call, calls[1].files), (CallKind::Sync, CalledFiles::Log));
+        assert_eq!((calls[0].time_us.count, calls[0].time_us.p99), (500 * seconds, Some(120.5)));
+        assert!(host.steady_calls.unwrap().rows[0].time_us.count < 500 * seconds);
     }
 
     #[test]

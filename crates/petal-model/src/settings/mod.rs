@@ -103,6 +103,8 @@ unset_by_default! {
         pub os_perf_data: bool,
         /// Times each request of the data's devices, if the kernel permits it.
         pub device_latency: bool,
+        /// Times each read, write and sync of the server's processes, if the kernel permits it.
+        pub call_latency: bool,
         pub unique_index: bool,
         /// None: the engine's default.
         pub block_sz: Option<u32>,

@@ -4,6 +4,7 @@
 //! A [`Probe`] takes cumulative [`OsSample`]s, cheap enough for once a second; the difference of
 //! two is an [`OsInterval`]. A figure that cannot be read is `None`. One file per source.
 
+pub mod calls;
 pub mod cpu;
 mod disk;
 mod figures;
@@ -28,6 +29,7 @@ use super::cgroup::{GroupClock, Groups};
 use super::devices::{DataDevices, Roots};
 use super::tree::number_after;
 
+use calls::ServerCalls;
 pub use cpu::{CpuShare, CpuTicks, Cpus};
 use disk::Disks;
 pub use disk::{DeviceCounts, DeviceUse};
@@ -55,6 +57,7 @@ pub struct Probe {
     /// Remembers the samples before, because the kernel's milliseconds restart at 32 bits.
     disks: Mutex<Disks>,
     requests: Option<Box<dyn TimeSource<Requests>>>,
+    calls: Option<Box<dyn TimeSource<ServerCalls>>>,
 }
 
 /// Location of the database, as a probe of this host sees it.
@@ -102,6 +105,7 @@ pub struct OsSample {
     gauges: Gauges,
     devices: Option<Vec<DeviceUse>>,
     requests: Option<Requests>,
+    calls: Option<ServerCalls>,
     log_writer_on: Option<u32>,
 }
 
@@ -135,6 +139,7 @@ impl Probe {
             interfaces: network.then(|| Interfaces::find(&roots)),
             disks: Mutex::new(Disks::new(devices)),
             requests: None,
+            calls: None,
             roots,
         }
     }
@@ -142,6 +147,12 @@ impl Probe {
     /// Samples the times of single requests, too.
     pub fn with_requests(mut self, source: Option<Box<dyn TimeSource<Requests>>>) -> Self {
         self.requests = source;
+        self
+    }
+
+    /// Samples the times of the server's calls, too.
+    pub fn with_calls(mut self, source: Option<Box<dyn TimeSource<ServerCalls>>>) -> Self {
+        self.calls = source;
         self
     }
 
@@ -186,6 +197,7 @@ impl Probe {
             allowed: self.allowed.clone(),
             devices: self.read("diskstats").and_then(|text| self.disks.lock().sample(&text)),
             requests: self.requests.as_ref().and_then(|source| source.sample()),
+            calls: self.calls.as_ref().and_then(|source| source.sample()),
             counts,
             gauges,
             log_writer_on,
@@ -263,6 +275,7 @@ impl OsSample {
         });
         let devices = devices.flatten();
         let requests = self.requests.as_ref().zip(earlier.requests.as_ref());
+        let calls = self.calls.as_ref().zip(earlier.calls.as_ref());
         OsInterval {
             seconds,
             busiest_cpu: cpus.busiest(self.allowed.as_deref()),
@@ -272,6 +285,7 @@ impl OsSample {
             gauges: self.gauges,
             devices,
             requests: requests.and_then(|(now, then)| now.since(then)),
+            calls: calls.and_then(|(now, then)| now.since(then)),
         }
     }
 
@@ -279,6 +293,7 @@ impl OsSample {
     pub fn forget_details(&mut self) {
         self.cpus.each = Vec::new();
         self.requests = None;
+        self.calls = None;
     }
 }
 

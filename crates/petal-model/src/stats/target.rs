@@ -32,6 +32,10 @@ pub struct TargetDetails {
     pub settings: Vec<(String, String)>,
     /// The files or folders that hold data and log, to find their devices.
     pub data_files: Vec<PathBuf>,
+    /// The files of the log, or the folders that hold nothing else. A run's record has no use for
+    /// them.
+    #[serde(skip)]
+    pub log_files: Vec<PathBuf>,
     /// Resolution of the engine's clock for an operation, in nanoseconds.
     pub clock_resolution_ns: u64,
     /// The plan of the SELECT, with the UPDATE's if the engine asks for it, as the database

@@ -16,6 +16,8 @@ use super::row_group::RowGroup;
 use super::settling::Settling;
 use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageTexts, direct_io};
 use counters::{InnodbCounters, LOG_EVENT, READ_EVENT, is_timed};
+use std::path::{Path, PathBuf};
+
 use petal_engine::{EngineError, Placement, Result};
 use petal_model::stats::target::{Durability, IoEvents, TargetDetails};
 
@@ -124,6 +126,7 @@ impl StorageEngine for Innodb {
             )),
             notable_settings: advice::notable_settings(settings),
             advice: advice::advice(),
+            log_files: log_files(get("datadir"), get("innodb_log_group_home_dir")),
             ..TargetDetails::default()
         }
     }
@@ -131,4 +134,10 @@ impl StorageEngine for Innodb {
     fn is_timed(&self, client: &mut Client) -> bool {
         is_timed(client)
     }
+}
+/// Files of the redo log, or since MySQL 8.0.30 their folder.
+fn log_files(data: &str, log: &str) -> Vec<PathBuf> {
+    let folder = Path::new(data).join(log);
+    let named = ["ib_logfile0", "ib_logfile1", "#innodb_redo"].map(|name| folder.join(name));
+    named.into_iter().filter(|path| path.exists()).collect()
 }

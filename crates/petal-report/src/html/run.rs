@@ -174,12 +174,16 @@ fn host_seen(run: &Run) -> Section {
         let (sum, place) = (&seen.whole.sum, os::place(seen));
         let devices = sum.devices.as_ref().map(|devices| os::device_table(devices, sum.seconds));
         let requests = sum.requests.as_ref().map(os::request_table);
-        let unseen = seen.requests_unseen.as_ref();
+        let requests_unseen = seen.requests_unseen.as_ref();
+        let calls_unseen = seen.calls_unseen.as_ref();
+        let calls = sum.calls.as_ref().map(|_| os::call_table(run));
         section
-            .notes(unseen.map(|why| format!("request times: - (not timed: {why})")))
+            .notes(requests_unseen.map(|why| format!("request times: - (not timed: {why})")))
+            .notes(calls_unseen.map(|why| format!("server's calls: - (not timed: {why})")))
             .folded(format!("Processors, {place}"), os::processors(seen))
             .folded(format!("Devices, {place}"), devices.unwrap_or_default())
             .folded(format!("Request times, {place}"), requests.unwrap_or_default())
+            .folded(format!("Server's calls, {place}"), calls.unwrap_or_default())
             .folded(format!("Memory and tasks, {place}"), os::gauges(seen))
             .facts(joined(os::facts(seen)))
     })

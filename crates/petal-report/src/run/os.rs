@@ -3,8 +3,11 @@
 use super::super::numbers::{bytes, decimal, micros, or_dash, rate, whole};
 use super::super::table::Table;
 use super::Facts;
+use petal_model::record::Run;
 use petal_model::record::os::HostSeen;
 use petal_model::record::os_figures::{CpuPercents, GroupFigures, HostFigures, RequestFigures};
+use petal_model::stats::histogram::LatencySummary;
+use petal_model::stats::os::calls::{CallKind, CalledFiles};
 use petal_model::stats::os::iostat::DeviceRates;
 use petal_model::stats::os::requests::Requests;
 use petal_model::stats::os::{CpuTicks, DeviceUse, Range};
@@ -108,6 +111,43 @@ pub(crate) fn request_table(requests: &Requests) -> Table {
     match figures.lost {
         0 => table,
         lost => table.with_note(format!("{} requests without a time", whole(lost))),
+    }
+}
+
+/// Builds a table of the times of the server's calls, with the server's own means.
+pub(crate) fn call_table(run: &Run) -> Table {
+    let heading = "calls, us | count | mean | p50 | p99 | p99.9 | max | server's mean";
+    let host = run.summary.os.as_ref().and_then(|os| os.database_host.as_ref());
+    let Some(figures) = host.and_then(|host| host.steady_calls.as_ref().or(host.calls.as_ref()))
+    else {
+        return Table::default();
+    };
+    let us = |value: Option<f64>| or_dash(value, micros);
+    let table = Table::of_figures(heading).with_rows(figures.rows.iter().map(|row| {
+        let kind = match (row.call, row.files) {
+            (CallKind::Read, CalledFiles::Data) => "read",
+            (CallKind::Write, CalledFiles::Data) => "write",
+            (CallKind::Sync, CalledFiles::Log) => "log",
+            _ => "",
+        };
+        let of_server = run.summary.io_latency_us.get(kind);
+        let LatencySummary { count, mean, p50, p99, p99_9, max, .. } = row.time_us;
+        [
+            format!("{} {}", row.files.name(), row.call.name()),
+            whole(count),
+            us(mean),
+            us(p50),
+            us(p99),
+            us(p99_9),
+            us(max),
+            us(of_server.and_then(|latency| latency.mean)),
+        ]
+    }));
+    let note = "Calls of the server's processes, from entry to exit, in the same window as the \
+                server's means.";
+    match figures.lost {
+        0 => table.with_note(note),
+        lost => table.with_note(format!("{note} {} calls without a time.", whole(lost))),
     }
 }
 

@@ -153,7 +153,7 @@ pub(super) fn hosts(out: &mut String, run: &Run) {
     for (title, seen) in hosts {
         if let Some(seen) = seen {
             section(out, title, &os::place(seen));
-            host(out, seen);
+            host(out, run, seen);
         }
     }
     if hosts.iter().all(|(_, seen)| seen.is_none()) {
@@ -162,7 +162,7 @@ pub(super) fn hosts(out: &mut String, run: &Run) {
     }
 }
 
-fn host(out: &mut String, seen: &HostSeen) {
+fn host(out: &mut String, run: &Run, seen: &HostSeen) {
     out.push_str(&os::processors(seen).render());
     if let Some(devices) = &seen.whole.sum.devices {
         let table = os::device_table(devices, seen.whole.sum.seconds);
@@ -183,6 +183,13 @@ fn host(out: &mut String, seen: &HostSeen) {
         }
         (None, Some(why)) => {
             out.push_str(&paragraph("", "  ", &format!("request times: - (not timed: {why})")));
+        }
+        (None, None) => {}
+    }
+    match (&seen.whole.sum.calls, &seen.calls_unseen) {
+        (Some(_), _) => out.push_str(&format!("\n{}", os::call_table(run).render())),
+        (None, Some(why)) => {
+            out.push_str(&paragraph("", "  ", &format!("server's calls: - (not timed: {why})")));
         }
         (None, None) => {}
     }

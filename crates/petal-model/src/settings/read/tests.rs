@@ -103,6 +103,7 @@ fn nothing_given_means_the_defaults() {
     assert!(
         settings.os_perf_data
             && settings.device_latency
+            && !settings.call_latency
             && !settings.unique_index
             && !settings.obfuscate_columns
     );

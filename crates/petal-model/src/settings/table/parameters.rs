@@ -286,6 +286,10 @@ pub static PARAMETERS: &[Parameter] = &[
         "times each request of the data's devices in the kernel, by BPF, if petal is root or may \
              load such programs; never with NO_OS_PERF_DATA",
     ),
+    of("CALL_LATENCY", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.call_latency).means(
+        "times each call of the server's processes on this host that reads, writes or syncs a file, \
+             likewise; about 1 us for each, and a little for every call of this host",
+    ),
     of("DATABASE_STATISTICS_TYPE", Evidence, Run, OneOf(&["statspack", "awr"]), "statspack")
         .field(|s| &mut s.database_statistics_type)
         .means("Oracle: which of its reports to fetch"),

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::ServerCalls;
 use super::cpu::{CpuShare, CpuTicks, Cpus};
 use super::disk::{DeviceCounts, DeviceUse, part};
 use super::figures::{Counts, GaugeRanges, Gauges};
@@ -24,6 +25,8 @@ pub struct OsInterval {
     pub devices: Option<Vec<DeviceUse>>,
     /// Times of single requests; `None` if they were not watched.
     pub requests: Option<Requests>,
+    /// Times of the server's calls; `None` if they were not watched.
+    pub calls: Option<ServerCalls>,
 }
 
 impl OsInterval {
@@ -80,6 +83,7 @@ impl OsInterval {
                 .as_ref()
                 .map(|all| all.iter().map(|device| device.part(share)).collect()),
             requests: self.requests.as_ref().map(|requests| requests.part(share)),
+            calls: self.calls.as_ref().map(|calls| calls.part(share)),
         }
     }
 
@@ -100,6 +104,7 @@ impl OsInterval {
             })
         });
         let requests = self.requests.as_ref().zip(later.requests.as_ref());
+        let calls = self.calls.as_ref().zip(later.calls.as_ref());
         let mut log_writer_on = self.log_writer_on.clone();
         for &(cpu, seconds) in &later.log_writer_on {
             match log_writer_on.iter_mut().find(|(known, _)| *known == cpu) {
@@ -117,6 +122,7 @@ impl OsInterval {
             gauges: later.gauges,
             devices,
             requests: requests.map(|(ours, theirs)| ours.plus(theirs)),
+            calls: calls.map(|(ours, theirs)| ours.plus(theirs)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::time_buckets::TimeBuckets;
+use super::time_buckets::{GroupTimes, TimeBuckets, TimedEvents};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -27,15 +27,8 @@ impl RequestKind {
     }
 }
 
-/// Requests that were completed: cumulative, or over an interval.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Requests {
-    /// Times by device, kind and process; those without a request are left out.
-    pub times: Vec<RequestTimes>,
-    /// Requests without a time: their end was missed, or too many were in flight.
-    pub lost: u64,
-}
+/// Requests that were completed, by device, kind and process.
+pub type Requests = TimedEvents<RequestTimes>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestTimes {
@@ -54,72 +47,18 @@ pub struct RequestTimes {
     pub total: TimeBuckets,
 }
 
-impl RequestTimes {
+impl GroupTimes for RequestTimes {
     fn is_like(&self, other: &Self) -> bool {
         (self.kind, self.of_database) == (other.kind, other.of_database)
             && self.device == other.device
     }
 
-    /// Adds times of the same device and kind.
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            service: self.service.plus(&other.service),
-            queue: self.queue.plus(&other.queue),
-            total: self.total.plus(&other.total),
-            ..self.clone()
-        }
-    }
-
-    fn since(&self, earlier: &Self) -> Option<Self> {
-        Some(Self {
-            service: self.service.since(&earlier.service)?,
-            queue: self.queue.since(&earlier.queue)?,
-            total: self.total.since(&earlier.total)?,
-            ..self.clone()
-        })
+    fn histograms(&mut self) -> Vec<&mut TimeBuckets> {
+        vec![&mut self.service, &mut self.queue, &mut self.total]
     }
 }
 
 impl Requests {
-    /// None if the counts began again in between.
-    pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let mut times = Vec::new();
-        for now in &self.times {
-            let then = earlier.times.iter().find(|then| then.is_like(now));
-            let since = match then {
-                Some(then) => now.since(then)?,
-                None => now.clone(),
-            };
-            if since.service.count() > 0 {
-                times.push(since);
-            }
-        }
-        Some(Self { times, lost: crate::stats::delta(earlier.lost, self.lost)? })
-    }
-
-    pub fn plus(&self, other: &Self) -> Self {
-        let mut sum = self.clone();
-        sum.lost = sum.lost.saturating_add(other.lost);
-        for theirs in &other.times {
-            match sum.times.iter_mut().find(|ours| ours.is_like(theirs)) {
-                Some(ours) => *ours = ours.plus(theirs),
-                None => sum.times.push(theirs.clone()),
-            }
-        }
-        sum
-    }
-
-    /// Returns a share of it, from 0 to 1.
-    pub fn part(&self, share: f64) -> Self {
-        let times = self.times.iter().map(|times| RequestTimes {
-            service: times.service.part(share),
-            queue: times.queue.part(share),
-            total: times.total.part(share),
-            ..times.clone()
-        });
-        Self { times: times.collect(), lost: super::disk::part(self.lost, share) }
-    }
-
     /// The service times of one kind at some devices, of all processes.
     pub fn service(&self, kind: RequestKind, is_wanted: impl Fn(&str) -> bool) -> TimeBuckets {
         let wanted = self.times.iter().filter(|t| t.kind == kind && is_wanted(&t.device));

@@ -19,6 +19,82 @@ pub trait TimeSource<T>: Debug + Send + Sync {
     fn sample(&self) -> Option<T>;
 }
 
+/// Times of the events of one group, such as the reads of a device.
+pub trait GroupTimes: Clone {
+    fn is_like(&self, other: &Self) -> bool;
+
+    /// The histograms of its times, the one with all events first.
+    fn histograms(&mut self) -> Vec<&mut TimeBuckets>;
+
+    /// Adds times of the same group.
+    fn plus(&self, other: &Self) -> Self {
+        let (mut sum, mut other) = (self.clone(), other.clone());
+        for (ours, theirs) in sum.histograms().into_iter().zip(other.histograms()) {
+            *ours = ours.plus(theirs);
+        }
+        sum
+    }
+}
+
+/// Events of all groups: cumulative, or over an interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimedEvents<T> {
+    /// Times by group; groups without an event are left out.
+    pub times: Vec<T>,
+    /// Events without a time: their end was missed, or too many were in flight.
+    #[serde(default)]
+    pub lost: u64,
+}
+
+impl<T> Default for TimedEvents<T> {
+    fn default() -> Self {
+        Self { times: Vec::new(), lost: 0 }
+    }
+}
+
+impl<T: GroupTimes> TimedEvents<T> {
+    /// None if the counts began again in between.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let mut times = Vec::new();
+        for now in &self.times {
+            let mut since = now.clone();
+            if let Some(then) = earlier.times.iter().find(|then| then.is_like(now)) {
+                let mut then = then.clone();
+                for (ours, before) in since.histograms().into_iter().zip(then.histograms()) {
+                    *ours = ours.since(before)?;
+                }
+            }
+            if since.histograms().first().is_some_and(|all| all.count() > 0) {
+                times.push(since);
+            }
+        }
+        Some(Self { times, lost: crate::stats::delta(earlier.lost, self.lost)? })
+    }
+
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.lost = sum.lost.saturating_add(other.lost);
+        for theirs in &other.times {
+            match sum.times.iter_mut().find(|ours| ours.is_like(theirs)) {
+                Some(ours) => *ours = ours.plus(theirs),
+                None => sum.times.push(theirs.clone()),
+            }
+        }
+        sum
+    }
+
+    /// Returns a share of it, from 0 to 1.
+    pub fn part(&self, share: f64) -> Self {
+        let mut part = self.clone();
+        for times in &mut part.times {
+            for histogram in times.histograms() {
+                *histogram = histogram.part(share);
+            }
+        }
+        Self { lost: super::disk::part(self.lost, share), ..part }
+    }
+}
+
 /// A histogram in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeBuckets {
@@ -77,7 +153,7 @@ impl TimeBuckets {
     }
 
     /// None if a bucket fell.
-    pub(super) fn since(&self, earlier: &Self) -> Option<Self> {
+    fn since(&self, earlier: &Self) -> Option<Self> {
         let mut left: BTreeMap<u64, u64> = self.buckets.iter().copied().collect();
         for (ns, count) in &earlier.buckets {
             let now = left.get_mut(ns)?;
@@ -88,7 +164,7 @@ impl TimeBuckets {
         Some(Self { total_ns, buckets: left.into_iter().collect() })
     }
 
-    pub(super) fn part(&self, share: f64) -> Self {
+    fn part(&self, share: f64) -> Self {
         let part = |count: u64| super::disk::part(count, share);
         let parts = self.buckets.iter().map(|(ns, count)| (*ns, part(*count)));
         let buckets = parts.filter(|(_, count)| *count > 0).collect();

@@ -9,6 +9,7 @@ use super::{ChartPiece, HEIGHT, TimeAxis, dashed, known_runs};
 use crate::table::Table;
 use petal_model::record::Second;
 use petal_model::record::os::HostSeen;
+use petal_model::stats::os::calls::{CallKind, CalledFiles};
 use petal_model::stats::os::requests::RequestKind;
 
 /// A line: its name, and a figure of one second in microseconds.
@@ -46,6 +47,19 @@ pub(super) fn of_device(axis: &TimeAxis<'_>) -> Option<Chart> {
             if percentile == "p50" { summary.p50 } else { summary.p99 }
         };
         let name = format!("device {} {percentile}", kind.name());
+        lines.push(LatencyLine { name, of_second: Box::new(of_second) });
+    }
+    for (call, files) in [
+        (CallKind::Read, CalledFiles::Data),
+        (CallKind::Write, CalledFiles::Data),
+        (CallKind::Sync, CalledFiles::Log),
+    ] {
+        let of_second = move |second: &Second| {
+            let calls = seen.second(second.from_s, second.length_s)?.calls.as_ref()?;
+            let times = calls.times.iter().find(|it| (it.call, it.files) == (call, files))?;
+            times.time.summary().p99
+        };
+        let name = format!("server's {} {} p99", files.name(), call.name());
         lines.push(LatencyLine { name, of_second: Box::new(of_second) });
     }
     let known = |line: &LatencyLine<'_>| {
@@ -95,6 +109,7 @@ pub(super) fn of_device(axis: &TimeAxis<'_>) -> Option<Chart> {
         .with_rows(axis.pieces.iter().enumerate().map(row));
     let note = format!(
         "Device: from issue to completion of each request ({}), of all processes, within 1.6 %. \
+         Server's calls: from entry to exit. \
          An operation is many requests, and may wait for none.{}",
         data.join(", "),
         axis.note("each figure is of its worst second")
