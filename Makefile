@@ -75,7 +75,7 @@ bench:
 	$(CARGO) bench --locked --bench hosts
 	$(CARGO) bench --locked -p petal-judge --features testing --bench judgement
 
-# petal and what people would use instead, in turn on the same server or file: docs/performance.md.
+# petal and what people would use instead, in turn on the same server or file: docs/ratios.txt.
 # An hour and more, on a machine with nobody else at work.
 bench-peers:
 	benches/peers/page.sh

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# All comparisons with peers, one after the other, and docs/performance.md written anew between its two
-# marks: `make bench-peers`. An hour or more on a quiet machine. What is missing it installs from Debian's
-# packages.
+# All comparisons with peers, one after the other, into docs/ratios.txt: `make bench-peers`. An hour or
+# more on a quiet machine. Missing programs are installed from Debian's packages.
 #
 #   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [PLACE=/var/tmp] [ONLY="device mysql"] \
 #       benches/peers/page.sh [PGIO_FOLDER]
 #
-# ONLY takes some of them. The rows of the others are those of target/peers/, or as the page has them.
+# ONLY takes some of them. The rows of the others are those of target/peers/, or as docs/ratios.txt has them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -68,22 +67,20 @@ tests_of() {
     esac
 }
 parts="device load mysql postgres postgres-physical sqlite tmpfs watching"
-# The page's own figures of parts that were not measured on this machine.
-figures_before() { sed -n '/<!-- figures -->/,/<!-- end of figures -->/p' docs/performance.md; }
 days() {
     local part
     for part in $parts; do
         if [ -s target/peers/$part.csv ]; then
             echo "- $part: $(cat target/peers/$part.when 2>/dev/null || echo "on an unknown day")"
         else
-            figures_before | grep "^- $part: " || true
+            grep "^- $part: " docs/ratios.txt || true
         fi
     done
 }
 rows_before() {
     local part
     for part in $parts; do
-        [ -s target/peers/$part.csv ] || figures_before | grep "^$(tests_of $part)" || true
+        [ -s target/peers/$part.csv ] || grep "^$(tests_of $part)" docs/ratios.txt || true
     done
 }
 
@@ -116,7 +113,7 @@ table() {
 }
 version() { "$@" 2>/dev/null | head -1 || true; }
 {
-    sed '/<!-- figures -->/q' docs/performance.md
+    echo "petal against its peers, as \`make bench-peers\` wrote it. docs/performance.md explains the columns."
     echo
     memory=$(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo)
     echo "Each part was measured on its day, at its commit, on its machine:"
@@ -127,11 +124,7 @@ version() { "$@" 2>/dev/null | head -1 || true; }
     echo "$(findmnt -n -o FSTYPE,SOURCE -T "${PLACE:-/var/tmp}" | xargs); $(version fio --version),"
     echo "$(version sysbench --version), $(version pgbench --version), $(version mariadb --version | cut -d, -f1)."
     echo
-    echo '```'
     printf "$row" "test, peer" "peer/s" "rate" "processor time"
     { table; rows_before; } | LC_ALL=C sort
-    echo '```'
-    echo
-    sed -n '/<!-- end of figures -->/,$p' docs/performance.md
-} >target/peers/page.md
-mv target/peers/page.md docs/performance.md
+} >target/peers/ratios.txt
+mv target/peers/ratios.txt docs/ratios.txt

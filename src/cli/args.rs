@@ -49,7 +49,8 @@ const TEMPLATE: &str =
 /// that most calls have; the command's others are under their own heading.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
     let conf = path("conf", "FILE", "Settings file [default: ./slob.conf if it is there]");
-    let headed = |arg: Arg| match arg.is_positional() || arg.get_id() == "schemas" {
+    let is_common = |arg: &Arg| arg.get_id() == "schemas" || arg.get_id() == "sessions";
+    let headed = |arg: Arg| match arg.is_positional() || is_common(&arg) {
         true => arg.display_order(0),
         false => arg.help_heading("More of this command"),
     };
@@ -69,7 +70,7 @@ pub fn schemas(help: &'static str) -> Arg {
 
 /// `--full`, for the commands whose result is one screen on a terminal.
 pub fn full() -> Arg {
-    flag("full", "Print the whole report also on a terminal, where one screen is the default")
+    flag("full", "Print the whole report on a terminal, too, instead of one screen")
 }
 
 /// `--json` and `--full`, for the commands that show runs as they end.

@@ -42,8 +42,8 @@ Reads text, HTML, .mht, mails, copies with tabs and Markdown tables, excerpts; g
 tar archives; 9i to 23ai: AWR of an instance, of a cluster, of a pluggable database, and Statspack.
 docs/awr.md describes every column.
 
-Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The others are
-shown all the same.";
+Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The other
+files are shown.";
 
 /// Reading that takes longer than this shows its progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);

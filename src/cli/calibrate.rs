@@ -29,8 +29,8 @@ Examples:
   petal calibrate /data/x.dat --max-latency read.p99=10ms --max-latency write.p99=20ms
   petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
 
-Kept in petal-results/<UTC stamp>-calibrate/ and, for later runs on the same device to be compared
-with, in the folder of --calibrations. Ctrl-C keeps the measurements until then.";
+The result is in petal-results/<UTC stamp>-calibrate/. A copy in the folder of --calibrations serves
+later runs on the same device. Ctrl-C keeps the measurements until then.";
 
 const DEPTH_MAX: u32 = 4096;
 /// Parameters that a flag of this command sets; others of the file and the environment
@@ -86,6 +86,7 @@ pub fn command() -> Command {
         )
         .arg(flag("keep", "Leave the file that was made, for the next calibration"))
         .arg(flag("json", "Print the calibration as JSON, and only it, on stdout"))
+        .arg(args::full())
         .arg(value("storage-cache", "SIZE", "The storage's cache as you know it [default: none]"))
         .arg(value("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE if it works]"))
         .arg(value(
@@ -120,7 +121,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let written = run_once(&settings, &wanted, &plan, console, &stop)?;
     let Calibrated { calibration: measured, failure } = written.calibrated;
     // Minutes were spent on it: it is printed whatever could be written.
-    console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
+    super::report::show_calibration(&measured, matches, console)?;
     let path = written.saved?.display().to_string();
     let mut exit = Exit::Done;
     match written.drawn {

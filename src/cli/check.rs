@@ -30,7 +30,7 @@ Examples:
   petal check --db sqlite:/data/petal    the device under /data/petal
   petal check -s 8 --db oracle://u@h/s   before a load: room, and a small test table
 
-Exit code 1 when something would spoil a test, 0 otherwise.";
+Exit code 1 if something would spoil a test, else 0.";
 
 pub fn command() -> Command {
     let command = Command::new("check")

@@ -39,16 +39,16 @@ Examples:
   petal compare A B --html page.html               a page with charts, one file
   petal compare A B --format markdown              a comment for a pull request
 
-The run is the unit of evidence: three a side give an interval. Sides that were
-run in turn are paired by round; others are compared by Welch's test, and what
-drifted between them is in the difference. Many cells: Holm's correction. A limit
-is held against the change over all cells, and against each cell among all.
-A table has a header; factor columns are left of the figures, whose unit ends
-their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
+An interval needs three runs on each side. Sides that were run in turn are
+paired by round. Others are compared by Welch's test, and the difference
+includes any drift between them. p is corrected for the number of cells (Holm).
+A limit is judged against the change over all cells, and against each cell.
+A table has a header, with the factor columns first. The name of a figure ends
+in its unit (reads_s, read_us, read_ms, mb_s). _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over all
 cells is past it, or a cell is proven past it); 2 usage; 3 environment; 4 inconclusive:
-the interval holds the limit or is missing, or a cell has no whole run on a side.";
+the interval includes the limit or is missing, or a cell has no complete run on a side.";
 
 pub fn command() -> Command {
     Command::new("compare")

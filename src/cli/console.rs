@@ -1,6 +1,7 @@
 //! The terminal: results go to stdout, progress and messages to stderr. This is the only file that
 //! writes to either.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
@@ -59,6 +60,8 @@ struct ConsoleState {
     run_s: f64,
     /// Prefix of every line of progress, such as the cell of a sweep.
     heading: String,
+    /// Kinds of notes that were shown once.
+    noted: HashSet<&'static str>,
 }
 
 /// Work that is counted, if there is no terminal to draw a bar on.
@@ -172,7 +175,7 @@ impl Console {
         }
     }
 
-    /// A message, broken at words where a terminal would break it in the middle of one.
+    /// Breaks the lines of a message between words, at the width of the terminal.
     fn message(&self, message: &str) -> String {
         let laid_out = || {
             let lines = message.lines().enumerate();
@@ -250,20 +253,36 @@ fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
         (_, ProgressUnit::Bytes) => {
             "{wide_msg} {bar:20} {bytes}/{total_bytes} {binary_bytes_per_sec}, {left}"
         }
-        (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {human_pos}/{human_len} {per_sec}, {left}",
-        (_, ProgressUnit::Seconds) => "{wide_msg}: {pos} s of at most {len} s",
+        (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {human_pos}/{human_len} {rate}, {left}",
+        (_, ProgressUnit::Seconds) => "{msg}: {pos} s of at most {len} s",
     };
     let left = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
-        let is_done = state.len().is_some_and(|length| state.pos() >= length);
-        let _ = text.write_str(&left_words((!is_done).then(|| state.eta())));
+        let units_left = state.len().map_or(0, |length| length.saturating_sub(state.pos()));
+        let _ = text.write_str(&left_words(state.pos(), units_left, state.eta()));
+    };
+    let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+        let _ = text.write_str(&items_per_time(state.per_sec()));
     };
     let style = ProgressStyle::with_template(template);
-    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("left", left)
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.with_key("left", left).with_key("rate", rate)
 }
 
-/// The time that work needs still; without units left it only finishes.
-fn left_words(left: Option<Duration>) -> String {
-    left.map_or_else(|| "finishing".to_owned(), |left| format!("{} left", span(left)))
+/// The remaining time of work; unknown before its first unit.
+fn left_words(done: u64, units_left: u64, left: Duration) -> String {
+    match (done, units_left) {
+        (_, 0) => "finishing".to_owned(),
+        (0, _) => "starting".to_owned(),
+        _ => format!("{} left", span(left)),
+    }
+}
+
+/// A rate of items, by the minute if it is low.
+fn items_per_time(per_second: f64) -> String {
+    match per_second {
+        slow if slow < 10.0 => format!("{:.1}/min", slow * 60.0),
+        fast => format!("{}/s", whole(fast as u64)),
+    }
 }
 
 impl Console {
@@ -304,15 +323,21 @@ impl Progress for Console {
     fn note(&self, line: &str) {
         self.warn(line);
     }
+
+    fn note_once(&self, kind: &'static str, line: &str) {
+        let is_first = self.state.lock().noted.insert(kind);
+        if is_first {
+            self.warn(line);
+        }
+    }
 }
 
 impl PlainPhase {
     fn plain(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
-        let left = self.total.saturating_sub(self.done);
-        let left =
-            (left > 0).then(|| Duration::from_secs_f64((left as f64 / rate.max(1e-9)).min(1e9)));
+        let units_left = self.total.saturating_sub(self.done);
+        let left = Duration::from_secs_f64((units_left as f64 / rate.max(1e-9)).min(1e9));
         if self.unit == ProgressUnit::Seconds {
             return format!("petal: {}: {} s of at most {} s", self.what, self.done, self.total);
         }
@@ -321,7 +346,7 @@ impl PlainPhase {
             _ => whole(units),
         };
         let per_time = match self.unit {
-            ProgressUnit::Items if rate < 10.0 => format!("{:.1}/min", rate * 60.0),
+            ProgressUnit::Items => items_per_time(rate),
             _ => format!("{}/s", amount(rate as u64)),
         };
         format!(
@@ -329,7 +354,7 @@ impl PlainPhase {
             self.what,
             amount(self.done),
             amount(self.total),
-            left_words(left),
+            left_words(self.done, units_left, left),
         )
     }
 }
@@ -442,5 +467,18 @@ mod tests {
         let fast = phase(1200, 1230, ProgressUnit::Items);
         assert!(fast.ends_with("/s, 2 s left") || fast.ends_with("/s, 1 s left"), "{fast}");
         assert!(phase(60 << 20, 90 << 20, ProgressUnit::Bytes).contains(" MiB/s, 30 s left"));
+    }
+
+    #[test]
+    fn the_remaining_time_is_unknown_before_the_first_unit() {
+        assert_eq!(left_words(0, 30, Duration::ZERO), "starting");
+        assert_eq!(left_words(30, 0, Duration::ZERO), "finishing");
+    }
+
+    #[test]
+    fn a_note_of_one_kind_is_shown_once() {
+        let console = Console::new(true);
+        console.note_once("idle disk", "waited 6 s");
+        assert!(!console.state.lock().noted.insert("idle disk"));
     }
 }

@@ -3,6 +3,7 @@
 use clap::{ArgMatches, Command};
 
 use petal_model::settings::table::CommandKind;
+use petal_report::table::{SCREEN_LINES, rest};
 
 use super::args;
 use super::console::Console;
@@ -21,7 +22,8 @@ pub fn command() -> Command {
     let command = Command::new("drop")
         .about("Remove the schemas that petal loaded, and nothing else")
         .after_help(EXAMPLES)
-        .arg(args::destroy_data());
+        .arg(args::destroy_data())
+        .arg(args::full());
     args::with_settings(command, CommandKind::Target)
 }
 
@@ -31,8 +33,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     if dropped.is_empty() {
         console.result_line(&format!("{}: nothing of petal's is there", settings.db.redacted()));
     }
-    for line in dropped {
-        console.result_line(&line);
+    let shown = match console.is_brief(matches) {
+        true => dropped.len().min(SCREEN_LINES - 1),
+        false => dropped.len(),
+    };
+    for line in &dropped[..shown] {
+        console.result_line(line);
     }
+    console.result(&rest(dropped.len() - shown, "part", "of the data, removed as well"));
     Ok(Exit::Done)
 }

@@ -22,14 +22,12 @@ Examples:
   petal history nightly/* --format bmf             the newest group's figures, for bencher.dev
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
-Runs, sweeps and folders of runs. Groups are in the order of their begin. petal finds lasting
-changes of level, by how far groups lie apart; a change of the newest group counts if it is large.
-Two or three groups are for petal compare.
+Groups are in the order of their first runs. petal finds lasting changes of level: changes that are
+large next to the variation between groups. For two or three groups use petal compare.
 
 Exit codes: 0 done, every limit kept; 1 the newest change, or the change from first to newest, is
 past a limit with its whole interval; 2 usage; 3 environment; 4 inconclusive: the interval of the
-newest change or groups holds the limit or is not known, or the newest group has no whole run of a
-cell.";
+newest change or groups includes the limit or is unknown, or a cell has no complete run.";
 
 pub fn command() -> Command {
     Command::new("history")

@@ -16,10 +16,10 @@ Examples, after petal run --share K/N --start-at TIME on each of N hosts:
   petal merge --json A B C D | jq .steady.per_second  figures for a script
   petal report petal-results/...-merged        its report again, later
 
-Counts are added up, latencies merged from the hosts' histograms, the database's
-counters taken once: by share 1, which took them for all. A share that was killed
-is read from its journal, and one that is missing is named: the record is then
-incomplete (exit 1). Shares of other versions, data or settings are refused (2).";
+Counts are added up, and latencies merged from the hosts' histograms. The
+database's counters are those of share 1. A killed share is read from its
+journal. If a share is missing, petal names it, and the record is incomplete
+(exit 1). Shares of other versions, data or settings are refused (2).";
 
 pub fn command() -> Command {
     Command::new("merge")

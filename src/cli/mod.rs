@@ -134,7 +134,7 @@ fn help_template() -> String {
     )
 }
 
-/// Everything from the arguments to the exit code.
+/// Runs petal, from the arguments to the exit code.
 pub fn main() -> ExitCode {
     signals::survive_file_size_limit();
     let arguments = process::arguments();

@@ -30,9 +30,9 @@ Examples:
   petal os --out dbhost.ndjson --devices nvme0n1,nvme1n1 --seconds 900
 
 On the host that drives: petal run --db postgres://dbhost/... --os-data dbhost.ndjson
-or, when the file is copied later: petal report DIR --os-data dbhost.ndjson
+or, if the file is copied later: petal report DIR --os-data dbhost.ndjson
 
-A line a second, each flushed: a killed recorder loses no line.";
+petal writes and flushes a line each second: if it is killed, no line is lost.";
 
 pub fn command() -> Command {
     Command::new("os")

@@ -37,9 +37,9 @@ Examples:
                                                     will it fit, and with how much room?
   petal compare old-array new-array                 the folders of two such replays, side by side
 
-The profile is of petal profile. The same command goes on with steps that
-were stopped or killed. Data must be loaded (petal setup), larger than the target's caches
-where production's reads came from storage. docs/recipes/will-it-fit.md goes through an example.";
+petal profile makes the profile. The same command resumes steps that were stopped or killed. Load
+data first (petal setup), larger than the target's caches if storage served production's reads.
+docs/recipes/will-it-fit.md has an example.";
 
 /// Parameters that the profile sets: other sources must not set them.
 const SAID_BY_PROFILE: [&str; 9] = [
@@ -53,7 +53,7 @@ const SAID_BY_PROFILE: [&str; 9] = [
     "READERS",
     "WRITERS",
 ];
-/// Sessions where nobody says how many: an open loop needs as many as operations are under way.
+/// Default number of sessions: an open loop needs as many as operations in flight.
 const SESSIONS_DEFAULT: u32 = 16;
 const TRIAL_S_DEFAULT: u32 = 10;
 const STEPS_MAX: usize = 50;
@@ -109,7 +109,7 @@ pub fn command() -> Command {
         .fold(command, |command, key| command.mut_arg(key, |arg| arg.hide(true)))
 }
 
-/// A list, or a range with a step: half of 1 where nobody says.
+/// Parses a list, or a range with a step, 0.5 by default.
 fn scales(text: &str) -> Result<Vec<f64>, String> {
     let wrong = || format!("{text:?}: write 2, 0.5,1,2 or 0.5..4, with a step 0.5..4:0.25");
     let number = |text: &str| {
@@ -336,7 +336,10 @@ fn step_by_step(
         Some(found) if !given.matches.get_flag("json") => {
             let page = folder.join(petal_report::FIT_HTML_NAME);
             console.warn(&format!("the answer as a page is {}", page.display()));
-            console.report(|| petal_report::replay::break_point(&found));
+            console.report(|| match console.is_brief(given.matches) {
+                true => petal_report::replay::brief(&found),
+                false => petal_report::replay::break_point(&found),
+            });
         }
         _ => console.result(&sweep_command::json(&swept, objective.as_ref())?),
     }

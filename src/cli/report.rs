@@ -23,7 +23,7 @@ Examples:
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
   petal report --csv petal-results/* > runs.csv        a row per run
   petal report DIR --xlsx run.xlsx             a workbook with charts
-  petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
+  petal report DIR --os-data dbhost.ndjson     with the record of `petal os` on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
@@ -211,7 +211,10 @@ fn of_runs(
             false => petal_report::text::render(run),
         });
     } else {
-        console.report(|| petal_report::sweep::of_runs(&named));
+        console.report(|| match console.is_brief(matches) {
+            true => petal_report::sweep::brief_of_runs(&named),
+            false => petal_report::sweep::of_runs(&named),
+        });
     }
     Ok(())
 }
@@ -282,20 +285,26 @@ fn of_calibration(
     if path.is_dir() {
         exit = kept(petal_report::write_calibration(&RecordFolder::open(path), &measured), console);
     }
-    console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
+    show_calibration(&measured, matches, console)?;
     Ok(exit)
 }
 
 /// Prints a calibration, here and for `petal calibrate`, which not every build has.
-pub(super) fn of_one_calibration(
+pub(super) fn show_calibration(
     calibration: &Calibration,
-    is_json: bool,
-) -> Result<String, CommandError> {
-    if !is_json {
-        return Ok(petal_report::calibration::render(calibration));
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<(), CommandError> {
+    if matches.get_flag("json") {
+        let json = petal_report::json::pretty(calibration);
+        console.result(&json.map_err(CommandError::failed("the calibration is no JSON"))?);
+        return Ok(());
     }
-    petal_report::json::pretty(calibration)
-        .map_err(CommandError::failed("the calibration is no JSON"))
+    console.report(|| match console.is_brief(matches) {
+        true => petal_report::calibration::brief(calibration),
+        false => petal_report::calibration::render(calibration),
+    });
+    Ok(())
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
@@ -336,8 +345,13 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept, objective)?);
     } else {
-        if let Some(found) = break_point::of(&swept, objective) {
-            console.report(|| petal_report::replay::break_point(&found) + "\n");
+        match break_point::of(&swept, objective) {
+            Some(found) if console.is_brief(matches) => {
+                console.report(|| petal_report::replay::brief(&found));
+                return Ok(exit);
+            }
+            Some(found) => console.report(|| petal_report::replay::break_point(&found) + "\n"),
+            None => {}
         }
         super::sweep::show(&swept, path, objective, matches, console);
     }

@@ -27,17 +27,17 @@ use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal run -s 4 -t 8                          what slob.conf says, 32 sessions
+  petal run -s 4 -t 8                          the settings of slob.conf, 32 sessions
   petal run -s 4 --update-pct 0 --run-time 60  physical reads only
   petal run 4 --work-loop 1000 --update-pct 20 fixed work: 4000 operations, 800 commits
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -s 4 --rate 500                    open loop: response time from the intended start
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
-  petal run --update-pct 100 --ledger /elsewhere/run1.ledger   then cut it, and petal verify
+  petal run --update-pct 100 --ledger /elsewhere/run1.ledger   cut the power, then petal verify
   petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
-cleanly and reports; twice stops at once. A killed run: petal report DIR.";
+cleanly and reports; twice stops at once. If the run is killed: petal report DIR.";
 
 pub fn command() -> Command {
     let command = Command::new("run")
@@ -71,8 +71,8 @@ pub fn command() -> Command {
             value(
                 "share",
                 "K/N",
-                "Drive every N-th session from the K-th on: this host's part of a run that N hosts \
-                 drive; petal merge makes one record of all",
+                "Drive every Nth session from the Kth on: this host's part of a run on N hosts; \
+                 petal merge makes one record of all",
             )
             .requires("start-at")
             .value_parser(|text: &str| text.parse::<Share>()),
@@ -89,8 +89,8 @@ pub fn command() -> Command {
         .arg(args::path(
             "ledger",
             "FILE",
-            "Write down which commits are acknowledged, on another machine than the one that may \
-             be cut (petal's own, or behind a pipe to ssh); afterwards: petal verify FILE",
+            "Record each acknowledged commit in FILE, for petal verify. FILE is on another machine \
+             than the one that is cut, or a pipe to ssh",
         ))
         .arg(args::os_data())
         .arg(metrics::arg())

@@ -11,12 +11,15 @@ use petal_model::settings::SCHEMAS_MAX;
 use petal_model::settings::printable::printable_line;
 use petal_model::settings::table::CommandKind;
 use petal_report::numbers::{bytes as size, counted, decimal, or_dash, whole};
-use petal_report::table::{Table, paragraph};
+use petal_report::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
 
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::{metrics, signals, source};
+
+/// Lines of the summary on a screen, without the line about compression.
+const SUMMARY_LINES: usize = SCREEN_LINES - 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,8 +27,8 @@ Examples:
   petal setup -s 8 --load-parallel-degree 4 --db sqlite:/data/petal
   petal setup IOPS 4                       SLOB's own form: tablespace, schemas
 
-Schemas that are there as asked stay; others are refused unless --replace.
-A load that is cut off leaves nothing that a run accepts.";
+Existing schemas of the requested size stay; others are refused without --replace.
+If a load is interrupted, no run accepts its unfinished schemas.";
 
 pub fn command() -> Command {
     let command = Command::new("setup")
@@ -42,6 +45,7 @@ pub fn command() -> Command {
             "Oracle: print the grants that petal needs, for a DBA to read, and end",
         ))
         .arg(flag("replace", "Load again over petal's own schemas"))
+        .arg(args::full())
         .arg(args::schemas("How many schemas [default: 1]"))
         .arg(args::destroy_data())
         .arg(metrics::arg());
@@ -81,7 +85,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ));
     }
     let (loaded, url) = (loaded?, settings.db.redacted());
-    let mut text = console.laid_out(|| summary(&loaded, &printable_line(&url)));
+    let url = printable_line(&url);
+    let all = loaded.schemas.len();
+    let mut text = console.laid_out(|| match console.is_brief(matches) {
+        true => fitting(all, SUMMARY_LINES, |count| summary(&loaded, count, &url)),
+        false => summary(&loaded, all, &url),
+    });
     // A target that cannot be described now is no fault of the load.
     if let Ok((_, target)) = engine.describe(settings.schemas.unwrap_or(1), 1)
         && let Some(ratio) = target.compression_ratio
@@ -122,8 +131,8 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), CommandEr
     }
 }
 
-/// A line per schema, and all together.
-fn summary(loaded: &LoadSummary, url: &str) -> String {
+/// A line for each of the first `shown` schemas, and all together.
+fn summary(loaded: &LoadSummary, shown: usize, url: &str) -> String {
     if loaded.schemas.is_empty() {
         return format!("{url}: nothing to load\n");
     }
@@ -131,10 +140,13 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
     let mut table = Table::headed(heading);
     let sum = |sum: u64, part: Option<u64>| Some(sum.saturating_add(part?));
     let mut bytes = Some(0);
-    for one in &loaded.schemas {
+    for (at, one) in loaded.schemas.iter().enumerate() {
         let sizes = [one.schema.bytes, one.schema.index_bytes, one.scan_bytes];
         let all = sizes.into_iter().try_fold(0, sum);
         bytes = bytes.and_then(|bytes| sum(bytes, all));
+        if at >= shown {
+            continue;
+        }
         let [rows, index, scan] = sizes.map(|bytes| or_dash(bytes, size));
         table.row([
             one.schema.number.to_string(),
@@ -155,7 +167,9 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
         megabytes(bytes, loaded.seconds),
         loaded.schemas[0].placement.source,
     );
-    let mut text = table.render() + &paragraph("", "  ", &all) + &until_durable(loaded, bytes);
+    let more = rest(loaded.schemas.len().saturating_sub(shown), "schema", "in the sum below");
+    let mut text = table.render() + &more + &paragraph("", "  ", &all);
+    text.push_str(&until_durable(loaded, bytes));
     if bytes.is_none() {
         text.push_str("- is a size that the database does not say\n");
     }
@@ -235,12 +249,17 @@ mod tests {
             durable_seconds: Some(4.0),
             afterwards: vec![("proof", 1.0)],
         };
-        let known = summary(&loaded(Some(1_000_000)), "x:");
+        let known = summary(&loaded(Some(1_000_000)), 2, "x:");
         assert!(known.contains("2 schemas, 17.2 MiB in 4.00 s, 4.5 MB/s;"), "{known}");
-        let unknown = summary(&loaded(None), "x:");
+        let unknown = summary(&loaded(None), 2, "x:");
         assert!(unknown.contains("2 schemas, - in 4.00 s, - MB/s;"), "{unknown}");
         assert!(unknown.contains("after 4.00 s, - MB/s; then proof"), "{unknown}");
         assert!(unknown.contains("- is a size that the database does not say"), "{unknown}");
+        let first = summary(&loaded(Some(1_000_000)), 1, "x:");
+        assert!(
+            first.contains("\n1 more schema in the sum below\nx:: 2 schemas, 17.2 MiB "),
+            "{first}"
+        );
         let second = unknown.lines().nth(3).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(second, ["2", "1,000", "1,000", "7.63", "MiB", "-", "0", "B", "2.00", "-"]);
     }

@@ -16,7 +16,7 @@ use petal_engine::threads::Thread;
 
 /// Pieces that wait to be written; more are dropped.
 const PIECES_MAX: usize = 1000;
-/// A bar's picture is dropped where so many pieces wait before it.
+/// Pieces in the queue above which a picture of the bar is dropped.
 const BEFORE_A_PICTURE_MAX: u64 = 8;
 const POLL: Duration = Duration::from_millis(10);
 /// The width of a terminal that does not report it.

@@ -15,7 +15,7 @@ use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::table::CommandKind;
 use petal_report::numbers::{bytes, counted, span, whole};
-use petal_report::table::line;
+use petal_report::table::{line, on_a_screen};
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -32,9 +32,9 @@ Examples:
   petal sweep --sessions 1,2,4,8 --dry-run          cells, order and time, and no run
   mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
 
-Values with a comma between them make an axis; each cell is a run, settled
-before, done once in every round, in another order. The same command goes on
-with a sweep that was stopped or killed; one that is complete is reported.
+A list of values makes an axis. Each combination of values is a cell. A round
+runs each cell once, and each round has another order. The same command resumes
+a sweep that was stopped or killed, and reports a complete one.
 --out DIR is the sweep's own folder [default: named after its plan].";
 
 pub fn command() -> Command {
@@ -111,7 +111,8 @@ fn run_request(
     if matches.get_flag("dry-run") {
         let planned = sweep::plan(request, &source::context(&Default::default(), console))?;
         let before = sweep::done_before(&planned)?;
-        console.result(&shown(&planned, before.as_ref()));
+        let text = shown(&planned, before.as_ref());
+        console.result(&if console.is_brief(matches) { on_a_screen(&text) } else { text });
         return Ok(Exit::Done);
     }
     let (swept, exit, folder) = sweep_into(request, context)?;

@@ -17,15 +17,14 @@ use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal verify run1.ledger                                the target of DB, if the run was on it
+  petal verify run1.ledger                                the run's target, if DB names it, too
   petal verify run1.ledger --db postgres://petal@standby/petal   a standby, promoted
   petal verify host1.ledger host2.ledger                  of a run with --share: all hosts'
   petal verify run1.ledger --json | jq .lost_commits
 
 Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn
-or wrong; 2 wrong usage, or ledgers that are not of one run; 3 the ledger is damaged or of another
-load, the target cannot be read, or is in recovery and has not replayed the ledger's last
-commit: no verdict.";
+or wrong; 2 wrong usage, or ledgers of several runs; 3 no verdict: the ledger is damaged or of
+another load, or the target cannot be read, or it is in recovery before the ledger's last commit.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")
@@ -34,9 +33,10 @@ pub fn command() -> Command {
         .arg(args::paths(
             "file",
             "FILE",
-            "The ledger that petal run --ledger FILE kept; with --share those of all hosts",
+            "The ledger of petal run --ledger FILE; with --share the ledgers of all hosts",
         ))
-        .arg(flag("json", "Print the result as JSON, and only it, on stdout"));
+        .arg(flag("json", "Print the result as JSON, and only it, on stdout"))
+        .arg(args::full());
     args::with_settings(command, CommandKind::Target)
 }
 
@@ -53,7 +53,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         let text = petal_report::json::pretty(&found);
         console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
     } else {
-        console.report(|| petal_report::verification::text(&found));
+        console.report(|| match console.is_brief(matches) {
+            true => petal_report::verification::brief(&found),
+            false => petal_report::verification::text(&found),
+        });
     }
     if found.is_kept() && found.not_replayed_commits > 0 {
         return Ok(Exit::Environment);

@@ -42,7 +42,7 @@ pub struct RunMeasurements {
     pub lost: Vec<SessionLost>,
     /// Database's own report of the run.
     pub server_reports: Vec<SeenReport>,
-    /// Everything known about the run except these counts.
+    /// Facts of the run, without these counts.
     pub details: Details,
 }
 

@@ -67,7 +67,7 @@ fn wait(
             Some(_) if stop.is_requested() => None,
             Some(activity) if waited >= limit || lessened.elapsed() >= GIVE_UP_AFTER => {
                 let note = format!("{}; still busy: {activity}", waited_for_idle(waited));
-                progress.note(&note);
+                progress.note_once("idle disk", &note);
                 Some(note)
             }
             Some(_) => {

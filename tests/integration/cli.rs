@@ -315,31 +315,64 @@ fn figures_of_the_system_are_written_as_slob_leaves_them() {
     work.petal(args).exits(0).telling(&["no vmstat.out", "NO_OS_PERF_DATA"]);
 }
 
+/// Output of petal on a terminal of 80 columns, by util-linux's `script`.
+fn on_terminal(work: &Workplace, arguments: &str) -> String {
+    let petal = env!("CARGO_BIN_EXE_petal");
+    let command = format!("stty cols 80 rows 24; {petal} {arguments} 2>/dev/null");
+    let output = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        // The caller's calibrations do not belong to this test.
+        .env_remove("XDG_DATA_HOME")
+        .env("HOME", work.path("home"))
+        .current_dir(work.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+#[test]
+fn commands_on_many_records_end_with_one_screen_and_three_findings() {
+    let work = Workplace::loaded(1, "8M");
+    let run = ["run", "--work-loop", "20", "--update-pct", "100", "--ledger", "l"];
+    work.petal(run).exits(0);
+    let folder = work.run_folder();
+    for number in 0..50 {
+        let copy = work.path(format!("many/run{number:02}"));
+        fs::create_dir_all(&copy).unwrap();
+        for file in fs::read_dir(&folder).unwrap().flatten() {
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+    }
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/awr");
+    for arguments in [
+        "report many/*",
+        "compare many/run00 many/run01",
+        "history many --by petal",
+        "gallery many --out page",
+        "check",
+        "verify l",
+        "calibrate x.dat --size 32M --seconds 5 --depths 1,4",
+        &format!("awr {samples} {samples}"),
+        "drop",
+    ] {
+        let shown = on_terminal(&work, arguments);
+        let findings = shown.lines().filter(|line| line.starts_with("- ")).count();
+        let lines = shown.lines().count();
+        assert!((2..=40).contains(&lines) && findings <= 3, "{arguments}: {lines} lines\n{shown}");
+    }
+}
+
 #[test]
 fn a_terminal_gets_one_screen_and_a_pipe_the_whole_report() {
     let work = Workplace::loaded(1, "8M");
     let run = ["run", "--work-loop", "20", "--update-pct", "0"];
     let piped = work.petal(run).exits(0).stdout;
     assert!(piped.contains("HOW TO READ THIS"), "{piped}");
-    // A terminal of 80 columns of util-linux's script.
-    let on_terminal = |more: &str| {
-        let petal = env!("CARGO_BIN_EXE_petal");
-        let command = format!("stty cols 80 rows 24; {petal} {} {more} 2>/dev/null", run.join(" "));
-        let output = Command::new("script")
-            .args(["-qec", &command, "/dev/null"])
-            // What the caller has calibrated is none of this test's.
-            .env_remove("XDG_DATA_HOME")
-            .env("HOME", work.path("home"))
-            .current_dir(work.path(""))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap().replace('\r', "")
-    };
-    let shown = on_terminal("");
-    assert!(shown.starts_with("PIOPS ") && shown.lines().count() <= 24, "{shown}");
+    let shown = on_terminal(&work, &run.join(" "));
+    assert!(shown.starts_with("PIOPS ") && shown.lines().count() <= 40, "{shown}");
     assert!(shown.contains("--full prints it here") && shown.contains("petal-results/"), "{shown}");
-    let whole = on_terminal("--full");
+    let whole = on_terminal(&work, &format!("{} --full", run.join(" ")));
     assert!(whole.contains("HOW TO READ THIS"), "{whole}");
     for line in shown.lines().chain(whole.lines()).filter(|line| !line.starts_with("PIOPS ")) {
         let is_path = line.contains(work.path("").to_str().unwrap());

@@ -22,7 +22,7 @@ const RECORD: &str = "tests/data/oracle-wire/reference-client.tsv";
 const VARY: [&str; 4] = ["cursor", "length of the SQL", "bytes of a bind", "characters of a bind"];
 
 /// The field in which the driver differs from the reference client, but for SELECTs that it parses again.
-/// docs/engines/oracle-driver-report.md explains both.
+/// crates/petal-oracle/driver-report.md explains both.
 const DIFFERENT: [&str; 1] = ["prefetched rows"];
 /// A statement whose cursor the driver closed at the end of its fetch.
 const PARSED_AGAIN: &str = "again, parsed again";

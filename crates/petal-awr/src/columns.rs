@@ -25,11 +25,11 @@ has more digits";
 const PROCESSORS: &str =
     "report header, else Host CPU or NUM_CPUS; of a cluster the sum of its hosts";
 const CACHES: &str = "Cache Sizes, begin; of a cluster the sum of its instances";
-const CLASS: &str = "Foreground Wait Class(es); where a report has none, of all processes";
+const CLASS: &str = "Foreground Wait Class(es); of all processes if a report has none";
 const TOP: &str = "top timed events, in their order";
 const STATISTIC: &str =
-    "Instance Activity Stats: per second, or total over elapsed where that has more digits";
-const IO: &str = "Instance Activity Stats: per second, or total over elapsed where that has more \
+    "Instance Activity Stats: per second, or total over elapsed if that has more digits";
+const IO: &str = "Instance Activity Stats: per second, or total over elapsed if that has more \
 digits; without them Load Profile, whose MB leave out control files, redo and backups";
 const FOREGROUND: &str = "Foreground Wait Events (before 11g: Wait Events), or the top list if it \
 is of the same processes: time over waits, or the report's own average where that has more digits";

@@ -42,7 +42,7 @@ pub enum Flaw {
     Misplaced(u64),
     #[error("stale: an earlier load wrote it")]
     OldLoad,
-    #[error("stale: version {found} where a newer one was written")]
+    #[error("stale: version {found}, but a newer one was written")]
     OldVersion { found: u32 },
     #[error("torn: its end is not of the same write as its beginning")]
     Torn,

@@ -246,7 +246,7 @@ impl Shared {
             return Ok(());
         }
         Err(EngineError::Data(format!(
-            "{}: it has {} bytes where its header says {}: it was cut off; load it again \
+            "{}: it has {} bytes, but its header says {}: it was cut off; load it again \
              (petal setup --replace)",
             self.path.display(),
             whole(bytes),

@@ -64,7 +64,7 @@ fn choice(value: &str) -> Result<BackendChoice> {
             "io",
             value,
             "is not known",
-            "write io=uring or io=pread, or leave it out: io_uring where it works",
+            "write io=uring or io=pread, or leave it out: io_uring if it works",
         )),
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     fn refusals_name_key_value_rule_and_hint() {
         insta::assert_snapshot!(parse(&[("lug", "1M")]).unwrap_err(), @"DB=device:...?lug=...: lug is no option of device:; it has io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N");
         insta::assert_snapshot!(parse(&[("log", "1K")]).unwrap_err(), @"DB=device:...?log=1K: log is not between 1M and 1T; give a size such as 4M, 64M or 1G");
-        insta::assert_snapshot!(parse(&[("io", "aio")]).unwrap_err(), @"DB=device:...?io=aio: io is not known; write io=uring or io=pread, or leave it out: io_uring where it works");
+        insta::assert_snapshot!(parse(&[("io", "aio")]).unwrap_err(), @"DB=device:...?io=aio: io is not known; write io=uring or io=pread, or leave it out: io_uring if it works");
         assert!(parse(&[("write_depth", "0")]).is_err());
     }
 }

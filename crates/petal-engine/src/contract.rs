@@ -82,7 +82,7 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
+    /// Completes the work of the run before: checkpoint, vacuum, log.
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled>;
 
     /// Connects one session, ready for its first operation. Called from many threads at once.
@@ -214,7 +214,7 @@ pub trait OwnReport: Send + Sync {
         Ok(None)
     }
 
-    /// After the closing snapshot: that report, as files for the run's folder.
+    /// Returns the report after the closing snapshot, as files for the run's folder.
     fn end_report(&self) -> Result<Vec<ServerReport>> {
         Ok(Vec::new())
     }
@@ -481,7 +481,7 @@ impl LoadPlan {
 pub struct LoadSummary {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub seconds: f64,
-    /// Until rows and indexes of all schemas were durable, if known apart from `afterwards`.
+    /// Time until rows and indexes of all schemas were durable, if known apart from `afterwards`.
     pub durable_seconds: Option<f64>,
     /// Steps after that, in seconds, in order.
     pub afterwards: Vec<(&'static str, f64)>,
@@ -524,6 +524,10 @@ pub trait Progress: Sync {
     fn advance(&self, units: u64);
     /// A line a person should see.
     fn note(&self, line: &str);
+    /// A line of a kind that a sweep shows only for its first run.
+    fn note_once(&self, _kind: &'static str, line: &str) {
+        self.note(line);
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

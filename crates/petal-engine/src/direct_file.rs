@@ -101,7 +101,7 @@ impl DirectFile {
     }
 }
 
-/// Makes a call again that may yet move all of its bytes: the end of a file stays where it is.
+/// Repeats a call that moved too few bytes. At the end of a file it cannot move more.
 fn repeated(wanted: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     let mut tries_left = TRIES_MORE;
     loop {

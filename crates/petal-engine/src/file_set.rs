@@ -95,7 +95,7 @@ pub struct FileSet<F> {
 pub struct DataFile {
     pub schema: u32,
     pub path: PathBuf,
-    /// Not complete: it is a load's.
+    /// True for an unfinished load.
     pub is_loading: bool,
 }
 

@@ -379,7 +379,7 @@ impl BreakPoint {
         }
     }
 
-    /// Such as `1.2x to 2.8x`.
+    /// Returns the interval as text, such as `1.2x to 2.8x`.
     pub fn interval_words(&self) -> Option<String> {
         let short = |scale: f64| (scale * 100.0).round() / 100.0;
         self.interval.map(|(low, high)| format!("{}x to {}x", short(low), short(high)))

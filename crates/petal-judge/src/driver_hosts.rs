@@ -89,8 +89,8 @@ pub(super) fn uneven(run: &Run) -> Judgement {
             "a session on {name} did {:+.0} % operations per second against the mean of all hosts",
             difference * 100.0
         ),
-        "Compare the hosts' processors, network paths and load (the table of driver hosts); where \
-         one is slower by nature, give it fewer sessions.",
+        "Compare the hosts' processors, network paths and load (the table of driver hosts). Give \
+         slower hardware fewer sessions.",
     )
     .with(json!({ "ops_per_second_per_session": rates }))
 }
@@ -112,12 +112,12 @@ pub(super) fn start(run: &Run) -> Judgement {
     if !is_one_machine && !unsure.is_empty() {
         return warning(
             format!(
-                "whether all hosts began together is not known: no clock source says that the \
-                 clock is synchronised on {}",
+                "it is unknown whether all hosts started together: no clock source reports a \
+                 synchronised clock on {}",
                 unsure.join(", ")
             ),
-            "Run chronyd or systemd-timesyncd on every driver host; where petal can ask the \
-             database's clock, it takes that.",
+            "Run chronyd or systemd-timesyncd on every driver host, or use a database whose \
+             clock petal can read.",
         )
         .with(json!({ "hosts": unsure }));
     }

@@ -200,7 +200,7 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
              {processors:.2} of the {of}, petal{database} {own:.2}; the storage's limit is not \
              seen"
         ),
-        "Repeat on a quiet host; look with top who else is at work there.",
+        "Repeat on a quiet host; top names the other programs.",
     )
     .with(json!({ "other_processors": processors, "own_processors": own }))
 }

@@ -25,7 +25,7 @@ const PROCESSORS_MIN: f64 = 0.25;
 const IN_DATABASE_SHARE_MIN: f64 = 0.05;
 /// Others' work of up to this many blocks or rows is not reported.
 const IN_DATABASE_MIN: u64 = 500;
-/// Once a second petal looks at the counters, ten times at the waits.
+/// Blocks that petal's own looks visit: each second at the counters, ten times at the waits.
 const BLOCKS_OF_A_LOOK_MAX: f64 = 3000.0;
 /// A device that serves fewer requests a second is idle.
 const IDLE_REQUESTS: f64 = 100.0;
@@ -68,7 +68,7 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
         ),
         advised(
             &run.details.target.advice.find_others,
-            "Repeat it alone in the database; its list of sessions names who else works there.",
+            "Repeat it alone in the database, whose list of sessions names the others.",
         ),
     )
     .with(Value::Object(counters.into_iter().collect()))
@@ -113,7 +113,7 @@ pub(super) fn device(run: &Run) -> Judgement {
             size(served),
             size(own)
         ),
-        "Repeat on a quiet device; look at who else reads and writes there.",
+        "Repeat on a quiet device; iotop names the other programs.",
     )
     .with(json!({
         "device_read_bytes": device.read_bytes, "device_write_bytes": device.write_bytes,
@@ -257,7 +257,7 @@ fn by_others(run: &Run, seen: &HostSeen, words: &str, others: &Others) -> Judgem
         if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
     warning(
         format!("{words}{}: {not_theirs}", seen_on(seen)),
-        "Repeat on a quiet host; look with top who else is at work there.",
+        "Repeat on a quiet host; top names the other programs.",
     )
     .with(json!({ "own_processors": others.own, "processors": others.of }))
 }
@@ -284,7 +284,7 @@ pub(super) fn before(run: &Run) -> Judgement {
              idle",
             rate = decimal(rate, 0)
         ),
-        "Wait until it is idle; look at who else reads and writes there.",
+        "Wait until it is idle; iotop names the other programs.",
     )
     .with(json!({ "requests_per_second_before": rate }))
 }

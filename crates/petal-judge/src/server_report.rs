@@ -37,7 +37,7 @@ pub struct ReportRow {
     pub report: f64,
     /// Excess of the report's figure as a share; negative if it is less.
     pub share: Option<f64>,
-    /// None: too little to be judged.
+    /// Agreement, or `None` if the counts are too small to judge.
     pub agrees: Option<bool>,
 }
 

@@ -163,7 +163,7 @@ impl<'a> Survival<'a> {
         commits.get(at)
     }
 
-    /// When an operation that was not acknowledged was over at the latest.
+    /// Latest possible end of an operation that was not acknowledged.
     fn over_ns(&self, version: Version) -> u64 {
         let commits = &self.ledger.commits;
         let next = commits.get(commits.partition_point(|commit| commit.version < version));
@@ -186,7 +186,7 @@ impl<'a> Survival<'a> {
         })
     }
 
-    /// When that commit was acknowledged, UTC.
+    /// Time at which that commit was acknowledged, UTC.
     pub fn last_acknowledged(&self) -> Option<String> {
         self.utc(self.last_commit()?.end_ns)
     }

@@ -72,7 +72,7 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     }))
 }
 
-/// The server's process, where it runs on this host and is not in a container.
+/// Returns the server's process if it runs on this host and not in a container.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     if !endpoint.address.is_on_this_host() {
         return None;

@@ -44,7 +44,7 @@ struct Arguments {
     firsts: String,
     fillers: String,
     width: usize,
-    /// Characters from one column's text to the next: 0 where all have the same.
+    /// Characters from one column's text to the next: 0 if all columns have the same text.
     step: usize,
 }
 

@@ -104,7 +104,7 @@ pub struct StorageTexts {
     /// The view with which a load is proved, and the GRANT to read it.
     pub proof_view: &'static str,
     pub proof_grant: &'static str,
-    /// The advice where rows do not lie one in each block.
+    /// Advice if several rows share a block.
     pub placement_hint: &'static str,
     /// The GRANT that lets a user flush.
     pub flush_grant: &'static str,

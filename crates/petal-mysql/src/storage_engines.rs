@@ -17,7 +17,7 @@ pub fn names() -> String {
     ALL.map(|storage| storage.texts().name).join(", ")
 }
 
-/// The one that holds the complete schemas of a database; the first where none is loaded.
+/// Returns the storage engine of the complete schemas; without any, the first one.
 pub fn of_data(client: &mut Client) -> Result<Storage> {
     let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() \
                AND table_name REGEXP '^petal[1-9][0-9]*_cf1$' LIMIT 1";

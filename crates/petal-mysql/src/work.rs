@@ -92,8 +92,8 @@ impl Work {
         self.control.failure(StatementError { kind, code, message })
     }
 
-    /// The meaning of an error number here: a node interrupts a statement, where nobody else did, if
-    /// another node has changed the same rows.
+    /// The meaning of an error number here: a node interrupts a statement by itself if another
+    /// node has changed the same rows.
     fn kind_of(&self, code: u16) -> StatementErrorKind {
         match kind_of(code) {
             StatementErrorKind::Cancelled if self.is_node && !self.control.is_cancelled() => {

@@ -333,7 +333,7 @@ fn sql(version: u32) -> String {
     include_str!("sql/counters.sql").replace("{views}", &views.join("\n    "))
 }
 
-/// When the counters of each group began, as the views say.
+/// Returns the begin of each group's counters, as the views report it.
 fn stamps(json: &Value) -> BTreeMap<String, String> {
     let stamp = |(view, columns): (&String, &Value)| {
         let stamp = columns.get("stats_reset")?.as_str()?;

@@ -231,7 +231,7 @@ const LOCK_ROOM: &str = "SELECT \
      + pg_catalog.current_setting('max_prepared_transactions')::bigint, \
      (SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE NOT fastpath)";
 
-/// Before the first row.
+/// Steps before the first row.
 impl Loader<'_> {
     /// Refuses a load that is sure to fail.
     fn check(&self, client: &mut Client) -> Result<()> {

@@ -31,7 +31,7 @@ const LOOK: &str = "SELECT pg_catalog.current_setting('block_size')::int,
     (SELECT pg_catalog.sum(blks_read)::bigint FROM pg_catalog.pg_stat_database),
     (SELECT (pg_catalog.sum(blk_read_time) * 1000)::bigint FROM pg_catalog.pg_stat_database)";
 
-/// When the counters of the views began that only some versions have.
+/// Queries for the begin of counters in views that only some versions have.
 const RESETS: [(u32, &str); 3] =
     [(140_000, "pg_stat_wal"), (160_000, "pg_stat_io"), (170_000, "pg_stat_checkpointer")];
 

@@ -355,7 +355,7 @@ impl Settling<'_> {
     }
 }
 
-/// Passes over pages that are settled: cheap where nothing changed. False if the role may not.
+/// Vacuums a table, which skips settled pages. Returns false without the privilege.
 fn vacuum(client: &mut Client, number: u32) -> Result<bool> {
     let name = format!("{}.cf1", schema::name(number));
     if !may_vacuum(client, &name)? {

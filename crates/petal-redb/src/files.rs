@@ -179,7 +179,7 @@ impl RedbMeta {
         let (bytes, loaded) = (file.metadata().on(path)?.len(), meta.main_bytes + meta.scan_bytes);
         if bytes < loaded {
             return Err(EngineError::Data(format!(
-                "{place}: it has {bytes} bytes where its tables have {loaded}: it was cut off; load \
+                "{place}: it has {bytes} bytes, but its tables have {loaded}: it was cut off; load \
                  it again (petal setup --replace) or remove it (petal drop)"
             )));
         }

@@ -20,7 +20,7 @@ pub const PAGE_BYTES: u64 = 4096;
 const ROW_PERCENT: usize = 72;
 /// The row's own key, and the leaf's header with the key and the end of the value.
 const ROW_OVERHEAD_BYTES: usize = 32;
-/// Before the columns of a row: its key, from 1.
+/// Bytes of a row's key, from 1, before its columns.
 pub const KEY_BYTES: usize = 8;
 
 /// Bytes of each filler column. It depends on nothing but the block: UPDATEs keep the length.

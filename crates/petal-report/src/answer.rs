@@ -93,7 +93,7 @@ fn changes(comparison: &Comparison) -> Vec<Found<'_>> {
     all
 }
 
-/// Such as `read_us +12 % at UPDATE_PCT 20, SESSIONS 16`.
+/// Describes a difference, such as `read_us +12 % at UPDATE_PCT 20, SESSIONS 16`.
 fn words(found: &Found<'_>, sides: usize) -> String {
     let percent = found.change.difference.share * 100.0;
     let whose = if sides > 2 { format!("{}: ", letter(found.side)) } else { String::new() };
@@ -171,7 +171,9 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
         let lines = SCREEN_LINES - out.lines().count() - 2;
         out.push_str(&fitting(series.steps.len(), lines, text));
     }
-    out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
+    if !history.series.is_empty() {
+        out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
+    }
     out
 }
 

@@ -1,7 +1,7 @@
 //! A calibration as text: its summary in a few lines, then every point.
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
-use super::table::{Table, line, paragraph};
+use super::table::{Table, clipped, line, paragraph, rest};
 use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 use petal_model::stats::histogram::LatencySummary;
 
@@ -9,6 +9,55 @@ use petal_model::stats::histogram::LatencySummary;
 pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \
      the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
      counters; runs are compared by that.";
+
+/// Notes, and objectives, on a screen.
+const NOTES_MAX: usize = 3;
+/// Depths of the curve on a screen: the highest ones.
+const POINTS_MAX: usize = 9;
+
+/// Lays out a calibration on one screen: its answer, the best of each measurement, and the read curve.
+pub fn brief(calibration: &Calibration) -> String {
+    let mut out = paragraph("", "  ", &answer(calibration));
+    out.push('\n');
+    out.push_str(&figures(calibration).render());
+    for bound in latency_bounds(calibration).iter().take(NOTES_MAX) {
+        out.push_str(&clipped("", "  ", bound));
+    }
+    if let Some(points) = calibration.curves.get(READ) {
+        out.push('\n');
+        out.push_str(&line(&title(calibration, READ)));
+        let first = points.len().saturating_sub(POINTS_MAX);
+        out.push_str(&curve(&points[first..]).render());
+    }
+    out.push('\n');
+    for note in calibration.notes.iter().take(NOTES_MAX) {
+        out.push_str(&clipped("- ", "  ", note));
+    }
+    out.push_str(&rest(calibration.notes.len().saturating_sub(NOTES_MAX), "note", "with --full"));
+    out + "--full shows all curves\n"
+}
+
+/// The highest rate of reads and of log writes, in a sentence.
+fn answer(calibration: &Calibration) -> String {
+    let device = calibration.device.as_ref().map_or("the device", |device| &device.name);
+    let points = calibration.curves.get(READ).map_or(&[][..], Vec::as_slice);
+    let best = points.iter().max_by(|a, b| a.iops.total_cmp(&b.iops));
+    let mut words = match best {
+        Some(best) => format!(
+            "{device} serves {} reads a second of {} at depth {}, {} us each",
+            decimal(best.iops, 0),
+            bytes(calibration.block_bytes),
+            best.depth,
+            or_dash(best.latency_us.mean, micros),
+        ),
+        None => format!("{device}: no read was measured"),
+    };
+    if let Some(log) = &calibration.log {
+        let (rate, mean) = (decimal(log.per_second, 0), or_dash(log.latency_us.mean, micros));
+        words.push_str(&format!("; {rate} log writes with a sync, {mean} us each"));
+    }
+    format!("{words}; {}, rounds {}", calibration.status.name(), rounds(calibration))
+}
 
 pub fn render(calibration: &Calibration) -> String {
     let mut out = head(calibration);
@@ -173,6 +222,22 @@ mod tests {
         let figures = |rounds| row(rounds).split_whitespace().take(4).collect::<Vec<_>>().join(" ");
         assert_eq!(figures(3), "1 9 8 10");
         assert_eq!(figures(1), "1 9 - -");
+    }
+
+    #[test]
+    fn a_calibration_fits_on_a_screen() {
+        let points = vec![point(3); 30];
+        let all = Calibration {
+            curves: [READ, MIX, WRITE].map(|name| (name.to_owned(), points.clone())).into(),
+            notes: vec!["a note of many words ".repeat(20); 9],
+            ..Calibration::default()
+        };
+        let shown = brief(&all);
+        assert!(
+            shown.starts_with("the device serves 9 reads a second of 0 B at depth 1, - us each; ")
+        );
+        assert!(shown.lines().count() <= crate::table::SCREEN_LINES, "{shown}");
+        assert!(shown.contains("6 more notes with --full"), "{shown}");
     }
 
     #[test]

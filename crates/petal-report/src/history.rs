@@ -37,7 +37,7 @@ pub(super) fn one(series: &FigureHistory, by: &str) -> String {
     out
 }
 
-/// Such as `piops, SESSIONS 8`.
+/// Returns a heading, such as `piops, SESSIONS 8`.
 pub(super) fn title(series: &FigureHistory) -> String {
     let cell = series.factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
     std::iter::once(series.metric.clone()).chain(cell).collect::<Vec<_>>().join(", ")

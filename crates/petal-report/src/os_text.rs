@@ -34,7 +34,7 @@ pub fn files(run: &Run) -> Option<[(&'static str, String); 3]> {
     ])
 }
 
-/// When an interval ended, UTC.
+/// End of an interval, UTC.
 struct Moment {
     date: String,
     time: String,

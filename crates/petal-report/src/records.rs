@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::distinct;
 use super::numbers::{micros, or_dash, rate};
-use super::table::{SCREEN_LINES, Table, fitting, rest};
+use super::table::{SCREEN_LINES, Table, clipped, fitting, rest};
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
@@ -70,16 +70,21 @@ pub fn screen(shown: &[ShownRecord]) -> String {
         .flat_map(|record| record.petals.lines.iter().map(move |line| (record, line)))
         .collect();
     let text = |count: usize| {
-        let mut table = Table::headed("PIOPS: | read us: | of");
+        let mut table = Table::headed("PIOPS: | read us:");
+        let mut places = vec!["of".to_owned(), "--".to_owned()];
         for (record, line) in rows.iter().take(count) {
             let point = line.peak.and_then(|at| line.points.get(at));
             let figure = |name: &str, show: fn(f64) -> String| {
                 or_dash(point.and_then(|point| point.figure(name)), show)
             };
-            let of = format!("{}, {}: {}", record.name, line.name, line.trust());
-            table.row([figure(metric::PIOPS, rate), figure(metric::READ_US, micros), of]);
+            table.row([figure(metric::PIOPS, rate), figure(metric::READ_US, micros)]);
+            places.push(format!("{}, {}: {}", record.name, line.name, line.trust()));
         }
-        table.render() + &rest(rows.len() - count, "line", "on the page")
+        let table = table.render();
+        let lines = table.lines().zip(&places).map(|(figures, place)| {
+            clipped(&format!("{figures}  "), &" ".repeat(figures.len() + 2), place)
+        });
+        lines.collect::<String>() + &rest(rows.len() - count, "line", "on the page")
     };
     fitting(rows.len(), SCREEN_LINES - 2, text)
 }

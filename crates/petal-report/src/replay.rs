@@ -4,8 +4,8 @@
 use std::iter;
 
 use super::numbers::{micros, or_dash, rate};
-use super::table::{Table, line, paragraph};
-use petal_judge::break_point::{BreakPoint, LoadHeld, load_held};
+use super::table::{SCREEN_LINES, Table, clipped, fitting, line, paragraph, rest};
+use petal_judge::break_point::{BreakPoint, LoadHeld, LoadStep, load_held};
 use petal_judge::replay::ReplayPlan;
 use petal_judge::replay::delivered::{Delivered, delivered, scale_of};
 use petal_model::record::Run;
@@ -97,10 +97,32 @@ fn held(run: &Run, of: &ReplayOf) -> String {
 }
 
 /// Reports the answer: the line, the steps, and the assumptions.
+/// Findings on a screen.
+const BULLETS_MAX: usize = 3;
+
+/// Lays out the answer of a replay on one screen: the answer, as many steps as fit, the findings.
+pub fn brief(found: &BreakPoint) -> String {
+    let out = paragraph("", "  ", &found.line()) + "\n";
+    let mut end = String::from("\n");
+    end.push_str(&line(&format!("platform  {}", found.target)));
+    for (at, note) in found.notes.iter().take(BULLETS_MAX).enumerate() {
+        let name = if at == 0 { "findings" } else { "" };
+        end.push_str(&clipped(&format!("{name:<10}- "), &" ".repeat(12), note));
+    }
+    end.push_str("--full shows the delivered load, and everything that is not like production\n");
+    let lines = SCREEN_LINES - out.lines().count() - end.lines().count();
+    let text = |count: usize| {
+        steps(&found.steps[..count]).render()
+            + &rest(found.steps.len() - count, "step", "with --full")
+    };
+    let steps = fitting(found.steps.len(), lines, text);
+    out + &steps + &end
+}
+
 pub fn break_point(found: &BreakPoint) -> String {
     let mut out = paragraph("", "  ", &found.line());
     out.push('\n');
-    out.push_str(&steps(found).render());
+    out.push_str(&steps(&found.steps).render());
     out.push('\n');
     let delivered = delivered_steps(found);
     if !delivered.is_empty() {
@@ -116,10 +138,10 @@ pub fn break_point(found: &BreakPoint) -> String {
     out
 }
 
-pub(super) fn steps(found: &BreakPoint) -> Table {
+pub(super) fn steps(found: &[LoadStep]) -> Table {
     let heading =
         "scale | held | operations/s | PIOPS | read us | log us | response p99 us | why not";
-    Table::of_figures(heading).with_rows(found.steps.iter().map(|step| {
+    Table::of_figures(heading).with_rows(found.iter().map(|step| {
         let figure = |name: &str, show: fn(f64) -> String| or_dash(step.figure(name), show);
         [
             step.scale.to_string(),

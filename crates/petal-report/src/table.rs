@@ -334,6 +334,16 @@ pub fn fitting(most: usize, lines: usize, text: impl Fn(usize) -> String) -> Str
     }
 }
 
+/// Returns the first lines of a list that fit on a screen, and the number of the others.
+pub fn on_a_screen(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= SCREEN_LINES {
+        return text.to_owned();
+    }
+    let (shown, others) = lines.split_at(SCREEN_LINES - 1);
+    format!("{}\n{}", shown.join("\n"), rest(others.len(), "line", "with --full"))
+}
+
 /// A line with the number of left-out parts and their place; empty without any.
 pub fn rest(more: usize, noun: &str, place: &str) -> String {
     match more as u64 {

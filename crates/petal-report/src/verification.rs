@@ -1,17 +1,26 @@
 //! The result of a verification, for a person.
 
 use super::numbers::{decimal, whole};
-use super::table::paragraph;
+use super::table::{SCREEN_LINES, fitting, paragraph};
 use petal_model::record::verification::{LISTED_MAX, Verification};
 
 /// The whole report.
 pub fn text(found: &Verification) -> String {
+    listing(found, LISTED_MAX)
+}
+
+/// The report with as many lost and bad rows as fit on a screen.
+pub fn brief(found: &Verification) -> String {
+    fitting(LISTED_MAX, SCREEN_LINES, |count| listing(found, count))
+}
+
+fn listing(found: &Verification, rows_max: usize) -> String {
     let mut lines = vec![answer(found)];
     lines.extend(caveats(found).iter().map(|note| paragraph("", "", note).trim_end().to_owned()));
     lines.push(String::new());
     lines.extend(figures(found).into_iter().map(|(name, value)| format!("{name:<28}{value:>16}")));
-    lines.extend(lost(found));
-    lines.extend(bad(found));
+    lines.extend(lost(found, rows_max));
+    lines.extend(bad(found, rows_max));
     for note in notes(found) {
         lines.push(String::new());
         lines.push(paragraph("", "", &note).trim_end().to_owned());
@@ -65,8 +74,8 @@ fn figures(found: &Verification) -> Vec<(&'static str, String)> {
     figures
 }
 
-fn lost(found: &Verification) -> Vec<String> {
-    let rows = found.lost.iter().map(|row| {
+fn lost(found: &Verification, rows_max: usize) -> Vec<String> {
+    let rows = found.lost.iter().take(rows_max).map(|row| {
         let at = row.acknowledged_at.as_deref().unwrap_or("-");
         format!(
             "  schema {} row {}: session {}, operation {}, acknowledged {at}, {} ms before the \
@@ -79,20 +88,25 @@ fn lost(found: &Verification) -> Vec<String> {
             row.found
         )
     });
-    listed("Lost", rows, found.lost_rows)
+    listed("Lost", rows, rows_max, found.lost_rows)
 }
 
-fn bad(found: &Verification) -> Vec<String> {
-    let rows = found.bad.iter();
+fn bad(found: &Verification, rows_max: usize) -> Vec<String> {
+    let rows = found.bad.iter().take(rows_max);
     let rows = rows.map(|row| format!("  schema {} row {}: {}", row.schema, row.key, row.why));
-    listed("Torn, missing or wrong", rows, found.bad_rows)
+    listed("Torn, missing or wrong", rows, rows_max, found.bad_rows)
 }
 
-fn listed(heading: &str, rows: impl Iterator<Item = String>, all: u64) -> Vec<String> {
+fn listed(
+    heading: &str,
+    rows: impl Iterator<Item = String>,
+    rows_max: usize,
+    all: u64,
+) -> Vec<String> {
     if all == 0 {
         return Vec::new();
     }
-    let more = all.saturating_sub(LISTED_MAX as u64);
+    let more = all.saturating_sub(rows_max as u64);
     let more = (more > 0).then(|| format!("  and {} more", whole(more)));
     let heading = [String::new(), heading.to_owned()];
     heading.into_iter().chain(rows).chain(more).collect()

@@ -26,7 +26,7 @@ const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.
 const SHORT_PASS_FRAMES: i64 = 64;
-/// Before each page in the WAL (<https://sqlite.org/walformat.html>).
+/// Bytes before each page in the WAL (<https://sqlite.org/walformat.html>).
 const FRAME_HEADER_BYTES: u64 = 24;
 /// Writers may be as fast as the checkpoint; then passes do not get shorter.
 const PASSES_MAX: usize = 5;

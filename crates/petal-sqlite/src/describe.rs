@@ -106,8 +106,8 @@ fn cache_bytes_of(shared: &Shared, meta: &FileMeta) -> u64 {
     shared.cache_pages(meta) * meta.block_bytes()
 }
 
-/// Each session has a connection to each schema that it visits: its home, or where sessions are
-/// fewer than schemas, its share of them; and with a hot schema, to that.
+/// Adds up a figure of all connections. A session has a connection to each schema that it visits: its
+/// home, its share of the schemas if there are fewer sessions, and a hot schema.
 fn sum_of_connections(
     shared: &Shared,
     metas: &[FileMeta],

@@ -248,7 +248,7 @@ impl ConnectionRecorder {
 /// The settings for files that SQLite opens on this thread.
 #[derive(Clone, Default)]
 pub struct IoContext {
-    /// None: not counted (loading, describing, settling).
+    /// Recorder of the calls; `None` while loading, describing and settling.
     pub recorder: Option<Arc<ConnectionRecorder>>,
     /// Pages of main files pass the page cache if the file system can.
     pub direct: bool,

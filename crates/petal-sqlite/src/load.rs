@@ -27,7 +27,7 @@ const ROWS_PER_STEP: u64 = 256;
 const ROWS_PER_COMMIT: u64 = 4096;
 /// Rows go through it once: a small one stays in the processor's own.
 const CACHE_KIB: i64 = 1 << 10;
-/// While the index is made: entries sorted in memory before SQLite uses a temporary file.
+/// Index entries that SQLite sorts in memory before it uses a temporary file.
 const SORT_KIB: i64 = 64 << 10;
 /// Steps of SQLite's virtual machine between two looks at the stop flag in long statements.
 const STEPS_PER_LOOK: i32 = 100_000;

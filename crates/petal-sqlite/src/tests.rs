@@ -16,7 +16,7 @@ use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::row::Filler;
 use petal_model::workload::seat::Role;
 
-/// Below the build folder, which lies on a real file system; /tmp may be memory.
+/// A folder below the build folder, which is on a real file system; /tmp may be memory.
 fn folder() -> TempDir {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-data");
     fs::create_dir_all(&base).unwrap();

@@ -437,7 +437,7 @@ unsafe extern "C" fn write(
     }
 }
 
-/// Gathers the page of a load; writes others direct where possible, else as the real VFS. Keeps the
+/// Gathers the page of a load; writes others direct if possible, else as the real VFS. Keeps the
 /// system's error of a failure.
 ///
 /// # Safety

@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(1);
 /// A session that has waited this long goes before sessions with new work. Far above a commit, so
 /// that passing the lock on (a wake-up each) costs little; far below a stall that a user sees.
 const STARVED: Duration = Duration::from_millis(100);
-/// After this long the operation ends as busy.
+/// Wait after which the operation ends as busy.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The queue for one database file's writer lock, shared by all its connections.

@@ -26,7 +26,7 @@ pub fn arg() -> Arg {
         "metrics",
         "ADDRESS",
         "Serve OpenMetrics while this goes on, at http://ADDRESS/metrics: 9464, or 127.0.0.1:9464. \
-         Other hosts see it only where ADDRESS is theirs to see, such as 0.0.0.0:9464",
+         Other hosts need an ADDRESS that they reach, such as 0.0.0.0:9464",
     )
     .value_parser(address)
 }

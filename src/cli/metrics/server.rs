@@ -15,9 +15,9 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 /// A peer gets so long, from its connect to the last byte of its answer.
 const PEER_LIMIT: Duration = Duration::from_secs(5);
-/// More peers at once are turned away.
+/// Peers at once; petal refuses more.
 const PEERS_MAX: usize = 16;
-/// After a connection that cannot be accepted, as without a free descriptor.
+/// Pause after a connection that cannot be accepted, as without a free descriptor.
 const REST: Duration = Duration::from_millis(200);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -23,7 +23,7 @@ use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state}
 
 /// Interval between looks at the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// After the first signal the worker ends by itself in 20 to 24 s (`runner::run`), or hangs.
+/// Patience after the first signal: the worker ends by itself in 20 to 24 s (`runner::run`), or hangs.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(25);
 /// A thread that has waited for storage so long hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(10);

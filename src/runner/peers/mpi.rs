@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::{MessageTag, PeerError, PeerWait, Peers};
 
-/// The library by the name that the standard gives it, and where it is found besides.
+/// Name of the library in the standard, and the other names that petal tries.
 pub const LIBRARY: &str = "libmpi_abi.so";
 const LIBRARIES: [&str; 4] = [LIBRARY, "libmpi_abi.so.1", "libmpi_abi.so.0", OPEN_MPI];
 /// The library of Open MPI 3 to 5.

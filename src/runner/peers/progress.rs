@@ -86,6 +86,10 @@ impl Progress for CombinedProgress<'_> {
     fn note(&self, line: &str) {
         self.shown.note(line);
     }
+
+    fn note_once(&self, kind: &'static str, line: &str) {
+        self.shown.note_once(kind, line);
+    }
 }
 
 impl Watch for CombinedProgress<'_> {

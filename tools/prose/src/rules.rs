@@ -33,9 +33,10 @@ const BANNED: [&str; 25] = [
 ];
 
 /// Words with which no doc comment begins.
-const FRAGMENTS: [&str; 30] = [
-    "What", "Whom", "Whose", "Who", "Whoever", "Of", "As", "Where", "Those", "One", "Its", "In",
-    "On", "By", "For", "From", "To", "With", "Without", "Within", "At", "So", "How", "Which",
+const FRAGMENTS: [&str; 42] = [
+    "Such", "When", "While", "Until", "Before", "After", "Between", "Below", "Over", "Per", "Once",
+    "Not", "What", "Whom", "Whose", "Who", "Whoever", "Of", "As", "Where", "Those", "One", "Its",
+    "In", "On", "By", "For", "From", "To", "With", "Without", "Within", "At", "So", "How", "Which",
     "That", "It", "They", "Than", "Whatever", "Nobody",
 ];
 

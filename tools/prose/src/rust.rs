@@ -75,8 +75,13 @@ fn check_message(line: usize, message: &str, faults: &mut Vec<Fault>) {
         return;
     }
     // Lines of a help's examples and tables are no sentences.
-    for paragraph in message.split('\n').filter(|line| !line.starts_with("  ")) {
-        text::sentences(line, &text::prose(paragraph), faults);
+    let is_example = |line: &&str| line.starts_with("  ");
+    for example in message.split('\n').filter(is_example) {
+        rules::banned(line, example, faults);
+    }
+    for paragraph in message.split("\n\n") {
+        let lines: Vec<&str> = paragraph.split('\n').filter(|line| !is_example(line)).collect();
+        text::sentences(line, &text::prose(&lines.join("\n")), faults);
     }
 }
 

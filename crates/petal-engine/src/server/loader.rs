@@ -39,7 +39,7 @@ pub struct LoadState<'a> {
 /// A schema that is loaded and proved under its loading name.
 pub struct ProvedSchema {
     pub summary: LoadedSchemaSummary,
-    /// When its rows and index were durable, if that is known apart from the proof.
+    /// Time at which its rows and index were durable, if known apart from the proof.
     pub durable: Option<Instant>,
 }
 
@@ -47,10 +47,10 @@ pub struct ProvedSchema {
 pub struct Loaded {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub begin: Instant,
-    /// When the last schema was durable.
+    /// Time at which the last schema was durable.
     pub durable: Option<Instant>,
     pub proved: Instant,
-    /// When all schemas had their final names.
+    /// Time at which all schemas had their final names.
     pub named: Instant,
 }
 

@@ -18,7 +18,7 @@ use petal_model::stats::server_work::{WorkCount, WorkTime};
 /// Clocks of snapshots are precise to minutes in some reports.
 pub(crate) const SLACK_S: f64 = 61.0;
 const GAPS_SHOWN: usize = 20;
-/// Less than one read, write or commit in ten seconds.
+/// Rate below one read, write or commit in ten seconds.
 const IDLE_PER_S: f64 = 0.1;
 
 /// Reason why no profile can be made.

@@ -36,7 +36,7 @@ pub enum Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fall {
     pub shape: Shape,
-    /// When it fell; of a drift when it began.
+    /// Time of the fall, or the begin of a drift.
     pub at_s: f64,
     /// Operations per second before and after; of a drift at the ends of the fitted line.
     pub before: f64,

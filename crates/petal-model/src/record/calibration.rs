@@ -46,7 +46,7 @@ pub struct Calibration {
     pub requests_by: String,
     pub device: Option<MeasuredDevice>,
     pub block_bytes: u64,
-    /// Per cent of the mix's requests that are reads.
+    /// Share of reads in the mix's requests, percent.
     pub mix_read_pct: u8,
     /// Rounds that were planned.
     pub rounds: u32,
@@ -148,7 +148,7 @@ pub struct CalibratedShare {
     pub block_bytes: u64,
     /// The curve nearest to the run's mix, if one is near enough.
     pub curve: Option<String>,
-    /// Per cent of the run's device requests that are reads, and of the curve's requests.
+    /// Share of reads in the run's device requests and in the curve's, percent.
     pub read_pct: f64,
     pub curve_read_pct: Option<f64>,
     /// The run's requests per second at the device, without flushes.

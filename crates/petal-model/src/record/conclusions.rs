@@ -92,7 +92,7 @@ pub enum Limiter {
     LogRoom,
     Network,
     OtherWaits,
-    /// Not judged, because this is only one driver host's share: the database worked for all hosts.
+    /// Unknown for one driver host's share alone: the database worked for all hosts.
     NotJudged,
     #[default]
     NotDetermined,

@@ -81,7 +81,7 @@ pub struct HostRun {
     pub petal_cpu_s: Option<f64>,
     /// Processors that petal may use there, at most the control group's quota.
     pub processors: Option<f64>,
-    /// Per cent of its processors' time that was not idle, by all processes.
+    /// Share of its processors' time that was not idle, by all processes, percent.
     pub busy_percent: Option<f64>,
     /// Totals over all network interfaces with hardware behind them.
     pub received_bytes: Option<u64>,

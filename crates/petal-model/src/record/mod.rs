@@ -266,7 +266,7 @@ pub struct WaitRow {
 pub struct EndpointShare {
     pub endpoint: String,
     pub sessions: u32,
-    /// Not an endpoint of the run: the primary to which read-only ones pass UPDATEs, or a cluster
+    /// Server that is not an endpoint of the run: the primary to which read-only ones pass UPDATEs, or a cluster
     /// instance that serves no session.
     #[serde(default)]
     pub is_beside: bool,

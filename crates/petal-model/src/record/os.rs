@@ -47,7 +47,7 @@ pub struct HostSeen {
     /// for it.
     pub calls_unseen: Option<String>,
     pub whole: Whole,
-    /// Not in `run.json`: a long run's seconds are many.
+    /// Seconds of the run, which `run.json` leaves out because a long run has many.
     #[serde(skip)]
     pub seconds: Vec<SecondSeen>,
 }

@@ -228,7 +228,7 @@ pub struct HostRates {
     pub major_faults: Option<f64>,
 }
 
-/// Per cent of the time in which some task, or all tasks that were not idle, waited for it.
+/// Shares of the time in which some task, or all tasks that were not idle, waited for it, percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     pub cpu_some: Option<f64>,
@@ -239,7 +239,7 @@ pub struct Pressure {
     pub memory_full: Option<f64>,
 }
 
-/// Per second over all interfaces with hardware behind them; errors and segments are counts.
+/// Rates per second over all interfaces with hardware behind them; errors and segments are counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Network {
     pub received_packets: Option<f64>,

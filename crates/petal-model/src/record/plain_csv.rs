@@ -145,7 +145,7 @@ fn number(field: &str, comma: Comma) -> Result<Option<f64>, String> {
     match plain.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(value)),
         _ => Err(format!(
-            "{field:?} is no number; write it as 1234.5, leave it empty where it is unknown, or \
+            "{field:?} is no number; write it as 1234.5, leave it empty if it is unknown, or \
              name the factor columns with --factors"
         )),
     }
@@ -380,7 +380,7 @@ awr.txt.16  db file sequential read       80,000      240    3,000          -
         let why = |text: &str| parse(text, "s", None).unwrap_err();
         insta::assert_snapshot!(why("a,b\n"), @"it holds no rows; a header and a row per run are needed");
         insta::assert_snapshot!(why("a,b\nx,1\n"), @"no column is known as a figure: name the factor columns with --factors, or let the unit end a figure's name (reads_s, read_us, mb_s); the columns are a, b");
-        insta::assert_snapshot!(why("a,reads_s\nx,many\n"), @r#"row 1: reads_s: "many" is no number; write it as 1234.5, leave it empty where it is unknown, or name the factor columns with --factors"#);
+        insta::assert_snapshot!(why("a,reads_s\nx,many\n"), @r#"row 1: reads_s: "many" is no number; write it as 1234.5, leave it empty if it is unknown, or name the factor columns with --factors"#);
         insta::assert_snapshot!(why("a,reads_s\nx,1\ny\n"), @"CSV error: record 2 (line: 3, byte: 14): found record with 1 fields, but the previous record has 2 fields; every row needs as many fields as the header");
         insta::assert_snapshot!(why("a,reads_s,reads_s\nx,1,2\n"), @"two columns are called reads_s; a figure of several nodes ends in _node1, _node2");
         insta::assert_snapshot!(why("repeat,reads_s\n1.5,2\n"), @"row 1: repeat: 1.5 is no whole number from 0 on");

@@ -41,7 +41,7 @@ pub struct SeenReport {
     /// Times by the database's clock, as printed.
     pub begin_time: Option<String>,
     pub end_time: Option<String>,
-    /// Between the two snapshots.
+    /// Time between the two snapshots.
     pub elapsed_s: Option<f64>,
     /// Load profile, I/O, memory and processors, by the names of docs/awr.md.
     pub figures: BTreeMap<String, ReportFigure>,

@@ -386,7 +386,7 @@ impl<'a> ConfReader<'a> {
     }
 }
 
-/// After a `$` a variable of the shell's own, such as `$1` or `$?`.
+/// True for the name of a shell's own variable after a `$`, such as `$1` or `$?`.
 fn is_special(character: char) -> bool {
     character.is_ascii_digit() || "$?!#@*-".contains(character)
 }

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::axes::is_axis;
-use super::table::{CommandKind, Group, PARAMETERS, Parameter};
+use super::table::{CommandKind, Group, PARAMETERS, Parameter, capitalised};
 
 /// Parameters that most calls set, in the order of help, which begins with them.
 const MOST_USED: [&str; 5] = ["THREADS_PER_SCHEMA", "UPDATE_PCT", "RUN_TIME", "SCALE", "DB"];
@@ -48,7 +48,8 @@ fn arg(parameter: &'static Parameter, command: CommandKind) -> Arg {
         true => "; also a list",
         false => "",
     };
-    let help = format!("{}{list} [default: {}]", parameter.meaning, parameter.default_words());
+    let meaning = capitalised(parameter.meaning.trim_end_matches(" (also -t)"));
+    let help = format!("{meaning}{list} [default: {}]", parameter.default_words());
     let arg = Arg::new(parameter.key)
         .long(parameter.flag())
         .value_name(parameter.value_name())
@@ -125,23 +126,23 @@ mod tests {
           -h, --help  Print help
 
         Target and results:
-              --db <URL>  the database under test [default: sqlite:petal-data]
+              --db <URL>  The database under test [default: sqlite:petal-data]
 
         Connections, Oracle style:
               --admin-sqlnet-service <TEXT>
-                  service for statistics and loading [default: none]
+                  Service for statistics and loading [default: none]
               --sqlnet-service-base <TEXT>
-                  service of the sessions; with SQLNET_SERVICE_MAX a number is appended
+                  Service of the sessions; with SQLNET_SERVICE_MAX a number is appended
                   [default: none]
               --sqlnet-service-max <N>
-                  number of services over which schemas, or sessions, are spread
+                  Number of services over which schemas, or sessions, are spread
                   [default: none]
               --dba-priv-user <USER>
-                  user who may administer the database [default: none]
+                  User who may administer the database [default: none]
               --sysdba-passwd <SECRET>
-                  that user's password; never shown [default: none]
+                  That user's password; never shown [default: none]
               --use-slob-schemas [<TRUE|FALSE>]
-                  runs on the schemas that SLOB loaded, user1 to userN; petal never
+                  Runs on the schemas that SLOB loaded, user1 to userN; petal never
                   loads over or drops them [default: FALSE]
         ");
     }

@@ -87,11 +87,11 @@ unset_by_default! {
         pub writers: Option<u32>,
         pub obfuscate_columns: bool,
         pub compress_ratio: Option<f64>,
-        /// None: no hot spot.
+        /// Hot spot, if any.
         pub hotspot: Option<HotSpot>,
         /// 0: no hot schema.
         pub hot_schema_frequency: u32,
-        /// None: no think time.
+        /// Think time, if any.
         pub think_time: Option<ThinkTime>,
         pub database_statistics_type: StatisticsType,
         pub external_script: Option<PathBuf>,
@@ -131,7 +131,7 @@ unset_by_default! {
         pub arrivals: Arrivals,
         pub warm_up: WarmUp,
         pub repeats: u32,
-        /// None: drawn for each run.
+        /// Seed; `None` draws one for each run.
         pub seed: Option<u64>,
         pub out: PathBuf,
         /// The folder of calibrations that runs are compared with; `None` if none is known.
@@ -313,7 +313,7 @@ impl Default for WarmUp {
 pub enum WarmUp {
     /// A fixed time at the start of a run, which is outside the steady window.
     Time(Duration),
-    /// Before the trigger every session reads its data until the cache is full.
+    /// Each session reads its data before the trigger, until the cache is full.
     Cache,
 }
 

@@ -74,7 +74,7 @@ impl RateOverTime {
         self.steps.len() == 1
     }
 
-    /// When an operation is due, by its place: the number of operations that are due before it, which
+    /// Time at which an operation is due, by its place: the number of operations that are due before it, which
     /// need not be whole. None: never.
     pub fn due(&self, place: f64) -> Option<Duration> {
         let after = self.steps.partition_point(|step| step.due_before <= place);

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 pub use conf_file::conf_file;
+pub(in crate::settings) use help::capitalised;
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
 pub use support::{EngineSupport, Support};

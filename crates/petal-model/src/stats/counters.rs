@@ -229,8 +229,8 @@ io_counts! {
     physical_write_blocks,
     physical_write_requests,
     physical_write_bytes,
-    /// Blocks that sessions read from the log's file, where their newest version still is: counted
-    /// apart, because the page cache serves them.
+    /// Blocks that sessions read from the log's file, which has their newest version. They are
+    /// counted apart, because the page cache serves them.
     log_read_blocks,
     /// Bytes written to the log.
     redo_bytes,
@@ -320,7 +320,7 @@ common_counters! {
 /// Calls, bytes and time of one kind of file. A record has the times in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCounts {
-    /// Such as `main`, `wal`, `temp`.
+    /// Kind of the file, such as `main`, `wal`, `temp`.
     pub kind: String,
     pub read_requests: u64,
     pub read_bytes: u64,

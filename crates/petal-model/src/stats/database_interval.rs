@@ -14,7 +14,7 @@ pub struct DatabaseInterval {
     pub release: String,
     /// `YES` or `NO`: whether it is one of a cluster.
     pub cluster: String,
-    /// When the instance was started.
+    /// Start of the instance.
     pub startup: String,
     pub begin: DatabaseSnapshot,
     pub end: DatabaseSnapshot,

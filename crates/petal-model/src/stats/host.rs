@@ -63,7 +63,7 @@ pub struct HostFacts {
     pub product: Option<String>,
     /// Software RAIDs being rebuilt, reshaped or checked.
     pub raid_resyncs: Option<Vec<RaidResync>>,
-    /// Per cent of memory; 0 if the limit is set in bytes instead.
+    /// Limit in percent of memory; 0 if it is set in bytes instead.
     pub dirty_ratio: Option<u64>,
     pub dirty_background_ratio: Option<u64>,
     /// Data files whose device is not seen, and why.

@@ -19,7 +19,7 @@ macro_rules! field_by_field {
 }
 pub(crate) use field_by_field;
 
-/// More than any counter of a server holds: an exbibyte, or 36 years in nanoseconds. A larger value
+/// Limit that no counter of a server reaches: an exbibyte, or 36 years in nanoseconds. A larger value
 /// is no count, and is unknown.
 pub const COUNT_MAX: u64 = 1 << 60;
 

@@ -111,14 +111,14 @@ pub struct IoEvents {
     pub read: String,
     pub write: String,
     pub log: String,
-    /// Such as `petal's VFS shim`.
+    /// Clock of the events, such as `petal's VFS shim`.
     pub timed_by: String,
 }
 
 /// A right of petal's role at a server, named by its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Privilege {
-    /// Such as `checkpoint`.
+    /// Name of the work, such as `checkpoint`.
     pub what: String,
     pub is_granted: bool,
     /// Effect on a test if it is missing, in one sentence.
@@ -129,7 +129,7 @@ pub struct Privilege {
 /// A fact about a target before a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadFact {
-    /// Such as `room for the data`.
+    /// Subject of the check, such as `room for the data`.
     pub what: String,
     /// `-` with the reason, if it is unknown.
     pub value: String,

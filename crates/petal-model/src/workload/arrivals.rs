@@ -69,7 +69,7 @@ struct Untaken {
 
 #[derive(Debug)]
 struct Stream {
-    /// None: the deck draws it.
+    /// Kind of the operation; `None` if the deck draws it.
     kind: Option<Kind>,
     rate: RateOverTime,
     /// Operations that were taken.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use petal_model::stats::target::{Advice, NotableSetting};
 
-/// Below this background flushing is slow for any flash storage.
+/// Lowest `innodb_io_capacity` at which background flushing suits flash storage.
 const IO_CAPACITY_LOW: u64 = 1000;
 
 /// Settings that shape a result and that few would choose for a test.

@@ -11,7 +11,7 @@ use super::super::schema;
 use petal_engine::{EngineError, Placement, Result};
 
 const SOURCE: &str = "COUNT(*), information_schema.rocksdb_index_file_map and rocksdb_sst_props";
-/// Between looks at files that compaction replaces.
+/// Time between looks at files that compaction replaces.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const LOOKS_MAX: u32 = 100;
 

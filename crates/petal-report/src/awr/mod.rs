@@ -12,7 +12,7 @@ pub mod table;
 
 use petal_awr::report::Report;
 
-/// Everything that was read, indented, with a line's end.
+/// Returns all figures as indented JSON, with a final newline.
 pub fn json(reports: &[Report]) -> Result<String, serde_json::Error> {
     super::json::pretty(&std::collections::BTreeMap::from([("reports", reports)]))
 }

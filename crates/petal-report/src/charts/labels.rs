@@ -110,7 +110,7 @@ impl Labels {
     }
 }
 
-/// About the point, the usual places first, then further away.
+/// Places for a label around the point, the usual ones first, then further away.
 fn places(x: f64, y: f64, width: f64, height: f64) -> impl Iterator<Item = (f64, Patch)> {
     let about = [
         (0.0, -1.0),

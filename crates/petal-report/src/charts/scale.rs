@@ -84,7 +84,7 @@ impl Scale {
         (self.from..=self.to).contains(&value)
     }
 
-    /// About `most` ticks, at round numbers.
+    /// Returns about `most` ticks, at round numbers.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         if let Some(ticks) = &self.ticks {
             let every = ticks.len().div_ceil(most.max(1)).max(1);

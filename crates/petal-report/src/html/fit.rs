@@ -25,7 +25,8 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
     let sections = vec![
         Section::new("load", "The load", "production's own counters")
             .charts([figure(found, profile)]),
-        Section::new("steps", "Step by step", "means over the rounds").table("", steps(found)),
+        Section::new("steps", "Step by step", "means over the rounds")
+            .table("", steps(&found.steps)),
         Section::new(
             "delivered",
             "Delivered load",

@@ -50,7 +50,7 @@ fn target(run: &Run) -> Facts {
             "active data set",
             Some(format!("{active} in {} schemas of {rows} rows", summary.schemas)),
         ),
-        ("index", index.map(|index| format!("{} beside the data", bytes(index)))),
+        ("index", index.map(|index| format!("{} next to the data", bytes(index)))),
         ("data compresses", stated.compression_ratio.map(compresses)),
         ("direct I/O", direct),
         ("commits durable", durable),

@@ -13,7 +13,7 @@ use petal_model::settings::objective::Objective;
 const CHART_HEIGHT: usize = 12;
 /// Lines of petals that have a verdict on the screen.
 const VERDICTS_MAX: usize = 5;
-const FINDINGS_MAX: usize = 3;
+pub(super) const FINDINGS_MAX: usize = 3;
 const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.

@@ -1,4 +1,5 @@
-//! The findings of a sweep's cells: each warning and error once, with the cells that have it.
+//! The findings of a sweep's cells, or of a table's rows: each warning and error once, with the
+//! cells that have it.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +7,16 @@ use super::super::text::{bullets, section};
 use petal_judge::by_key;
 use petal_judge::petals::Petals;
 use petal_model::record::sweep::Swept;
-use petal_model::record::{Finding, Severity};
+use petal_model::record::{Finding, Run, Severity};
 
 pub struct Grouped<'a> {
     /// Finding of the first run that has it.
     pub finding: &'a Finding,
     runs: usize,
     of_runs: usize,
-    cells: BTreeSet<u32>,
+    places: BTreeSet<u32>,
+    /// Kind of the places: cell or row.
+    noun: &'static str,
 }
 
 impl Grouped<'_> {
@@ -24,26 +27,47 @@ impl Grouped<'_> {
         if self.runs == self.of_runs {
             return format!("every run{whose}");
         }
-        let cells: Vec<String> = self.cells.iter().map(u32::to_string).collect();
-        let word = if cells.len() == 1 { "cell" } else { "cells" };
-        format!("{} of {} runs ({word} {}){whose}", self.runs, self.of_runs, cells.join(", "))
+        let places: Vec<String> = self.places.iter().map(u32::to_string).collect();
+        let plural = if places.len() == 1 { "" } else { "s" };
+        format!(
+            "{} of {} runs ({}{plural} {}){whose}",
+            self.runs,
+            self.of_runs,
+            self.noun,
+            places.join(", ")
+        )
     }
 }
 
-/// Returns each finding once, the gravest first.
+/// Returns each finding of a sweep once, the gravest first.
 pub fn grouped(swept: &Swept) -> Vec<Grouped<'_>> {
-    let found = swept.sweep.cells.iter().zip(&swept.runs).flat_map(|(cell, run)| {
+    let cells = swept.sweep.cells.iter().map(|cell| cell.number);
+    grouped_by("cell", &cells.zip(&swept.runs).collect::<Vec<_>>())
+}
+
+/// Returns each warning and error of these runs once, as text.
+pub(super) fn of_rows(runs: &[&Run]) -> Vec<String> {
+    let rows: Vec<(u32, &Run)> = (1..).zip(runs.iter().copied()).collect();
+    let found = grouped_by("row", &rows);
+    let grave = found.iter().filter(|found| found.finding.severity >= Severity::Warning);
+    grave
+        .map(|found| format!("{}: {}: {}", found.finding.id, found.place(), found.finding.message))
+        .collect()
+}
+
+fn grouped_by<'a>(noun: &'static str, runs: &[(u32, &'a Run)]) -> Vec<Grouped<'a>> {
+    let found = runs.iter().flat_map(|&(number, run)| {
         // A run may have one finding several times, such as one for each endpoint.
         let by_id = by_key(run.summary.findings.iter().map(|finding| (&finding.id, finding)));
         let once = by_id.into_iter().filter_map(|(_, all)| all.first().copied());
-        once.map(|finding| ((&finding.id, finding.severity), (finding, cell.number)))
+        once.map(move |finding| ((&finding.id, finding.severity), (finding, number)))
     });
     let mut all: Vec<Grouped<'_>> = by_key(found)
         .into_iter()
         .filter_map(|(_, found)| {
-            let cells: BTreeSet<u32> = found.iter().map(|(_, cell)| *cell).collect();
-            let (runs, of_runs) = (found.len(), swept.runs.len());
-            Some(Grouped { finding: found.first()?.0, runs, of_runs, cells })
+            let places = found.iter().map(|(_, place)| *place).collect();
+            let (count, of_runs) = (found.len(), runs.len());
+            Some(Grouped { finding: found.first()?.0, runs: count, of_runs, places, noun })
         })
         .collect();
     all.sort_by(|a, b| {

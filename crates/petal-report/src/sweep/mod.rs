@@ -9,7 +9,7 @@ pub mod csv;
 pub mod findings;
 pub mod table;
 
-use super::table::{line, paragraph};
+use super::table::{SCREEN_LINES, clipped, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::brief;
 use petal_judge::petals::Petals;
@@ -46,14 +46,41 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
 /// and databases are compared with the bare device if it ran with the same parameters.
 pub fn of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
-    let mut shown = table::runs(&SweepRows::of_runs(&runs));
+    let mut shown = rows_of_runs(named, &runs);
+    let found = findings::of_rows(&runs);
+    if !found.is_empty() {
+        shown.push('\n');
+        bullets(&mut shown, found);
+    }
+    shown
+}
+
+/// Lays out several runs on one screen: as many rows as fit, and the gravest findings.
+pub fn brief_of_runs(named: &[(&str, &Run)]) -> String {
+    let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
+    let found = findings::of_rows(&runs);
+    let mut end = String::from("\n");
+    for text in found.iter().take(brief::FINDINGS_MAX) {
+        end.push_str(&clipped("- ", "  ", text));
+    }
+    let more = found.len().saturating_sub(brief::FINDINGS_MAX);
+    end.push_str(&rest(more, "finding", "with --full"));
+    let text = |count: usize| {
+        let more = rest(named.len() - count, "run", "with --full");
+        rows_of_runs(&named[..count], &runs[..count]) + &more
+    };
+    fitting(named.len(), SCREEN_LINES - end.lines().count(), text) + &end
+}
+
+fn rows_of_runs(named: &[(&str, &Run)], runs: &[&Run]) -> String {
+    let mut shown = table::runs(&SweepRows::of_runs(runs));
     shown.push_str(&format!("\n{}", commits::table(named)));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
         }
     }
-    for line in bare_device::lines(&runs) {
+    for line in bare_device::lines(runs) {
         shown.push_str(&paragraph("", "  ", &line));
     }
     shown

@@ -1,11 +1,11 @@
 //! A run's end on one screen of a terminal: the line to paste, the warnings, and the path of the
 //! whole report.
 
-use super::super::table::{line, paragraph};
+use super::super::table::{line, paragraph, rest};
 use petal_model::record::{Run, Severity};
 
-/// Lines of findings that are shown at most; the rest is in the report.
-const FINDINGS_LINES: usize = 14;
+/// Findings that are shown at most, the gravest; the rest is in the report.
+const FINDINGS_MAX: usize = 3;
 
 /// `place` is the run's folder.
 pub fn brief(run: &Run, place: &str) -> String {
@@ -13,29 +13,24 @@ pub fn brief(run: &Run, place: &str) -> String {
     out.push('\n');
     super::status(&mut out, run);
     out.push_str(&findings(run));
-    let rest = "report.txt and report.html there hold the whole report; --full prints it here";
+    let whole = "report.txt and report.html there hold the whole report; --full prints it here";
     out.push('\n');
-    out.push_str(&paragraph("record ", "  ", &format!("{place}: {rest}")));
+    out.push_str(&paragraph("record ", "  ", &format!("{place}: {whole}")));
     out
 }
 
-/// Lists errors and warnings with their meaning, as many as fit.
+/// Lists errors, then warnings, with their meaning.
 fn findings(run: &Run) -> String {
+    let findings = run.summary.findings.iter();
+    let mut grave: Vec<_> = findings.filter(|finding| finding.severity != Severity::Info).collect();
+    grave.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut out = String::new();
-    let grave = run.summary.findings.iter().filter(|finding| finding.severity != Severity::Info);
-    let (mut lines, mut left_out) = (0, 0);
-    for finding in grave {
+    for finding in grave.iter().take(FINDINGS_MAX) {
         let first = format!("- {}: ", finding.id);
-        let text = paragraph(&first, "  ", &format!("{}. {}", finding.message, finding.advice));
-        match lines + text.lines().count() <= FINDINGS_LINES {
-            true => out.push_str(&text),
-            false => left_out += 1,
-        }
-        lines += text.lines().count();
+        let text = format!("{}. {}", finding.message, finding.advice);
+        out.push_str(&paragraph(&first, "  ", &text));
     }
-    if left_out > 0 {
-        out.push_str(&format!("- {left_out} more in the report\n"));
-    }
+    out.push_str(&rest(grave.len().saturating_sub(FINDINGS_MAX), "finding", "in the report"));
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
@@ -64,6 +59,6 @@ mod tests {
         run.summary.findings = vec![warning; 30];
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
         assert!(shown.lines().count() <= 24, "{shown}");
-        assert!(shown.contains("more in the report"), "{shown}");
+        assert!(shown.contains("27 more findings in the report"), "{shown}");
     }
 }

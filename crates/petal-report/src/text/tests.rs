@@ -46,7 +46,7 @@ fn a_complete_mixed_run() {
     block size            8.00 KiB
     cache                 3.00 MiB for all sessions together
     active data set       256 MiB in 4 schemas of 8,192 rows
-    index                 480 KiB beside the data
+    index                 480 KiB next to the data
     data compresses       48.5 times (sampled blocks, LZ4)
     direct I/O            yes: past the page cache
     commits durable       yes (synchronous=FULL)

@@ -3,7 +3,7 @@
 use super::{Profile, ProfileInterval, parse_time};
 use crate::stats::server_work::WorkCount;
 
-/// More than any machine does, in operations, blocks or bytes per second.
+/// Rate that no machine reaches, in operations, blocks or bytes per second.
 const RATE_MAX: f64 = 1e15;
 /// A hundred seconds.
 const LATENCY_US_MAX: f64 = 1e8;

@@ -60,11 +60,10 @@ fn described(support: Support) -> Option<String> {
     }
 }
 
-/// A text as it begins a sentence; one that begins with a value, such as `sqlite:DIR`, stays as it
-/// is.
-pub(super) fn capitalised(text: &str) -> String {
-    let is_value =
-        text.split_whitespace().next().is_some_and(|word| word.trim_end_matches(':').contains(':'));
+/// A text as it begins a sentence. A text that begins with a value, such as `server:` or `sqlite:DIR`,
+/// stays as it is.
+pub(in crate::settings) fn capitalised(text: &str) -> String {
+    let is_value = text.split_whitespace().next().is_some_and(|word| word.contains(':'));
     let mut characters = text.chars();
     match characters.next().filter(|_| !is_value) {
         Some(first) => first.to_uppercase().chain(characters).collect(),

@@ -97,7 +97,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("device: how many times all blocks are written, the last time in random order"),
     of("BLOCK_SZ", Data, SetupAndRun, BlockSize, "")
         .field(|s| &mut s.block_sz)
-        .by_default_words("8K where the engine can choose; redb 4K")
+        .by_default_words("8K if the engine can choose; redb 4K")
         .means("block size to load with; only a check if the server decides or data is loaded"),
     of("UPDATE_PCT", Mix, Run, Percent, "25")
         .field(|s| &mut s.update_pct)
@@ -159,7 +159,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("how often the run is done; one repeat proves nothing"),
     of("SEED", Length, SetupAndRun, Count { min: 0, max: u64::MAX }, "")
         .field(|s| &mut s.seed)
-        .by_default_words("drawn afresh, and printed")
+        .by_default_words("random, and printed")
         .means("seed of every random choice; the same seed makes the same choices"),
     of("RATE", Length, Run, Rates { may_be_zero: false }, "")
         .field(|s| &mut s.rate)
@@ -207,7 +207,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .set_by(|s, v| set_hotspot(s, |spot| spot.offset_bytes = v.mebibytes()))
         .also("inside SCALE")
         .shown_as(|s| hotspot(s, |spot| megabytes(spot.offset_bytes)))
-        .means("where the hot spot begins in each schema, in MiB"),
+        .means("offset of the hot spot in each schema, in MiB"),
     of("HOTSPOT_FREQUENCY", Pattern, Run, Count { min: 1, max: U32_MAX }, "3")
         .set_by(|s, v| set_hotspot(s, |spot| spot.frequency = v.get().unwrap_or_default()))
         .shown_as(|s| hotspot(s, |spot| json!(spot.frequency)))
@@ -222,7 +222,7 @@ pub static PARAMETERS: &[Parameter] = &[
                 frequency.map(|frequency| ThinkTime { frequency, ..ThinkTime::default() });
         })
         .shown_as(|s| json!(s.think_time.map_or(0, |think| think.frequency)))
-        .means("think time before one operation in so many, at random; 0: never"),
+        .means("think time before one of N operations on average, at random; 0: never"),
     of("THINK_TM_MIN", Pattern, Run, Decimal { min: 0.0, above: false }, ".1")
         .set_by(|s, v| set_think_time(s, |time| time.min = v.seconds()))
         .also("at most THINK_TM_MAX")
@@ -235,7 +235,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("longest think time, in seconds"),
     of("LOOP", Io, Run, OneOf(&["server", "client"]), "")
         .field(|s| &mut s.loop_side)
-        .by_default_words("server where the engine has it")
+        .by_default_words("server if the engine has it")
         .means("server: the loop runs inside the database; client: one call for each operation"),
     of("PREFETCH", Io, Run, Count { min: 0, max: 65_536 }, "0")
         .field(|s| &mut s.prefetch)

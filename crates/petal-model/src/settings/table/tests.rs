@@ -309,10 +309,10 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
     };
     assert_snapshot!(part("  LOOP", "Device:"), @r"
     LOOP  --loop
-        Server: the loop runs inside the database; client: one call for
+        server: the loop runs inside the database; client: one call for
         each operation.
-        One of server, client. Default: server where the engine has it.
-        For run, sweep.
+        One of server, client. Default: server if the engine has it. For
+        run, sweep.
         SQLite: must be client with a database in petal's own process:
         there is no server to loop in.
         redb: must be client with a database in petal's own process: there

@@ -69,7 +69,7 @@ counts! {
     io_full_us,
     memory_some_us,
     memory_full_us,
-    /// Over all network interfaces with hardware behind them.
+    /// Bytes over all network interfaces with hardware behind them.
     received_bytes,
     received_packets,
     receive_errors,

@@ -23,7 +23,7 @@ pub struct DeviceRates {
 }
 
 impl DeviceRates {
-    /// Over no time nothing is known; without requests no wait is.
+    /// Computes the figures; without time all are unknown, without requests the waits.
     pub fn of(device: &DeviceUse, seconds: f64) -> Self {
         if seconds.is_nan() || seconds <= 0.0 {
             return Self::default();

@@ -79,7 +79,7 @@ pub(super) fn of_kind(
     variants.push(variant("log", Scale::log(log), None));
     variants.push(variant("linear", Scale::linear(linear), None));
     let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
-    let few = " A percentile has a gap where fewer than ten operations of a second are beyond it.";
+    let few = " A percentile has a gap if fewer than ten operations of a second are beyond it.";
     let shades = match heat {
         Some(_) => {
             "The heat map shows how many operations of each moment took how long, from the \
