@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal calibrate /data/petal-calibrate.dat            a file that is made, measured and removed
   petal calibrate /dev/nvme1n1 --destroy-data /dev/nvme1n1
-  petal calibrate /data/x.dat --max-latency read.p99=10ms --max-latency write.p99=20ms
+  petal calibrate /data/x.dat --max-latency read.p99=10ms --max-latency log.p99=5ms
   petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
 
 The result is in petal-results/<UTC stamp>-calibrate/. A copy in the folder of --calibrations serves
@@ -80,7 +80,7 @@ pub fn command() -> Command {
             value(
                 "max-latency",
                 "BOUND",
-                "Find the most requests per second under it: read.p99=10ms",
+                "Find the most requests per second under it: read.p99=10ms, log.p99=5ms",
             )
             .action(ArgAction::Append),
         )

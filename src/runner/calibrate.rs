@@ -13,9 +13,10 @@ use petal_device::Device;
 use petal_device::calibration_target::{
     CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, WantedStretch,
 };
-use petal_device::measure::{IoMeasurements, IoPattern, LOG_BYTES};
+use petal_device::measure::{Durable, IoMeasurements, IoPattern, LOG_BYTES};
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
 use petal_judge::calibration::{LatencyBound, best, under};
+use petal_judge::log_writes::{self, LogDevice};
 use petal_model::record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
@@ -23,6 +24,7 @@ use petal_model::record::{RecordError, RecordFolder, Status, moment};
 use petal_model::settings::Settings;
 use petal_model::stats::devices::{self, DataDevices};
 use petal_model::stats::histogram::{Latencies, LatencySummary};
+use petal_model::stats::host::HostFacts;
 use petal_model::stats::os::{DeviceCounts, Probe};
 
 /// Number of measurements of a point, if each lasts at least `LENGTH_MIN`.
@@ -30,6 +32,8 @@ const ROUNDS: u32 = 3;
 const LENGTH_MIN: Duration = Duration::from_millis(500);
 /// Minimum length of a single round; a shorter measurement has no value.
 const LENGTH_LEAST: Duration = Duration::from_millis(50);
+/// Numbers of writers of a log.
+const LOG_WRITERS: [u32; 3] = [1, 8, 64];
 /// Requests in flight of one thread before another one helps.
 const DEPTH_PER_THREAD: u32 = 64;
 /// CPU share of a thread above which it limits the measurement.
@@ -56,7 +60,7 @@ pub struct CalibrationPlan {
 enum Measurement {
     Curve(&'static str, u32),
     InOrder(&'static str),
-    Log,
+    Log(Durable, u32),
 }
 
 /// Totals of a measurement over its rounds.
@@ -77,7 +81,10 @@ impl CalibrationPlan {
             .depths
             .iter()
             .flat_map(|&depth| [READ, WRITE, MIX].map(|curve| Measurement::Curve(curve, depth)));
-        curves.chain([READ, WRITE].map(Measurement::InOrder)).chain([Measurement::Log]).collect()
+        let log = Durable::ALL
+            .into_iter()
+            .flat_map(|durable| LOG_WRITERS.map(|writers| Measurement::Log(durable, writers)));
+        curves.chain([READ, WRITE].map(Measurement::InOrder)).chain(log).collect()
     }
 
     /// Returns the number of rounds and the time of each measurement, or an error if there is no
@@ -120,7 +127,7 @@ impl CalibrationPlan {
             Measurement::Curve(_, depth) => Some(at_random(self.mix_read_pct, depth)),
             Measurement::InOrder(READ) => Some(in_order(100)),
             Measurement::InOrder(_) => Some(in_order(0)),
-            Measurement::Log => None,
+            Measurement::Log(..) => None,
         }
     }
 }
@@ -153,14 +160,15 @@ impl Sum {
         self.per_second() * f64::from(request_bytes) / 1e6
     }
 
-    fn point(&self, work: &IoPattern) -> CurvePoint {
+    /// A point of requests of one size.
+    fn point(&self, depth: u32, threads: u32, request_bytes: u32) -> CurvePoint {
         let summary = |latencies: &Latencies| -> Option<LatencySummary> {
             (latencies.count() > 0).then(|| latencies.summary())
         };
         let iops = self.per_second();
         CurvePoint {
-            depth: work.depth,
-            threads: work.threads.clamp(1, work.depth),
+            depth,
+            threads,
             rounds: self.rounds,
             seconds: self.seconds,
             reads: self.reads.count(),
@@ -168,7 +176,7 @@ impl Sum {
             iops,
             iops_min: self.iops.iter().copied().fold(f64::INFINITY, f64::min),
             iops_max: self.iops.iter().copied().fold(0.0, f64::max),
-            mb_per_s: self.mb_per_s(work.request_bytes),
+            mb_per_s: self.mb_per_s(request_bytes),
             read_latency_us: summary(&self.reads),
             write_latency_us: summary(&self.writes),
             latency_us: self.all().summary(),
@@ -177,7 +185,7 @@ impl Sum {
             device_depth: self
                 .device
                 .and_then(|device| device_depth(&device, iops))
-                .filter(|depth| *depth <= f64::from(work.depth)),
+                .filter(|in_flight| *in_flight <= f64::from(depth)),
             thread_cpu_share: self.thread_cpu_share,
         }
     }
@@ -283,6 +291,12 @@ fn calibrate(
         .collect();
     calibration.under = plan.bounds.iter().map(|bound| under(bound, &calibration)).collect();
     calibration.notes = notes(&calibration, &devices);
+    let host = HostFacts::collect(Some(&devices)).devices;
+    let log_device = LogDevice {
+        rotational: host.first().and_then(|device| device.rotational),
+        write_cache: host.first().and_then(|device| device.write_cache.as_deref()),
+    };
+    calibration.notes.extend(log_writes::notes(&calibration, log_device));
     calibration.notes.extend(failure.as_ref().map(|error| format!("ended by an error: {error}")));
     Ok(Calibrated { calibration, failure })
 }
@@ -335,9 +349,12 @@ impl Measuring<'_> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
         let work = self.plan.work(measurement);
-        let measured = match &work {
-            Some(work) => target.measure(work, length, seed, self.stop)?,
-            None => target.log(length, self.stop)?,
+        let measured = match (measurement, &work) {
+            (Measurement::Log(durable, writers), _) => {
+                target.log(durable, writers, length, self.stop)?
+            }
+            (_, Some(work)) => target.measure(work, length, seed, self.stop)?,
+            (_, None) => return Ok((IoMeasurements::default(), None)),
         };
         let after = self.probe.map(Probe::sample);
         if work.is_none_or(|work| work.read_pct < 100) {
@@ -374,7 +391,11 @@ fn about(target: &CalibrationTarget, plan: &CalibrationPlan, devices: &DataDevic
 fn put(calibration: &mut Calibration, plan: &CalibrationPlan, measurement: Measurement, sum: &Sum) {
     match (measurement, plan.work(measurement)) {
         (Measurement::Curve(name, _), Some(work)) => {
-            calibration.curves.entry(name.to_owned()).or_default().push(sum.point(&work));
+            calibration.curves.entry(name.to_owned()).or_default().push(sum.point(
+                work.depth,
+                work.threads.clamp(1, work.depth),
+                work.request_bytes,
+            ));
         }
         (Measurement::InOrder(name), Some(work)) => {
             let in_order = InOrder {
@@ -386,14 +407,22 @@ fn put(calibration: &mut Calibration, plan: &CalibrationPlan, measurement: Measu
             };
             calibration.in_order.insert(name.to_owned(), in_order);
         }
-        _ => {
-            calibration.log = Some(LogWrites {
-                bytes: LOG_BYTES,
-                seconds: sum.seconds,
-                per_second: sum.per_second(),
-                latency_us: sum.writes.summary(),
-            });
+        (Measurement::Log(durable, writers), _) => {
+            if (durable, writers) == (Durable::Fdatasync, 1) {
+                calibration.log = Some(LogWrites {
+                    bytes: LOG_BYTES,
+                    seconds: sum.seconds,
+                    per_second: sum.per_second(),
+                    latency_us: sum.writes.summary(),
+                });
+            }
+            let point = CurvePoint {
+                device_depth: None, // A flush is no request that an average is over.
+                ..sum.point(writers, writers, LOG_BYTES as u32)
+            };
+            calibration.log_curves.entry(durable.name().to_owned()).or_default().push(point);
         }
+        (_, None) => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{ALONE, Loop, Mount, Petal, Workplace, count, number, record, run};
+use crate::support::{ALONE, Loop, Mount, Petal, Workplace, count, number, record, run, skip};
 
 const SCHEMA: &str = include_str!("../../docs/petal-calibrate.schema.json");
 const SHORT: &[&str] = &["--size", "32M", "--seconds", "3", "--depths", "4,1"];
@@ -28,7 +28,7 @@ fn a_file_is_made_measured_and_removed() {
     let path = work.path("cal.dat").display().to_string();
     let bounds = ["--json", "--max-latency", "read.p50=100s", "--max-latency", "mix.p50=1us"];
     // Time for two rounds.
-    let size = ["--size", "32M", "--seconds", "10", "--depths", "4,1"];
+    let size = ["--size", "32M", "--seconds", "18", "--depths", "4,1"];
     let ended = calibrate(&work, &path, &[&size[..], &bounds].concat()).exits(0);
     let found = ended.json();
     is_valid(&found);
@@ -70,6 +70,13 @@ fn a_file_is_made_measured_and_removed() {
     assert!((share - 0.7).abs() < 0.05, "{share}");
     assert!(number(&found, "/in_order/read/mb_per_s") > 0.0);
     assert!(number(&found, "/log/latency_us/p50") > 0.0);
+    for call in ["fdatasync", "fsync", "o_dsync"] {
+        let points = found["log_curves"][call].as_array().unwrap();
+        let writers: Vec<f64> = points.iter().map(|point| number(point, "/depth")).collect();
+        assert_eq!(writers, [1.0, 8.0, 64.0], "{call}");
+        assert!(points.iter().all(|point| number(point, "/writes") > 0.0), "{points:?}");
+    }
+    assert_eq!(found["log"]["per_second"], found["log_curves"]["fdatasync"][0]["iops"]);
     let read_best = number(&found, "/best/read/iops");
     assert_eq!(number(&found, "/under/0/iops"), read_best);
     assert_eq!(found["under"][1]["iops"], Value::Null);
@@ -87,6 +94,37 @@ fn a_file_is_made_measured_and_removed() {
     let folder = folder.display().to_string();
     work.petal(["report", &folder, &folder]).exits(2).telling(&["is a calibration", "no run"]);
     work.petal(["report", &folder, "--os-data", &other]).exits(2).telling(&["no run"]);
+}
+
+/// Each log record is written and made durable by its call, as the system sees it.
+#[test]
+fn log_records_are_made_durable_by_the_calls_that_are_named() {
+    if let Err(why) = run("strace", &["-qq", "-o", "/dev/null", "true"]) {
+        return skip(&why);
+    }
+    let work = Workplace::new();
+    let (path, log) = (work.path("cal.dat"), work.path("calls"));
+    let names = "trace=fdatasync,fsync,pwritev2";
+    let strace = ["-f", "-y", "-qq", "--seccomp-bpf", "-e", names, "-o", log.to_str().unwrap()];
+    let args = ["--size", "16M", "--seconds", "1", "--depths", "1", "--json"];
+    let petal = calibrate(&work, path.to_str().unwrap(), &args);
+    let found = petal.under("strace", &[&strace[..], &["--"]].concat()).exits(0).json();
+    let calls = fs::read_to_string(&log).unwrap();
+    let of_file = |call: &str, flag: &str| {
+        calls
+            .lines()
+            .filter(|line| line.contains(call) && line.contains("cal.dat") && line.contains(flag))
+            .count() as f64
+    };
+    for (curve, call, flag) in [
+        ("fdatasync", "fdatasync(", ""),
+        ("fsync", " fsync(", ""),
+        ("o_dsync", "pwritev2(", "RWF_DSYNC"),
+    ] {
+        let points = found["log_curves"][curve].as_array().unwrap();
+        let writes: f64 = points.iter().map(|point| number(point, "/writes")).sum();
+        assert!(writes > 0.0 && of_file(call, flag) >= writes, "{curve}: {writes}");
+    }
 }
 
 #[test]
@@ -186,9 +224,9 @@ fn results_that_cannot_be_kept_are_still_printed() {
 fn ctrl_c_keeps_what_was_measured() {
     let work = Workplace::new();
     let path = work.path("cal.dat");
-    let args = ["--size", "32M", "--seconds", "60", "--depths", "1,2,4,8", "--json"];
+    let args = ["--size", "32M", "--seconds", "120", "--depths", "1,2,4,8", "--json"];
     let mut running = calibrate(&work, path.to_str().unwrap(), &args).start();
-    // A measurement lasts 60 s / (3 rounds x 15), and the first line comes after ten seconds.
+    // A measurement lasts 120 s / (3 rounds x 23), and the first line comes after ten seconds.
     running.until_it_says("measuring: ");
     running.signal(Signal::INT);
     let found = running.ends().exited(130).json();

@@ -4,6 +4,7 @@
 //! The area belongs to petal: a file created here, and removed with the target unless kept; a file
 //! from an earlier calibration; or a block device, under the same checks as a load.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -241,6 +242,10 @@ impl CalibrationTarget {
     /// Creates a queue for this thread.
     pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<Box<dyn RequestQueue>> {
         self.backend.queue(&self.target.file, slots)
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.target.file
     }
 
     pub(super) fn failed(&self, error: &io::Error) -> EngineError {

@@ -1,7 +1,9 @@
 //! Measuring requests on the calibrated area: requests of one size at one depth, and a log's
 //! writes. Only requests that end within the measuring time are counted.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::{ReadWriteFlags, pwritev2, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::block;
@@ -19,6 +22,7 @@ use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
 use petal_engine::{Result, Stop};
+use petal_model::record::calibration::{FDATASYNC, FSYNC, O_DSYNC};
 use petal_model::stats::histogram::Latencies;
 use petal_model::workload::deck::Deck;
 
@@ -80,16 +84,42 @@ impl CalibrationTarget {
         let threads = work.threads.clamp(1, work.depth);
         let depth_of =
             |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
+        self.on_threads(threads, length, stop, &|thread, window, stop| {
+            let seed = seed ^ u64::from(thread) << 32;
+            self.work(work, depth_of(thread) as usize, seed, window, stop)
+        })
+    }
+
+    /// Measures a log: each writer writes a record and makes it durable before its next one. The
+    /// latency covers both.
+    pub fn log(
+        &self,
+        durable: Durable,
+        writers: u32,
+        length: Duration,
+        stop: &Stop,
+    ) -> Result<IoMeasurements> {
+        self.on_threads(writers, length, stop, &|writer, window, stop| {
+            self.write_log(durable, writer, writers, window, stop)
+        })
+    }
+
+    /// Runs the same work on so many threads at once, and adds up their measurements.
+    fn on_threads(
+        &self,
+        threads: u32,
+        length: Duration,
+        stop: &Stop,
+        work: &(impl Fn(u32, MeasuredTime, &Stop) -> io::Result<IoMeasurements> + Sync),
+    ) -> Result<IoMeasurements> {
         let ramp = (length / RAMP_PART).min(RAMP_MAX);
         let window = MeasuredTime::after(ramp, length.saturating_sub(ramp));
         let short = Arc::<AtomicBool>::default();
         let stop = &stop.clone().or_when(short.clone());
         let results: Vec<io::Result<IoMeasurements>> = std::thread::scope(|scope| {
             let start = |thread: u32| {
-                let seed = seed ^ u64::from(thread) << 32;
-                let depth = depth_of(thread) as usize;
-                let started = Thread::named("measuring")
-                    .start_in(scope, move || self.work(work, depth, seed, window, stop));
+                let started =
+                    Thread::named("measuring").start_in(scope, move || work(thread, window, stop));
                 // With fewer threads the measurement would be a different one.
                 started.inspect_err(|_| short.store(true, Ordering::Relaxed))
             };
@@ -171,29 +201,26 @@ impl CalibrationTarget {
         Ok(measured)
     }
 
-    /// Measures a log: each record is written and synced before the next. The latency covers both.
-    pub fn log(&self, length: Duration, stop: &Stop) -> Result<IoMeasurements> {
-        let failed = |error: io::Error| self.failed(&error);
-        let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
-        block::noise(slots[0].bytes_mut(), 1, 1);
-        let mut queue = self.queue(slots).map_err(failed)?;
-        let window = MeasuredTime::after(length / RAMP_PART, length - length / RAMP_PART);
-        let (mut measured, mut done) = (IoMeasurements::default(), Vec::new());
+    fn write_log(
+        &self,
+        durable: Durable,
+        writer: u32,
+        writers: u32,
+        window: MeasuredTime,
+        stop: &Stop,
+    ) -> io::Result<IoMeasurements> {
+        let began = (Instant::now(), thread_cpu());
+        let mut record = AlignedBuffer::new(LOG_BYTES as usize);
+        block::noise(record.bytes_mut(), 1, u64::from(writer));
+        let mut measured = IoMeasurements::default();
         let mut begin = Instant::now();
-        for number in 0.. {
+        for number in (u64::from(writer)..).step_by(writers as usize) {
             if window.is_over(begin) || stop.is_requested() {
                 break;
             }
-            stamp(queue.slot(0), number);
+            stamp(record.bytes_mut(), number);
             let offset = HEADER_BYTES + number % (self.bytes() / LOG_BYTES) * LOG_BYTES;
-            for call in [IoRequest::Write { offset, bytes: LOG_BYTES as u32 }, IoRequest::Sync] {
-                queue.push(0, call).map_err(failed)?;
-                // Requests that must be retried have not ended yet.
-                while done.is_empty() {
-                    queue.wait(&mut done).map_err(failed)?;
-                }
-                done.drain(..).try_for_each(|done| done.result).map_err(failed)?;
-            }
+            durable.write(self.file(), record.bytes(), offset)?;
             let end = Instant::now();
             if window.holds(end) {
                 measured.writes.record((end - begin).as_nanos() as u64);
@@ -201,7 +228,46 @@ impl CalibrationTarget {
             begin = end;
         }
         measured.seconds = window.seconds_until(begin);
+        let (wall, cpu) = (began.0.elapsed(), thread_cpu() - began.1);
+        measured.thread_cpu_share = cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9);
         Ok(measured)
+    }
+}
+
+/// The call that makes a log record durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durable {
+    Fdatasync,
+    Fsync,
+    /// The write itself is durable when it returns.
+    ODsync,
+}
+
+impl Durable {
+    pub const ALL: [Self; 3] = [Self::Fdatasync, Self::Fsync, Self::ODsync];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fdatasync => FDATASYNC,
+            Self::Fsync => FSYNC,
+            Self::ODsync => O_DSYNC,
+        }
+    }
+
+    fn write(self, file: &File, record: &[u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::Fdatasync => file.write_all_at(record, offset).and_then(|()| file.sync_data()),
+            Self::Fsync => file.write_all_at(record, offset).and_then(|()| file.sync_all()),
+            // RWF_DSYNC is O_DSYNC for one write, so that the file is opened once.
+            Self::ODsync => {
+                let parts = [IoSlice::new(record)];
+                let write = || pwritev2(file, &parts, offset, ReadWriteFlags::DSYNC);
+                match retry_on_intr(write)? {
+                    written if written == record.len() => Ok(()),
+                    _ => Err(io::ErrorKind::WriteZero.into()),
+                }
+            }
+        }
     }
 }
 

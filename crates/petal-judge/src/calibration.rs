@@ -10,7 +10,8 @@ use serde_json::json;
 
 use petal_model::record::Run;
 use petal_model::record::calibration::{
-    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, MIX, READ, Under, WRITE,
+    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, FDATASYNC, LOG, MIX, READ,
+    Under, WRITE,
 };
 
 use petal_model::settings::objective::micros;
@@ -85,8 +86,8 @@ impl LatencyBound {
         const FORM: &str = "is not CURVE.FIGURE=TIME, such as read.p99=10ms";
         let (what, time) = text.split_once('=').ok_or(FORM)?;
         let (curve, figure) = what.trim().split_once('.').ok_or(FORM)?;
-        let curve = [READ, WRITE, MIX].into_iter().find(|known| *known == curve);
-        let curve = curve.ok_or("has no such curve: read, write or mix")?;
+        let curve = [READ, WRITE, MIX, LOG].into_iter().find(|known| *known == curve);
+        let curve = curve.ok_or("has no such curve: read, write, mix or log")?;
         let figure: fn(&LatencySummary) -> Option<f64> = match figure {
             "mean" => |latency| latency.mean,
             "p50" => |latency| latency.p50,
@@ -101,7 +102,11 @@ impl LatencyBound {
 /// The most requests per second under a bound, of the points that were measured: nothing between
 /// two of them is claimed.
 pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
-    let points = calibration.curves.get(bound.curve).map_or(&[][..], Vec::as_slice);
+    let curve = match bound.curve {
+        LOG => calibration.log_curves.get(FDATASYNC),
+        name => calibration.curves.get(name),
+    };
+    let points = curve.map_or(&[][..], Vec::as_slice);
     let within = points
         .iter()
         .filter(|point| (bound.figure)(&point.latency_us).is_some_and(|us| us <= bound.us_max))

@@ -33,6 +33,7 @@ mod io_limits;
 mod judgement;
 mod level;
 mod limits;
+pub mod log_writes;
 mod others;
 pub mod over_time;
 pub mod petals;

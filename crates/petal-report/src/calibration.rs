@@ -2,7 +2,7 @@
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
 use super::table::{Table, clipped, line, paragraph, rest};
-use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
+use petal_model::record::calibration::{Calibration, CurvePoint, LOG, MIX, READ, WRITE};
 use petal_model::stats::histogram::LatencySummary;
 
 /// Explanation of its figures.
@@ -72,6 +72,11 @@ pub fn render(calibration: &Calibration) -> String {
             out.push_str(&line(&title(calibration, name)));
             out.push_str(&curve(points).render());
         }
+    }
+    if !calibration.log_curves.is_empty() {
+        out.push('\n');
+        out.push_str(&line(LOG_TITLE));
+        out.push_str(&log_curves(calibration).render());
     }
     out.push('\n');
     for note in &calibration.notes {
@@ -166,7 +171,10 @@ pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
         match (under.iops, under.depth, under.latency_us) {
             (Some(iops), Some(depth), Some(us)) => {
                 let (iops, us) = (decimal(iops, 0), micros(us));
-                format!("under {bound}: {iops} requests/s at depth {depth}, with {us} us")
+                match under.bound.starts_with(LOG) {
+                    true => format!("under {bound}: {iops} log writes/s by {depth} writers, with {us} us"),
+                    false => format!("under {bound}: {iops} requests/s at depth {depth}, with {us} us"),
+                }
             }
             _ if under.unknown => format!(
                 "under {bound}: not judged, as no depth had the requests for that figure: a p50 needs \
@@ -178,19 +186,47 @@ pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
     lines.collect()
 }
 
+/// Title of [`log_curves`].
+pub(super) const LOG_TITLE: &str = "LOG WRITES, each durable before the writer's next";
+
+pub(super) fn log_curves(calibration: &Calibration) -> Table {
+    let heading =
+        "call | writers | writes/s | least | most | mean us | p50 us | p99 us | p99.9 us | max us";
+    let curves = calibration.log_curves.iter();
+    let points = curves.flat_map(|(call, points)| points.iter().map(move |point| (call, point)));
+    Table::of_figures(heading).with_rows(points.map(|(call, point)| {
+        let latency = &point.latency_us;
+        let us = |figure| or_dash(figure, micros);
+        [
+            call.clone(),
+            whole(point.depth.into()),
+            decimal(point.iops, 0),
+            of_rounds(point, point.iops_min),
+            of_rounds(point, point.iops_max),
+            us(latency.mean),
+            us(latency.p50),
+            us(latency.p99),
+            us(latency.p99_9),
+            us(latency.max),
+        ]
+    }))
+}
+
+/// The rate of one round; with one round it would be the figure itself, and look steady.
+fn of_rounds(point: &CurvePoint, iops: f64) -> String {
+    or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0))
+}
+
 pub(super) fn curve(points: &[CurvePoint]) -> Table {
     let heading = "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | \
                    at the device";
     Table::of_figures(heading).with_rows(points.iter().map(|point| {
         let latency = &point.latency_us;
-        // With one round they would be the figure itself, and look steady.
-        let of_rounds =
-            |iops| or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0));
         [
             whole(point.depth.into()),
             decimal(point.iops, 0),
-            of_rounds(point.iops_min),
-            of_rounds(point.iops_max),
+            of_rounds(point, point.iops_min),
+            of_rounds(point, point.iops_max),
             decimal(point.mb_per_s, 1),
             or_dash(latency.mean, micros),
             or_dash(latency.p50, micros),

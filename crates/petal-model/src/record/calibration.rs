@@ -21,6 +21,13 @@ pub const READ: &str = "read";
 pub const WRITE: &str = "write";
 pub const MIX: &str = "mix";
 
+/// A bound's name for the log's curve with fdatasync.
+pub const LOG: &str = "log";
+/// The names of the log's curves: the call that makes a record durable.
+pub const FDATASYNC: &str = "fdatasync";
+pub const FSYNC: &str = "fsync";
+pub const O_DSYNC: &str = "o_dsync";
+
 /// A whole calibration, printed by `petal calibrate --json`. Names never change; an unknown value
 /// is null, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -56,7 +63,12 @@ pub struct Calibration {
     pub best: BTreeMap<String, Best>,
     /// `read` and `write`, in large requests one after the other.
     pub in_order: BTreeMap<String, InOrder>,
+    /// Writes of a single writer, with fdatasync.
     pub log: Option<LogWrites>,
+    /// Log writes by call (`fdatasync`, `fsync`, `o_dsync`); points by writers, which are their
+    /// depth. Latencies of write and sync together.
+    #[serde(default)]
+    pub log_curves: BTreeMap<String, Vec<CurvePoint>>,
     /// `--max-latency`: the most requests per second under each bound.
     pub under: Vec<Under>,
     /// Notes for the reader, a sentence each.

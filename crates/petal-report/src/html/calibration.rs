@@ -1,6 +1,8 @@
 //! The page of a calibration: the limits of the device alone, at every depth.
 
-use super::super::calibration::{READING, curve, facts, figures, latency_bounds, title};
+use super::super::calibration::{
+    LOG_TITLE, READING, curve, facts, figures, latency_bounds, log_curves, title,
+};
 use super::super::charts::Chart;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
@@ -22,9 +24,11 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     let curves = curves.filter_map(|name| Some((name, calibration.curves.get(name)?)));
     let sections = vec![
         Section::new("curves", "By depth", "petal's clock").charts(charts(calibration)),
-        curves.fold(measured, |measured, (name, points)| {
-            measured.folded(title(calibration, name), curve(points))
-        }),
+        curves
+            .fold(measured, |measured, (name, points)| {
+                measured.folded(title(calibration, name), curve(points))
+            })
+            .folded(LOG_TITLE.to_owned(), log_curves(calibration)),
         Section::new("tested", "Device and settings", "")
             .facts(facts(calibration))
             .notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
