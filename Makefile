@@ -66,14 +66,14 @@ release-notes:
 	@awk -v named="$(VERSION)" '/^## / { on = named ? $$2 == named : !seen; seen = 1 } on' CHANGELOG.md
 
 # What the loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
-# per second; shares of up to 64 hosts, and their merge.
+# per second; shares of up to 64 hosts, and their merge; error rates and power of every judgement.
 bench:
 	$(CARGO) bench --locked --bench driver_loop
 	$(CARGO) bench --locked --bench awr
 	$(CARGO) bench --locked --bench vfs
 	$(CARGO) bench --locked --bench watching
 	$(CARGO) bench --locked --bench hosts
-	$(CARGO) bench --locked -p petal-judge --features testing --bench judgement
+	$(CARGO) bench --locked --bench judgement
 
 # petal and what people would use instead, in turn on the same server or file: docs/ratios.txt.
 # An hour and more, on a machine with nobody else at work.

@@ -300,6 +300,7 @@ fn a_run_ends_as_soon_as_it_is_proven_steady() {
     let steady = Settings {
         update_pct: 0,
         rate: Some(RateOverTime::constant(200.0)),
+        arrivals: Arrivals::Even, // 200 random ones a second vary by 7 %.
         until_steady: until(None),
         ..settings(2, 60)
     };

@@ -10,6 +10,8 @@ use crate::compare::{ComparedSide, Comparison, Rules, Significance, compare};
 use crate::draws::Draws;
 use crate::petals::{PetalLine, Petals};
 use petal_model::record::observation::{Observation, metric};
+use petal_model::settings::Arrivals;
+use petal_model::workload::arrivals::simulated;
 
 /// A count of trials that is rarer than this in either direction breaks a claim.
 const CHANCE: f64 = 0.001;
@@ -334,6 +336,24 @@ fn has_peak(draws: &mut Draws, truth: &[f64; 8]) -> bool {
     last == Some(7)
 }
 
+/// Whether an open loop with Poisson arrivals has the mean response time of a pool of servers, within
+/// 3 %.
+pub fn is_a_pool() -> bool {
+    let (mean_s, _) = simulated::of_busy_sessions(Arrivals::Poisson);
+    (mean_s / simulated::expected_mean_s() - 1.0).abs() < 0.03
+}
+
+/// Response times of the same operations by pattern of arrivals.
+pub fn open_loop_words() -> String {
+    let patterns =
+        [("dealt", Arrivals::Dealt), ("even", Arrivals::Even), ("Poisson", Arrivals::Poisson)];
+    let words = patterns.map(|(name, pattern)| {
+        let (mean_s, p99_s) = simulated::of_busy_sessions(pattern);
+        format!("{name} mean {:.1} ms, p99 {:.1} ms", mean_s * 1000.0, p99_s * 1000.0)
+    });
+    words.join("; ")
+}
+
 /// A run a night, at these levels for so many nights each.
 fn nights(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> Option<History> {
     let levels = parts.iter().flat_map(|&(count, level)| std::iter::repeat_n(level, count));
@@ -370,7 +390,7 @@ fn nightly(draws: &mut Draws, parts: &[(usize, f64)]) -> LimitOutcome {
 mod tests {
     use super::*;
 
-    /// A tenth of the benchmark's trials and fewer, each claim with a seed of its own.
+    /// A fiftieth of the benchmark's trials, each claim with a seed of its own.
     #[test]
     fn every_rule_keeps_its_stated_shares() {
         const TRIALS: u64 = 40;
@@ -384,6 +404,14 @@ mod tests {
         }
         let (of_peak, of_plateau) = errors_of_the_peak(TRIALS, 1);
         assert!(of_peak > 0.01 && of_plateau.abs() < 0.015, "{of_peak} {of_plateau}");
+    }
+
+    #[test]
+    fn the_page_of_judgement_has_the_open_loop() {
+        assert!(is_a_pool());
+        let page = include_str!("../../../docs/judgement.md").replace(" | ", "; ");
+        let words = open_loop_words();
+        assert!(page.contains(&words), "docs/judgement.md lacks {words}");
     }
 
     /// The page states what the rules state.

@@ -2,6 +2,9 @@
 //! kinds the deck draws, or by a rate for each kind. They wait in a queue that any free session
 //! serves.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod simulated;
+
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -255,6 +258,7 @@ impl ArrivalQueues {
 
 #[cfg(test)]
 mod tests {
+    use super::simulated::{mean_and_p99, responses};
     use super::*;
     use proptest::prelude::*;
 
@@ -363,71 +367,19 @@ mod tests {
         assert_eq!([due_ms(), due_ms(), due_ms()], [Some(0), Some(100), Some(200)]);
     }
 
-    /// Response times in seconds, sorted, of the operations of one kind within 60 seconds: free
-    /// sessions take from their queue. `service` draws a service time.
-    fn responses(
-        rates: &ArrivalRates,
-        pattern: Arrivals,
-        sessions: u32,
-        kind: Option<Kind>,
-        mut service: impl FnMut(Option<Kind>) -> f64,
-    ) -> Vec<f64> {
-        let dealt = pattern == Arrivals::Dealt;
-        let groups =
-            if dealt { (1..=sessions).map(|it| (it, 1)).collect() } else { vec![(1, sessions)] };
-        let queues = groups.into_iter().map(|(first, servers)| {
-            let serving = Serving { first, sessions: servers, of: sessions };
-            ArrivalQueue::new(rates, pattern, serving, 7)
-        });
-        let queues: Vec<ArrivalQueue> = queues.collect();
-        let mut free: Vec<f64> = vec![0.0; sessions as usize];
-        let mut responses = Vec::new();
-        loop {
-            let next = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
-            let arrival = queues[if dealt { next } else { 0 }].take().unwrap();
-            let due = arrival.due.as_secs_f64();
-            if due > 60.0 {
-                break;
-            }
-            free[next] = free[next].max(due) + service(arrival.kind);
-            if arrival.kind == kind {
-                responses.push(free[next] - due);
-            }
-        }
-        responses.sort_by(f64::total_cmp);
-        responses
-    }
-
-    fn mean_and_p99(responses: &[f64]) -> (f64, f64) {
-        let mean = responses.iter().sum::<f64>() / responses.len() as f64;
-        (mean, responses[responses.len() * 99 / 100])
-    }
-
-    /// Sixteen sessions, 90 % busy, exponential service times of 1 ms on average. Erlang's formula
-    /// for a queue that all serve gives the mean for Poisson arrivals.
+    /// Sixteen sessions, 90 % busy, exponential service times of 1 ms on average.
     #[test]
     fn one_queue_answers_as_a_pool_of_servers_does() {
-        let mut state = 1u64;
-        let mut draw = |_: Option<Kind>| {
-            state += 1;
-            let uniform = ((mix(state) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-            -uniform.ln() / 1000.0
-        };
-        let rates = all(14_400.0);
-        let mut of = |pattern| mean_and_p99(&responses(&rates, pattern, 16, None, &mut draw));
-        let (load, servers) = (14.4, 16.0);
-        let blocking = (1..=16).fold(1.0, |b, n| load * b / (f64::from(n) + load * b));
-        let waits = blocking / (1.0 - load / servers * (1.0 - blocking));
-        let erlang = 0.001 + waits * 0.001 / (servers - load);
-        let (mean, p99) = of(Arrivals::Poisson);
+        let (mean, p99) = simulated::of_busy_sessions(Arrivals::Poisson);
+        let erlang = simulated::expected_mean_s();
         assert!((mean / erlang - 1.0).abs() < 0.03, "{mean} s instead of {erlang}");
         assert!((0.005..0.0056).contains(&p99), "{p99}");
-        let (mean, p99) = of(Arrivals::Even);
+        let (mean, p99) = simulated::of_busy_sessions(Arrivals::Even);
         assert!(
             (0.00105..0.00115).contains(&mean) && (0.0045..0.005).contains(&p99),
             "{mean} {p99}"
         );
-        let (mean, p99) = of(Arrivals::Dealt);
+        let (mean, p99) = simulated::of_busy_sessions(Arrivals::Dealt);
         assert!((0.0048..0.0056).contains(&mean) && (0.021..0.026).contains(&p99), "{mean} {p99}");
     }
 
