@@ -53,6 +53,7 @@ const RULES: &[Rule] = &[
     ("one-share", Whole, driver_hosts::one_share),
     ("backlog", Whole, trust::backlog),
     ("late-start", Whole, trust::late_start),
+    ("time-missing", Whole, trust::time_missing),
     ("repeats-vary", Whole, |_| unknown("needs --repeats 3")),
     ("active-set-varies", Whole, |_| unknown(NEEDS_RUNS)),
     ("mixed-run-lengths", Whole, |_| unknown(NEEDS_RUNS)),

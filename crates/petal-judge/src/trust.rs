@@ -312,6 +312,55 @@ pub(super) fn backlog(run: &Run) -> Judgement {
     .with(json!({ "backlog": backlog }))
 }
 
+/// Largest difference of DB time and think time from the sessions' time, as a share of it.
+const TIME_MISSING_MAX: f64 = 0.02;
+/// Windows under this are not judged: one wait for a processor is a large share of them.
+const TIME_JUDGED_S_MIN: f64 = 10.0;
+
+/// Compares DB time and think time with the time that all sessions had, in the steady window of a
+/// closed loop: there a session is always in one of them. A sleep under way at a bound counts as a
+/// whole on one side of it.
+pub(super) fn time_missing(run: &Run) -> Judgement {
+    let summary = &run.summary;
+    // A session of RATE waits for arrivals, operations in flight overlap, and hosts may each have a
+    // window of their own.
+    clear_if(run.details.backlog.is_some() || run.io_depth() > 1.0 || !summary.hosts.is_empty())?;
+    clear_if(!summary.sessions_lost.is_empty() || run.details.rebuilt)?;
+    let window = summary.steady.as_ref().zip(run.details.steady.as_ref());
+    let (steady, totals) = known(window, "the totals of the steady window are not known")?;
+    clear_if(steady.to_s - steady.from_s < TIME_JUDGED_S_MIN)?;
+    let sessions_s = f64::from(summary.sessions) * (steady.to_s - steady.from_s);
+    let missing_s = sessions_s - totals.db_time_s - totals.think_time_s;
+    let longest_think_s = summary.setting_number("think_tm_max").unwrap_or(0.0);
+    let has_thought = totals.think_time_s > 0.0;
+    let at_bounds_s = if has_thought { f64::from(summary.sessions) * longest_think_s } else { 0.0 };
+    clear_if(missing_s.abs() <= sessions_s * TIME_MISSING_MAX + at_bounds_s)?;
+    let percent = missing_s.abs() / sessions_s * 100.0;
+    let figures = json!({
+        "sessions_s": sessions_s, "db_time_s": totals.db_time_s,
+        "think_time_s": totals.think_time_s,
+    });
+    if missing_s < 0.0 {
+        return warning(
+            format!(
+                "DB time and think time are {percent:.1} % more than the time that the sessions \
+                 had: shares of DB time are too small by that"
+            ),
+            "Report it as a fault of petal, with the run's folder.",
+        )
+        .with(figures);
+    }
+    info(
+        format!(
+            "the sessions spent {percent:.1} % of their time between operations: petal chose and \
+             counted them, or waited for a processor or the network"
+        ),
+        "The database could do more operations: use a larger WORK_UNIT, or give petal's host a free \
+         processor.",
+    )
+    .with(figures)
+}
+
 /// Share of the median response time above which petal's own lateness matters.
 const LATE_SHARE: f64 = 0.1;
 

@@ -243,6 +243,60 @@ fn uneven_endpoints_and_a_backlog() {
 }
 
 #[test]
+fn time_that_no_session_accounts_for_is_named() {
+    // DB time and think time are half of this share each.
+    let spent = |share: f64| {
+        let mut run = fixture::windowed_run();
+        run.summary.settings.insert("think_tm_max".to_owned(), json!(0.001));
+        let steady = run.summary.steady.as_ref().unwrap();
+        let sessions_s = f64::from(run.summary.sessions) * (steady.to_s - steady.from_s);
+        let totals = run.details.steady.as_mut().unwrap();
+        (totals.db_time_s, totals.think_time_s) =
+            (sessions_s * share / 2.0, sessions_s * share / 2.0);
+        run
+    };
+    let found = |run: Run| {
+        let found = judge(&run).into_iter().find(|finding| finding.id == "time-missing");
+        found.map(|finding| (finding.severity, finding.message))
+    };
+    assert_eq!(found(spent(0.985)), None);
+    assert_eq!(found(spent(1.015)), None);
+    let (severity, message) = found(spent(0.95)).unwrap();
+    assert!(severity == Severity::Info && message.contains("5.0 % of their time"), "{message}");
+    let (severity, message) = found(spent(1.04)).unwrap();
+    assert!(severity == Severity::Warning && message.contains("4.0 % more"), "{message}");
+    let without = |share: f64, change: &dyn Fn(&mut Run)| {
+        let mut run = spent(share);
+        change(&mut run);
+        assert_eq!(found(run), None);
+    };
+    // A sleep of seconds may count on the other side of a bound; without sleeps there is none.
+    let sleeps_long = |run: &mut Run| {
+        run.summary.settings.insert("think_tm_max".to_owned(), json!(3.0));
+    };
+    without(1.04, &sleeps_long);
+    let mut busy = spent(0.95);
+    sleeps_long(&mut busy);
+    let totals = busy.details.steady.as_mut().unwrap();
+    totals.db_time_s += std::mem::take(&mut totals.think_time_s);
+    assert!(found(busy).is_some());
+    // A session of an open loop waits for the next arrival, which is in neither.
+    without(0.5, &|run| run.details.backlog = Some(0));
+    without(0.5, &|run| {
+        let steady = run.summary.steady.as_mut().unwrap();
+        steady.to_s = steady.from_s + 9.0;
+    });
+    // A lost session has no time from then on.
+    let lost = SessionLost { session: 2, at_s: 20.0, code: "7".into(), message: "gone".into() };
+    without(0.9, &|run| run.summary.sessions_lost = vec![lost.clone()]);
+    without(0.9, &|run| run.details.rebuilt = true);
+    // Operations in flight together take longer than the time of their session.
+    without(8.0, &|run| {
+        run.summary.settings.insert("io_depth".to_owned(), json!(8));
+    });
+}
+
+#[test]
 fn lateness_matters_only_beside_response_times() {
     let late_by = |late_us: f64| {
         move |run: &mut Run| {
