@@ -45,6 +45,7 @@ mod mysql_strangers;
 mod mysql_way_in;
 mod named_in_files;
 mod not_loaded;
+mod open_loop;
 mod oracle;
 mod oracle_block;
 mod oracle_captures;

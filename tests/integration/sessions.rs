@@ -1,10 +1,11 @@
 //! Many sessions: connected in seconds, in little memory.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{ALONE, Workplace, count, number, record};
+use crate::support::{ALONE, Workplace, count, number, record, skip, until};
 
 /// The most memory that a process has had, in KiB.
 fn memory_peak_kib(id: u32) -> Option<u64> {
@@ -54,4 +55,29 @@ fn a_slow_operation_is_db_time_in_each_second_of_it() {
         let second = two[1] - two[0];
         assert!((1.7..=2.001).contains(&second), "{second} of 2 s: {db_time_s:?}");
     }
+}
+
+/// Timer slack of the threads of a process that have this name, in ns.
+fn timer_slack_ns(id: u32, name: &str) -> Vec<u64> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else { return Vec::new() };
+    let slack = |thread: fs::DirEntry| {
+        let comm = fs::read_to_string(thread.path().join("comm")).ok()?;
+        let thread = Path::new("/proc").join(thread.file_name());
+        let slack = fs::read_to_string(thread.join("timerslack_ns")).ok()?;
+        comm.starts_with(name).then(|| slack.trim().parse().unwrap())
+    };
+    threads.flatten().filter_map(slack).collect()
+}
+
+/// Linux lets a sleeping thread oversleep by 50 us, which a response time would contain.
+#[test]
+fn sessions_that_wait_for_arrivals_have_no_timer_slack() {
+    let work = Workplace::loaded(1, "8M");
+    let args = ["run", "-t", "2", "--rate", "50", "--update-pct", "0", "--run-time", "5"];
+    let run = work.petal(args).start();
+    if fs::read_to_string(format!("/proc/{}/timerslack_ns", run.id())).is_err() {
+        return skip("another process's timer slack cannot be read");
+    }
+    until("two sessions without slack", || timer_slack_ns(run.id(), "session ") == [1, 1]);
+    run.ends().exited(0);
 }
