@@ -44,11 +44,12 @@ fn whatever_hangs_petal_ends_in_time_after_a_signal() {
         scope.spawn(|| run_hangs(0, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
         scope.spawn(|| run_hangs(1, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
         scope.spawn(record_hangs);
-        scope.spawn(|| ledger_hangs(fuse::WRITE));
-        scope.spawn(|| ledger_hangs(fuse::FSYNC));
+        scope.spawn(|| ledger_hangs(fuse::WRITE, Some(Signal::INT)));
+        scope.spawn(|| ledger_hangs(fuse::FSYNC, Some(Signal::INT)));
         scope.spawn(|| work_hangs("setup", 1, fuse::WRITE));
         scope.spawn(|| work_hangs("calibrate", 0, fuse::READ));
         if is_long {
+            scope.spawn(|| ledger_hangs(fuse::FSYNC, None));
             scope.spawn(|| run_hangs(2, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
             scope.spawn(|| work_hangs("setup", 2, fuse::WRITE));
             scope.spawn(|| work_hangs("setup", 0, fuse::WRITE));
@@ -75,7 +76,7 @@ fn whichever_request_hangs_petal_ends_in_time_after_a_signal() {
         fuse::FLUSH,
         fuse::CREATE,
     ];
-    let cases = requests.iter().flat_map(|request| [0, 1].map(|engine| (*request, engine)));
+    let cases = requests.iter().flat_map(|request| [0, 1, 2].map(|engine| (*request, engine)));
     let cases: Vec<_> = cases.collect();
     for some in cases.chunks(6) {
         std::thread::scope(|scope| {
@@ -185,26 +186,30 @@ fn record_hangs() {
     ends_within(run, LIMIT).exited(1).telling(&["storage does not answer", "thread ", &out]);
 }
 
-/// The ledger lies on the storage that hangs, in a write of a session or in the sync at the end. The
-/// record is written, with the reason why the ledger is not complete.
-fn ledger_hangs(request: u32) {
+/// The ledger lies on the storage that hangs, in a write of a session or in the sync at the end, after a
+/// signal or without one. The record is written, with the reason why the ledger is not complete.
+fn ledger_hangs(request: u32, signal: Option<Signal>) {
     let Some(fuse) = mounted() else { return };
     let work = Workplace::loaded(1, "8M");
     let ledger = fuse.path("kept.ledger").display().to_string();
-    let run = ["run", "--run-time", "100", "--update-pct", "50", "--ledger", &ledger];
+    let (seconds, limit, waited) = match signal {
+        Some(_) => ("100", LIMIT, "3 s"),
+        None => ("4", LIMIT + Duration::from_secs(60), "60 s"),
+    };
+    let run = ["run", "--run-time", seconds, "--update-pct", "50", "--ledger", &ledger];
     let mut run = work.petal(run).start();
     run.until("a second of a run", || !work.journal().is_empty());
     fuse.hang(&[request]);
     if request == fuse::WRITE {
         run.until("a request that hangs", || fuse.is_waited_for());
     }
-    run.signal(Signal::INT);
-    let ended = ends_within(run, LIMIT);
+    signal.into_iter().for_each(|signal| run.signal(signal));
+    let ended = ends_within(run, limit);
     assert_ne!(ended.code, Some(0), "{}", ended.stderr);
-    let lacks =
-        "kept.ledger: the ledger could not be written on: its storage does not answer for 3 s";
-    ended.telling(&[lacks, "thread "]);
+    let why = "kept.ledger: the ledger could not be written on: its storage does not answer for ";
+    let why = [why, waited].concat();
+    ended.telling(&[&why, "thread "]);
     let record = record(&work.run_folder());
-    assert!(record["details"]["gaps"].to_string().contains(lacks), "{}", record["details"]["gaps"]);
+    assert!(record["details"]["gaps"].to_string().contains(&why), "{}", record["details"]["gaps"]);
     assert!(record["ops"]["total"].as_u64().unwrap() > 0);
 }
