@@ -203,6 +203,11 @@ pub fn step_us(step: i32) -> f64 {
     10_f64.powf(f64::from(step) / STEPS)
 }
 
+/// Latency step that holds a latency in microseconds.
+pub fn step_of(us: f64) -> i32 {
+    (us.max(0.001).log10() * STEPS).floor() as i32
+}
+
 /// Reads the distributions up to the first damaged line. Empty if there is no log.
 pub fn spreads(folder: &Path) -> Spreads {
     let mut by_tag = Spreads::new();
@@ -211,8 +216,7 @@ pub fn spreads(folder: &Path) -> Spreads {
         let mut counts = BTreeMap::new();
         for value in buckets.iter_recorded() {
             let us = value.value_iterated_to().max(1) as f64 / 1e3;
-            *counts.entry((us.log10() * STEPS).floor() as i32).or_insert(0) +=
-                value.count_at_value();
+            *counts.entry(step_of(us)).or_insert(0) += value.count_at_value();
         }
         by_tag.entry(tag).or_default().push(Spread { from_s, counts });
     }

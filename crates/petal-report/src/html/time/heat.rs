@@ -1,4 +1,4 @@
-//! Latency as a picture: for each piece of time, how large a share of its operations took how long.
+//! Latency as a picture: for each piece of time, the share of its operations or requests by latency.
 
 use super::super::super::charts::plot::{Anchor, Word};
 use super::super::super::charts::{Color, Plot};
@@ -52,7 +52,7 @@ impl Heat {
     }
 
     /// A rectangle for each stretch of pieces with one shade, all of a shade as one path.
-    pub(super) fn draw(&self, plot: &mut Plot, axis: &TimeAxis<'_>) {
+    pub(super) fn draw(&self, plot: &mut Plot, axis: &TimeAxis<'_>, events: &str) {
         let shade = |piece: &BTreeMap<i32, u64>, step: i32| {
             let share = *piece.get(&step)? as f64 / piece.values().sum::<u64>() as f64;
             SHADES.iter().position(|(most, ..)| share <= *most)
@@ -76,18 +76,19 @@ impl Heat {
         for ((_, opacity, _), rectangles) in SHADES.iter().zip(&by_shade) {
             plot.rectangles(rectangles, COLOR, *opacity);
         }
-        legend(plot);
+        legend(plot, events);
     }
 }
 
 /// Draws the meaning of the shades, at the right of the axis' title.
-fn legend(plot: &mut Plot) {
+fn legend(plot: &mut Plot, events: &str) {
     const SIDE: f64 = 12.0;
     const EACH: f64 = 60.0;
     let [_, top, right, _] = plot.edges();
     let left = right - EACH * SHADES.len() as f64;
     let word = |text, anchor| Word { anchor, size: 11.0, ..Word::new(text, Color::Muted) };
-    plot.word(left - 8.0, top - 17.0, word("operations of the moment, up to", Anchor::Right));
+    let title = format!("{events} of the moment, up to");
+    plot.word(left - 8.0, top - 17.0, word(&title, Anchor::Right));
     for (number, (_, opacity, name)) in SHADES.iter().enumerate() {
         let x = left + EACH * number as f64;
         plot.patch([x, top - 23.0, x + SIDE, top - 23.0 + SIDE], COLOR, *opacity);

@@ -1,14 +1,19 @@
-//! Latency over time, of one kind of operation: as a heat map if the record has its histograms, and
-//! as percentiles.
+//! Latency over time, of one kind of operation or of a device's requests: as a heat map if the record
+//! has histograms, and as percentiles.
+
+use std::collections::BTreeMap;
 
 use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
+use super::requests::timed_devices;
 use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
 use crate::table::Table;
 use petal_judge::steady::median;
-use petal_model::record::latency_log::Spread;
+use petal_model::record::Second;
+use petal_model::record::latency_log::{Spread, step_of};
 use petal_model::stats::histogram::LatencySummary;
+use petal_model::stats::os::requests::RequestKind;
 
 const HEIGHT: f64 = 250.0;
 
@@ -21,42 +26,105 @@ struct ChartPercentiles {
     count: u64,
 }
 
-fn percentiles(piece: &ChartPiece<'_>, kind: &str) -> Option<ChartPercentiles> {
+/// The percentiles of a piece from those of its seconds.
+fn percentiles(seconds: &[LatencySummary]) -> Option<ChartPercentiles> {
     type Pick = fn(&LatencySummary) -> Option<f64>;
-    let all = || piece.seconds.iter().filter_map(|second| second.latency_us.get(kind));
-    let middle = |pick: Pick| median(all().filter_map(pick));
-    let worst = |pick: Pick| all().filter_map(pick).reduce(f64::max);
+    let middle = |pick: Pick| median(seconds.iter().filter_map(pick));
+    let worst = |pick: Pick| seconds.iter().filter_map(pick).reduce(f64::max);
     Some(ChartPercentiles {
         p50: middle(|latency| latency.p50),
         p90: middle(|latency| latency.p90),
         p99: worst(|latency| latency.p99),
         max: worst(|latency| latency.max)?,
-        count: all().map(|latency| latency.count).sum(),
+        count: seconds.iter().map(|latency| latency.count).sum(),
     })
 }
 
+/// The texts of a chart of latency over time.
+struct Texts<'a> {
+    id: String,
+    title: String,
+    y: &'a str,
+    /// Operations, or requests.
+    events: &'a str,
+    note: String,
+}
+
+/// The latency of a kind of operation.
 pub(super) fn of_kind(
     axis: &TimeAxis<'_>,
     kind: &str,
     spreads: &[Spread],
     number: usize,
 ) -> Option<Chart> {
+    let texts = Texts {
+        id: format!("latency-{number}"),
+        title: format!("Latency of {kind} over time"),
+        y: "operation latency, us (petal's clock)",
+        events: "operations",
+        note:
+            "A whole operation, commit included; in log and linear, bands from p50 to p90 and to \
+               p99."
+                .to_owned(),
+    };
+    let heat = Heat::of(axis, spreads);
+    chart(axis, &texts, heat.as_ref(), &|second| second.latency_us.get(kind).cloned())
+}
+
+/// The service time of a device's requests, on the time axis of the operations.
+pub(super) fn of_device(axis: &TimeAxis<'_>, kind: RequestKind) -> Option<Chart> {
+    let seen = axis.run.database_host()?;
+    let devices = timed_devices(seen);
+    let times = |second: &Second| {
+        let requests = seen.second(second.from_s, second.length_s)?.requests.as_ref()?;
+        Some(requests.service(kind, |device| devices.contains(&device)))
+    };
+    let spread = |second: &Second| {
+        let mut counts = BTreeMap::new();
+        for (ns, count) in times(second)?.buckets {
+            *counts.entry(step_of(ns as f64 / 1000.0)).or_insert(0) += count;
+        }
+        Some(Spread { from_s: second.from_s, counts })
+    };
+    let timeline = axis.pieces.iter().flat_map(|piece| piece.seconds);
+    let spreads: Vec<Spread> = timeline.filter_map(spread).collect();
+    let heat = Heat::of(axis, &spreads)?;
+    let texts = Texts {
+        id: format!("device-{}", kind.name()),
+        title: format!("Service time of the device's {} requests over time", kind.name()),
+        y: "service time, us (the kernel's clock)",
+        events: "requests",
+        note: format!(
+            "From issue to completion of each request ({}), of all processes, within 1.6 %.",
+            devices.join(", ")
+        ),
+    };
+    chart(axis, &texts, Some(&heat), &|second| Some(times(second)?.summary()))
+}
+
+fn chart(
+    axis: &TimeAxis<'_>,
+    texts: &Texts<'_>,
+    heat: Option<&Heat>,
+    of_second: &dyn Fn(&Second) -> Option<LatencySummary>,
+) -> Option<Chart> {
+    let Texts { id, title, y: y_title, events, note } = texts;
     let pieces = &axis.pieces;
-    let values: Vec<Option<ChartPercentiles>> =
-        pieces.iter().map(|piece| percentiles(piece, kind)).collect();
+    let of_piece = |piece: &ChartPiece<'_>| {
+        let seconds: Vec<LatencySummary> = piece.seconds.iter().filter_map(of_second).collect();
+        percentiles(&seconds)
+    };
+    let values: Vec<Option<ChartPercentiles>> = pieces.iter().map(of_piece).collect();
     let known = || values.iter().flatten();
     known().next()?;
-    let id = format!("latency-{number}");
-    let title = format!("Latency of {kind} over time");
-    let description = "p50, p90, p99 and the slowest operation over the seconds of the run.";
-    let heat = Heat::of(axis, spreads);
+    let description = format!("p50, p90, p99 and the slowest of the {events}, by second.");
     let runs = known_runs(pieces, &values);
     let variant = |name: &'static str, y: Scale, heat: Option<&Heat>| -> Variant {
-        let y = PlotAxis::new(y, "operation latency, us (petal's clock)");
+        let y = PlotAxis::new(y, y_title);
         let id = format!("{id}-{name}");
-        let svg = axis.drawing((&id, &title, description), HEIGHT, y, |plot| {
+        let svg = axis.drawing((&id, title, &description), HEIGHT, y, |plot| {
             if let Some(heat) = heat {
-                heat.draw(plot, axis);
+                heat.draw(plot, axis, events);
             }
             draw_percentiles(plot, &runs, heat.is_none());
         });
@@ -73,29 +141,27 @@ pub(super) fn of_kind(
     let log = known().flat_map(|value| [value.p50.unwrap_or(value.max), value.max]);
     let linear = known().map(|value| value.max);
     let mut variants: Vec<Variant> = heat
-        .iter()
         .map(|heat| variant("heat map", Scale::log(heat.bounds_us()), Some(heat)))
+        .into_iter()
         .collect();
     variants.push(variant("log", Scale::log(log), None));
     variants.push(variant("linear", Scale::linear(linear), None));
     let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
-    let few = " A percentile has a gap if fewer than ten operations of a second are beyond it.";
-    let shades = match heat {
-        Some(_) => {
-            "The heat map shows how many operations of each moment took how long, from the \
-                    run's histograms: two bands are two ways that an operation is served, a column \
-                    without its usual band is a stall. "
-        }
-        None => "",
-    };
-    let note = format!(
-        "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 and \
-         to p99.{few}{}",
+    let few = format!(
+        " A percentile has a gap if fewer than ten {events} of a second are beyond it.{}",
         axis.note(what)
     );
-    let heading = "from s | p50 us | p90 us | p99 us | slowest us | operations";
-    let table = Table::of_figures(heading).with_rows(pieces.iter().zip(&values).map(row));
-    Some(Chart::new(&id, &title, note, variants, table).with_series([
+    let shades = match heat {
+        Some(_) => format!(
+            "The heat map shows the {events} of each moment by latency: two bands are two ways of \
+             service, a column without its usual band is a stall. "
+        ),
+        None => String::new(),
+    };
+    let note = format!("{shades}{note}{few}");
+    let heading = format!("from s | p50 us | p90 us | p99 us | slowest us | {events}");
+    let table = Table::of_figures(&heading).with_rows(pieces.iter().zip(&values).map(row));
+    Some(Chart::new(id, title, note, variants, table).with_series([
         ChartSeries::line(0, "p50", PERCENTILES, "", None),
         ChartSeries::line(1, "p90", PERCENTILES, "7 3", None),
         ChartSeries::line(2, "p99", PERCENTILES, "3 3", None),

@@ -15,6 +15,7 @@ use super::super::run::seconds::SECOND_S_MIN;
 use events::Lane;
 use petal_model::record::latency_log::Spreads;
 use petal_model::record::{Run, Second};
+use petal_model::stats::os::requests::RequestKind;
 
 /// Pieces of a chart at most.
 const PIECES_MAX: usize = 180;
@@ -102,6 +103,9 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
     for (number, kind) in run.summary.latency_us.keys().enumerate() {
         let spreads = spreads.get(kind).map_or(&[][..], Vec::as_slice);
         figures.extend(latency::of_kind(&axis, kind, spreads, number));
+    }
+    for kind in [RequestKind::Read, RequestKind::Write, RequestKind::Flush] {
+        figures.extend(latency::of_device(&axis, kind));
     }
     figures.extend(rates::reads_by_layer(&axis));
     figures.extend(rates::writes_by_layer(&axis));
@@ -226,6 +230,23 @@ mod tests {
         let cells = chart.values.texts(3);
         assert_eq!(cells[1..4], ["100.5", "900.5", "50.5"], "{cells:?}");
         assert!(cells.len() > 4 && cells[4] != "-", "operations stand next to them: {cells:?}");
+    }
+
+    #[test]
+    fn the_devices_requests_have_a_heat_map_under_that_of_the_operations() {
+        let mut run = fixture::mixed_run();
+        fixture::time_requests(&mut run);
+        let charts = figures(&run, &Spreads::new());
+        let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+        let at = ids.iter().position(|id| *id == "latency-1").unwrap();
+        assert_eq!(ids[at + 1..at + 3], ["device-read", "device-write"]);
+        let reads = &charts[at + 1];
+        assert_eq!(reads.variants[0].name, "heat map");
+        // p50, p90, p99, slowest and count of a second.
+        assert_eq!(reads.values.texts(3)[1..], ["100.5", "100.5", "900.5", "900.5", "1,000"]);
+        let (heat, log) = (&reads.variants[0].svg, &reads.variants[1].svg);
+        let shades = |svg: &str| svg.matches("<path shape-rendering").count();
+        assert!(shades(heat) > shades(log), "two steps of latency have two shades");
     }
 
     #[test]

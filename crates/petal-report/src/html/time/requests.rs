@@ -20,7 +20,7 @@ struct LatencyLine<'a> {
 
 /// The data's own devices if their requests were timed, else the disks below them: a partition or a
 /// volume has none.
-fn timed_devices(seen: &HostSeen) -> Vec<&str> {
+pub(super) fn timed_devices(seen: &HostSeen) -> Vec<&str> {
     let sum = &seen.whole.sum;
     let timed: BTreeSet<&str> =
         sum.requests.iter().flat_map(|all| &all.times).map(|times| times.device.as_str()).collect();
