@@ -189,8 +189,8 @@ pub fn of_history(history: &History) -> String {
     let (by, groups) = (&history.by, if longest == 1 { "group" } else { "groups" });
     if changed.is_empty() {
         let why = match longest {
-            0 => return format!("No answer: no run says its {by}."),
-            1..4 => "too few to know how far they lie apart",
+            0 => return format!("No answer: no run has a recorded {by}."),
+            1..4 => "too few to know the variation between groups",
             _ => "no figure changed by more than chance explains",
         };
         return format!("{longest} {groups} by {by}: {why}.");

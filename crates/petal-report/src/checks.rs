@@ -29,12 +29,12 @@ pub fn brief(checks: &[Check]) -> String {
     let warnings = all(CheckResult::Warn).count();
     let mut out = match warnings {
         0 => format!(
-            "nothing would spoil a test: {} of {} are good\n",
+            "no check found a problem: {} of {} are good\n",
             all(CheckResult::Good).count(),
             counted(checks.len() as u64, "check")
         ),
         _ => {
-            format!("{warnings} of {} would spoil a test\n", counted(checks.len() as u64, "check"))
+            format!("{warnings} of {} found a problem\n", counted(checks.len() as u64, "check"))
         }
     };
     all(CheckResult::Warn).take(WARNINGS_MAX).for_each(|check| explain(&mut out, check));
@@ -251,10 +251,7 @@ mod tests {
         let bad = [check(&spoilt()), check(&spoilt())].concat();
         let shown = crate::table::within(80, || brief(&bad));
         assert!(shown.lines().count() <= 40, "{shown}");
-        assert!(
-            shown.contains(" would spoil a test") && shown.contains("more warnings"),
-            "{shown}"
-        );
-        assert!(brief(&check(&good())).starts_with("nothing would spoil a test"));
+        assert!(shown.contains(" found a problem") && shown.contains("more warnings"), "{shown}");
+        assert!(brief(&check(&good())).starts_with("no check found a problem"));
     }
 }

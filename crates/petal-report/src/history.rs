@@ -45,13 +45,13 @@ pub(super) fn title(series: &FigureHistory) -> String {
 
 const READING: [&str; 3] = [
     "change % is from the earlier groups at the same level, or from the level before if a new one \
-     begins: the mean of its groups, however many runs each has. How far groups lie apart makes the \
-     interval, from the fourth group on. A history without any change shows one in 5 % of cases.",
+     begins: the mean of its groups, however many runs each has. The variation between groups makes \
+     the interval, from the fourth group on. A history without any change shows one in 5 % of cases.",
     "From first to newest is the straight line through the groups' means, or the difference of both \
      levels if levels fit better; it needs four groups.",
     "A limit fails if the whole interval of the newest change, or from first to newest, is past it. \
      It is inconclusive if the interval of the newest change or groups includes it, or if the newest \
-     group has no whole run.",
+     group has no complete run.",
 ];
 
 pub(super) fn table(series: &FigureHistory, by: &str) -> Table {

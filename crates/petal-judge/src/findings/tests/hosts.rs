@@ -90,7 +90,7 @@ fn hosts_that_began_apart_or_do_not_know_it_are_reported() {
     gains(&[], by_own_clocks(Some(true)));
     gains(&["uneven-start"], by_own_clocks(Some(false)));
     let run = gains(&["uneven-start"], by_own_clocks(None));
-    assert!(message(&run, "uneven-start").contains("not known"));
+    assert!(message(&run, "uneven-start").contains("unknown whether all hosts started"));
     // On one machine there is one clock.
     gains(&[], |run| {
         by_own_clocks(None)(run);
