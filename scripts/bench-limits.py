@@ -3,7 +3,9 @@
 
 Each situation sets a quota of processors, a limit of reads, a rate or think time. Each of them is
 then made 20 % smaller and 20 % larger: the one that changes the throughput most is the truth.
-Prints the table of docs/limits.md. Usage: bench-limits.py PETAL [DIRECTORY]
+Then petal run --elasticity changes its own resources: the resource of the largest elasticity must
+be the one that the situation limits. Prints the tables of docs/limits.md.
+Usage: bench-limits.py PETAL [DIRECTORY]
 """
 import atexit, json, math, os, pathlib, shutil, subprocess, sys, tempfile
 
@@ -29,6 +31,14 @@ SITUATIONS = [
     ("think time 100 ms", 1, 0, dict(cpu=1.6, reads=20000, think=100.0)),
     ("0.3 processors, UPDATEs", 4, 50, dict(cpu=0.3, reads=20000)),
 ]
+# name, sessions, more arguments, capacity, the resource of the largest elasticity
+EXPERIMENTS = [
+    ("0.1 processors", 4, "--update-pct 0 --work-unit 16", dict(cpu=0.1, reads=40000), "processors"),
+    ("1,000 reads/s", 4, "--update-pct 0 --work-unit 4", dict(cpu=1.6, reads=1000), "reads"),
+    ("one writer's commits", 4, "--update-pct 100 --work-unit 1", dict(cpu=1.6, reads=40000), "commits"),
+    ("RATE 50", 4, "--update-pct 0 --work-unit 4 --rate 50 --arrivals even", dict(cpu=1.6, reads=40000), "none"),
+]
+EXPERIMENT_SECONDS = int(os.environ.get("EXPERIMENT_SECONDS", 60))
 WORDS = {"cpu": "processors", "reads": "I/O limit", "rate": "RATE", "think": "think time"}
 SAID = {"processors": "cpu", "session_processor_time": "cpu", "io_limit": "reads", "rate": "rate", "think_time": "think"}
 
@@ -84,12 +94,43 @@ def run(sessions, update_pct, capacity):
     return shown["per_second"]["ops"], shown["limited_by"]
 
 
+def experiment(sessions, more, capacity):
+    limit(capacity["cpu"], capacity["reads"])
+    args = [PETAL, "run", "-s", "1", "-t", str(sessions), *more.split(), "--elasticity", "--json"]
+    args += ["--run-time", str(EXPERIMENT_SECONDS), "--out", str(WORK / "out")]
+    done = subprocess.run(args, cwd=WORK, preexec_fn=enter, capture_output=True, text=True)
+    if not done.stdout.startswith("{"):
+        sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def experiments():
+    names = ["processors", "reads", "read_latency", "commits", "sessions"]
+    print("\n| situation | " + " | ".join(name.replace("_", " ") for name in names) + " | petal says | right |")
+    print("|---" * (len(names) + 3) + "|")
+    for name, sessions, more, capacity, truth in EXPERIMENTS:
+        shown = experiment(sessions, more, capacity)
+        found = {it["of"]: it for it in shown["elasticity"] if it["elasticity"] is not None}
+        times = {of: found[of]["elasticity"] for of in ("processors", "reads", "commits") if of in found}
+        least = min(times, key=times.get)
+        ok = truth == (least if times[least] <= -LEAST else "none")
+        cell = lambda it: "-" if it is None else "{:.2f} ({:.2f} to {:.2f})".format(it["elasticity"], *it["interval"])
+        cells = " | ".join(cell(found.get(of)) for of in names)
+        print(f"| {name} | {cells} | {shown['limited_by']['words'].split(' on ')[0]} | {'yes' if ok else 'NO'} |", flush=True)
+
+
 def median(values):
     return sorted(values)[(len(values) - 1) // 2]
 
 
 def main():
     subprocess.run([PETAL, "setup", "--scale", "128M", "-s", "1"], cwd=WORK, check=True, capture_output=True)
+    if not os.environ.get("ONLY_EXPERIMENTS"):
+        compare()
+    experiments()
+
+
+def compare():
     right = judged = 0
     print("| situation | sessions | processors | I/O limit | RATE | think time | petal says | right |")
     print("|---|---|---|---|---|---|---|---|")

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::runner::WorkContext;
+use crate::runner::experiments;
 use crate::runner::merge::RunWithFolder;
 use crate::runner::peers::Together;
 use crate::runner::series::RunSeries;
@@ -31,6 +32,7 @@ Examples:
   petal run -s 4 --update-pct 0 --run-time 60  physical reads only
   petal run 4 --work-loop 1000 --update-pct 20 fixed work: 4000 operations, 800 commits
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
+  petal run -t 8 --run-time 60 --elasticity    what limits it: 30 s measured, 30 s of experiments
   petal run -s 4 --rate 500                    open loop: response time from the intended start
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
   petal run --update-pct 100 --ledger /elsewhere/run1.ledger   cut the power, then petal verify
@@ -67,6 +69,11 @@ pub fn command() -> Command {
             .default_missing_value("")
             .value_parser(until_steady),
         )
+        .arg(args::flag(
+            "elasticity",
+            "Spend the second half of RUN_TIME on experiments that show what limits the run: slower \
+             and repeated reads, slower commits, burnt processor time, fewer sessions",
+        ))
         .arg(
             value(
                 "share",
@@ -113,10 +120,12 @@ fn run_share(
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
+    settings.elasticity = matches.get_flag("elasticity");
     let share = matches.get_one::<Share>("share").copied();
     let start = matches.get_one::<OffsetDateTime>("start-at").copied();
     check_start(&settings, start)?;
     check_hosts(&settings, start, hosts)?;
+    check_elasticity(&settings, hosts.is_some() || share.is_some())?;
     let share = hosts.map(Together::share).or(share).unwrap_or_default();
     settings.is_shared = !share.is_whole();
     if let Some(at) = start {
@@ -335,6 +344,32 @@ fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
          the run would always end by RUN_TIME. Raise RUN_TIME, which is the limit, to several \
          times that, or leave out --until-steady."
     )))
+}
+
+/// Experiments need time, and all sessions of the run.
+fn check_elasticity(settings: &Settings, is_shared: bool) -> Result<(), CommandError> {
+    let refused = |why: String| Err(CommandError::usage(format!("--elasticity {why}")));
+    let run_time_s = settings.run_time.as_secs_f64();
+    let needed_s = settings.warm_up_s() + experiments::SHORTEST_S;
+    match settings {
+        _ if !settings.elasticity => Ok(()),
+        _ if is_shared => refused(
+            "with several driver hosts: it changes one host's sessions only; leave it out"
+                .to_owned(),
+        ),
+        Settings { until_steady: Some(_), .. } => refused(
+            "with --until-steady, which may end before the experiments; leave one out".to_owned(),
+        ),
+        Settings { work_loop: 1.., .. } => refused(format!(
+            "with WORK_LOOP={}, of which the end is not known; use RUN_TIME",
+            settings.work_loop
+        )),
+        _ if run_time_s < needed_s => refused(format!(
+            "with RUN_TIME={run_time_s:.0}: the half for experiments is too short; use at least \
+             {needed_s:.0}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The summary for a pipe.

@@ -7,6 +7,7 @@ mod assemble;
 pub mod calibrate;
 mod calibrated;
 mod deltas;
+pub mod experiments;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;

@@ -30,6 +30,7 @@ use petal_model::workload::picker::Picker;
 
 use super::assemble::{self, RunMeasurements};
 use super::calibrated;
+use super::experiments::Experiments;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::{others, prepare};
@@ -65,6 +66,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     let prepared = Arc::new(prepare(job)?);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     let arrivals = ArrivalQueues::new(&job.workload, &job.seats, &job.plan);
+    let experiments = Experiments::of(job);
     thread::scope(|scope| {
         // Sessions that wait for the trigger would keep the scope for ever.
         let _call_off = trigger.call_off_at_end();
@@ -78,6 +80,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             &trigger,
             &shards,
             arrivals.as_ref(),
+            experiments.as_ref(),
         )?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
@@ -85,6 +88,11 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| files.discard(job))?;
         let started_at = OffsetDateTime::now_utc();
         let stop = start_sessions(job, &trigger);
+        let conducting = experiments.as_ref().map(|experiments| {
+            let (opening, trigger) = (opening.clone(), stop.trigger);
+            let conduct = move || experiments.conduct(job, &opening, trigger);
+            Thread::named("experiments").start_in(scope, conduct)
+        });
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
             watching: prepared
@@ -102,11 +110,19 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             opening_os: opening_os.clone(),
             journal: files.journal,
             latency_log: files.latency_log,
+            experiments: experiments.as_ref(),
         });
         sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(files.gaps);
         sampler.gaps.extend(report_gaps);
         let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
+        if let Some((experiments, conducting)) = experiments.as_ref().zip(conducting) {
+            experiments.end();
+            match conducting {
+                Ok(thread) => thread.thread().unpark(),
+                Err(error) => sampler.gaps.push(format!("no experiments were made: {error}")),
+            }
+        }
         let backlog =
             arrivals.as_ref().map(|queues| count_never_begun(job, queues, &pool, &shards));
         let mut closing = Closing::new(scope, job, pool.is_abandoned());
@@ -121,6 +137,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let kept_in = job.settings.calibrations.as_deref();
         run.details.calibrated = calibrated::find(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
+        run.details.experiments = experiments.as_ref().map(Experiments::made);
         run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;

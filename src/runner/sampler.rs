@@ -19,6 +19,7 @@ use petal_model::stats::os::OsSample;
 use petal_model::stats::timeline::{Shards, Tally};
 
 use super::deltas::Deltas;
+use super::experiments::Experiments;
 use super::steady_window::{Mark, SteadyWindow};
 use super::watching::Watching;
 
@@ -74,6 +75,8 @@ pub struct Parts<'a> {
     pub opening_os: Option<OsSample>,
     pub journal: Option<Journal>,
     pub latency_log: Option<LatencyLog>,
+    /// Experiments of the run, which follow the steady window.
+    pub experiments: Option<&'a Experiments>,
 }
 
 /// State of the sessions when a second is harvested.
@@ -119,7 +122,7 @@ impl<'a> Sampler<'a> {
         match self.phase {
             SamplerStep::Sample => {
                 let end_s = self.second as f64 + 1.0;
-                let bounds = [self.parts.warm_up_s, self.parts.planned_s];
+                let bounds = [self.parts.warm_up_s, self.undisturbed_s(), self.parts.planned_s];
                 let is_bound = bounds.map(f64::ceil).contains(&end_s);
                 self.phase = SamplerStep::Harvest;
                 self.survive(|sampler| sampler.sample(is_bound));
@@ -157,6 +160,11 @@ impl<'a> Sampler<'a> {
                     .to_owned(),
             );
         }
+    }
+
+    /// Returns the time from which on the run makes experiments on itself.
+    fn undisturbed_s(&self) -> f64 {
+        self.parts.experiments.map_or(f64::INFINITY, Experiments::from_s)
     }
 
     /// Samples all layers. `is_bound` is set at a bound of the steady window, so that histograms
@@ -242,6 +250,9 @@ impl<'a> Sampler<'a> {
                 _ => 1.0,
             };
             self.totals.add(&tally);
+            if let Some(experiments) = self.parts.experiments {
+                experiments.follow(&self.totals);
+            }
             let counted = self.counted.as_mut();
             if let Some(counted) = counted.filter(|counted| counted.second == from_s + 1.0) {
                 counted.times = Some((self.totals.busy_ns, self.totals.think_ns));
@@ -293,7 +304,8 @@ impl<'a> Sampler<'a> {
         let all_ran = standing
             .first_done_ns
             .is_none_or(|done_ns| (second + 1).saturating_mul(1_000_000_000) <= done_ns);
-        if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran {
+        let is_perturbed = from_s + 1.0 > self.undisturbed_s();
+        if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran || is_perturbed {
             return;
         }
         // Marks at which the database was sampled.
@@ -418,6 +430,7 @@ mod tests {
             opening_os: None,
             journal,
             latency_log: None,
+            experiments: None,
         })
     }
 

@@ -14,12 +14,13 @@ use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::picker::{Picker, Step};
 use petal_model::workload::seat::Seat;
 
+use super::experiments::{Experiments, OwnCost};
 use super::ledger::SessionLedger;
 
 /// Target length of a batch, so that stop and display stay prompt.
 const BATCH_TARGET: Duration = Duration::from_millis(100);
 /// Shorter batches with a ledger: at most one unlogged batch is lost in a power cut.
-const BATCH_TARGET_LEDGER: Duration = Duration::from_millis(10);
+const BATCH_TARGET_SHORT: Duration = Duration::from_millis(10);
 const BATCH_OPERATIONS_MAX: usize = 4096;
 /// Interval at which a session flushes its statistics. It is shorter than the sampling interval;
 /// otherwise a second would show the work of the previous one.
@@ -55,6 +56,8 @@ pub struct SessionLoop<'a> {
     pub scan_rows: &'a [Option<u64>],
     /// Ledger of its acknowledged commits; `None` without a ledger.
     pub ledger: Option<SessionLedger<'a>>,
+    /// Experiments of the run; `None` if it makes none.
+    pub experiments: Option<&'a Experiments>,
 }
 
 /// Next step of the loop.
@@ -75,7 +78,7 @@ impl SessionLoop<'_> {
         outcomes.ended.reserve(BATCH_OPERATIONS_MAX);
         let mut pending: Option<Step> = None;
         let mut batch_size = 1;
-        let batch_target = if self.ledger.is_some() { BATCH_TARGET_LEDGER } else { BATCH_TARGET };
+        let mut own = OwnCost::default();
         let mut flushed_ns = 0;
         let mut waited = false;
         loop {
@@ -108,6 +111,9 @@ impl SessionLoop<'_> {
                 NextStep::Done => break,
             }
             outcomes.ended.clear();
+            if let Some(experiments) = self.experiments.filter(|_| !is_due) {
+                experiments.pace(&self.seat, batch.len(), &mut own, &self.stop);
+            }
             let called = Instant::now();
             if std::mem::take(&mut waited) {
                 self.count_lateness(&batch, called);
@@ -143,7 +149,8 @@ impl SessionLoop<'_> {
             if batch.len() > self.session.in_flight() {
                 break; // An engine leaves operations out only when the stop was due.
             }
-            batch_size = next_batch_size(filled, now.elapsed(), batch_target);
+            own.operations += outcomes.ended.len() as u64;
+            batch_size = next_batch_size(filled, now.elapsed(), self.batch_target(now));
             if end.last_end_ns.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = end.last_end_ns;
                 self.flush(&mut end);
@@ -157,6 +164,13 @@ impl SessionLoop<'_> {
         self.give_back(&batch);
         end.ended_ns = self.stop.since_trigger_ns(Instant::now()).max(end.last_end_ns);
         end
+    }
+
+    /// Returns the length of a batch. Experiments are short, and need shorter batches.
+    fn batch_target(&self, now: Instant) -> Duration {
+        let now_ns = self.stop.since_trigger_ns(now);
+        let is_near = self.experiments.is_some_and(|experiments| experiments.is_near(now_ns));
+        if is_near || self.ledger.is_some() { BATCH_TARGET_SHORT } else { BATCH_TARGET }
     }
 
     /// Adds the next operations to a batch: it ends before a think, before an operation that is not
@@ -218,6 +232,9 @@ impl SessionLoop<'_> {
             }
         });
         self.shards.fold(self.seat.session, ended);
+        if let Some(experiments) = self.experiments {
+            experiments.count(&outcomes.ended);
+        }
     }
 
     /// Returns the number of rows that an operation must visit; `None` for a scan table of unknown
@@ -380,6 +397,7 @@ mod tests {
             shards: &shards,
             scan_rows: &[],
             ledger: None,
+            experiments: None,
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
@@ -437,6 +455,7 @@ mod tests {
             shards: &shards,
             scan_rows: &[],
             ledger: None,
+            experiments: None,
         };
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");
@@ -491,6 +510,7 @@ mod tests {
             shards: &shards,
             scan_rows: &[],
             ledger: None,
+            experiments: None,
         };
         assert!(run.run().lost.is_none());
         let is_gradual = session.batches.windows(2).all(|two| two[1] <= two[0] * 2);

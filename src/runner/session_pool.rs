@@ -22,6 +22,7 @@ use petal_model::workload::plan::schemas_of;
 use petal_model::workload::seat::Seat;
 
 use super::RunError;
+use super::experiments::Experiments;
 use super::job::Job;
 use super::ledger::SessionLedger;
 use super::session::{SessionEnd, SessionLoop};
@@ -70,6 +71,7 @@ impl<'scope> SessionPool<'scope> {
         trigger: &'env Trigger,
         shards: &'env Shards,
         arrivals: Option<&'env ArrivalQueues>,
+        experiments: Option<&'env Experiments>,
     ) -> Result<Self, RunError> {
         let (sender, reports) = channel();
         let mut pool =
@@ -84,7 +86,7 @@ impl<'scope> SessionPool<'scope> {
             let queue = arrivals.and_then(|queues| queues.of_seat(index));
             let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
                 own.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
-                attend(job, (seat, queue), cache_blocks, trigger, shards, &report)
+                attend(job, (seat, queue, experiments), cache_blocks, trigger, shards, &report)
             });
             let thread = started.inspect_err(|_| trigger.call_off())?;
             pool.members.push(Member { tid, thread, cancel: None, end: None });
@@ -203,7 +205,7 @@ impl<'scope> SessionPool<'scope> {
 /// closing snapshot.
 fn attend(
     job: &Job<'_>,
-    (seat, arrivals): (Seat, Option<&ArrivalQueue>),
+    (seat, arrivals, experiments): (Seat, Option<&ArrivalQueue>, Option<&Experiments>),
     cache_blocks: u64,
     trigger: &Trigger,
     shards: &Shards,
@@ -240,6 +242,7 @@ fn attend(
         stop,
         shards,
         scan_rows: &job.scan_rows(),
+        experiments,
         ledger: job.ledger.map(|file| SessionLedger::new(file, &job.workload, seat.session)),
     };
     let ended = catch_unwind(AssertUnwindSafe(|| at_work.run()));

@@ -15,6 +15,7 @@ mod counter_resets;
 mod device;
 mod devtools;
 mod disk;
+mod elasticity;
 mod engine_postgres;
 mod failing_io;
 mod faults;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use super::in_use::DataUse;
+use super::perturbation::Perturbation;
 use super::server::row_layout;
 use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
@@ -97,6 +98,11 @@ pub trait Engine: Send + Sync {
     /// sessions flushed; else they may be without histograms, and are cheap enough for once a
     /// second.
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>>;
+
+    /// Changes of the sessions' reads and commits; `None` if it cannot change them.
+    fn perturbation(&self) -> Option<Arc<Perturbation>> {
+        None
+    }
 
     /// The counters of a run begin: resets of them until now are forgotten, and a figure that is
     /// reset from now on is left out of them.

@@ -25,6 +25,7 @@ mod change_points;
 pub mod compare;
 mod draws;
 mod driver_hosts;
+mod elasticity;
 pub mod estimate;
 pub mod findings;
 mod fresh;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
-use super::{findings, io_limits, limits, physical, resources};
+use super::{elasticity, findings, io_limits, limits, physical, resources};
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::{Headline, Run};
@@ -44,9 +44,11 @@ pub fn conclude(run: &mut Run) {
     run.summary.findings = findings::judge(run);
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
+    let elasticity = elasticity::of(run);
+    let limited_by = elasticity::proven(&elasticity, limited_by);
     let resources = resources::of(&shown);
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
-    run.summary.resources = resources;
+    (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
 }
 
 pub fn verdict(run: &Run) -> HeadlineFigures {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use petal_engine::perturbation::Perturbation;
 use petal_model::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
 use petal_model::stats::event_stats::{self, EventStats, EventTotals, plain_counts, timed_events};
 
@@ -98,12 +99,13 @@ plain_counts! {
 pub struct Statistics {
     stats: Arc<EventStats>,
     wal_bytes_max: AtomicU64,
+    pub perturbation: Arc<Perturbation>,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
         let stats = Arc::new(EventStats::new(Event::NAMES, COUNTS));
-        Self { stats, wal_bytes_max: AtomicU64::new(0) }
+        Self { stats, wal_bytes_max: AtomicU64::new(0), perturbation: Arc::default() }
     }
 }
 
@@ -221,6 +223,11 @@ pub struct ConnectionRecorder {
 }
 
 impl ConnectionRecorder {
+    /// Changes of a session's reads and commits; None for other connections.
+    pub fn perturbation(&self) -> Option<&Perturbation> {
+        (self.source == IoSource::Session).then_some(&*self.statistics.perturbation)
+    }
+
     pub fn record(&self, event: Event, latency_ns: u64, bytes: u64) {
         self.events.record(event as usize, latency_ns, bytes);
     }

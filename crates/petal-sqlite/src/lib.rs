@@ -49,6 +49,7 @@ use meta::FileMeta;
 use options::{OPTIONS, Options};
 use petal_engine::in_use::DataUse;
 use petal_engine::on_path::OnPath;
+use petal_engine::perturbation::Perturbation;
 use petal_engine::server::loader::Load;
 use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
@@ -169,6 +170,10 @@ impl Sqlite {
 }
 
 impl Engine for Sqlite {
+    fn perturbation(&self) -> Option<Arc<Perturbation>> {
+        Some(Arc::clone(&self.shared.statistics.perturbation))
+    }
+
     fn support(&self) -> &'static EngineSupport {
         &support::SQLITE
     }

@@ -7,6 +7,7 @@
 //! then never maps a file, so that no read passes the counters by.
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -110,6 +111,8 @@ struct FileState {
     direct: Option<Arc<DirectFile>>,
     id: Option<FileId>,
     gathered: Option<Mutex<Gathered>>,
+    /// The highest offset of a read in an experiment.
+    end: AtomicI64,
 }
 
 /// Pages of a load that the system does not have yet: those that follow one another go in one call,
@@ -182,11 +185,40 @@ impl Gathered {
     }
 }
 
+thread_local! {
+    /// A page that is read only for an experiment.
+    static AGAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 impl FileState {
     fn record(&self, call: FileCall, begin: Instant, bytes: u64) {
         if let Some(recorder) = &self.recorder {
             let latency_ns = begin.elapsed().as_nanos() as u64;
             recorder.record(Event::of(recorder.source, self.kind, call), latency_ns, bytes);
+        }
+    }
+
+    /// Makes an experiment's change after a session's read of the main file. A second read is of
+    /// another page, as far from the end as this one from the begin.
+    fn perturb_read(&self, bytes: usize, offset: i64, read: impl FnOnce(&mut [u8], i64)) {
+        let recorder = self.recorder.as_ref().filter(|_| self.kind == FileKind::Main);
+        let Some(perturbation) = recorder.and_then(|recorder| recorder.perturbation()) else {
+            return;
+        };
+        if perturbation.after_read() {
+            let end = self.end.fetch_max(offset, Ordering::Relaxed).max(offset);
+            AGAIN.with_borrow_mut(|page| {
+                page.resize(bytes, 0);
+                read(page, end - offset);
+            });
+        }
+    }
+
+    /// Makes an experiment's change after a session's sync of the WAL, within the commit.
+    fn perturb_sync(&self) {
+        let recorder = self.recorder.as_ref().filter(|_| self.kind == FileKind::Wal);
+        if let Some(perturbation) = recorder.and_then(|recorder| recorder.perturbation()) {
+            perturbation.after_commit();
         }
     }
 
@@ -275,7 +307,8 @@ fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     if let Some(id) = id {
         direct::opened(id);
     }
-    Ok(FileState { kind, recorder: context.recorder, direct, id, gathered })
+    let end = AtomicI64::new(0);
+    Ok(FileState { kind, recorder: context.recorder, direct, id, gathered, end })
 }
 
 unsafe extern "C" fn open(
@@ -386,6 +419,9 @@ unsafe extern "C" fn read(
             match direct.read(page, offset.cast_unsigned()) {
                 Ok(read) if read == page.len() => {
                     state.record(FileCall::Read, begin, read as u64);
+                    state.perturb_read(page.len(), offset, |again, at| {
+                        drop(direct.read(again, at.cast_unsigned()));
+                    });
                     return ffi::SQLITE_OK;
                 }
                 Ok(read) => {
@@ -401,7 +437,13 @@ unsafe extern "C" fn read(
         }
         let code = call_real!(file, xRead(buffer, bytes, offset) else ffi::SQLITE_IOERR_READ);
         match code {
-            ffi::SQLITE_OK => state.record(FileCall::Read, begin, bytes as u64),
+            ffi::SQLITE_OK => {
+                state.record(FileCall::Read, begin, bytes as u64);
+                state.perturb_read(bytes as usize, offset, |again, at| {
+                    let again = again.as_mut_ptr().cast();
+                    call_real!(file, xRead(again, bytes, at) else ffi::SQLITE_IOERR_READ);
+                });
+            }
             ffi::SQLITE_IOERR_SHORT_READ => {}
             _ => {
                 state.failed_below(&format!("reading at byte {offset} of"));
@@ -502,8 +544,9 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         let code = call_real!(file, xSync(flags) else ffi::SQLITE_IOERR_FSYNC);
         let state = state(file);
         state.record(FileCall::Sync, begin, 0);
-        if code != ffi::SQLITE_OK {
-            state.failed_below("syncing");
+        match code {
+            ffi::SQLITE_OK => state.perturb_sync(),
+            _ => state.failed_below("syncing"),
         }
         code
     }
@@ -677,6 +720,7 @@ mod tests {
             recorder: None,
             direct: None,
             id: None,
+            end: AtomicI64::new(0),
             gathered: Some(Mutex::new(gathered)),
         };
         let base = ffi::sqlite3_file { pMethods: &METHODS };

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::experiments::ChangedResource;
+
 /// Source of the bytes that the database, or petal on a bare device, read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServedBy {
@@ -56,6 +58,21 @@ pub struct ResourceUse {
     /// Microseconds of the resource for each operation; null for a rate, and if unknown.
     pub demand_us: Option<f64>,
     /// Reason why the utilisation is unknown; null if it is known.
+    pub why_unknown: Option<String>,
+}
+
+/// Change of throughput over the change of a resource, as logarithms, by experiment: -1 if the
+/// resource's time alone limits the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Elasticity {
+    pub of: ChangedResource,
+    /// The change in words.
+    pub words: String,
+    /// Time of the resource for each operation, or its amount, over the one without the change.
+    pub factor: f64,
+    pub elasticity: Option<f64>,
+    /// The 95 % interval.
+    pub interval: Option<(f64, f64)>,
     pub why_unknown: Option<String>,
 }
 

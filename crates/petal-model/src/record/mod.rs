@@ -6,6 +6,7 @@ pub mod conclusions;
 mod counted;
 pub mod driver_hosts;
 mod error;
+pub mod experiments;
 pub mod figures;
 pub mod file_names;
 #[cfg(any(test, feature = "testing"))]
@@ -149,6 +150,9 @@ pub struct Summary {
     /// Use of each resource in the headline's window; empty for a run that was not judged.
     #[serde(default)]
     pub resources: Vec<conclusions::ResourceUse>,
+    /// Elasticities by experiment; empty without `--elasticity`.
+    #[serde(default)]
+    pub elasticity: Vec<conclusions::Elasticity>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -409,6 +413,9 @@ pub struct Details {
     /// The ledger of its acknowledged commits; None if none was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<ledger::LedgerKept>,
+    /// Experiments of the run on itself; None without `--elasticity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiments: Option<experiments::ExperimentsMade>,
     /// Comparison with `petal calibrate` on the same device; None if none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }

@@ -145,6 +145,8 @@ unset_by_default! {
         pub is_shared: bool,
         /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
         pub until_steady: Option<UntilSteady>,
+        /// Experiments on itself in the second half of the run.
+        pub elasticity: bool,
         /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
         pub schemas: Option<u32>,
         /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.

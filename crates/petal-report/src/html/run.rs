@@ -3,8 +3,8 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
-    Facts, counters, differences, drivers, events, layers, load, os, resources, seconds,
-    server_report, tested,
+    Facts, counters, differences, drivers, elasticity, events, layers, load, os, resources,
+    seconds, server_report, tested,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -31,6 +31,13 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     sections.extend([
         Section::new("resources", "Use of resources", "in the headline's window")
             .table("", resources::table(run)),
+        Section::new(
+            "elasticity",
+            "Elasticity by experiment",
+            "change of throughput over the change of a resource",
+        )
+        .notes(elasticity::notes(run))
+        .table("", elasticity::table(run)),
         timed_events(&counted),
         own_report(&counted),
         work(run),

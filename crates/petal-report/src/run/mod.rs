@@ -7,6 +7,7 @@ pub(super) mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
 pub(super) mod drivers;
+pub(super) mod elasticity;
 pub(super) mod events;
 pub(super) mod layers;
 pub(super) mod load;

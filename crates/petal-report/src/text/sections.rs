@@ -3,8 +3,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
-    Facts, calibrated, counters, differences, drivers, events, layers, load, os, resources,
-    seconds, server_report, tested,
+    Facts, calibrated, counters, differences, drivers, elasticity, events, layers, load, os,
+    resources, seconds, server_report, tested,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -221,6 +221,11 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     if !run.summary.resources.is_empty() {
         section(out, "resources", "the headline's window");
         out.push_str(&resources::table(run).render());
+    }
+    if run.details.experiments.is_some() {
+        section(out, "elasticity", "change of throughput over the change of a resource, 95 %");
+        out.push_str(&elasticity::table(run).render());
+        bullets(out, elasticity::notes(run));
     }
     section(out, "processors and petal's own cost", "the operating system");
     facts(out, &seconds::cost(run));

@@ -1,0 +1,240 @@
+//! Elasticities by experiment: change of throughput over the change of a resource, as logarithms.
+//! Slots with a change are compared with those without one in the same round.
+
+use petal_model::numbers::decimal;
+use petal_model::record::Run;
+use petal_model::record::conclusions::{Elasticity, LimitedBy, Limiter};
+use petal_model::record::experiments::{ChangedResource, ExperimentSlot, ExperimentsMade};
+use serde_json::json;
+
+use crate::estimate::{CONFIDENCE, deviation, mean, t_quantile};
+
+/// Rounds that an interval needs.
+const ROUNDS_MIN: usize = 4;
+/// Least change, as a logarithm.
+const FACTOR_MIN: f64 = 1e-6;
+/// An elasticity of less limits nothing. Both sides of its interval must be beyond 0.
+const LIMITS_MIN: f64 = 0.25;
+
+/// Returns the elasticity of each resource that was changed; empty without experiments.
+pub(super) fn of(run: &Run) -> Vec<Elasticity> {
+    let Some(made) = &run.details.experiments else { return Vec::new() };
+    made.changes
+        .iter()
+        .map(|change| {
+            let found = ratio(made, change.of).filter(|_| change.factor.ln().abs() > FACTOR_MIN);
+            let over = |ratio: f64| ratio.ln() / change.factor.ln();
+            let interval = found.map(|(ratio, half)| {
+                let least = f64::MIN_POSITIVE;
+                let both = [over((ratio - half).max(least)), over((ratio + half).max(least))];
+                (both[0].min(both[1]), both[0].max(both[1]))
+            });
+            let is_changed = change.factor.ln().abs() > FACTOR_MIN;
+            let why = match is_changed {
+                true => format!("fewer than {ROUNDS_MIN} rounds of slots with operations"),
+                false => "the experiments changed nothing".to_owned(),
+            };
+            Elasticity {
+                of: change.of,
+                words: change.words.clone(),
+                factor: change.factor,
+                elasticity: found.map(|(ratio, _)| over(ratio)),
+                interval,
+                why_unknown: found.is_none().then_some(why),
+            }
+        })
+        .collect()
+}
+
+/// The throughput with a change over the one without, and half of its 95 % interval: the ratio of
+/// the sums, with the residuals of the rounds (Cochran 1977, section 6.4).
+fn ratio(made: &ExperimentsMade, of: ChangedResource) -> Option<(f64, f64)> {
+    let rounds = made.slots.chunks_exact(made.slots_per_round.max(1) as usize);
+    let of_round = |round: &[ExperimentSlot], change: Option<ChangedResource>| {
+        let slots = round.iter().filter(|slot| slot.change == change);
+        mean(&slots.map(|slot| slot.operations).collect::<Vec<_>>())
+    };
+    let both = rounds.map(|round| Some((of_round(round, Some(of))?, of_round(round, None)?)));
+    let both: Vec<(f64, f64)> = both.collect::<Option<_>>()?;
+    let sum = |side: fn(&(f64, f64)) -> f64| both.iter().map(side).sum::<f64>();
+    let (changed, plain) = (sum(|two| two.0), sum(|two| two.1));
+    if both.len() < ROUNDS_MIN || changed <= 0.0 || plain <= 0.0 {
+        return None;
+    }
+    let ratio = changed / plain;
+    let residuals: Vec<f64> = both.iter().map(|two| two.0 - ratio * two.1).collect();
+    let rounds = both.len() as f64;
+    let error = deviation(&residuals)? / (plain / rounds) / rounds.sqrt();
+    Some((ratio, t_quantile(CONFIDENCE, rounds - 1.0)? * error))
+}
+
+/// Names the resource that an experiment proved to limit the run. A limit that the run's counts
+/// name stays if the experiments agree, or prove none.
+pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
+    let Some(most) = strongest(found) else {
+        return with_evidence(counted, found, None);
+    };
+    let (by, name, agrees) = match most.of {
+        ChangedResource::Commits => {
+            let of_writers = matches!(
+                counted.by,
+                Limiter::Log | Limiter::LogRoom | Limiter::Contention | Limiter::Locks
+            );
+            (Limiter::Log, "log writes and syncs", of_writers)
+        }
+        ChangedResource::Reads | ChangedResource::ReadLatency => {
+            let of_reads = matches!(counted.by, Limiter::Reads | Limiter::IoLimit);
+            (Limiter::Reads, "reads", of_reads)
+        }
+        _ => {
+            let of_processors = matches!(
+                counted.by,
+                Limiter::Processors | Limiter::SessionProcessorTime | Limiter::OthersWork
+            );
+            (Limiter::Processors, "processors", of_processors)
+        }
+    };
+    let (by, name) = match agrees {
+        true => (counted.by, counted.words.clone()),
+        false => (by, name.to_owned()),
+    };
+    let words = format!("{name}; by experiment: {}", in_words(most));
+    with_evidence(LimitedBy { by, words, ..counted }, found, Some(most))
+}
+
+/// Returns the resource whose time moves the throughput most, if it does so beyond doubt.
+fn strongest(found: &[Elasticity]) -> Option<&Elasticity> {
+    let is_resource = |it: &&Elasticity| {
+        use ChangedResource::{Commits, Processors, ReadLatency, Reads};
+        matches!(it.of, Commits | Processors | ReadLatency | Reads)
+    };
+    let known = found.iter().filter(is_resource);
+    let known = known.filter_map(|it| Some((it, it.elasticity?, it.interval?)));
+    let beyond = known.filter(|(_, value, (_, high))| *value <= -LIMITS_MIN && *high < 0.0);
+    beyond.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(it, ..)| it)
+}
+
+/// `10 % more time of processors, 8.1 % less throughput`.
+fn in_words(it: &Elasticity) -> String {
+    let value = it.elasticity.unwrap_or_default();
+    let what = match it.of {
+        ChangedResource::Reads => "10 % more reads",
+        ChangedResource::ReadLatency => "reads 10 % slower",
+        ChangedResource::Commits => "commits 10 % slower",
+        _ => "10 % more processor time",
+    };
+    let change = (value * 1.1_f64.ln()).exp() - 1.0;
+    let direction = if change < 0.0 { "less" } else { "more" };
+    format!("{what}, {} % {direction} throughput", decimal(change.abs() * 100.0, 1))
+}
+
+fn with_evidence(
+    mut limit: LimitedBy,
+    found: &[Elasticity],
+    most: Option<&Elasticity>,
+) -> LimitedBy {
+    let known =
+        found.iter().filter_map(|it| Some((it.of.words().to_owned(), json!(it.elasticity?))));
+    let all: serde_json::Map<String, serde_json::Value> = known.collect();
+    if !all.is_empty() {
+        limit.evidence.insert("elasticities".to_owned(), all.into());
+    }
+    if let Some(most) = most {
+        limit.evidence.insert("elasticity".to_owned(), json!(most.elasticity));
+        limit.evidence.insert("elasticity_interval".to_owned(), json!(most.interval));
+    }
+    limit
+}
+
+#[cfg(test)]
+mod tests {
+    use petal_model::record::experiments::ResourceChange;
+    use petal_model::record::fixture;
+
+    use super::*;
+    use crate::draws::Draws;
+
+    const CHANGES: [(ChangedResource, f64); 3] = [
+        (ChangedResource::Processors, 1.25),
+        (ChangedResource::Reads, 1.25),
+        (ChangedResource::Sessions, 0.75),
+    ];
+
+    /// A run with these elasticities, and noise from slot to slot and from round to round.
+    fn run(truth: [f64; 3], rounds: usize, noise: f64, draws: &mut Draws) -> Run {
+        let mut slots = Vec::new();
+        for _ in 0..rounds {
+            let level = 1000.0 * (1.0 + 0.2 * draws.normal()).max(0.2);
+            let mut slot = |change, by: f64| {
+                let operations = level * by * (1.0 + noise * draws.normal());
+                slots.push(ExperimentSlot { change, operations });
+            };
+            slot(None, 1.0);
+            for ((of, factor), truth) in CHANGES.into_iter().zip(truth) {
+                slot(Some(of), (truth * factor.ln()).exp());
+            }
+            slot(None, 1.0);
+        }
+        let changes =
+            CHANGES.map(|(of, factor)| ResourceChange { of, words: String::new(), factor });
+        let mut run = fixture::mixed_run();
+        run.details.experiments = Some(ExperimentsMade {
+            slots_per_round: 5,
+            changes: changes.to_vec(),
+            slots,
+            ..ExperimentsMade::default()
+        });
+        run
+    }
+
+    #[test]
+    fn an_interval_holds_the_true_elasticity_in_95_of_100_runs() {
+        let mut draws = Draws::seeded(50);
+        let truth = [-0.8, -0.2, 0.5];
+        let (mut held, mut all) = (0, 0);
+        for _ in 0..500 {
+            for (found, truth) in of(&run(truth, 12, 0.04, &mut draws)).iter().zip(truth) {
+                let (low, high) = found.interval.unwrap();
+                all += 1;
+                held += u32::from(low <= truth && truth <= high);
+            }
+        }
+        let share = f64::from(held) / f64::from(all);
+        assert!((0.93..=0.97).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn the_resource_of_the_largest_elasticity_is_the_limit() {
+        let mut draws = Draws::seeded(51);
+        let mut proven_by = |truth, by| {
+            let found = of(&run(truth, 20, 0.02, &mut draws));
+            proven(&found, LimitedBy { by, words: "counted".into(), ..LimitedBy::default() })
+        };
+        let processors = proven_by([-0.9, -0.1, 0.0], Limiter::Reads);
+        assert_eq!(processors.by, Limiter::Processors);
+        let words = &processors.words;
+        let experiment = "processors; by experiment: 10 % more processor time, ";
+        assert!(words.starts_with(experiment) && words.ends_with(" % less throughput"), "{words}");
+        // They agree: the counts name it more exactly.
+        let limit = proven_by([0.0, -1.0, 0.0], Limiter::IoLimit);
+        assert_eq!(limit.by, Limiter::IoLimit);
+        assert!(limit.words.starts_with("counted; by experiment: 10 % more reads, "), "{limit:?}");
+        // None is proven.
+        let rate = proven_by([0.0, 0.0, 0.0], Limiter::Rate);
+        assert_eq!((rate.by, rate.words.as_str()), (Limiter::Rate, "counted"));
+        assert_eq!(rate.evidence["elasticities"].as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn too_few_rounds_are_unknown_with_a_reason() {
+        let mut draws = Draws::seeded(52);
+        let found = of(&run([-0.9, -0.1, 0.0], 3, 0.02, &mut draws));
+        assert!(found.iter().all(|it| it.elasticity.is_none() && it.why_unknown.is_some()));
+        let mut idle = run([-0.9, -0.1, 0.0], 9, 0.02, &mut draws);
+        idle.details.experiments.as_mut().unwrap().slots.iter_mut().for_each(|slot| {
+            slot.operations = 0.0;
+        });
+        assert!(of(&idle).iter().all(|it| it.elasticity.is_none()));
+        assert_eq!(of(&fixture::mixed_run()), []);
+    }
+}
