@@ -352,7 +352,7 @@ fn commands_on_many_records_end_with_one_screen_and_three_findings() {
         "gallery many --out page",
         "check",
         "verify l",
-        "calibrate x.dat --size 32M --seconds 5 --depths 1,4",
+        "calibrate x.dat --size 32M --seconds 9 --depths 1,2,3,4,5,6,7,8,9",
         &format!("awr {samples} {samples}"),
         "drop",
     ] {

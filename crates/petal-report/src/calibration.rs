@@ -14,12 +14,14 @@ pub(super) const READING: &str = "us from submit to completion, petal's clock. L
 const NOTES_MAX: usize = 3;
 /// Depths of the curve on a screen: the highest ones.
 const POINTS_MAX: usize = 9;
+/// Columns of the curve on a screen, which fit in 80 characters.
+const SHORT_COLUMNS: [usize; 7] = [0, 1, 4, 5, 6, 7, 9];
 
 /// Lays out a calibration on one screen: its answer, the best of each measurement, and the read curve.
 pub fn brief(calibration: &Calibration) -> String {
     let mut out = paragraph("", "  ", &answer(calibration));
     out.push('\n');
-    out.push_str(&figures(calibration).render());
+    out.push_str(&best_figures(calibration, false).render());
     for bound in latency_bounds(calibration).iter().take(NOTES_MAX) {
         out.push_str(&clipped("", "  ", bound));
     }
@@ -27,7 +29,7 @@ pub fn brief(calibration: &Calibration) -> String {
         out.push('\n');
         out.push_str(&line(&title(calibration, READ)));
         let first = points.len().saturating_sub(POINTS_MAX);
-        out.push_str(&curve(&points[first..]).render());
+        out.push_str(&curve_columns(&points[first..], &SHORT_COLUMNS).render());
     }
     out.push('\n');
     for note in calibration.notes.iter().take(NOTES_MAX) {
@@ -133,6 +135,11 @@ pub(super) fn title(calibration: &Calibration, name: &str) -> String {
 
 /// The figures that a person asks for first.
 pub(super) fn figures(calibration: &Calibration) -> Table {
+    best_figures(calibration, true)
+}
+
+/// The best of each measurement, and with `with_least` also the point at the least depth.
+fn best_figures(calibration: &Calibration, with_least: bool) -> Table {
     let mut table = Table::of_figures(" | requests/s | MB/s | depth | mean us | p50 us | p99 us");
     let mut row =
         |what: String, iops: Option<f64>, mb_per_s, depth: u32, latency: &LatencySummary| {
@@ -146,18 +153,19 @@ pub(super) fn figures(calibration: &Calibration) -> Table {
         let best = calibration.best.get(name);
         let at_best =
             points.iter().find(|point| best.is_some_and(|best| best.depth == point.depth));
-        for (when, point) in [("most", at_best), ("least depth", points.first())] {
+        let least = points.first().filter(|_| with_least);
+        for (when, point) in [("most", at_best), ("least depth", least)] {
             let Some(point) = point else { continue };
             let what = format!("{name}, {when}");
             row(what, Some(point.iops), point.mb_per_s, point.depth, &point.latency_us);
         }
     }
     for (name, in_order) in &calibration.in_order {
-        let what = format!("{name} in order, {} each", bytes(in_order.request_bytes));
+        let what = format!("{name} in order, {}", bytes(in_order.request_bytes));
         row(what, None, in_order.mb_per_s, in_order.depth, &in_order.latency_us);
     }
     if let Some(log) = &calibration.log {
-        let what = format!("log write and sync, {} each", bytes(log.bytes));
+        let what = "log write and sync".to_owned();
         let mb_per_s = log.per_second * log.bytes as f64 / 1e6;
         row(what, Some(log.per_second), mb_per_s, 1, &log.latency_us);
     }
@@ -217,12 +225,28 @@ fn of_rounds(point: &CurvePoint, iops: f64) -> String {
     or_dash(Some(iops).filter(|_| point.rounds > 1), |iops| decimal(iops, 0))
 }
 
+const CURVE_COLUMNS: [&str; 10] = [
+    "depth",
+    "requests/s",
+    "least",
+    "most",
+    "MB/s",
+    "mean us",
+    "p50 us",
+    "p99 us",
+    "max us",
+    "at the device",
+];
+
 pub(super) fn curve(points: &[CurvePoint]) -> Table {
-    let heading = "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | \
-                   at the device";
-    Table::of_figures(heading).with_rows(points.iter().map(|point| {
+    curve_columns(points, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+}
+
+fn curve_columns(points: &[CurvePoint], columns: &[usize]) -> Table {
+    let heading: Vec<&str> = columns.iter().map(|column| CURVE_COLUMNS[*column]).collect();
+    Table::of_figures(&heading.join(" | ")).with_rows(points.iter().map(|point| {
         let latency = &point.latency_us;
-        [
+        let cells = [
             whole(point.depth.into()),
             decimal(point.iops, 0),
             of_rounds(point, point.iops_min),
@@ -233,7 +257,8 @@ pub(super) fn curve(points: &[CurvePoint]) -> Table {
             or_dash(latency.p99, micros),
             or_dash(latency.max, micros),
             or_dash(point.device_depth, |depth| decimal(depth, 1)),
-        ]
+        ];
+        columns.iter().map(|column| cells[*column].clone()).collect::<Vec<String>>()
     }))
 }
 
