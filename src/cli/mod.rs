@@ -255,4 +255,16 @@ mod tests {
             assert!(long.is_empty(), "{}: {long:?}", command.get_name());
         }
     }
+
+    /// Rates of the whole run include its warm-up.
+    #[test]
+    fn examples_take_the_rates_of_the_steady_window() {
+        let command = super::command();
+        for command in command.get_subcommands() {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!text.contains("jq .per_second"), "{}: {text}", command.get_name());
+            let has_rates = text.contains("jq .steady.per_second");
+            assert_eq!(has_rates, ["run", "merge"].contains(&command.get_name()), "{text}");
+        }
+    }
 }

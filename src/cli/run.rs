@@ -34,6 +34,7 @@ Examples:
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -t 8 --run-time 60 --elasticity    what limits it: 30 s measured, 30 s of experiments
   petal run -s 4 --rate 500                    open loop: response time from the intended start
+  petal run -s 4 --json | jq .steady.per_second   figures for a script
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
   petal run --update-pct 100 --ledger /elsewhere/run1.ledger   cut the power, then petal verify
   petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts

@@ -677,7 +677,13 @@ fn the_mix_and_fixed_work_are_exact(target: &Target) {
     promise("Session::execute");
     let args = ["run", "-t", "2", "--work-loop", "200", "--update-pct", "30", "--scan-pct", "5"];
     let unit = ["--work-unit", "8", "--json"];
-    let run = target.petal(&work, &[&args[..], &unit].concat()).exits(0).json();
+    let commits = format!("/counters/{}", target.commits.0);
+    // A server that sums over its sessions may miss one that ends meanwhile, as another test's: a sum
+    // that falls is unknown.
+    let mut runs =
+        (0..3).map(|_| target.petal(&work, &[&args[..], &unit].concat()).exits(0).json());
+    let is_counted = |run: &serde_json::Value| !target.commits.1 || run.pointer(&commits).is_some();
+    let run = runs.find(is_counted).expect("a run with its commits");
     assert_eq!((count(&run, "/ops/total"), count(&run, "/ops/update")), (800, 240));
     assert_eq!(count(&run, "/rows/update"), 240 * 8);
     assert_eq!(count(&run, "/rows/select"), count(&run, "/ops/select") * 8);
@@ -686,7 +692,7 @@ fn the_mix_and_fixed_work_are_exact(target: &Target) {
     assert!((20..=40).contains(&scans), "{scans}");
     assert_eq!(count(&run, "/rows/scan"), scans * SCAN_ROWS);
     assert_eq!(run["rows_asked"], run["rows"]);
-    let commits = count(&run, &format!("/counters/{}", target.commits.0));
+    let commits = count(&run, &commits);
     assert!(commits == 240 || target.commits.1 && commits > 240, "{commits}");
 }
 
