@@ -9,6 +9,7 @@ mod check;
 mod compare;
 mod completions;
 mod console;
+mod costs;
 mod demo;
 mod drop;
 mod failure;
@@ -80,6 +81,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (sweep::command, sweep::run),
             #[cfg(feature = "device")]
             (calibrate::command, calibrate::run),
+            (costs::command, costs::run),
             (replay::command, replay::run),
             (os::command, os::run),
             (drop::command, drop::run),

@@ -8,7 +8,7 @@ use crate::runner::os_data;
 use petal_judge::awr::to_record;
 use petal_judge::break_point;
 use petal_model::record::calibration::Calibration;
-use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, sweep};
+use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, costs, sweep};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -75,9 +75,14 @@ fn of_one(
 ) -> Result<Exit, CommandError> {
     match os_data {
         None if calibration::is_one(path) => of_calibration(path, matches, console),
+        None if costs::is_one(path) => of_costs(path, matches, console),
         None if sweep::is_one(path) => of_sweep(path, matches, console),
         Some(_) if calibration::is_one(path) => Err(CommandError::usage(format!(
             "--os-data: it belongs to one run; {} is a calibration and no run",
+            path.display()
+        ))),
+        Some(_) if costs::is_one(path) => Err(CommandError::usage(format!(
+            "--os-data: it belongs to one run; {} are costs and no run",
             path.display()
         ))),
         Some(_) if sweep::is_one(path) => Err(CommandError::usage(format!(
@@ -125,6 +130,10 @@ fn of_several(
                 path,
                 "skipped: it is a calibration, which is in no table of runs; report it alone",
             );
+            continue;
+        }
+        if costs::is_one(path) {
+            skip(path, "skipped: they are costs, which are in no table of runs; report them alone");
             continue;
         }
         if sweep::is_one(path) && matches.get_flag("csv") {
@@ -286,6 +295,18 @@ fn of_calibration(
         exit = kept(petal_report::write_calibration(&RecordFolder::open(path), &measured), console);
     }
     show_calibration(&measured, matches, console)?;
+    Ok(exit)
+}
+
+/// A folder gets its reports again.
+fn of_costs(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    refuse(matches, &["csv", "os-text"], path)?;
+    let measured = costs::load(path)?;
+    let mut exit = Exit::Done;
+    if path.is_dir() {
+        exit = kept(petal_report::write_costs(&RecordFolder::open(path), &measured), console);
+    }
+    super::costs::show(&measured, matches.get_flag("json"), console)?;
     Ok(exit)
 }
 

@@ -6,6 +6,7 @@ mod assemble;
 #[cfg(feature = "device")]
 pub mod calibrate;
 mod calibrated;
+pub mod costs;
 mod deltas;
 pub mod experiments;
 pub mod hook_group;

@@ -11,6 +11,7 @@ mod cli;
 mod compare;
 mod compression;
 mod conformance;
+mod costs;
 mod counter_resets;
 mod device;
 mod devtools;

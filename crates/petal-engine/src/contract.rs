@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use super::costs::CostProbes;
 use super::in_use::DataUse;
 use super::perturbation::Perturbation;
 use super::server::row_layout;
@@ -131,6 +132,11 @@ pub trait Engine: Send + Sync {
 
     /// The server behind the target. None of a target in petal's own process.
     fn server(&self) -> Option<&dyn Server> {
+        None
+    }
+
+    /// Accesses that the optimizer has a price for, if petal can measure them.
+    fn cost_probes(&self) -> Option<&dyn CostProbes> {
         None
     }
 

@@ -10,6 +10,7 @@
 
 mod bounce;
 mod contract;
+pub mod costs;
 pub mod direct_file;
 pub mod file_lock;
 pub mod file_set;

@@ -23,6 +23,7 @@ pub mod break_point;
 pub mod calibration;
 mod change_points;
 pub mod compare;
+pub mod costs;
 mod draws;
 mod driver_hosts;
 mod elasticity;

@@ -11,6 +11,7 @@
 //! - `trust`: foreign code that a role would run in a schema
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
+//! - `costs`: accesses and settings of the planner's prices
 //! - `counters`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -23,6 +24,7 @@ mod advice;
 mod answer;
 mod client;
 mod connect;
+mod costs;
 mod counters;
 mod describe;
 mod filling;
@@ -56,6 +58,7 @@ use client::Client;
 use connect::{Endpoint, check_version};
 use counters::CounterReader;
 use in_use::TablesInUse;
+use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
@@ -310,6 +313,10 @@ impl Engine for Postgres {
     }
 
     fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+
+    fn cost_probes(&self) -> Option<&dyn CostProbes> {
         Some(self)
     }
 }

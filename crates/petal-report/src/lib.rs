@@ -12,6 +12,7 @@ pub mod card;
 pub mod charts;
 pub mod checks;
 pub mod compare;
+pub mod costs;
 pub mod csv;
 mod csv_os;
 mod exact_rows;
@@ -45,6 +46,7 @@ use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::distinct;
 use petal_judge::petals::Petals;
 use petal_model::record::calibration::Calibration;
+use petal_model::record::costs::Costs;
 use petal_model::record::sweep::Swept;
 use petal_model::record::{self, RecordError, RecordFolder, Run, latency_log};
 use petal_model::settings::objective::Objective;
@@ -132,6 +134,11 @@ pub fn write_calibration(
         write(folder, TEXT_NAME, &calibration::render(measured))?,
         write(folder, html::NAME, &page)?,
     ])
+}
+
+/// Writes every report of an optimizer's prices into its folder, and returns their paths.
+pub fn write_costs(folder: &RecordFolder, costs: &Costs) -> Result<Vec<PathBuf>, RecordError> {
+    Ok(vec![write(folder, TEXT_NAME, &costs::render(costs))?])
 }
 
 fn write(folder: &RecordFolder, name: &str, text: &str) -> Result<PathBuf, RecordError> {

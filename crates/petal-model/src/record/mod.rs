@@ -3,6 +3,7 @@
 
 pub mod calibration;
 pub mod conclusions;
+pub mod costs;
 mod counted;
 pub mod driver_hosts;
 mod error;

@@ -1,0 +1,83 @@
+//! The contract of `petal costs`: accesses that an optimizer has a price for. An engine supplies the
+//! statements, the settings and its own counts; petal chooses the blocks, the order and the rounds,
+//! and computes the prices.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Result;
+use petal_model::record::costs::{CostAccess, Price, PriceUnit};
+
+/// Schemas that are needed: accesses at random go to the first, scans to the second, so that
+/// neither warms the cache for the other.
+pub const COST_SCHEMAS: u32 = 2;
+
+/// An engine whose accesses can be priced.
+pub trait CostProbes: Send + Sync {
+    /// Refuses a target that cannot be measured: a standby, several servers, an old version. Returns
+    /// the bytes of the database's own cache.
+    fn check(&self) -> Result<u64>;
+
+    /// Facts about the target. The two schemas are loaded.
+    fn facts(&self) -> Result<CostFacts>;
+
+    /// Connects a session. `rows` rows are made in memory for [`CostAccess::Rows`] and the like,
+    /// which only this session sees; 0 means none.
+    fn connect(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>>;
+}
+
+/// Facts about a target whose accesses are priced.
+#[derive(Debug, Clone, Default)]
+pub struct CostFacts {
+    /// Share of all block visits that the cache served since the counters began.
+    pub hit_share: Option<f64>,
+    /// Files of both main tables on this host.
+    pub data_files: Vec<PathBuf>,
+    /// True if the database reads past the page cache.
+    pub is_direct: bool,
+    /// Numbers of blocks that it can be made to ask for ahead, in ascending order; empty if it
+    /// cannot.
+    pub depths: Vec<u32>,
+    pub settings: Vec<PriceSetting>,
+    /// Last statement, which puts the new values in force.
+    pub reload: Option<String>,
+    /// Notes on this product's prices, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A setting of the optimizer.
+#[derive(Debug, Clone)]
+pub struct PriceSetting {
+    pub name: String,
+    pub price: Price,
+    pub unit: PriceUnit,
+    pub present: Option<String>,
+    /// Statement that sets it, with `{value}`; `None` if it is not set by a statement.
+    pub statement: Option<String>,
+}
+
+/// Consecutive keys, or blocks of a scan, from `first` on; of accesses in memory only the length
+/// counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostStretch {
+    /// Number of the first, counted from 0.
+    pub first: u64,
+    pub length: u64,
+}
+
+/// An access that was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CostRead {
+    pub elapsed: Duration,
+    /// Blocks, rows, entries or lookups, as the database answered.
+    pub units: u64,
+    /// Blocks of the main table that were visited, and those of them that the cache served.
+    pub blocks: Option<(u64, u64)>,
+}
+
+/// A connection that executes accesses. One thread calls it at a time.
+pub trait CostSession: Send {
+    /// Executes a statement of this access over a stretch, and times it. Its blocks are then in the
+    /// database's cache.
+    fn read(&mut self, access: CostAccess, stretch: CostStretch) -> Result<CostRead>;
+}

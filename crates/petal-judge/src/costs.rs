@@ -1,0 +1,436 @@
+//! Prices of an optimizer from measured accesses. Each round gives one value of each price, so that
+//! a drift of the machine affects both sides of a ratio; rounds give the interval.
+//!
+//! The arithmetic is the planner's own: a row of an index scan is a block, an index entry, a row and
+//! three operators (two of the range, one of the count); a row of a scan is a block, a row and one
+//! operator.
+
+use std::collections::BTreeMap;
+
+use super::estimate::Estimate;
+use petal_model::record::costs::{
+    CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
+    PricedSetting,
+};
+
+/// Samples whose cached share differs by more from the meant one are left out.
+const SHARE_OFF_MAX: f64 = 0.05;
+/// Devices must have read at least this share of the blocks that the cache did not serve.
+const DEVICE_SHARE_MIN: f64 = 0.9;
+/// Least such share of a scan, because its read-ahead may have read blocks before the sample.
+const SCAN_SHARE_MIN: f64 = 0.5;
+/// Most time that fewer blocks ahead may lose against the best number.
+const DEPTH_LOSS_MAX: f64 = 0.05;
+const NS_PER_US: f64 = 1000.0;
+
+/// A value with its 95 % interval over the rounds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Priced {
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Priced {
+    /// The geometric mean, of which a single slow round moves little; `None` if a value is not
+    /// above 0, because it is then too small to be measured.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| *value <= 0.0 || !value.is_finite()) {
+            return None;
+        }
+        let of_logs = Estimate::of(values.iter().map(|value| value.ln()).collect())?;
+        let interval = of_logs.interval.map(|(low, high)| (low.exp(), high.exp()));
+        Some(Self { value: of_logs.mean.exp(), interval })
+    }
+}
+
+/// True if the layers show the cached share that the cell is for.
+pub fn is_at_its_share(cell: &CostCell, sample: &CostSample, costs: &Costs) -> bool {
+    let Some(pct) = cell.cached_pct else { return true };
+    let meant = f64::from(pct) / 100.0;
+    let least = match cell.access {
+        CostAccess::Sequential => SCAN_SHARE_MIN,
+        _ => DEVICE_SHARE_MIN,
+    };
+    let is_share = |share: f64| (share - meant).abs() <= SHARE_OFF_MAX;
+    let of_device = sample.device_share(costs.block_bytes).filter(|_| pct < 100);
+    sample.hit_share().is_none_or(is_share) && of_device.is_none_or(|share| share >= least)
+}
+
+/// The condition of a price: sessions, and the cached share of the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condition {
+    pub sessions: u32,
+    pub cached_pct: u8,
+}
+
+/// Nanoseconds of an access by round. A scan finds its cached blocks together, so that it takes as long
+/// as its parts: between 0 and 100 % nothing is measured.
+fn times(costs: &Costs, access: CostAccess, sessions: u32, pct: Option<u8>) -> BTreeMap<u32, f64> {
+    if let (CostAccess::Sequential, Some(pct @ 1..100)) = (access, pct) {
+        let cached = times(costs, access, sessions, Some(100));
+        let share = f64::from(pct) / 100.0;
+        let mixed = |(round, cold): (u32, f64)| {
+            Some((round, cold * (1.0 - share) + cached.get(&round)? * share))
+        };
+        return times(costs, access, sessions, Some(0)).into_iter().filter_map(mixed).collect();
+    }
+    let samples = costs.cell(access, sessions, pct).into_iter().flat_map(|cell| &cell.samples);
+    samples.filter_map(|sample| Some((sample.round, sample.unit_ns()?))).collect()
+}
+
+/// Nanoseconds of an access.
+pub fn time(costs: &Costs, access: CostAccess, sessions: u32, pct: Option<u8>) -> Option<Priced> {
+    let times = times(costs, access, sessions, pct);
+    Priced::of(&times.into_values().collect::<Vec<_>>())
+}
+
+/// Nanoseconds of each part of a plan in one round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlanParts {
+    pub operator: f64,
+    pub row: f64,
+    pub index_entry: f64,
+}
+
+impl PlanParts {
+    /// Parts of accesses that took these times: a row, one with all filters, and an entry of an
+    /// index.
+    pub fn of(row: f64, filtered: f64, entry: f64) -> Self {
+        let operator = (filtered - row) / f64::from(FILTERS);
+        let tuple = row - operator;
+        Self { operator, row: tuple, index_entry: entry - tuple - 3.0 * operator }
+    }
+
+    /// Time of the block alone, of a row that was found by an index.
+    pub fn random_block(&self, row: f64) -> f64 {
+        row - self.index_entry - self.row - 3.0 * self.operator
+    }
+
+    /// Time of the block alone, of a row of a scan.
+    pub fn sequential_block(&self, row: f64) -> f64 {
+        row - self.row - self.operator
+    }
+}
+
+/// Parts by round.
+fn parts(costs: &Costs) -> BTreeMap<u32, PlanParts> {
+    let of = |access| times(costs, access, 1, None);
+    let (filtered, entries) = (of(CostAccess::FilteredRows), of(CostAccess::IndexEntries));
+    let rows = of(CostAccess::Rows).into_iter();
+    rows.filter_map(|(round, row)| {
+        Some((round, PlanParts::of(row, *filtered.get(&round)?, *entries.get(&round)?)))
+    })
+    .collect()
+}
+
+/// Values of a price, one for each round.
+fn values(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Vec<f64> {
+    let pct = Some(at.cached_pct);
+    let random = times(costs, CostAccess::Random, at.sessions, pct);
+    let sequential = times(costs, CostAccess::Sequential, at.sessions, pct);
+    let of_round = |(round, parts): (u32, PlanParts)| {
+        let unit = match unit {
+            PriceUnit::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
+            _ => NS_PER_US,
+        };
+        let value = match price {
+            Price::RandomBlock => parts.random_block(*random.get(&round)?),
+            Price::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
+            Price::Row => parts.row,
+            Price::IndexEntry => parts.index_entry,
+            Price::Operator => parts.operator,
+            Price::Depth | Price::DepthOfSessions => return None,
+        };
+        Some(value / unit)
+    };
+    parts(costs).into_iter().filter_map(of_round).collect()
+}
+
+/// A price under one condition.
+pub fn price(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Option<Priced> {
+    Priced::of(&values(costs, price, unit, at))
+}
+
+/// The fewest blocks to ask for ahead that lose little against the best number, with the fewest and
+/// the most for which the rounds do not exclude it.
+pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
+    let depths = costs.depths();
+    let by_round = |depth: u32| times(costs, CostAccess::ReadAhead(depth), sessions, Some(0));
+    let mean = |depth: u32| {
+        Priced::of(&by_round(depth).into_values().collect::<Vec<_>>()).map(|priced| priced.value)
+    };
+    let (best, _) = depths
+        .iter()
+        .filter_map(|depth| Some((*depth, mean(*depth)?)))
+        .min_by(|one, other| one.1.total_cmp(&other.1))?;
+    let of_best = by_round(best);
+    let loss = |depth: u32| {
+        let ratios = by_round(depth).into_iter();
+        let ratios = ratios.filter_map(|(round, time)| Some(time / of_best.get(&round)?));
+        Priced::of(&ratios.collect::<Vec<_>>())
+    };
+    let most = 1.0 + DEPTH_LOSS_MAX;
+    let may_be = |depth: &&u32| {
+        loss(**depth).is_some_and(|loss| loss.interval.map_or(loss.value, |of| of.0) <= most)
+    };
+    let is_as_good = |depth: &&u32| loss(**depth).is_some_and(|loss| loss.value <= most);
+    Some((
+        *depths.iter().find(is_as_good)?,
+        *depths.iter().find(may_be)?,
+        *depths.iter().rev().find(may_be)?,
+    ))
+}
+
+/// Computes the values of every setting under every measured condition, and the statements for the
+/// assumed cached share that change a setting.
+pub fn conclude(costs: &mut Costs) {
+    let settings = std::mem::take(&mut costs.settings);
+    costs.settings = settings
+        .into_iter()
+        .map(|setting| PricedSetting { values: setting_values(costs, &setting), ..setting })
+        .collect();
+    let statement = |setting: &PricedSetting| {
+        let value = significant(setting.at(costs.assumed_pct)?.value?);
+        let is_new = setting.present.as_ref() != Some(&value);
+        is_new.then(|| Some(setting.statement.as_ref()?.replace("{value}", &value)))?
+    };
+    costs.statements = costs.settings.iter().filter_map(statement).collect();
+    if !costs.statements.is_empty() {
+        costs.statements.extend(costs.reload.clone());
+    }
+}
+
+/// A number with three digits that matter, as a statement takes it.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let whole_digits = value.abs().log10().floor() as i32 + 1;
+    let decimals = usize::try_from((3 - whole_digits).clamp(0, 12)).unwrap_or_default();
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Conditions under which a setting has a value: each cached share with one session, then the first
+/// with several.
+pub fn conditions(costs: &Costs) -> Vec<Condition> {
+    let one = CACHED_PCTS.map(|cached_pct| Condition { sessions: 1, cached_pct });
+    let several = Condition { sessions: costs.sessions, cached_pct: CACHED_PCTS[0] };
+    one.into_iter().chain((costs.sessions > 1).then_some(several)).collect()
+}
+
+fn setting_values(costs: &Costs, setting: &PricedSetting) -> Vec<PriceValue> {
+    let of_depth = |sessions: u32| {
+        let found = depth(costs, sessions);
+        PriceValue {
+            sessions,
+            cached_pct: None,
+            value: found.map(|(best, ..)| best.into()),
+            low: found.map(|(_, low, _)| low.into()),
+            high: found.map(|(.., high)| high.into()),
+        }
+    };
+    match setting.price {
+        Price::Depth => vec![of_depth(1)],
+        Price::DepthOfSessions => vec![of_depth(costs.sessions)],
+        price_of => conditions(costs)
+            .into_iter()
+            .map(|at| {
+                let found = price(costs, price_of, setting.unit, at);
+                let interval = found.and_then(|priced| priced.interval);
+                PriceValue {
+                    sessions: at.sessions,
+                    cached_pct: Some(at.cached_pct),
+                    value: found.map(|priced| priced.value),
+                    low: interval.map(|(low, _)| low),
+                    high: interval.map(|(_, high)| high),
+                }
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Costs whose accesses take exactly these times in three rounds, each `drift` times longer
+    /// than the one before.
+    fn measured(parts: PlanParts, random: f64, sequential: f64, drift: f64) -> Costs {
+        let row = parts.row + parts.operator;
+        let times = [
+            (CostAccess::Rows, None, row),
+            (CostAccess::FilteredRows, None, row + f64::from(FILTERS) * parts.operator),
+            (CostAccess::IndexEntries, None, row + parts.index_entry + 2.0 * parts.operator),
+            (
+                CostAccess::Random,
+                Some(0),
+                random + parts.index_entry + parts.row + 3.0 * parts.operator,
+            ),
+            (CostAccess::Sequential, Some(0), sequential + row),
+        ];
+        let units = 1_000_000;
+        let cells = times.map(|(access, cached_pct, ns)| {
+            let sample = |round: u32| CostSample {
+                round,
+                units,
+                elapsed_ns: (ns * units as f64 * drift.powi(round as i32)).round() as u64,
+                ..CostSample::default()
+            };
+            let samples = (1..=3).map(sample).collect();
+            CostCell { access, sessions: 1, cached_pct, samples, ..CostCell::default() }
+        });
+        Costs { cells: cells.into(), sessions: 1, ..Costs::default() }
+    }
+
+    const COLD: Condition = Condition { sessions: 1, cached_pct: 0 };
+
+    proptest! {
+        #[test]
+        fn prices_are_found_again_whatever_the_machine_drifts(
+            operator in 2.0..50.0f64,
+            row in 5.0..500.0f64,
+            index_entry in 5.0..500.0f64,
+            sequential in 500.0..100_000.0f64,
+            ratio in 1.0..100.0f64,
+            drift in 0.5..2.0f64,
+        ) {
+            let parts = PlanParts { operator, row, index_entry };
+            let costs = measured(parts, sequential * ratio, sequential, drift);
+            let of = |price_of| {
+                price(&costs, price_of, PriceUnit::SequentialBlock, COLD).unwrap()
+            };
+            for (price_of, expected) in [
+                (Price::SequentialBlock, 1.0),
+                (Price::RandomBlock, ratio),
+                (Price::Row, row / sequential),
+                (Price::IndexEntry, index_entry / sequential),
+                (Price::Operator, operator / sequential),
+            ] {
+                let found = of(price_of);
+                prop_assert!((found.value / expected - 1.0).abs() < 1e-3, "{price_of:?} {found:?}");
+                let (low, high) = found.interval.unwrap();
+                prop_assert!(low <= found.value && found.value <= high);
+                prop_assert!(high / low < 1.01, "a drift that is common to both is no spread");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_of_partly_cached_blocks_takes_as_long_as_its_parts() {
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let mut costs = measured(parts, 9000.0, 2000.0, 1.0);
+        assert_eq!(time(&costs, CostAccess::Sequential, 1, Some(50)), None, "nothing cached");
+        let cold = costs.cell(CostAccess::Sequential, 1, Some(0)).unwrap().clone();
+        let cached = cold
+            .samples
+            .iter()
+            .map(|sample| CostSample { elapsed_ns: sample.elapsed_ns / 10, ..*sample });
+        costs.cells.push(CostCell { cached_pct: Some(100), samples: cached.collect(), ..cold });
+        for (pct, ns) in [(0, 2030.0), (50, 1116.5), (90, 385.7), (100, 203.0)] {
+            let found = time(&costs, CostAccess::Sequential, 1, Some(pct)).unwrap().value;
+            assert!((found / ns - 1.0).abs() < 1e-3, "{pct} %: {found} ns");
+        }
+    }
+
+    #[test]
+    fn statements_have_three_digits_that_matter() {
+        let shown: Vec<String> =
+            [0.0, 1.0, 9.234, 25.01, 256.0, 1000.0, 0.012_34, 0.000_5].map(significant).into();
+        assert_eq!(shown, ["0", "1", "9.23", "25", "256", "1000", "0.0123", "0.0005"]);
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let mut costs = measured(parts, 4000.0, 1000.0, 1.0);
+        let setting = |name: &str, price, statement: Option<&str>| PricedSetting {
+            name: name.to_owned(),
+            price,
+            statement: statement.map(str::to_owned),
+            ..PricedSetting::default()
+        };
+        costs.settings = vec![
+            setting("a", Price::RandomBlock, Some("SET a = {value};")),
+            setting("b", Price::Row, None),
+            setting("c", Price::Depth, Some("SET c = {value};")),
+        ];
+        costs.reload = Some("RELOAD;".to_owned());
+        conclude(&mut costs);
+        assert_eq!(costs.statements, ["SET a = 4;", "RELOAD;"], "no depth was measured");
+        costs.assumed_pct = 90;
+        conclude(&mut costs);
+        assert_eq!(costs.statements, [""; 0], "not measured at this share");
+    }
+
+    #[test]
+    fn a_price_that_is_not_above_zero_is_unknown_and_not_zero() {
+        assert_eq!(Priced::of(&[1.0, 0.0, 2.0]), None);
+        assert_eq!(Priced::of(&[]), None);
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: -5.0 };
+        let costs = measured(parts, 1000.0, 500.0, 1.0);
+        assert_eq!(price(&costs, Price::IndexEntry, PriceUnit::SequentialBlock, COLD), None);
+        let us = price(&costs, Price::SequentialBlock, PriceUnit::Microsecond, COLD).unwrap();
+        assert!((us.value - 0.5).abs() < 1e-3, "{us:?}");
+    }
+
+    fn depths(times: &[(u32, [f64; 3])]) -> Costs {
+        let cell = |(depth, times): &(u32, [f64; 3])| CostCell {
+            access: CostAccess::ReadAhead(*depth),
+            sessions: 1,
+            cached_pct: Some(0),
+            samples: (1u32..)
+                .zip(times)
+                .map(|(round, ns)| CostSample {
+                    round,
+                    units: 1000,
+                    elapsed_ns: (ns * 1000.0) as u64,
+                    ..CostSample::default()
+                })
+                .collect(),
+            left_out: 0,
+        };
+        Costs { cells: times.iter().map(cell).collect(), ..Costs::default() }
+    }
+
+    #[test]
+    fn the_fewest_blocks_ahead_that_lose_little_are_the_answer() {
+        let steady = |ns: f64| [ns, ns * 1.001, ns * 0.999];
+        let curve =
+            [(1, steady(400.0)), (16, steady(40.0)), (64, steady(20.4)), (256, steady(20.0))];
+        assert_eq!(depth(&depths(&curve), 1), Some((64, 64, 256)));
+        // Rounds that differ leave more of them possible.
+        let unsteady = [(16, [30.0, 19.0, 25.0]), (64, [20.0, 22.0, 21.0])];
+        assert_eq!(depth(&depths(&unsteady), 1), Some((64, 16, 64)));
+        assert_eq!(depth(&Costs::default(), 1), None);
+    }
+
+    #[test]
+    fn a_sample_that_another_layer_served_is_not_at_its_share() {
+        let costs = Costs { block_bytes: 8192, ..Costs::default() };
+        let cell = |pct| CostCell { cached_pct: Some(pct), ..CostCell::default() };
+        let sample = |hits, read: Option<u64>| CostSample {
+            visited: Some(100),
+            hits: Some(hits),
+            server_read_bytes: read.map(|blocks| blocks * 8192),
+            ..CostSample::default()
+        };
+        for (pct, hits, read, expected) in [
+            (0, 0, Some(100), true),
+            (0, 0, Some(80), false),
+            (0, 6, Some(94), false),
+            (0, 0, None, true),
+            (50, 52, Some(60), true),
+            (50, 70, Some(30), false),
+            (100, 100, Some(0), true),
+            (100, 90, Some(10), false),
+        ] {
+            let found = is_at_its_share(&cell(pct), &sample(hits, read), &costs);
+            assert_eq!(found, expected, "{pct} % with {hits} hits, {read:?} read");
+        }
+        let scan = CostCell { access: CostAccess::Sequential, ..cell(0) };
+        assert!(is_at_its_share(&scan, &sample(0, Some(60)), &costs));
+        assert!(!is_at_its_share(&scan, &sample(0, Some(40)), &costs));
+        assert!(is_at_its_share(&CostCell::default(), &sample(0, None), &costs));
+    }
+}

@@ -1,0 +1,268 @@
+//! The record of `petal costs`: the versioned format `petal-costs/1`, in a separate folder next to
+//! the runs. It has the raw counts of every sample, and the prices that petal computed from them.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{RecordError, RecordFolder, Status, format};
+
+pub const FORMAT: &str = "petal-costs/1";
+pub const NAME: &str = "costs.json";
+const WHAT: &str = "the costs";
+
+/// Shares of the blocks that the database's cache holds before a read, percent.
+pub const CACHED_PCTS: [u8; 4] = [0, 50, 90, 100];
+/// Conditions on each row of [`CostAccess::FilteredRows`].
+pub const FILTERS: u32 = 8;
+
+/// Kind of access that an optimizer has a price for.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CostAccess {
+    /// Rows in random order by an index, a block each, one block at a time.
+    #[default]
+    Random,
+    /// Rows of [`Self::Random`] in block order; the database asks for this many blocks ahead.
+    ReadAhead(u32),
+    /// Consecutive blocks of a scan, a row each.
+    Sequential,
+    /// Short rows of a small table in memory, one after the other.
+    Rows,
+    /// Short rows, each with [`FILTERS`] conditions that it passes.
+    FilteredRows,
+    /// Consecutive entries of an index in memory, without their rows.
+    IndexEntries,
+    /// Single keys that are looked up in an index in memory, from its root.
+    Lookups,
+}
+
+impl CostAccess {
+    /// The access in words.
+    pub fn name(self) -> String {
+        match self {
+            Self::Random => "random blocks, one at a time".to_owned(),
+            Self::ReadAhead(depth) => format!("random blocks, {depth} asked for ahead"),
+            Self::Sequential => "sequential blocks".to_owned(),
+            Self::Rows => "rows in memory".to_owned(),
+            Self::FilteredRows => format!("rows in memory with {FILTERS} conditions"),
+            Self::IndexEntries => "index entries in memory".to_owned(),
+            Self::Lookups => "lookups in an index in memory".to_owned(),
+        }
+    }
+
+    /// True of accesses to the large tables, whose blocks may or may not be in a cache.
+    pub fn reads_blocks(self) -> bool {
+        matches!(self, Self::Random | Self::ReadAhead(_) | Self::Sequential)
+    }
+}
+
+/// The whole result, printed by `petal costs --json`. Names never change; an unknown value is null,
+/// never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    pub format: String,
+    pub petal_version: String,
+    /// `interrupted` by a signal or `failed` by an error: fewer rounds.
+    pub status: Status,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    pub elapsed_s: f64,
+    /// Name and kernel of petal's host.
+    pub host: String,
+    pub kernel: String,
+    pub url: String,
+    pub product: String,
+    pub version: String,
+    pub block_bytes: u64,
+    /// Blocks of each of both large tables.
+    pub blocks: u64,
+    /// The database's own cache.
+    pub cache_bytes: u64,
+    /// Sessions of the cells with several.
+    pub sessions: u32,
+    /// Rounds in which every cell was measured once, in random order.
+    pub rounds: u32,
+    pub seed: u64,
+    /// Share of the cached blocks that the statements to paste are for, percent.
+    pub assumed_pct: u8,
+    /// Share of all block visits that this database's cache served since its counters began.
+    pub database_hit_share: Option<f64>,
+    /// Reason why petal could not drop the data from the operating system's page cache; null if it
+    /// did so before every read.
+    pub page_cache_kept: Option<String>,
+    /// Devices below the data; empty if they are not seen.
+    pub devices: Vec<String>,
+    pub cells: Vec<CostCell>,
+    /// Values that follow for the optimizer's settings.
+    pub settings: Vec<PricedSetting>,
+    /// Statements that set them, to paste; empty if none has a value.
+    pub statements: Vec<String>,
+    /// Statement after them, which puts them in force.
+    pub reload: Option<String>,
+    /// Notes for the reader, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A kind of access under one condition, measured once in each round.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostCell {
+    pub access: CostAccess,
+    pub sessions: u32,
+    /// Share of its blocks, the last ones, that the database's cache was to hold, percent; null of
+    /// accesses in memory.
+    pub cached_pct: Option<u8>,
+    pub samples: Vec<CostSample>,
+    /// Samples that were left out, because the layers showed another cached share.
+    pub left_out: u32,
+}
+
+/// Raw counts of one cell in one round, over all of its sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostSample {
+    pub round: u32,
+    /// Blocks, rows, entries or lookups.
+    pub units: u64,
+    /// Time of the statements by petal's clock, summed over the sessions.
+    pub elapsed_ns: u64,
+    /// Blocks of the large table that the database visited, and found in its cache, by its own
+    /// count; null of accesses in memory.
+    pub visited: Option<u64>,
+    pub hits: Option<u64>,
+    /// Bytes that block devices read for the server's processes.
+    pub server_read_bytes: Option<u64>,
+    /// Processor time of the server's processes.
+    pub server_cpu_us: Option<u64>,
+    /// The devices' own counts, of all users.
+    pub device_reads: Option<u64>,
+    pub device_read_bytes: Option<u64>,
+    pub device_read_ms: Option<u64>,
+}
+
+impl CostSample {
+    /// Nanoseconds for a block, row, entry or lookup.
+    pub fn unit_ns(&self) -> Option<f64> {
+        (self.units > 0).then(|| self.elapsed_ns as f64 / self.units as f64)
+    }
+
+    /// Share of the visited blocks that the database found in its cache.
+    pub fn hit_share(&self) -> Option<f64> {
+        let visited = self.visited.filter(|visited| *visited > 0)?;
+        Some(self.hits? as f64 / visited as f64)
+    }
+
+    /// Share of the other blocks that devices read; over 1 with read-ahead.
+    pub fn device_share(&self, block_bytes: u64) -> Option<f64> {
+        let missed = self.visited?.saturating_sub(self.hits?);
+        let missed_bytes = missed as f64 * block_bytes as f64;
+        (missed_bytes > 0.0).then(|| Some(self.server_read_bytes? as f64 / missed_bytes))?
+    }
+}
+
+/// Price of an optimizer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Price {
+    /// A block that is read alone.
+    #[default]
+    RandomBlock,
+    /// A block of a scan.
+    SequentialBlock,
+    Row,
+    IndexEntry,
+    /// A condition on a row.
+    Operator,
+    /// Blocks that one session should ask for ahead.
+    Depth,
+    /// Blocks that each of several sessions should ask for ahead.
+    DepthOfSessions,
+}
+
+/// Unit of a setting's value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceUnit {
+    /// The time of a sequential block is 1.
+    #[default]
+    SequentialBlock,
+    Microsecond,
+    Blocks,
+}
+
+/// A setting of the optimizer, with its measured value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PricedSetting {
+    pub name: String,
+    pub price: Price,
+    pub unit: PriceUnit,
+    /// Value in force; null if the database does not say.
+    pub present: Option<String>,
+    /// Statement that sets it, with `{value}` in its place; null without one.
+    pub statement: Option<String>,
+    /// Values by condition, in the order of `CACHED_PCTS`, then with several sessions.
+    pub values: Vec<PriceValue>,
+}
+
+/// A value that was measured under one condition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PriceValue {
+    pub sessions: u32,
+    /// Null of a value that does not depend on it.
+    pub cached_pct: Option<u8>,
+    /// Null if it is too small to be distinguished from 0, or was not measured.
+    pub value: Option<f64>,
+    /// 95 % interval over the rounds; null under three.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+impl Costs {
+    pub fn cell(&self, access: CostAccess, sessions: u32, pct: Option<u8>) -> Option<&CostCell> {
+        self.cells
+            .iter()
+            .find(|cell| (cell.access, cell.sessions, cell.cached_pct) == (access, sessions, pct))
+    }
+
+    /// Blocks that the database was to ask for ahead, in ascending order.
+    pub fn depths(&self) -> Vec<u32> {
+        let mut depths: Vec<u32> = self
+            .cells
+            .iter()
+            .filter_map(|cell| match cell.access {
+                CostAccess::ReadAhead(depth) => Some(depth),
+                _ => None,
+            })
+            .collect();
+        depths.sort_unstable();
+        depths.dedup();
+        depths
+    }
+}
+
+impl PricedSetting {
+    /// The value for a cached share with one session, or the one that depends on no share.
+    pub fn at(&self, cached_pct: u8) -> Option<&PriceValue> {
+        let is_it = |value: &&PriceValue| match value.cached_pct {
+            Some(pct) => value.sessions == 1 && pct == cached_pct,
+            None => true,
+        };
+        self.values.iter().find(is_it)
+    }
+}
+
+/// Whether this is a record of costs: its folder, or a file of the format.
+pub fn is_one(path: &Path) -> bool {
+    path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
+}
+
+pub fn save(folder: &RecordFolder, costs: &Costs) -> Result<PathBuf, RecordError> {
+    folder.write_json(NAME, WHAT, costs)
+}
+
+/// Reads one, by its folder or file.
+pub fn load(path: &Path) -> Result<Costs, RecordError> {
+    let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
+    format::read(&path, FORMAT, "a record of costs")
+}

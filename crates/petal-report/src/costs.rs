@@ -1,0 +1,264 @@
+//! An optimizer's prices as text: one screen with the times, the settings that follow, and the
+//! statements to paste.
+
+use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
+use super::table::{Table, line, paragraph};
+use petal_judge::costs::{Priced, conditions, significant, time};
+use petal_model::record::costs::{
+    CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
+    PricedSetting,
+};
+
+pub fn render(costs: &Costs) -> String {
+    let mut out = line(&format!(
+        "petal {} costs: {} {}, {}",
+        costs.petal_version, costs.product, costs.version, costs.url
+    ));
+    out.push('\n');
+    for (name, value) in facts(costs) {
+        out.push_str(&paragraph(&format!("{name:<8}"), &" ".repeat(8), &value));
+    }
+    out.push('\n');
+    out.push_str(&times(costs).render());
+    out.push_str(&paragraph("", "", &in_memory(costs)));
+    if let Some(table) = read_ahead(costs) {
+        out.push_str(&table.render());
+    }
+    if !costs.settings.is_empty() {
+        out.push('\n');
+        out.push_str(&settings(costs).render());
+    }
+    if !costs.statements.is_empty() {
+        out.push('\n');
+        out.push_str(&line(&format!(
+            "To paste, for {} % of the blocks cached (--cached); petal changes no setting:",
+            costs.assumed_pct
+        )));
+        costs.statements.iter().for_each(|statement| out.push_str(&line(statement)));
+    }
+    out.push('\n');
+    for note in notes(costs) {
+        out.push_str(&paragraph("- ", "  ", &note));
+    }
+    out
+}
+
+pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {
+    let table_bytes = costs.blocks.saturating_mul(costs.block_bytes);
+    let status = format!(
+        "{}, {} in {} s, on two tables of {} with a cache of {}",
+        costs.status.name(),
+        counted(costs.rounds, "round"),
+        decimal(costs.elapsed_s, 0),
+        bytes(table_bytes),
+        bytes(costs.cache_bytes)
+    );
+    [("status", status), ("served", served(costs))]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
+fn sum(samples: &[CostSample], of: impl Fn(&CostSample) -> Option<u64>) -> Option<u64> {
+    samples.iter().try_fold(0u64, |sum, sample| Some(sum.saturating_add(of(sample)?)))
+}
+
+/// Proof of the layers: the cached share of the cells, and the device's own figures.
+fn served(costs: &Costs) -> String {
+    let of = |pct| costs.cell(CostAccess::Random, 1, Some(pct));
+    let hits = CACHED_PCTS.map(|pct| or_dash(of(pct).and_then(hit_share), percent));
+    let shares = CACHED_PCTS.iter().zip(hits).map(|(pct, hits)| format!("{pct} % meant, {hits}"));
+    let proved = format!("by the cache {}", shares.collect::<Vec<_>>().join("; "));
+    let missed = of(0).and_then(|cell| {
+        let read = sum(&cell.samples, |sample| sample.server_read_bytes)?;
+        let missed =
+            sum(&cell.samples, |sample| Some(sample.visited?.saturating_sub(sample.hits?)))?;
+        (missed > 0).then(|| read as f64 / (missed as f64 * costs.block_bytes as f64))
+    });
+    let of_devices = match (missed, &costs.page_cache_kept) {
+        (Some(share), _) => format!("at 0 % devices read {} % of the bytes", percent(share)),
+        (None, Some(why)) => format!(
+            "which other layer served the rest is unknown, and petal did not drop the page cache \
+             ({why})"
+        ),
+        (None, None) => "which other layer served the rest is unknown".to_owned(),
+    };
+    let device = [("a random", CostAccess::Random), ("a sequential", CostAccess::Sequential)]
+        .map(|(what, access)| Some((what, request(costs.cell(access, 1, Some(0))?)?)));
+    let device = match device {
+        [Some((random, one)), Some((sequential, many))] => format!(
+            "; {}: {random} request {one}, {sequential} one {many}",
+            costs.devices.join(", ")
+        ),
+        _ => String::new(),
+    };
+    format!("{proved}; {of_devices}{device}")
+}
+
+fn hit_share(cell: &CostCell) -> Option<f64> {
+    let visited = sum(&cell.samples, |sample| sample.visited).filter(|visited| *visited > 0)?;
+    Some(sum(&cell.samples, |sample| sample.hits)? as f64 / visited as f64)
+}
+
+/// Mean size and time of the device's requests.
+fn request(cell: &CostCell) -> Option<String> {
+    let requests = sum(&cell.samples, |sample| sample.device_reads).filter(|reads| *reads > 0)?;
+    let read = sum(&cell.samples, |sample| sample.device_read_bytes)?;
+    let ms = sum(&cell.samples, |sample| sample.device_read_ms)?;
+    let us = ms as f64 * 1000.0 / requests as f64;
+    Some(format!("{} in {} us", bytes(read / requests), micros(us)))
+}
+
+/// Microseconds with their interval, such as `387 ±2 %`.
+fn microseconds(time: Option<Priced>) -> String {
+    or_dash(time, |time| {
+        let spread = time.interval.map_or_else(String::new, |(low, high)| {
+            format!(" ±{} %", decimal(((high / low).sqrt() - 1.0) * 100.0, 0))
+        });
+        format!("{}{spread}", significant(time.value / 1000.0))
+    })
+}
+
+/// Processor microseconds of a block, over all rounds.
+fn processor(cell: Option<&CostCell>) -> String {
+    or_dash(
+        cell.and_then(|cell| {
+            let us = sum(&cell.samples, |sample| sample.server_cpu_us)?;
+            let units =
+                sum(&cell.samples, |sample| Some(sample.units)).filter(|units| *units > 0)?;
+            Some(us as f64 / units as f64)
+        }),
+        significant,
+    )
+}
+
+/// Times of a block with its row, by the share of cached blocks.
+pub(super) fn times(costs: &Costs) -> Table {
+    let columns = conditions(costs).into_iter().map(|at| match at.sessions {
+        1 => format!("{} % cached", at.cached_pct),
+        several => format!("0 %, {}", counted(several, "session")),
+    });
+    let first = ["us a block".to_owned()];
+    let names: Vec<String> =
+        first.into_iter().chain(columns).chain(["processor, 0 %".to_owned()]).collect();
+    let mut table = Table::of_columns(names);
+    for access in [CostAccess::Random, CostAccess::Sequential] {
+        let each = conditions(costs)
+            .into_iter()
+            .map(|at| microseconds(time(costs, access, at.sessions, Some(at.cached_pct))));
+        let name = if access == CostAccess::Random { "random" } else { "sequential" };
+        let row: Vec<String> = [name.to_owned()]
+            .into_iter()
+            .chain(each)
+            .chain([processor(costs.cell(access, 1, Some(0)))])
+            .collect();
+        table.row(row);
+    }
+    table
+}
+
+/// Times of accesses in memory, in a sentence.
+fn in_memory(costs: &Costs) -> String {
+    let of =
+        |access| or_dash(time(costs, access, 1, None), |time| significant(time.value / 1000.0));
+    format!(
+        "In memory, us: a row {}, with {FILTERS} conditions {}, an index entry {}, a lookup {}",
+        of(CostAccess::Rows),
+        of(CostAccess::FilteredRows),
+        of(CostAccess::IndexEntries),
+        of(CostAccess::Lookups)
+    )
+}
+
+/// Times of a random block that was asked for ahead, by the number of such blocks.
+pub(super) fn read_ahead(costs: &Costs) -> Option<Table> {
+    let depths = costs.depths();
+    if depths.is_empty() {
+        return None;
+    }
+    let names = depths.iter().map(|depth| whole((*depth).into()));
+    let first = ["us a random block, asked for ahead:".to_owned()];
+    let mut table = Table::of_columns(first.into_iter().chain(names));
+    for sessions in [1, costs.sessions] {
+        let times = depths.iter().map(|depth| {
+            let access = CostAccess::ReadAhead(*depth);
+            or_dash(time(costs, access, sessions, Some(0)), |time| significant(time.value / 1000.0))
+        });
+        table.row([counted(sessions, "session")].into_iter().chain(times));
+        if costs.sessions == 1 {
+            break;
+        }
+    }
+    Some(table)
+}
+
+/// Values of the settings by condition, with the interval of the assumed share.
+pub(super) fn settings(costs: &Costs) -> Table {
+    let conditions = conditions(costs);
+    let columns = conditions.iter().map(|at| match at.sessions {
+        1 => format!("{} %", at.cached_pct),
+        several => format!("0 %, {several}"),
+    });
+    let assumed = format!("at {} %, 95 % sure", costs.assumed_pct);
+    let names: Vec<String> =
+        ["setting".to_owned(), "now".to_owned(), assumed].into_iter().chain(columns).collect();
+    let mut table = Table::of_columns(names);
+    for setting in &costs.settings {
+        let chosen = or_dash(setting.at(costs.assumed_pct), |value| sure(setting, value));
+        let each = conditions.iter().map(|at| {
+            let found = setting.values.iter().find(|value| {
+                value.sessions == at.sessions && value.cached_pct == Some(at.cached_pct)
+            });
+            found.map_or_else(String::new, |value| or_dash(value.value, significant))
+        });
+        let first = [setting.name.clone(), or_dash(setting.present.clone(), |now| now), chosen];
+        let row: Vec<String> = first.into_iter().chain(each).collect();
+        table.row(row);
+    }
+    table
+}
+
+/// A value with its interval.
+fn sure(setting: &PricedSetting, value: &PriceValue) -> String {
+    let show = |value: f64| match setting.unit {
+        PriceUnit::Blocks => whole(value as u64),
+        _ => significant(value),
+    };
+    match (value.value, value.low.zip(value.high)) {
+        (Some(value), Some((low, high))) if show(low) == show(high) => show(value),
+        (Some(value), Some((low, high))) => {
+            format!("{} ({} to {})", show(value), show(low), show(high))
+        }
+        (value, _) => or_dash(value, show),
+    }
+}
+
+/// Notes on the figures' meaning, then the record's.
+pub(super) fn notes(costs: &Costs) -> Vec<String> {
+    let mut notes = Vec::new();
+    let random = costs.settings.iter().find(|setting| setting.price == Price::RandomBlock);
+    let known = |pct| random.and_then(|setting| setting.at(pct)).and_then(|value| value.value);
+    if let (Some(setting), Some(cold), Some(cached)) = (random, known(0), known(100)) {
+        let cached_now = or_dash(costs.database_hit_share, percent);
+        notes.push(format!(
+            "one figure cannot be right for all: {} is {} if no block is cached, {} if all are; until \
+             now this database found {cached_now} % cached",
+            setting.name,
+            significant(cold),
+            significant(cached)
+        ));
+    }
+    if let (None, Some(ratio)) = (random, ratio(costs)) {
+        notes.push(format!(
+            "a random block takes {} times as long as a sequential one at 0 % cached",
+            significant(ratio)
+        ));
+    }
+    notes.extend(costs.notes.clone());
+    notes
+}
+
+/// Time of a random block over that of a sequential one, from devices.
+fn ratio(costs: &Costs) -> Option<f64> {
+    let of = |access| time(costs, access, 1, Some(0));
+    Some(of(CostAccess::Random)?.value / of(CostAccess::Sequential)?.value)
+}
