@@ -1,5 +1,5 @@
 //! The suite finds each lie of the scripted engine and names the broken promise.
-//! This test writes the table of lies, lies.md.
+//! docs/testing.md has the table of lies, which this test writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +10,9 @@ use petal_scripted::lies::Lie;
 use super::scripted::{LIE, SCRIPTED};
 use super::{CASES, run_case};
 
-/// The first line of the table.
-const TABLE: &str = "| lie | broken promise | case that finds it |\n";
+/// Lines around the table in the page.
+const BEGIN: &str = "<!-- Lies: written by a test. -->\n";
+const END: &str = "<!-- End of the lies. -->\n";
 const WORKERS: usize = 4;
 
 /// True if the case fails on the lie, with the name of its promise.
@@ -37,9 +38,10 @@ fn cells(table: &str) -> BTreeMap<&str, Vec<&str>> {
 
 #[test]
 fn every_lie_is_found_and_its_promise_named() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/conformance/lies.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/testing.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (before, table) = page.split_once(TABLE).expect("the table");
+    let (before, rest) = page.split_once(BEGIN).expect("the begin of the table");
+    let (table, after) = rest.split_once(END).expect("the end of the table");
     let is_new = std::env::var_os("UPDATE_DOCS").is_some();
     let earlier = cells(table);
     let (queue, found) = (Mutex::new(Lie::ALL.iter()), Mutex::new(Vec::new()));
@@ -58,15 +60,15 @@ fn every_lie_is_found_and_its_promise_named() {
     let mut found = found.into_inner().unwrap();
     found.sort_by_key(|(lie, _)| Lie::ALL.iter().position(|other| other == lie));
     let unfound: Vec<_> = found.iter().filter(|(_, case)| case.is_none()).collect();
-    let mut made = "|---|---|---|\n".to_owned();
+    let mut made = "| lie | broken promise | case that finds it |\n|---|---|---|\n".to_owned();
     for (lie, case) in &found {
         let (words, promise, case) = (lie.words(), lie.promise(), case.unwrap_or("-"));
         made += &format!("| {words} | `{promise}` | `{case}` |\n");
     }
     assert!(unfound.is_empty(), "lies that no case finds: {unfound:?}\n{made}");
     if is_new {
-        std::fs::write(&path, format!("{before}{TABLE}{made}")).unwrap();
+        std::fs::write(&path, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
     } else {
-        assert_eq!(table, made, "UPDATE_DOCS=1 writes lies.md again");
+        assert_eq!(table, made, "UPDATE_DOCS=1 writes docs/testing.md again");
     }
 }
