@@ -503,7 +503,8 @@ mod tests {
     fn every_point_is_measured_once_a_round() {
         let plan = plan(100, vec![1, 16]);
         let measurements = plan.measurements();
-        assert_eq!(measurements.len(), 2 * 3 + 3);
+        // Three curves at two depths, two orders, and three calls by three numbers of writers.
+        assert_eq!(measurements.len(), 2 * 3 + 2 + 3 * 3);
         let reading = measurements
             .iter()
             .filter(|measurement| plan.work(**measurement).is_some_and(|work| work.read_pct == 100))
