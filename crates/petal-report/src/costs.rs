@@ -2,19 +2,21 @@
 //! statements to paste.
 
 use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
-use super::table::{Table, line, paragraph};
+use super::table::{Table, clipped, line, paragraph, rest};
 use petal_judge::costs::{Priced, conditions, significant, time};
 use petal_model::record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
     PricedSetting,
 };
 
+/// Notes on the screen; more of them give their last place to the number of those left out.
+const NOTES_MAX: usize = 3;
+
 pub fn render(costs: &Costs) -> String {
     let mut out = line(&format!(
         "petal {} costs: {} {}, {}",
         costs.petal_version, costs.product, costs.version, costs.url
     ));
-    out.push('\n');
     for (name, value) in facts(costs) {
         out.push_str(&paragraph(&format!("{name:<8}"), &" ".repeat(8), &value));
     }
@@ -29,7 +31,6 @@ pub fn render(costs: &Costs) -> String {
         out.push_str(&settings(costs).render());
     }
     if !costs.statements.is_empty() {
-        out.push('\n');
         out.push_str(&line(&format!(
             "To paste, for {} % of the blocks cached (--cached); petal changes no setting:",
             costs.assumed_pct
@@ -37,10 +38,12 @@ pub fn render(costs: &Costs) -> String {
         costs.statements.iter().for_each(|statement| out.push_str(&line(statement)));
     }
     out.push('\n');
-    for note in notes(costs) {
-        out.push_str(&paragraph("- ", "  ", &note));
+    let notes = notes(costs);
+    let shown = if notes.len() > NOTES_MAX { NOTES_MAX - 1 } else { notes.len() };
+    for note in &notes[..shown] {
+        out.push_str(&clipped("- ", "  ", note));
     }
-    out
+    out + &rest(notes.len() - shown, "note", "in costs.json")
 }
 
 pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {
