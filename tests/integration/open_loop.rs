@@ -75,9 +75,9 @@ fn compared(work: &Workplace, load: Load<'_>, rounds: u32) -> [(f64, f64); 2] {
     ratios
 }
 
-/// `ROUNDS=9 cargo test --test integration open_loop -- --ignored --nocapture`. A device that takes
-/// longer than the tools wait for a processor shows the arrivals and the queue; the file shows the
-/// tools, too.
+/// `ROUNDS=9 cargo test --release --test integration open_loop -- --ignored --nocapture`. A device
+/// that takes longer than the tools wait for a processor shows the arrivals and the queue; the file
+/// shows the tools, too.
 #[test]
 #[ignore = "a comparison of times, which needs fio and a quiet machine"]
 fn response_times_of_an_open_loop_agree_with_fios() {
