@@ -65,8 +65,8 @@ INLINE s32 series_of(struct request *rq)
 	return (place * KINDS + kind) * 2 + is_own(all);
 }
 
-// The slot of a request in progress. The kernel skips a program that would interrupt itself, so that
-// some ends are missed: they are found and counted when the request's memory is used again.
+// The slot of a request in progress. On a busy host the kernel runs no program for a few ends, and
+// counts no skipped run: they are found and counted when the request's memory is used again.
 INLINE struct slot *in_progress(struct request *rq, u64 key)
 {
 	struct slot *slot = begun(key);
