@@ -110,7 +110,7 @@ impl Case {
 #[derive(Debug, Clone, Copy)]
 enum Victim {
     Text,
-    /// Data of petal's own, which no mark tells from those of the target.
+    /// Data of petal's own, with the same marks as the target's.
     Copy,
 }
 

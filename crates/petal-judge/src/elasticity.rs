@@ -74,6 +74,15 @@ pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
     let Some(most) = strongest(found) else {
         return with_evidence(counted, found, None);
     };
+    let level = level_with(most, found);
+    if !level.is_empty() {
+        // Which of them limits is not proven.
+        let names: Vec<&str> = level.iter().map(|it| it.of.words()).collect();
+        let (counted_words, first) = (&counted.words, most.of.words());
+        let words =
+            format!("{counted_words}; by experiment {first} and {} are level", names.join(" and "));
+        return with_evidence(LimitedBy { words, ..counted }, found, Some(most));
+    }
     let (by, name, agrees) = match most.of {
         ChangedResource::Commits => {
             let of_writers = matches!(
@@ -100,6 +109,16 @@ pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
     };
     let words = format!("{name}; by experiment: {}", in_words(most));
     with_evidence(LimitedBy { by, words, ..counted }, found, Some(most))
+}
+
+/// Returns other resources whose elasticity is within the interval of the largest one.
+fn level_with<'a>(most: &Elasticity, found: &'a [Elasticity]) -> Vec<&'a Elasticity> {
+    use ChangedResource::{ReadLatency, Reads, Sessions};
+    let is_read = |of| matches!(of, Reads | ReadLatency);
+    let is_other = |of| of != most.of && of != Sessions && !(is_read(of) && is_read(most.of));
+    let high = most.interval.map(|(_, high)| high);
+    let is_within = |it: &&Elasticity| it.elasticity.zip(high).is_some_and(|(it, high)| it <= high);
+    found.iter().filter(|it| is_other(it.of)).filter(is_within).collect()
 }
 
 /// Returns the resource whose time moves the throughput most, if it does so beyond doubt.
@@ -223,6 +242,16 @@ mod tests {
         let rate = proven_by([0.0, 0.0, 0.0], Limiter::Rate);
         assert_eq!((rate.by, rate.words.as_str()), (Limiter::Rate, "counted"));
         assert_eq!(rate.evidence["elasticities"].as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn resources_whose_intervals_meet_leave_the_counted_limit() {
+        let found = of(&run([-0.6, -0.6, 0.0], 8, 0.08, &mut Draws::seeded(53)));
+        let counted = LimitedBy { by: Limiter::Reads, words: "c".into(), ..LimitedBy::default() };
+        let limit = proven(&found, counted);
+        assert_eq!(limit.by, Limiter::Reads);
+        assert!(limit.words.starts_with("c; by experiment "), "{}", limit.words);
+        assert!(limit.words.ends_with(" are level"), "{}", limit.words);
     }
 
     #[test]

@@ -107,7 +107,7 @@ mod tests {
             self.0.lock().unwrap()[at]
         }
 
-        /// Its own frame drops the statement.
+        /// Drops the statement in the frame of the call, as the driver does.
         fn query(mut self, at: usize) -> u8 {
             self.answer(at)
         }

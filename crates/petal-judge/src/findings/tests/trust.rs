@@ -270,7 +270,7 @@ fn time_that_no_session_accounts_for_is_named() {
         change(&mut run);
         assert_eq!(found(run), None);
     };
-    // A sleep of seconds may count on the other side of a bound; without sleeps there is none.
+    // A long sleep may count on the other side of a bound. A run without think time has no sleep.
     let sleeps_long = |run: &mut Run| {
         run.summary.settings.insert("think_tm_max".to_owned(), json!(3.0));
     };
