@@ -330,10 +330,45 @@ fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
     assert!(work.path("awr.xlsx").is_file() && !work.path("run.csv").exists());
 }
 
+/// Options that name a file or folder that petal only reads, or the target itself.
+const INPUTS: [&str; 5] = ["--conf", "--os-data", "--external-script", "--destroy-data", "--path"];
+/// Outputs whose command needs a database with an optimizer, or a trial run first: these make their
+/// folder as `run` does.
+const NEED_MORE: [(&str, &str); 2] = [("costs", "--out"), ("replay", "--out")];
+
+/// Each command's options that name an output, as its help shows them.
+fn outputs(work: &Workplace) -> Vec<(String, String)> {
+    let help = work.petal(["--help"]).exits(0).stdout;
+    let is_name =
+        |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let commands = help.lines().filter(|line| line.starts_with("  "));
+    let mut commands: Vec<&str> =
+        commands.filter_map(|line| line.split_whitespace().next()).filter(is_name).collect();
+    commands.sort_unstable();
+    commands.dedup();
+    assert!(commands.len() > 20, "{commands:?}");
+    let mut found = Vec::new();
+    for command in commands {
+        let help = work.petal([command, "--help"]).ends().stdout;
+        for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
+            let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("--"));
+            let (Some(option), Some(value)) = (words.next(), words.next()) else { continue };
+            let is_place = ["<FILE>", "<FOLDER>", "<PATH>", "<DIR>"].contains(&value);
+            // Only `calibrate` writes there.
+            let is_read =
+                INPUTS.contains(&option) || option == "--calibrations" && command != "calibrate";
+            if is_place && !is_read {
+                found.push((command.to_owned(), option.to_owned()));
+            }
+        }
+    }
+    found
+}
+
 /// Each option that names an output, given an input, a link or a stranger's file.
 #[test]
 fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
-    let work = Workplace::new();
+    let work = Workplace::loaded(1, "8M");
     let run = run_in(&work, "petal-run-1");
     let awr = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr");
     for (name, from) in [("a.html", "awr_11g.html"), ("a.xlsx", "awr_12c.txt")] {
@@ -348,7 +383,8 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         work.write(&format!("mine/{name}"), "mine");
     }
     std::os::unix::fs::symlink(work.path("prof.json"), work.path("link.json")).unwrap();
-    let calls: [(&[&str], &str); 20] = [
+    let calibrate = ["calibrate", "c.dat", "--size", "16M", "--seconds", "1", "--depths", "1"];
+    let calls: [(&[&str], &str); 27] = [
         (&["awr", "--petals", "a.html", "a.html"], "an input"),
         (&["awr", "--petals", "a.html", "a.xlsx"], "petal did not write it"),
         (&["awr", "--html", "a.html", "a.html"], "an input"),
@@ -368,8 +404,21 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         (&["card", "petal-run-1", "--out", "mine"], "card.svg is kept"),
         (&["man", "--out", "mine"], "petal.1 is kept"),
         (&["os", "--seconds", "1", "--out", "mine/os.out"], "there already"),
+        (&["run", "--update-pct", "50", "--ledger", "mine/ledger"], "there already"),
+        (&["run", "--out", "mine/ledger"], "in the place of a folder"),
+        (&["sweep", "--sessions", "1,2", "--out", "a.html"], "in the place of a folder"),
+        (&["sweep", "--sessions", "1,2", "--out", "mine"], "and no sweep"),
+        (&["merge", "petal-run-1", "--out", "a.html"], ""),
+        (&[&calibrate[..], &["--out", "a.html"]].concat(), "in the place of a folder"),
+        (&[&calibrate[..], &["--calibrations", "a.html"]].concat(), "in the place of a folder"),
         (&["calibrate", "a.html", "--size", "16M"], "--destroy-data"),
     ];
+    let is_tried = |command: &str, option: &str| {
+        let option = if option == "--output" { "-o" } else { option };
+        calls.iter().any(|(args, _)| args[0] == command && args.contains(&option))
+    };
+    let untried: Vec<_> = outputs(&work).into_iter().filter(|(a, b)| !is_tried(a, b)).collect();
+    assert_eq!(untried, NEED_MORE.map(|(a, b)| (a.to_owned(), b.to_owned())));
     let before: Vec<_> = contents(&work.path("")).into_iter().collect();
     let reports = ["report.txt", "report.html", "timeline.csv"];
     let kept = |path: &Path| {

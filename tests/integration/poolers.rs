@@ -11,7 +11,7 @@ use crate::server_postgres::{pooler_is_there, shared};
 use crate::support::Workplace;
 
 /// Settings and locks of a connection that petal could have left behind.
-const LEFT_BEHIND: [&str; 6] = [
+pub const LEFT_BEHIND: [&str; 6] = [
     "SHOW enable_seqscan",
     "SHOW plan_cache_mode",
     "SHOW client_min_messages",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 
 use crate::engine_postgres::load;
+use crate::poolers::LEFT_BEHIND;
 use crate::server_postgres::{Server, is_there, shared};
 use crate::support::{Workplace, record, until};
 
@@ -94,13 +95,21 @@ fn a_standby_that_is_promoted_is_reported() {
     let standby = primary.standby();
     let url =
         format!("postgres://petal@127.0.0.1:{},127.0.0.1:{}/promoted", primary.port, standby.port);
+    let usual = [&primary, &standby].map(|server| server.answers("promoted", &LEFT_BEHIND));
     let work = Workplace::new();
     let args = ["run", "--db", &url, "--run-time", "6", "--update-pct", "0"];
     let mut running = work.petal(args).start();
     running.until("operations", || !work.journal().is_empty());
     let mut client = standby.client("promoted");
+    // It lags, and then is a primary.
+    client.batch_execute("SELECT pg_wal_replay_pause()").unwrap();
+    let operations = work.journal().len();
+    running.until("operations of a standby that lags", || work.journal().len() > operations);
     client.batch_execute("SELECT pg_promote()").unwrap();
     running.ends().exited(0);
+    for (server, usual) in [(&primary, &usual[0]), (&standby, &usual[1])] {
+        assert_eq!(&server.answers("promoted", &LEFT_BEHIND), usual);
+    }
     let gaps = record(&work.run_folder())["details"]["gaps"].to_string();
     let reported = format!("127.0.0.1:{} was a standby when the run began", standby.port);
     assert!(gaps.contains(&reported), "{gaps}");

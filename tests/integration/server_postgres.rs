@@ -271,6 +271,11 @@ impl Server {
         format!("postgres://petal@/{database}?host={folder}&port={}", self.port)
     }
 
+    /// What a fresh client finds.
+    pub fn answers(&self, database: &str, questions: &[&str]) -> Vec<String> {
+        answers(self.client(database), questions)
+    }
+
     /// Ends it at once, as a power cut would, and starts it again.
     pub fn crash(&mut self) {
         self.stop("QUIT");
@@ -311,17 +316,21 @@ impl Pooler {
 
     /// What a client of the pooler finds at the server, by simple queries.
     pub fn answers(&self, database: &str, questions: &[&str]) -> Vec<String> {
-        let mut client = self.try_connect(database).unwrap();
-        let answer = |question: &&str| {
-            let rows = client.simple_query(question).unwrap();
-            let row = rows.iter().find_map(|row| match row {
-                SimpleQueryMessage::Row(row) => Some(row),
-                _ => None,
-            });
-            row.unwrap().get(0).unwrap().to_owned()
-        };
-        questions.iter().map(answer).collect()
+        answers(self.try_connect(database).unwrap(), questions)
     }
+}
+
+/// The first value of the answer to each question.
+fn answers(mut client: Client, questions: &[&str]) -> Vec<String> {
+    let answer = |question: &&str| {
+        let rows = client.simple_query(question).unwrap();
+        let row = rows.iter().find_map(|row| match row {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        row.unwrap().get(0).unwrap().to_owned()
+    };
+    questions.iter().map(answer).collect()
 }
 
 /// The one that most tests share, each with a database of its own; for a thread that is

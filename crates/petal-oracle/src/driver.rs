@@ -26,6 +26,7 @@ use super::link::{
     BindValue, Connector, Destination, Link, LinkError, LinkErrorKind, NamedValue, Result, Row,
 };
 use super::options::{Login, Options, OracleService};
+use super::received::{ReceiveWatch, Watched};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG, bounded};
 use petal_engine::server::detached_worker::{NoAnswer, within};
 use petal_engine::server::driver_panic::{leaked_by_panic, without_poison};
@@ -47,6 +48,7 @@ const NOT_IMPLEMENTED: &str = "not yet implemented";
 pub struct Driver {
     options: Options,
     log_ons: LogOns,
+    receive_watch: Arc<ReceiveWatch>,
 }
 
 /// Limit on simultaneous log-ons.
@@ -97,7 +99,7 @@ fn while_no_handler<R>(
 
 impl Driver {
     pub fn new(options: Options) -> Self {
-        Self { options, log_ons: LogOns::default() }
+        Self { options, log_ons: LogOns::default(), receive_watch: Arc::default() }
     }
 
     fn log_on(&self, login: &Login, place: &OracleService, purpose: &str) -> Result<Box<dyn Link>> {
@@ -131,9 +133,13 @@ impl Driver {
             }
         }
         let purpose = purpose.to_owned();
+        let watched = self.receive_watch.begin();
+        let watched = watched.map_err(|error| LinkError::connection(error.to_string()))?;
         let connected = within(CONNECTING, limit, move || {
-            let connection = Arc::new(oracledb::connect(config).map_err(link_error)?);
-            let mut session = DriverSession { connection };
+            let connected = oracledb::connect(config).map_err(|error| error_of(&watched, error));
+            let connection = Arc::new(connected?);
+            watched.found_by(|limit| connection.set_call_timeout(limit)).map_err(link_error)?;
+            let mut session = DriverSession { connection, watched };
             session.connection.set_module(&purpose).map_err(link_error)?;
             // Number format that petal reads, whatever the user's locale.
             session.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
@@ -202,9 +208,15 @@ fn link_error(error: oracledb::Error) -> LinkError {
     LinkError { code, message, kind }
 }
 
+/// Returns an error of a connection, or the reason why petal closed it.
+fn error_of(watched: &Watched, error: oracledb::Error) -> LinkError {
+    watched.reason().map_or_else(|| link_error(error), LinkError::connection)
+}
+
 /// A session over the driver.
 struct DriverSession {
     connection: Arc<Connection>,
+    watched: Arc<Watched>,
 }
 
 impl Drop for DriverSession {
@@ -223,8 +235,10 @@ impl DriverSession {
         sql: &str,
         execute: impl FnOnce(&mut Statement) -> Result<T, oracledb::Error>,
     ) -> Result<T> {
+        self.watched.begin_call();
         let statement = self.connection.statement(sql).and_then(|statement| statement.build());
-        statement.and_then(|statement| leaked_by_panic(statement, execute)).map_err(link_error)
+        let result = statement.and_then(|statement| leaked_by_panic(statement, execute));
+        result.map_err(|error| error_of(&self.watched, error))
     }
 }
 
@@ -266,10 +280,10 @@ impl Link for DriverSession {
         let binds: Vec<_> = binds.iter().map(as_db_value).collect();
         let statement = self.connection.statement(sql).map_err(link_error)?;
         let statement = statement.fetch_array_size(FETCH_ROWS).build().map_err(link_error)?;
-        let cursor = without_poison(|| statement.query(&binds)).map_err(link_error)?;
-        leaked_by_panic(cursor, |cursor| {
-            all(cursor.map(|row| row.and_then(texts).map_err(link_error)))
-        })
+        self.watched.begin_call();
+        let error = |error| error_of(&self.watched, error);
+        let cursor = without_poison(|| statement.query(&binds)).map_err(error)?;
+        leaked_by_panic(cursor, |cursor| all(cursor.map(|row| row.and_then(texts).map_err(error))))
     }
 
     fn execute_many(&mut self, sql: &str, rows: &[Vec<BindValue<'_>>]) -> Result<u64> {
@@ -291,7 +305,8 @@ impl Link for DriverSession {
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.connection.commit().map_err(link_error)
+        self.watched.begin_call();
+        self.connection.commit().map_err(|error| error_of(&self.watched, error))
     }
 
     fn limit(&mut self, longest: Option<Duration>) -> Result<()> {

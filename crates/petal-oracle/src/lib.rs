@@ -32,6 +32,7 @@ mod load;
 mod meta;
 mod notable;
 mod options;
+mod received;
 mod reports;
 mod room;
 mod rows;

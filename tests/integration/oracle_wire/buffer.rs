@@ -237,6 +237,13 @@ impl Packets {
         }
     }
 
+    /// An answer that never ends, until the client leaves: packets without a mark.
+    pub fn answer_without_end(&mut self) {
+        let length = (PACKET_MAX as u32).to_be_bytes();
+        let packet = [&length[..], &[DATA, 0, 0, 0], &[0; PACKET_MAX - 8]].concat();
+        while self.stream.write_all(&packet).is_ok() {}
+    }
+
     /// Breaks the client's call, and returns when it has asked to begin anew.
     pub fn reset(&mut self, is_asked: bool) -> Result<(), Broken> {
         const BREAK: u8 = 1;

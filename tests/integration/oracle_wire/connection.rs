@@ -96,6 +96,7 @@ impl<'a> Connection<'a> {
                 self.flags.is_idle.store(true, Ordering::Relaxed);
                 let _ = self.packets().stream.write_all(&bytes);
             }
+            Fault::Endless => self.packets().answer_without_end(),
             other => return Ok(Some(other)),
         }
         let _ = self.packets().stream.read_to_end(&mut Vec::new());

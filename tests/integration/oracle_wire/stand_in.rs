@@ -41,6 +41,8 @@ pub enum Fault {
     Closed,
     /// These bytes are sent instead of an answer, and nothing more.
     Sends(Vec<u8>),
+    /// An answer without an end is sent.
+    Endless,
     /// An error of the database.
     Fails(u32, &'static str),
     /// The listener accepts as another release did, by the name of its recording.

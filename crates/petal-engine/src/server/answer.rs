@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// No question of petal's has as many rows, or as many bytes.
 const ROWS_MAX: usize = 1 << 20;
-const BYTES_MAX: usize = 256 << 20;
+pub const BYTES_MAX: usize = 256 << 20;
 /// A longer error text is cut: it is kept by each session, shown and recorded.
 const TEXT_BYTES_MAX: usize = 2000;
 
