@@ -345,8 +345,10 @@ fn commands_on_many_records_end_with_one_screen_and_three_findings() {
         }
     }
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/awr");
+    work.write("priced/costs.json", include_str!("../data/costs/costs.json"));
     for arguments in [
         "report many/*",
+        "report priced",
         "compare many/run00 many/run01",
         "history many --by petal",
         "gallery many --out page",

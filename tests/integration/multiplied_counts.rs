@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-use crate::read_files::{ReadFile, some, words, written};
+use crate::read_files::{LEDGER_START, ReadFile, ledger_header, some, with_header, words, written};
 use crate::support::{Petal, Workplace, is_long};
 
 /// Far more than any of these needs, and far less than what a file claims.
@@ -150,9 +150,7 @@ fn counts_times_ten_to_the_n_cost_neither_time_nor_memory() {
     addresses_are_bounded();
 }
 
-/// Bytes of a ledger before its header's JSON, of a frame's head, and the places and lengths of
-/// numbers in a head and in a record.
-const LEDGER_START: usize = 16;
+/// Bytes of a frame's head, and the places and lengths of numbers in a head and in a record.
 const FRAME_HEAD: usize = 48;
 const RECORD: usize = 36;
 const IN_HEAD: [(usize, usize); 5] = [(4, 4), (8, 8), (16, 4), (24, 8), (32, 8)];
@@ -179,14 +177,9 @@ fn with_checksum(bytes: &mut [u8], at: usize, of: std::ops::Range<usize>) {
 
 /// Ledgers whose checksums are right.
 fn changed_ledgers(ledger: &[u8]) -> Vec<Vec<u8>> {
-    let begin = LEDGER_START + number(ledger, (8, 4)) as usize;
-    let header = std::str::from_utf8(&ledger[LEDGER_START..begin]).unwrap();
-    let headers = variants(header).into_iter().map(|header| {
-        let mut start = ledger[..LEDGER_START].to_vec();
-        start[8..12].copy_from_slice(&(header.len() as u32).to_le_bytes());
-        start[12..16].copy_from_slice(&crc32fast::hash(header.as_bytes()).to_le_bytes());
-        [&start, header.as_bytes(), &ledger[begin..]].concat()
-    });
+    let header = ledger_header(ledger);
+    let begin = LEDGER_START + header.len();
+    let headers = variants(header).into_iter().map(|header| with_header(ledger, &header));
     let first = begin + FRAME_HEAD;
     let records = number(ledger, (begin + 16, 4)) as usize * RECORD;
     let zeros = if is_long() { &ZEROS[..3] } else { &ZEROS[1..3] };

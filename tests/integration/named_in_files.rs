@@ -8,7 +8,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::engine_postgres::load;
-use crate::read_files::{Form, ReadFile, pointers, some, words, written};
+use crate::read_files::{
+    Form, ReadFile, ledger_header, pointers, some, with_header, words, written,
+};
 use crate::server_postgres;
 use crate::support::{PETAL, Workplace, skip};
 
@@ -42,6 +44,17 @@ fn watch(work: &Workplace, args: &[&str], canary: &str) {
     assert!(lines.is_empty(), "{args:?}: {lines:#?}");
 }
 
+/// A JSON text with the canary in the place of each of these values in turn.
+fn with_canary_at(text: &str, places: impl IntoIterator<Item = String>) -> Vec<String> {
+    let whole: Value = serde_json::from_str(text).unwrap();
+    let changed = places.into_iter().map(|at| {
+        let mut changed = whole.clone();
+        *changed.pointer_mut(&at).unwrap() = Value::String(CANARY.to_owned());
+        changed.to_string()
+    });
+    changed.collect()
+}
+
 /// The texts of a file with the canary in the place of one value each.
 fn with_canaries(file: &ReadFile, text: &str) -> Vec<String> {
     let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
@@ -54,13 +67,7 @@ fn with_canaries(file: &ReadFile, text: &str) -> Vec<String> {
         let whole: Value = serde_json::from_str(text).unwrap();
         let (telling, other): (Vec<_>, Vec<_>) =
             pointers(&whole, Value::is_string).into_iter().partition(is_telling);
-        let chosen = some(other, most).into_iter().chain(telling);
-        let changed = chosen.map(|at| {
-            let mut changed = whole.clone();
-            *changed.pointer_mut(&at).unwrap() = Value::String(CANARY.to_owned());
-            changed.to_string()
-        });
-        changed.collect()
+        with_canary_at(text, some(other, most).into_iter().chain(telling))
     };
     match file.form {
         Form::Json => in_json(text),
@@ -107,7 +114,22 @@ fn nothing_that_a_file_names_is_connected_to_or_opened() {
     }
     let (work, files) = written();
     files.iter().for_each(|file| try_all(&work, file));
+    a_ledgers_texts_are_left_alone(&work);
     a_ledgers_server_is_left_alone(&work);
+}
+
+fn a_ledgers_texts_are_left_alone(work: &Workplace) {
+    let run = ["run", "--work-loop", "5", "--update-pct", "50", "--ledger", "near.ledger"];
+    work.petal(run).exits(0);
+    let ledger = fs::read(work.path("near.ledger")).unwrap();
+    let header = ledger_header(&ledger);
+    let places = pointers(&serde_json::from_str(header).unwrap(), Value::is_string);
+    assert!(places.iter().any(|place| place.contains("url")), "{places:?}");
+    for changed in with_canary_at(header, places) {
+        fs::write(work.path("near.ledger"), with_header(&ledger, &changed)).unwrap();
+        watch(work, &["verify", "near.ledger"], "canary");
+        watch(work, &["verify", "near.ledger", "--db", "sqlite:petal-data"], "canary");
+    }
 }
 
 /// A ledger names a server that answers: without the caller's word nobody connects to it.

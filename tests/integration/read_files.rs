@@ -51,6 +51,7 @@ pub fn written() -> (Workplace, Vec<ReadFile>) {
         ("data/awr/awr_19c.html", "awr.html"),
         ("data/awr/awr_12c.txt", "awr.txt"),
         ("data/awr/sp_11g.txt", "sp.txt"),
+        ("data/costs/costs.json", "priced/costs.json"),
         ("samples/flash-pcie.csv", "table.csv"),
         ("samples/flash-infiniband.csv", "other.csv"),
     ] {
@@ -71,6 +72,7 @@ pub fn written() -> (Workplace, Vec<ReadFile>) {
         ReadFile::new("swept/sweep.json", Form::Json, &[&["report", "swept"][..], &sweep]),
         ReadFile::new("profile.json", Form::Json, &[&["replay", "profile.json", "--dry-run"][..]]),
         ReadFile::new(&format!("{cal}/calibrate.json"), Form::Json, &[&["report", &cal][..]]),
+        ReadFile::new("priced/costs.json", Form::Json, &[&["report", "priced"][..]]),
         ReadFile::new("os.ndjson", Form::Lines, &[&["report", &run, "--os-data", "os.ndjson"][..]]),
         ReadFile::new("killed/journal.ndjson", Form::Lines, killed),
         ReadFile::new("killed/latency.hlog", Form::Text, killed),
@@ -84,6 +86,24 @@ pub fn written() -> (Workplace, Vec<ReadFile>) {
         ),
     ];
     (work, files)
+}
+
+/// Bytes of a ledger before its header's JSON.
+pub const LEDGER_START: usize = 16;
+
+/// The JSON of a ledger's header.
+pub fn ledger_header(ledger: &[u8]) -> &str {
+    let length = u32::from_le_bytes(ledger[8..12].try_into().unwrap()) as usize;
+    std::str::from_utf8(&ledger[LEDGER_START..LEDGER_START + length]).unwrap()
+}
+
+/// A ledger with another header, whose checksum is right.
+pub fn with_header(ledger: &[u8], header: &str) -> Vec<u8> {
+    let mut start = ledger[..LEDGER_START].to_vec();
+    start[8..12].copy_from_slice(&(header.len() as u32).to_le_bytes());
+    start[12..16].copy_from_slice(&crc32fast::hash(header.as_bytes()).to_le_bytes());
+    let frames = &ledger[LEDGER_START + ledger_header(ledger).len()..];
+    [&start, header.as_bytes(), frames].concat()
 }
 
 /// Pointers to the values that `is_wanted` of a value, one of each kind: of a list its first.

@@ -2,7 +2,7 @@
 //! statements to paste.
 
 use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
-use super::table::{Table, clipped, line, paragraph, rest};
+use super::table::{Table, WIDTH, clipped, columns, line, paragraph, rest};
 use petal_judge::costs::{Priced, conditions, significant, time};
 use petal_model::record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
@@ -11,6 +11,9 @@ use petal_model::record::costs::{
 
 /// Notes on the screen; more of them give their last place to the number of those left out.
 const NOTES_MAX: usize = 3;
+
+/// Columns that a narrower terminal has no room for.
+const NOT_SHOWN: &str = "More conditions, and times of blocks asked for ahead: in report.txt";
 
 pub fn render(costs: &Costs) -> String {
     let mut out = line(&format!(
@@ -21,14 +24,19 @@ pub fn render(costs: &Costs) -> String {
         out.push_str(&paragraph(&format!("{name:<8}"), &" ".repeat(8), &value));
     }
     out.push('\n');
-    out.push_str(&times(costs).render());
+    let (times, has_all_times) = times(costs).render_fitting();
+    out.push_str(&times);
     out.push_str(&paragraph("", "", &in_memory(costs)));
-    if let Some(table) = read_ahead(costs) {
+    let is_narrow = columns() < WIDTH;
+    if let (Some(table), false) = (read_ahead(costs), is_narrow) {
         out.push_str(&table.render());
     }
+    let mut has_all = has_all_times && !is_narrow;
     if !costs.settings.is_empty() {
         out.push('\n');
-        out.push_str(&settings(costs).render());
+        let (settings, has_all_settings) = settings(costs).render_fitting();
+        out.push_str(&settings);
+        has_all &= has_all_settings;
     }
     if !costs.statements.is_empty() {
         out.push_str(&line(&format!(
@@ -43,7 +51,11 @@ pub fn render(costs: &Costs) -> String {
     for note in &notes[..shown] {
         out.push_str(&clipped("- ", "  ", note));
     }
-    out + &rest(notes.len() - shown, "note", "in costs.json")
+    out.push_str(&rest(notes.len() - shown, "note", "in costs.json"));
+    if !has_all {
+        out.push_str(&paragraph("", "", NOT_SHOWN));
+    }
+    out
 }
 
 pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {

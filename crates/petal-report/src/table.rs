@@ -172,6 +172,17 @@ impl Table {
     /// spaces. If the table is too wide for a terminal, the text of its last column is wrapped;
     /// else the table is split, with the first column before the others in each part.
     pub fn render(&self) -> String {
+        let table = self.rendered_parts().join("\n");
+        if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
+    }
+
+    /// Renders the columns that fit on a narrower terminal, and says whether these are all.
+    pub fn render_fitting(&self) -> (String, bool) {
+        let mut parts = self.rendered_parts().into_iter();
+        (parts.next().unwrap_or_default(), parts.next().is_none())
+    }
+
+    fn rendered_parts(&self) -> Vec<String> {
         let mut widths: Vec<usize> = self
             .columns
             .iter()
@@ -190,8 +201,7 @@ impl Table {
             let lines = [&names, &rules].into_iter().chain(&self.rows);
             lines.map(|cells| self.line(cells, &widths, &shown)).collect()
         };
-        let table = parts(&widths).into_iter().map(part).collect::<Vec<_>>().join("\n");
-        if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
+        parts(&widths).into_iter().map(part).collect()
     }
 
     /// Renders the table as one of GitHub's Markdown, at most `rows_max` rows of it.
