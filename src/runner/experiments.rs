@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 
 use petal_engine::perturbation::{Perturbation, Perturbed};
-use petal_engine::{Outcome, Stop};
+use petal_engine::{EngineError, Outcome, Stop};
 use petal_model::record::experiments::{
     ChangedResource, ExperimentSlot, ExperimentsMade, ResourceChange,
 };
@@ -285,6 +285,14 @@ impl Experiments {
             }
             thread::park_timeout(left);
         }
+    }
+
+    /// Takes note that conducting them failed, and ends a change that was under way.
+    pub fn failed(&self, why: &EngineError) {
+        if let Some(engine) = &self.engine {
+            engine.set(Perturbed::default());
+        }
+        self.made.lock().gaps.push(format!("the experiments ended early: {why}"));
     }
 
     /// Ends the experiments; the thread that conducts them is to be unparked.

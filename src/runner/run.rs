@@ -90,7 +90,10 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let stop = start_sessions(job, &trigger);
         let conducting = experiments.as_ref().map(|experiments| {
             let (opening, trigger) = (opening.clone(), stop.trigger);
-            let conduct = move || experiments.conduct(job, &opening, trigger);
+            let conduct = move || {
+                let ended = survived(|| experiments.conduct(job, &opening, trigger));
+                ended.unwrap_or_else(|why| experiments.failed(&why));
+            };
             Thread::named("experiments").start_in(scope, conduct)
         });
         let mut sampler = Sampler::new(Parts {

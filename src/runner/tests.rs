@@ -133,6 +133,17 @@ fn a_panic_while_counters_are_sampled_costs_the_counters_and_not_the_run() {
 }
 
 #[test]
+fn a_panic_of_the_experiments_costs_these_and_not_the_run() {
+    // An operation hangs, so that the run lasts longer than the time until the experiments.
+    let faults = vec![(1, 2, Fault::Hang)];
+    let script = Script { snapshot_panics_from: Some(1), faults, ..script() };
+    let run = drive(script, &Settings { elasticity: true, ..settings(2, 1) }).unwrap();
+    assert!(run.summary.ops.cut == 1 && run.summary.ops.total > 0);
+    let gaps = &run.details.experiments.unwrap().gaps.join("; ");
+    assert!(gaps.contains("the experiments ended early: this failed inside petal"), "{gaps}");
+}
+
+#[test]
 fn a_panic_before_the_trigger_is_an_error_and_no_session_waits_for_ever() {
     let script = Script { snapshot_panics_from: Some(0), ..script() };
     let (sender, ended) = channel();
