@@ -93,13 +93,19 @@ fn oracle(_name: &str) -> Database {
 
 const SETUP: &[&str] = &["setup", "-s", "1", "--scale", "1024", "--scan-table-sz", "64"];
 
-/// The first two only read or measure what is loaded.
-const COMMANDS: [&[&str]; 4] =
-    [&["check"], &["run", "--run-time", "1", "--update-pct", "30", "-s", "1"], SETUP, &["drop"]];
+/// The first three only read or measure what is loaded.
+const COMMANDS: [&[&str]; 5] = [
+    &["check"],
+    &["run", "--run-time", "1", "--update-pct", "30", "-s", "1"],
+    &["profile", "--for", "1", "--every", "1"],
+    SETUP,
+    &["drop"],
+];
 const CHECK: usize = 0;
 const RUN: usize = 1;
-const LOAD: usize = 2;
-const DROP: usize = 3;
+const PROFILE: usize = 2;
+const LOAD: usize = 3;
+const DROP: usize = 4;
 
 impl Database {
     fn call(&self, work: &Workplace, command: &[&str], change: Option<&Change>) -> Ended {
@@ -139,7 +145,7 @@ impl Databases {
 
     fn for_command(&self, number: usize) -> &Database {
         match number {
-            CHECK | RUN => return &self.loaded,
+            CHECK | RUN | PROFILE => return &self.loaded,
             DROP => (self.empty.load)(),
             _ => {}
         }
@@ -148,7 +154,7 @@ impl Databases {
 
     /// What is wrong after a command that changes data; it is gone then.
     fn wrong_after(&mut self, number: usize) -> Option<String> {
-        if number <= RUN {
+        if number <= PROFILE {
             return None;
         }
         let wrong = self.empty.wrong_after_drop()?;
@@ -318,7 +324,7 @@ fn try_changes(
 }
 
 /// Tries changes on databases that `open` makes, under all commands; in the short form under some.
-fn try_on(open: fn(&str) -> Database, name: &str, some: [usize; 2]) {
+fn try_on(open: fn(&str) -> Database, name: &str, some: &[usize]) {
     let mut first = Databases::new(open, name);
     let is_some = |number: &usize| is_long() || some.contains(number);
     let numbers = (0..COMMANDS.len()).filter(is_some);
@@ -347,19 +353,19 @@ fn try_on(open: fn(&str) -> Database, name: &str, some: [usize; 2]) {
 #[test]
 fn whatever_column_a_server_of_postgres_changes_petal_ends_and_invents_nothing() {
     if server_postgres::is_there() {
-        try_on(postgres, "mutated", [RUN, DROP]);
+        try_on(postgres, "mutated", &[RUN, PROFILE, DROP]);
     }
 }
 
 #[test]
 fn whatever_column_a_server_of_mysql_changes_petal_ends_and_invents_nothing() {
     if server_mysql::is_there() {
-        try_on(mysql, "mutated", [RUN, LOAD]);
+        try_on(mysql, "mutated", &[RUN, PROFILE, LOAD]);
     }
 }
 
 /// The stand-in answers, which sends each value as a text.
 #[test]
 fn whatever_column_oracle_changes_petal_ends_and_invents_nothing() {
-    try_on(oracle, "mutated", [CHECK, LOAD]);
+    try_on(oracle, "mutated", &[CHECK, LOAD]);
 }
