@@ -7,9 +7,9 @@ use super::distinct;
 use super::numbers::{micros, or_dash, rate};
 use super::table::{SCREEN_LINES, Table, clipped, fitting, rest};
 use petal_judge::petals::{PetalLine, Petals};
-use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
+use petal_model::record::{Run, as_text};
 use petal_model::settings::objective::Objective;
 
 /// A record, or several runs as one.
@@ -93,7 +93,7 @@ pub fn screen(shown: &[ShownRecord]) -> String {
 pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<ShownRecord> {
     let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
     for (name, run) in named {
-        let pct = run.summary.setting("update_pct").map_or("-".to_owned(), ToString::to_string);
+        let pct = or_dash(run.summary.setting("update_pct"), |pct| as_text(pct, "-"));
         let sessions = run.summary.sessions.to_string();
         let factors = [("update_pct", pct), ("sessions", sessions)];
         let factors = factors.map(|(key, value)| (key.to_owned(), value)).into();
@@ -110,4 +110,22 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
         ShownRecord::of(name, &seen, objective)
     });
     shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn a_mix_that_rates_decide_is_unknown_and_not_null() {
+        let mut run = fixture::mixed_run();
+        let factors = |run: &Run| {
+            let shown = of_runs(&[("run".to_owned(), run.clone())], None);
+            shown[0].petals.lines[0].name.clone()
+        };
+        assert_eq!(factors(&run), "UPDATE_PCT 20");
+        run.summary.settings.insert("update_pct".to_owned(), serde_json::Value::Null);
+        assert_eq!(factors(&run), "UPDATE_PCT -");
+    }
 }
