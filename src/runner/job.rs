@@ -110,6 +110,8 @@ pub struct Prepared {
     pub requests_unseen: Option<String>,
     /// Why the server's calls are not timed.
     pub calls_unseen: Option<String>,
+    /// Why bytes written are not counted by their origin.
+    pub writes_unseen: Option<String>,
     /// Last look at the host before the run.
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.

@@ -16,6 +16,7 @@ mod ledger;
 mod limits;
 pub mod load;
 pub mod merge;
+mod nvme;
 pub mod os;
 pub mod os_data;
 pub mod page_cache;
@@ -41,6 +42,7 @@ mod tests;
 mod trigger;
 pub mod verify;
 mod watching;
+mod written;
 
 use std::sync::Arc;
 

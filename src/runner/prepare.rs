@@ -52,13 +52,9 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         )));
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
-    let (probe, requests_unseen, calls_unseen) = match watched {
-        true => {
-            let WatchedHost { probe, requests_unseen, calls_unseen } =
-                watched_host(job, &details, devices.as_ref());
-            (Some(probe), requests_unseen, calls_unseen)
-        }
-        false => (None, None, None),
+    let WatchedHost { probe, requests_unseen, calls_unseen, writes_unseen } = match watched {
+        true => watched_host(job, &details, devices.as_ref()),
+        false => WatchedHost::default(),
     };
     let host = watched.then(|| {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
@@ -90,6 +86,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         probe,
         requests_unseen,
         calls_unseen,
+        writes_unseen,
         before,
         clock_ahead_s,
         clock,
@@ -120,11 +117,14 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The probe of this host, and why it does not time single requests and calls.
+/// The probe of this host, and why it does not time single requests and calls, or count the bytes
+/// written by their origin.
+#[derive(Default)]
 struct WatchedHost {
-    probe: Probe,
+    probe: Option<Probe>,
     requests_unseen: Option<String>,
     calls_unseen: Option<String>,
+    writes_unseen: Option<String>,
 }
 
 /// Watches this host: if the database is on another one, this covers petal itself and the network.
@@ -154,9 +154,19 @@ fn watched_host(
         true => timed(petal_latency::calls::watch(&database, &details.log_files)),
         false => (None, None),
     };
+    let (writes, writes_unseen) = match (job.settings.device_latency, details.local) {
+        (false, _) => (None, Some("DEVICE_LATENCY=FALSE".to_owned())),
+        (true, false) => (None, None),
+        (true, true) => timed(petal_latency::writes::watch(
+            devices,
+            &database,
+            &details.data_files,
+            &details.log_files,
+        )),
+    };
     let probe = Probe::watching(devices, database, !details.local);
-    let probe = probe.with_requests(requests).with_calls(calls);
-    WatchedHost { probe, requests_unseen, calls_unseen }
+    let probe = probe.with_requests(requests).with_calls(calls).with_writes(writes);
+    WatchedHost { probe: Some(probe), requests_unseen, calls_unseen, writes_unseen }
 }
 
 fn timed<T>(source: Result<T, String>) -> (Option<T>, Option<String>) {

@@ -39,6 +39,7 @@ use super::session_pool::SessionPool;
 use super::suspension::SuspensionWatch;
 use super::trigger::Trigger;
 use super::watching::Watching;
+use super::written::Writing;
 use super::{RunError, hooks, server_report};
 
 /// Time from the stop until an operation still in flight is cancelled and counted as cut.
@@ -86,6 +87,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
         let mut files = RunFiles::open(job, &prepared, job.start.expected(&prepared));
         let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| files.discard(job))?;
+        let writing = Writing::begin(job, &prepared, opening_os.as_ref());
         let started_at = OffsetDateTime::now_utc();
         let stop = start_sessions(job, &trigger);
         let conducting = experiments.as_ref().map(|experiments| {
@@ -129,7 +131,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         let backlog =
             arrivals.as_ref().map(|queues| count_never_begun(job, queues, &pool, &shards));
         let mut closing = Closing::new(scope, job, pool.is_abandoned());
-        let measured = close(&mut closing, &prepared, pool, sampler, &stop, opening_os);
+        let measured = close(&mut closing, &prepared, pool, sampler, &stop, opening_os, writing);
         let hangs = closing.hangs();
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, &prepared, measured, started_at);
@@ -543,6 +545,7 @@ fn close<'scope, 'env>(
     mut sampler: Sampler<'_>,
     bounds: &Bounds,
     opening_os: Option<OsSample>,
+    writing: Option<Writing<'_>>,
 ) -> RunMeasurements {
     let job = closing.job;
     let standing = standing(job, &pool);
@@ -569,6 +572,9 @@ fn close<'scope, 'env>(
     gaps.append(&mut sampler.gaps);
     let counter_resets = sampler.counter_resets();
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
+    // Of a run whose closing snapshot failed, or whose storage hangs, they are unknown.
+    let writing = writing.filter(|_| counted_until.is_none() && !closing.hangs);
+    let written = writing.and_then(|writing| survived(|| writing.end(&mut sampler)).ok()).flatten();
     let (server_reports, report_gaps) = survived(|| server_report::end(job))
         .unwrap_or_else(|why| (Default::default(), vec![format!("the database's report: {why}")]));
     gaps.extend(report_gaps);
@@ -630,6 +636,7 @@ fn close<'scope, 'env>(
             gaps,
             counter_resets,
             bad_blocks,
+            written,
             ..assemble::details_known(job, prepared)
         },
     }

@@ -210,6 +210,12 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Returns the deltas of a snapshot after the closing one; `None` if they are unknown.
+    pub fn counters_until_now(&mut self, now: Result<Vec<Counters>>) -> Option<Vec<Counters>> {
+        let at_s = self.parts.trigger.elapsed().as_secs_f64();
+        self.deltas.take(now, at_s).ok()
+    }
+
     /// Returns the closing snapshot's deltas. If it failed, returns the deltas of the last good
     /// second, and its end.
     pub fn close_counters(

@@ -91,3 +91,4 @@ mod server_postgres;
 mod sessions;
 mod support;
 mod sweep;
+mod write_ledger;

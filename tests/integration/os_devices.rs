@@ -293,8 +293,11 @@ fn the_programs_of_the_kernel_are_those_in_the_source() {
     use sha2::{Digest as _, Sha256};
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/petal-latency/bpf");
     let file = |name: &str| std::fs::read(folder.join(name)).unwrap();
-    let programs =
-        [("requests", petal_latency::requests::OBJECT), ("calls", petal_latency::calls::OBJECT)];
+    let programs = [
+        ("requests", petal_latency::requests::OBJECT),
+        ("calls", petal_latency::calls::OBJECT),
+        ("writes", petal_latency::writes::OBJECT),
+    ];
     for (name, object) in programs {
         let source = [file("common.bpf.h"), file(&format!("{name}.bpf.c"))].concat();
         let digest = Sha256::digest(&source);

@@ -7,7 +7,7 @@ use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
     calibration, driver_hosts, fresh, io_limits, limits, others, physical, server_report, settings,
-    trust, writes,
+    trust, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -92,6 +92,8 @@ const RULES: &[Rule] = &[
     ("purge-lags", Updates, writes::purge_lags),
     ("wal-not-reset", Updates, writes::log_not_reset),
     ("vacuum-ran", Updates, writes::vacuum),
+    ("fresh-device", Updates, write_ledger::preconditioned),
+    ("unexplained-writes", Updates, write_ledger::judge),
     ("reads-wrote", Counted, writes::reads_wrote),
     ("notable-settings", Whole, settings::judge),
     ("server-report-differs", Counted, server_report::judge),

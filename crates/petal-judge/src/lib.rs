@@ -57,6 +57,7 @@ pub mod target;
 mod trust;
 pub mod verdict;
 mod windows;
+mod write_ledger;
 mod writes;
 
 /// Returns `" and 3 more"` for names that are left out of a list; empty if nothing is left out.

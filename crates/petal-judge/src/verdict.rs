@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
-use super::{elasticity, findings, io_limits, limits, physical, resources};
+use super::{elasticity, findings, io_limits, limits, physical, resources, write_ledger};
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::{Headline, Run};
@@ -49,6 +49,7 @@ pub fn conclude(run: &mut Run) {
     let resources = resources::of(&shown);
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
     (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
+    run.summary.write_ledger = write_ledger::of(run);
 }
 
 pub fn verdict(run: &Run) -> HeadlineFigures {

@@ -7,3 +7,4 @@
 pub mod calls;
 mod counting;
 pub mod requests;
+pub mod writes;

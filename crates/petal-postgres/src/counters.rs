@@ -20,6 +20,8 @@ use petal_model::stats::{COUNT_MAX, delta};
 
 /// Maximum delay until the statistics collector of 14 and before shows the sessions' reports.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
+/// Bytes of a block of the log, as nearly all servers are built (`wal_block_size`).
+const WAL_BLOCK_BYTES: u64 = 8192;
 const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
 /// The wait events that petal counts from the server's totals.
@@ -124,11 +126,15 @@ impl CounterReader {
             true => (of_standby(io), io.physical_write_blocks),
             false => (io, None),
         };
+        let log_file_bytes = facts.log_file_bytes(io.redo_bytes);
         let mut all = facts.waits();
         let seen = waits.seen(&self.endpoint.name);
         all.extend(without(seen.waits, &all));
         raw.extend(
             replayed.map(|blocks| (CommonCounter::ReplayedBlocks.name().to_owned(), blocks)),
+        );
+        raw.extend(
+            log_file_bytes.map(|bytes| (CommonCounter::LogFileBytes.name().to_owned(), bytes)),
         );
         raw.insert("petal_wait_samples".to_owned(), seen.samples);
         raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
@@ -434,6 +440,17 @@ impl RawCounters<'_> {
         }
     }
 
+    /// Bytes written to the log's files. Until 17 the server counts writes. Each one begins with the
+    /// block that the one before it left incomplete, unless the log's buffers were full.
+    fn log_file_bytes(&self, redo_bytes: Option<u64>) -> Option<u64> {
+        if self.timing.version >= 180_000 {
+            return self.get("pg_stat_io_wal.write_bytes");
+        }
+        let full = self.get("pg_stat_wal.wal_buffers_full")?;
+        let again = self.get("pg_stat_wal.wal_write")?.saturating_sub(full);
+        redo_bytes?.checked_add(again.checked_mul(WAL_BLOCK_BYTES)?)
+    }
+
     fn log_syncs(&self) -> Option<u64> {
         let name = match self.timing.version {
             180_000.. => "pg_stat_io_wal.fsyncs",
@@ -545,6 +562,26 @@ mod tests {
         assert_eq!(facts(170_000, true).io().physical_read_requests, None);
         assert_eq!(facts(150_000, false).io().log_syncs, None);
         assert!(facts(150_000, true).waits().is_empty(), "nothing was timed");
+    }
+
+    #[test]
+    fn each_write_of_the_log_writes_an_incomplete_block_again() {
+        let raw: BTreeMap<String, u64> = [
+            ("pg_stat_wal.wal_write", 10),
+            ("pg_stat_wal.wal_buffers_full", 2),
+            ("pg_stat_io_wal.write_bytes", 77),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let facts = |version| RawCounters {
+            raw: &raw,
+            timing: Timing { version, io: false, log: false },
+            block_bytes: 8192,
+            sync_is_counted: true,
+        };
+        assert_eq!(facts(150_000).log_file_bytes(Some(1000)), Some(1000 + 8 * 8192));
+        assert_eq!(facts(150_000).log_file_bytes(None), None);
+        assert_eq!(facts(180_000).log_file_bytes(Some(1000)), Some(77));
     }
 
     #[test]

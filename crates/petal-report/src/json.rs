@@ -139,6 +139,7 @@ mod tests {
     use petal_model::record::Status;
     use petal_model::record::driver_hosts::HostRun;
     use petal_model::record::fixture;
+    use petal_model::record::written::WrittenBytes;
     use serde_json::Value;
 
     const SCHEMA: &str = include_str!("../../../docs/petal-run.schema.json");
@@ -174,6 +175,24 @@ mod tests {
         let host = &mut shown["os"]["database_host"];
         assert_eq!(host["steady_requests"]["rows"][0]["service_us"]["p99"], 900.5);
         host["requests"]["rows"][0]["kind"] = "erase".into();
+        assert!(!validator().is_valid(&shown), "the schema takes anything");
+    }
+
+    #[test]
+    fn a_write_ledger_is_valid_too() {
+        let mut run = fixture::mixed_run();
+        let (log, device) = (Some(7_000_000), Some(20_000_000));
+        run.details.written =
+            Some(WrittenBytes { row_bytes: 256, log, device, ..Default::default() });
+        petal_judge::conclude(&mut run);
+        let mut shown = rendered(&run);
+        let errors: Vec<String> =
+            validator().iter_errors(&shown).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let ledger = &mut shown["write_ledger"];
+        assert_eq!(ledger["rows"][1]["bytes"], 7_000_000);
+        assert_eq!(ledger["unexplained_share"], Value::Null, "the kernel's part is unknown");
+        ledger["rows"][1]["bytes"] = 0.5.into();
         assert!(!validator().is_valid(&shown), "the schema takes anything");
     }
 

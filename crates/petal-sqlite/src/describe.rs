@@ -44,6 +44,8 @@ pub fn describe(
         session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.file(meta.about.schema)).collect(),
+        // Every file but the main ones.
+        log_files: vec![shared.folder.path().to_owned()],
         clock_resolution_ns: 1,
         plan: plan::check(&shared.folder, metas.iter().map(|meta| meta.about.schema))?,
         compression_ratio: compression::ratio(&sample_blocks(&path, first)),

@@ -4,8 +4,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use petal_engine::perturbation::Perturbation;
 use petal_model::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
@@ -91,6 +94,8 @@ plain_counts! {
     CheckpointErrors CommonCounter::CheckpointErrors.name(),
     WalResets "wal_resets",
     WalResetFailures CommonCounter::LogResetFailures.name(),
+    /// Bytes around synced parts of the WAL up to whole blocks of the page cache.
+    WalPadding "wal_padding_bytes",
     /// Failed calls on files, of sessions and checkpoints.
     IoErrors CommonCounter::IoErrors.name(),
 }
@@ -117,6 +122,7 @@ impl Statistics {
             events: self.stats.recorder(),
             statistics: Arc::clone(self),
             wal_end_bytes: AtomicU64::new(0),
+            unsynced: Mutex::default(),
         })
     }
 
@@ -176,6 +182,9 @@ impl Statistics {
             CommonCounter::LogBytesMax.name().to_owned(),
             self.wal_bytes_max.load(Ordering::Relaxed),
         );
+        let log_file_bytes =
+            totals[Event::WalWrite as usize].bytes + self.counted(Count::WalPadding);
+        raw.insert(CommonCounter::LogFileBytes.name().to_owned(), log_file_bytes);
         for (event, prefix) in [
             (Event::WalRead, "wal_read"),
             (Event::WalWrite, "wal_write"),
@@ -220,6 +229,35 @@ pub struct ConnectionRecorder {
     statistics: Arc<Statistics>,
     /// The end of this connection's last write to the WAL: the WAL's size in use.
     wal_end_bytes: AtomicU64,
+    /// The WAL's bytes that this connection has written and not synced.
+    unsynced: Mutex<UnsyncedBytes>,
+}
+
+/// Bytes of the page cache's blocks, which are written whole.
+const CACHE_BLOCK_BYTES: u64 = 4096;
+
+/// Writes to the WAL since its last sync.
+#[derive(Debug, Default)]
+struct UnsyncedBytes {
+    range: Option<Range<u64>>,
+    bytes: u64,
+}
+
+impl UnsyncedBytes {
+    fn write(&mut self, written: Range<u64>) {
+        self.bytes += written.end - written.start;
+        let range = self.range.get_or_insert(written.clone());
+        *range = range.start.min(written.start)..range.end.max(written.end);
+    }
+
+    /// Returns the bytes around them up to whole blocks; then nothing is unsynced.
+    fn sync(&mut self) -> u64 {
+        let Self { range, bytes } = std::mem::take(self);
+        let Some(range) = range else { return 0 };
+        let begin = range.start / CACHE_BLOCK_BYTES * CACHE_BLOCK_BYTES;
+        let end = range.end.next_multiple_of(CACHE_BLOCK_BYTES);
+        (end - begin).saturating_sub(bytes)
+    }
 }
 
 impl ConnectionRecorder {
@@ -232,10 +270,17 @@ impl ConnectionRecorder {
         self.events.record(event as usize, latency_ns, bytes);
     }
 
-    /// The WAL was written up to here.
-    pub fn wal_written(&self, end_bytes: u64) {
+    /// These bytes of the WAL were written.
+    pub fn wal_written(&self, written: Range<u64>) {
+        let end_bytes = written.end;
+        self.unsynced.lock().write(written);
         self.wal_end_bytes.store(end_bytes, Ordering::Relaxed);
         self.statistics.saw_wal_end(end_bytes);
+    }
+
+    /// The WAL was synced.
+    pub fn wal_synced(&self) {
+        self.count(Count::WalPadding, self.unsynced.lock().sync());
     }
 
     pub fn wal_end_bytes(&self) -> u64 {
@@ -337,6 +382,22 @@ mod tests {
         let reads = statistics.collect("here", true);
         assert_eq!(reads.io.physical_read_blocks, Some(80_000));
         assert_eq!(reads.wait("main read").unwrap().time_ns, 240_000);
+    }
+
+    #[test]
+    fn a_synced_part_of_the_wal_is_written_in_whole_blocks() {
+        let mut unsynced = UnsyncedBytes::default();
+        assert_eq!(unsynced.sync(), 0);
+        // A frame of 4,120 bytes behind a header of 32 lies in two blocks, the next one too.
+        unsynced.write(32..56);
+        unsynced.write(56..4152);
+        assert_eq!(unsynced.sync(), 8192 - 4120);
+        unsynced.write(4152..8272);
+        assert_eq!(unsynced.sync(), 8192 - 4120);
+        // Two frames at once share the block between them.
+        unsynced.write(8272..12392);
+        unsynced.write(12392..16512);
+        assert_eq!(unsynced.sync(), 12288 - 8240);
     }
 
     #[test]

@@ -472,7 +472,8 @@ unsafe extern "C" fn write(
             if state.kind == FileKind::Wal
                 && let Some(recorder) = &state.recorder
             {
-                recorder.wal_written(offset as u64 + bytes as u64);
+                let begin = offset.cast_unsigned();
+                recorder.wal_written(begin..begin + bytes as u64);
             }
         }
         code_of(written)
@@ -545,7 +546,12 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         let state = state(file);
         state.record(FileCall::Sync, begin, 0);
         match code {
-            ffi::SQLITE_OK => state.perturb_sync(),
+            ffi::SQLITE_OK => {
+                if let (FileKind::Wal, Some(recorder)) = (state.kind, &state.recorder) {
+                    recorder.wal_synced();
+                }
+                state.perturb_sync();
+            }
             _ => state.failed_below("syncing"),
         }
         code

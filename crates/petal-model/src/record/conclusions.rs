@@ -61,6 +61,33 @@ pub struct ResourceUse {
     pub why_unknown: Option<String>,
 }
 
+/// Bytes that the UPDATEs of a run caused, from the changed columns down to the device. The rows
+/// between the first and the device add up to the device's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WriteLedger {
+    pub rows: Vec<LedgerRow>,
+    /// Bytes of the device over the bytes that UPDATEs changed; null if unknown.
+    pub amplification: Option<f64>,
+    /// Bytes of the device that no other row explains, over all of the device's; null if unknown.
+    pub unexplained_share: Option<f64>,
+    /// Reasons and limits, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Bytes of one cause or layer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LedgerRow {
+    /// The cause, such as `data pages`.
+    pub written: String,
+    /// Clock or counter of the figure.
+    pub layer: String,
+    /// Negative for bytes that a layer saved; null if unknown.
+    pub bytes: Option<i64>,
+    pub bytes_per_update: Option<f64>,
+    /// Bytes over the bytes in the row above; null if one of them is unknown or not positive.
+    pub of_row_above: Option<f64>,
+}
+
 /// Change of throughput over the change of a resource, as logarithms, by experiment: -1 if the
 /// resource's time alone limits the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

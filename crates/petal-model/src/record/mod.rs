@@ -40,6 +40,7 @@ pub mod sweep;
 pub mod sweep_order;
 pub mod verification;
 mod wait_histogram;
+pub mod written;
 
 pub use error::RecordError;
 pub use folder::RecordFolder;
@@ -151,6 +152,10 @@ pub struct Summary {
     /// Use of each resource in the headline's window; empty for a run that was not judged.
     #[serde(default)]
     pub resources: Vec<conclusions::ResourceUse>,
+    /// Bytes that UPDATEs caused, layer by layer. Null if it was not counted, or for a run that was not
+    /// judged.
+    #[serde(default)]
+    pub write_ledger: Option<conclusions::WriteLedger>,
     /// Elasticities by experiment; empty without `--elasticity`.
     #[serde(default)]
     pub elasticity: Vec<conclusions::Elasticity>,
@@ -417,6 +422,10 @@ pub struct Details {
     /// Experiments of the run on itself; None without `--elasticity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiments: Option<experiments::ExperimentsMade>,
+    /// Bytes that UPDATEs caused, layer by layer; None in a run without UPDATEs, or if its devices were
+    /// not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<written::WrittenBytes>,
     /// Comparison with `petal calibrate` on the same device; None if none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }

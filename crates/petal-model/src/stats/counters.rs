@@ -306,6 +306,9 @@ common_counters! {
     /// Bytes that statements had the database write: all that was written over them is the write
     /// amplification.
     StatementBytesWritten => "statement_bytes_written",
+    /// Bytes that the database wrote to the log's files: the log, with the parts of blocks that it
+    /// wrote again or added, because it writes whole blocks.
+    LogFileBytes => "log_file_bytes",
     /// Bytes of blocks that were written to a separate place first, so that none is torn.
     DoublewriteBytes => "doublewrite_bytes",
     /// Files that a filter ruled out, so that no block of them was read.

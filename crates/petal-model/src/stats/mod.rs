@@ -48,6 +48,7 @@ pub mod compression;
 pub mod counters;
 pub mod database_interval;
 pub mod devices;
+pub mod drive_health;
 pub mod event_stats;
 pub mod histogram;
 pub mod host;

@@ -17,6 +17,7 @@ mod process_io;
 pub mod requests;
 mod server;
 pub mod time_buckets;
+pub mod writes;
 
 use std::fs;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use process_io::ProcessIo;
 use requests::Requests;
 pub use server::ServerProcesses;
 use time_buckets::TimeSource;
+use writes::WriteOrigins;
 
 /// Reads the kernel's counters, for given devices.
 #[derive(Debug)]
@@ -58,6 +60,7 @@ pub struct Probe {
     disks: Mutex<Disks>,
     requests: Option<Box<dyn TimeSource<Requests>>>,
     calls: Option<Box<dyn TimeSource<ServerCalls>>>,
+    writes: Option<Box<dyn TimeSource<WriteOrigins>>>,
 }
 
 /// Location of the database, as a probe of this host sees it.
@@ -140,6 +143,7 @@ impl Probe {
             disks: Mutex::new(Disks::new(devices)),
             requests: None,
             calls: None,
+            writes: None,
             roots,
         }
     }
@@ -154,6 +158,17 @@ impl Probe {
     pub fn with_calls(mut self, source: Option<Box<dyn TimeSource<ServerCalls>>>) -> Self {
         self.calls = source;
         self
+    }
+
+    /// Samples the bytes written to the data's devices by origin, too.
+    pub fn with_writes(mut self, source: Option<Box<dyn TimeSource<WriteOrigins>>>) -> Self {
+        self.writes = source;
+        self
+    }
+
+    /// True if bytes written are counted by their origin.
+    pub fn sees_writes(&self) -> bool {
+        self.writes.is_some()
     }
 
     /// Processors by number, if known.
@@ -190,6 +205,7 @@ impl Probe {
         self.network(&mut counts);
         self.group(&mut counts);
         self.petal_io(&mut counts);
+        self.write_origins(&mut counts);
         let log_writer_on = self.server(&mut counts, &mut gauges);
         OsSample {
             at_ns: nanoseconds(ClockId::Monotonic),
@@ -228,6 +244,15 @@ impl Probe {
         counts.petal_read_bytes = io.map(|io| io.read_bytes);
         counts.petal_write_bytes = io.map(|io| io.write_bytes);
         counts.petal_call_read_bytes = io.map(|io| io.call_read_bytes);
+    }
+
+    fn write_origins(&self, counts: &mut Counts) {
+        let origins = self.writes.as_ref().and_then(|source| source.sample());
+        counts.written_by_file_system_bytes = origins.map(|origins| origins.file_system);
+        counts.written_to_log_bytes = origins.map(|origins| origins.log);
+        counts.written_to_data_bytes = origins.map(|origins| origins.data);
+        counts.written_directly_bytes = origins.map(|origins| origins.direct);
+        counts.written_by_others_bytes = origins.map(|origins| origins.others);
     }
 
     /// Returns the processor that the log writer last ran on.

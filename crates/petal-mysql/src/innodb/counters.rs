@@ -54,6 +54,8 @@ pub struct InnodbCounters {
     is_timed: bool,
     /// None if it is not known.
     log_bytes: Option<u64>,
+    /// Bytes of the log's blocks, which are written whole; None if it is not known.
+    log_block_bytes: Option<u64>,
     cycles: CheckpointCycles,
 }
 
@@ -65,6 +67,7 @@ impl InnodbCounters {
                 .map(u64::from),
             is_timed: is_timed(client),
             log_bytes: log_bytes(client),
+            log_block_bytes: log_block_bytes(client),
             cycles: CheckpointCycles::default(),
         })
     }
@@ -99,6 +102,22 @@ fn log_bytes(client: &mut Client) -> Option<u64> {
     get("innodb_redo_log_capacity").or_else(|| {
         Some(get("innodb_log_file_size")? * get("innodb_log_files_in_group").unwrap_or(1))
     })
+}
+
+/// The unit of MariaDB's writes to the log. MySQL has a setting of the same name with another
+/// meaning, and counts whole blocks.
+fn log_block_bytes(client: &mut Client) -> Option<u64> {
+    client.query_one("SELECT @@innodb_log_write_ahead_size").ok()
+}
+
+/// Bytes written to the log's files. MariaDB 10.8 and later count the log alone; each write begins
+/// at a block, and ends with one that is written again.
+fn log_file_bytes(raw: &BTreeMap<String, u64>, block_bytes: Option<u64>) -> Option<u64> {
+    let written = raw.get("Innodb_os_log_written").copied()?;
+    if raw.contains_key(LOG_SYNCS) {
+        return Some(written);
+    }
+    written.checked_add(raw.get("Innodb_log_writes")?.checked_mul(block_bytes?)?)
 }
 
 /// A checkpoint of InnoDB moves in small steps. One cycle is over when it has passed all that was in
@@ -137,6 +156,7 @@ impl StorageCounters for InnodbCounters {
         if resets.is_lost(FILE_COUNTS) {
             files.clear();
         }
+        let log_file_bytes = log_file_bytes(&raw, self.log_block_bytes);
         let mut waits = status_waits(&raw);
         if !files.is_empty() {
             waits.extend(files.iter().flat_map(file_waits));
@@ -164,6 +184,7 @@ impl StorageCounters for InnodbCounters {
         for (counter, value) in [
             (CommonCounter::UnpurgedTransactions, history),
             (CommonCounter::DoublewriteBytes, doublewrite),
+            (CommonCounter::LogFileBytes, log_file_bytes),
             (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
         ] {
             raw.extend(value.map(|value| (counter.name().to_owned(), value)));
@@ -310,6 +331,18 @@ mod tests {
         let counted =
             BTreeMap::from([(LOG_SYNCS.to_owned(), 7), ("Innodb_data_fsyncs".to_owned(), 9)]);
         assert_eq!(log_syncs(&counted, &[data]), None);
+    }
+
+    #[test]
+    fn each_write_of_the_log_writes_its_last_block_again() {
+        let of = |names: &[(&str, u64)]| {
+            let raw = names.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            log_file_bytes(&raw, Some(512))
+        };
+        let mariadb = [("Innodb_os_log_written", 7000), ("Innodb_log_writes", 10)];
+        assert_eq!(of(&mariadb), Some(12_120));
+        assert_eq!(of(&mariadb[..1]), None);
+        assert_eq!(of(&[mariadb[0], mariadb[1], (LOG_SYNCS, 3)]), Some(7000));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
     Facts, counters, differences, drivers, elasticity, events, layers, load, os, resources,
-    seconds, server_report, tested,
+    seconds, server_report, tested, write_ledger,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -38,6 +38,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         )
         .notes(elasticity::notes(run))
         .table("", elasticity::table(run)),
+        ledger(run),
         timed_events(&counted),
         own_report(&counted),
         work(run),
@@ -71,6 +72,16 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         ..Page::default()
     };
     page.render()
+}
+
+fn ledger(run: &Run) -> Section {
+    let section = Section::new("ledger", "Write ledger", "until all was on the device");
+    match &run.summary.write_ledger {
+        Some(ledger) => {
+            section.table("", write_ledger::table(ledger)).notes(write_ledger::notes(ledger))
+        }
+        None => section,
+    }
 }
 
 fn shape(run: &Run) -> String {

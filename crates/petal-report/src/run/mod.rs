@@ -16,6 +16,7 @@ pub(super) mod resources;
 pub(super) mod seconds;
 pub(super) mod server_report;
 pub(super) mod tested;
+pub(super) mod write_ledger;
 
 /// Names and their values; a value without a name goes on with the one before.
 pub(super) type Facts = Vec<(String, String)>;

@@ -4,7 +4,7 @@
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
     Facts, calibrated, counters, differences, drivers, elasticity, events, layers, load, os,
-    resources, seconds, server_report, tested,
+    resources, seconds, server_report, tested, write_ledger,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -71,6 +71,11 @@ pub(super) fn work(out: &mut String, run: &Run) {
     section(out, &titled("layer by layer", run), sources.layers);
     out.push_str(&layers::layers(run).render());
     bullets(out, differences::steps(run));
+    if let Some(ledger) = &run.summary.write_ledger {
+        section(out, "write ledger", "until all was on the device");
+        out.push_str(&write_ledger::table(ledger).render());
+        bullets(out, write_ledger::notes(ledger));
+    }
     let files = layers::files(run);
     if !files.is_empty() {
         section(out, "I/O by kind of file", sources.events);

@@ -146,6 +146,10 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
     let suspended = each().map(|other| other.suspended.clone());
     details.suspended = suspended.reduce(|all, other| Some([all?, other?].concat())).flatten();
     details.bad_blocks = each().flat_map(|other| other.bad_blocks.clone()).collect();
+    if details.target.in_process {
+        // Each process counted only its own writes.
+        details.written = None;
+    }
     details.other_runs = Vec::new();
     for other in each().flat_map(|other| &other.other_runs) {
         if !details.other_runs.contains(other) {

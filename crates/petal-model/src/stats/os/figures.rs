@@ -95,6 +95,13 @@ counts! {
     server_read_bytes,
     server_write_bytes,
     server_call_read_bytes,
+    /// Bytes written to the data's devices: journal and metadata of the file system; log and other
+    /// files of the database through the page cache; past it by the database's processes; others.
+    written_by_file_system_bytes,
+    written_to_log_bytes,
+    written_to_data_bytes,
+    written_directly_bytes,
+    written_by_others_bytes,
     /// The control group that grants the database least processor time: used time, periods in
     /// which it ran, periods in which it was throttled, and the throttled time.
     group_used_us,

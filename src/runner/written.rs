@@ -1,0 +1,105 @@
+//! Bytes that a run wrote, layer by layer: counted until all of them are on the devices, after all
+//! other figures are taken.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use petal_engine::threads::Thread;
+use petal_model::record::written::{SeenDrive, WrittenBytes};
+use petal_model::stats::counters::Counters;
+use petal_model::stats::os::{OsSample, Probe};
+use petal_model::workload::row::changed_columns;
+
+use super::job::{Job, Prepared};
+use super::nvme;
+use super::sampler::Sampler;
+
+/// Maximum time for the kernel to write its page cache out.
+const WRITE_OUT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Counts of a run with UPDATEs whose devices are seen, from before its trigger on.
+pub struct Writing<'a> {
+    job: &'a Job<'a>,
+    prepared: &'a Prepared,
+    probe: &'a Probe,
+    opening_os: OsSample,
+    log_folder_bytes: Option<u64>,
+    drives: Vec<SeenDrive>,
+}
+
+impl<'a> Writing<'a> {
+    /// Begins with the same sample as the run; `None` for other runs.
+    pub fn begin(
+        job: &'a Job<'a>,
+        prepared: &'a Prepared,
+        opening_os: Option<&OsSample>,
+    ) -> Option<Self> {
+        let is_seen = prepared.details.local && job.counts_database();
+        let probe = prepared.probe.as_ref().filter(|_| is_seen)?;
+        if !job.workload.writes(&job.plan) {
+            return None;
+        }
+        Some(Self {
+            job,
+            prepared,
+            probe,
+            opening_os: opening_os?.clone(),
+            log_folder_bytes: log_folder_bytes(prepared),
+            drives: prepared.devices.as_ref().map(nvme::drives).unwrap_or_default(),
+        })
+    }
+
+    /// Has the kernel write all out, and counts once more. `None` if the database does not answer.
+    pub fn end(self, sampler: &mut Sampler<'_>) -> Option<WrittenBytes> {
+        let Self { job, prepared, probe, mut drives, .. } = self;
+        let not_written_out = match probe.sees_writes() {
+            // The origins alone show how much of it the run wrote.
+            false => None,
+            true if job.is_interrupted() => Some("a signal ended the run".to_owned()),
+            true => write_out(),
+        };
+        let counters = Counters::sum(&sampler.counters_until_now(job.snapshot())?)?;
+        let os = probe.sample().since(&self.opening_os);
+        nvme::look_again(&mut drives);
+        let columns = changed_columns(job.settings.redo_stress);
+        let width = job.engine.column_bytes(u32::try_from(prepared.target.block_size).ok()?);
+        let grown = log_folder_bytes(prepared).zip(self.log_folder_bytes);
+        Some(WrittenBytes {
+            row_bytes: (columns * width) as u64,
+            new_log_files: grown.map(|(now, then)| now.saturating_sub(then)),
+            device: os.device().map(|device| device.write_bytes),
+            origins: os.counts.write_origins(),
+            origins_unseen: prepared.writes_unseen.clone(),
+            not_written_out,
+            seconds: os.seconds,
+            drives,
+            ..WrittenBytes::of_database(&counters)
+        })
+    }
+}
+
+/// Returns why not all is on the devices, if so.
+fn write_out() -> Option<String> {
+    let (sender, written) = mpsc::channel();
+    let write = move || {
+        rustix::fs::sync();
+        // Nobody listens after the limit.
+        let _ = sender.send(());
+    };
+    match Thread::named("write out").start(write) {
+        Err(error) => Some(format!("no thread could be started: {error}")),
+        Ok(_) => written.recv_timeout(WRITE_OUT_LIMIT).err().map(|_| {
+            format!("the kernel had not written all out after {} s", WRITE_OUT_LIMIT.as_secs())
+        }),
+    }
+}
+
+/// Bytes of the files in the folder of a server's log. None without one, and if it cannot be read.
+fn log_folder_bytes(prepared: &Prepared) -> Option<u64> {
+    let details = &prepared.details;
+    let is_folder = |path: &&PathBuf| !details.in_process && path.is_dir();
+    let folder = details.log_files.iter().find(is_folder)?;
+    let sizes = std::fs::read_dir(folder).ok()?.flatten();
+    Some(sizes.filter_map(|file| Some(file.metadata().ok()?.len())).sum())
+}
