@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use crate::runner::sweep::SweepRequest;
 use petal_model::record::RecordFolder;
+use petal_model::record::sweep_design::Design;
 use petal_model::settings::Settings;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::read::Sources;
@@ -52,6 +53,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ("SCALE", SCALE.to_owned()),
     ];
     let request = SweepRequest {
+        design: Design::Grid,
         asked: SweepArguments {
             flags: BTreeMap::from(flags),
             sessions: Some(SESSIONS.to_owned()),

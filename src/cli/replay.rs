@@ -16,6 +16,7 @@ use petal_judge::replay::{ReplayOptions, ReplayPlan, ReplayedPart};
 use petal_model::record::Run;
 use petal_model::record::profile::{self, Profile};
 use petal_model::record::replay::ReplayOf;
+use petal_model::record::sweep_design::Design;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::read::{self, Sources};
@@ -315,6 +316,7 @@ fn step_by_step(
     flags.remove("OUT");
     let targets: Vec<String> = flags.remove("DB").into_iter().collect();
     let request = SweepRequest {
+        design: Design::Grid,
         asked: SweepArguments { flags, sessions: None, targets },
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,

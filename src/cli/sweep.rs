@@ -9,12 +9,15 @@ use clap::{ArgAction, ArgMatches, Command};
 use crate::runner::WorkContext;
 use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
+use petal_judge::next_cell::runs_most;
 use petal_judge::petals::Petals;
 use petal_model::record::sweep::{Sweep, Swept};
+use petal_model::record::sweep_design::Design;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::table::CommandKind;
 use petal_report::numbers::{bytes, counted, span, whole};
+use petal_report::sweep::design;
 use petal_report::table::{line, on_a_screen};
 
 use super::args::{self, flag, value};
@@ -25,6 +28,7 @@ use super::{launch, metrics, source};
 const EXAMPLES: &str = "\
 Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 60
+  petal sweep --ladder                              peak and knee of 1 to 64 sessions
   petal sweep --sessions 8,32 --redo-stress LITE,HEAVY --update-pct 100
   petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
@@ -33,7 +37,8 @@ Examples:
   mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
 
 A list of values makes an axis. Each combination of values is a cell. A round
-runs each cell once, and each round has another order. The same command resumes
+runs each cell once, and each round has another order. --ladder and --adaptive
+choose cells as they go; --sessions is then a range, such as 1-64. The same command resumes
 a sweep that was stopped or killed, and reports a complete one.
 --out DIR is the sweep's own folder [default: named after its plan].";
 
@@ -49,6 +54,23 @@ pub fn command() -> Command {
             "N,N,...",
             "Sessions over all schemas together [default: schemas x threads]",
         ))
+        .arg(
+            flag("ladder", "Double the sessions, 1-64, and repeat only the cells at peak and knee")
+                .conflicts_with("adaptive"),
+        )
+        .arg(flag("adaptive", "Choose each next cell where peak and knee are least known, 1-64"))
+        .arg(
+            value("precision", "N%", "Adaptive: end when peak and knee are known within it")
+                .default_value("2%")
+                .value_parser(share)
+                .requires("adaptive"),
+        )
+        .arg(
+            value("max-runs", "N", "Adaptive: the most runs of a line")
+                .default_value("16")
+                .value_parser(args::whole::<u32>(3, 1000))
+                .requires("adaptive"),
+        )
         .arg(flag("dry-run", "Show cells, order and time, and run nothing"))
         .arg(flag("load", "Load the schemas that are missing, before the first cell"))
         .arg(flag("fresh", "Begin again; the present folder is kept under another name"))
@@ -71,12 +93,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let is_given = matches.value_source("DB") == Some(clap::parser::ValueSource::CommandLine);
     let targets = matches.get_many::<String>("DB").filter(|_| is_given).unwrap_or_default();
+    let design = asked_design(matches);
+    let sessions = matches.get_one("sessions").map(String::as_str);
+    let sessions = design.sessions(sessions).map_err(|why| {
+        CommandError::usage(format!("--sessions: {why}; write a range or a list"))
+    })?;
     let request = SweepRequest {
-        asked: SweepArguments {
-            flags,
-            sessions: matches.get_one("sessions").cloned(),
-            targets: targets.cloned().collect(),
-        },
+        design,
+        asked: SweepArguments { flags, sessions, targets: targets.cloned().collect() },
         sources: source::sources(
             matches,
             CommandKind::Sweep,
@@ -99,6 +123,26 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         },
         _ => run_request(&request, matches, context, console),
     })
+}
+
+fn asked_design(matches: &ArgMatches) -> Design {
+    match (matches.get_flag("ladder"), matches.get_flag("adaptive")) {
+        (true, _) => Design::Ladder,
+        (_, true) => Design::Adaptive {
+            precision: matches.get_one("precision").copied().unwrap_or(0.02),
+            runs_max: matches.get_one("max-runs").copied().unwrap_or(16),
+        },
+        _ => Design::Grid,
+    }
+}
+
+/// A share of 0.1 to 50 %.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.trim().strip_suffix('%').and_then(|text| text.trim().parse().ok());
+    percent
+        .filter(|percent| (0.1..=50.0).contains(percent))
+        .map(|percent: f64| percent / 100.0)
+        .ok_or_else(|| "write a share from 0.1% to 50%, such as 2%".to_owned())
 }
 
 /// Shows the plan, or does the sweep and shows its result.
@@ -184,13 +228,14 @@ pub fn sweep_into(
 fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     let plan = before.map_or(&planned.plan, |sweep| &sweep.plan);
     let cells = planned.plan.cells();
-    let runs = cells.len() * plan.repeats as usize;
+    let is_grid = plan.design.is_grid();
+    let runs = runs_most(plan);
     let run_time = run_time(planned);
     let mut text = format!(
         "{}, {}: {}\n\n",
         counted(cells.len() as u64, "cell"),
-        counted(plan.repeats, "repeat"),
-        counted(runs as u64, "run")
+        if is_grid { counted(plan.repeats, "repeat") } else { design::repeats(plan) },
+        if is_grid { counted(runs as u64, "run") } else { format!("about {runs} runs") }
     );
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
@@ -205,7 +250,10 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
         text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
     }
     text.push_str(&line(&format!("folder   {}", planned.dir.display())));
-    let left = before.map_or(runs, |sweep| left(sweep).len());
+    let left = before.map_or(runs, |sweep| match is_grid {
+        true => left(sweep).len(),
+        false => runs.saturating_sub(sweep.cells.len()),
+    });
     if left < runs {
         let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
     }
@@ -228,6 +276,10 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
         text.push_str(&line(&format!("{:>5}  {}", whole(number), values.join(", "))));
     }
     text.push_str("\norder\n");
+    if !is_grid {
+        text.push_str("  each next cell is chosen from the figures so far\n");
+        return text;
+    }
     if before.is_none() && !planned.seed_is_given {
         text.push_str("  drawn when the sweep begins; --seed N makes it known before\n");
         return text;

@@ -641,3 +641,64 @@ fn a_run_a_cell_and_a_comparison_quote_the_steady_window() {
     let own = number(&run, "/steady/per_second/physical_read_requests");
     assert!(compared.contains(&format!("{own}")) && compared.contains(&format!("{reads}")));
 }
+
+/// Sessions and round of each run of a sweep, in the order of time.
+fn sessions_in_order(sweep: &Value) -> Vec<(u64, u64)> {
+    let cells = sweep["cells"].as_array().unwrap().iter();
+    cells.map(|cell| (factor(cell, "sessions").parse().unwrap(), count(cell, "/repeat"))).collect()
+}
+
+#[test]
+fn a_ladder_doubles_the_sessions_then_repeats_some_and_resumes_after_a_kill() {
+    let work = Workplace::loaded(2, "8M");
+    let args = sweep(&["--ladder", "--sessions", "1-8"]);
+    let plan = work.petal([args.as_slice(), &["--dry-run"]].concat()).exits(0);
+    assert!(plan.stdout.contains("each next cell is chosen"), "{}", plan.stdout);
+    let mut petal = work.petal(&args).start();
+    let there = || begun(&work).map(|dir| marks(&dir)).unwrap_or_default();
+    petal.until("two cells", || there().len() > 1);
+    petal.kill();
+    let dir = folder(&work);
+    let before = marks(&dir);
+    let swept = work.petal(&args).exits(0).json();
+    assert_eq!((swept["status"].as_str(), folder(&work)), (Some("complete"), dir.clone()));
+    let runs = sessions_in_order(&swept);
+    let first: Vec<u64> = runs[..4].iter().map(|run| run.0).collect();
+    assert_eq!(first, [1, 2, 4, 8]);
+    let repeats = runs.iter().filter(|run| run.1 == 3).count();
+    assert!((2..=4).contains(&repeats) && runs.len() < 12 + 1, "{runs:?}");
+    let after = marks(&dir);
+    assert!(before.iter().all(|(name, mark)| after.get(name) == Some(mark)), "a run was repeated");
+    assert_eq!(swept["plan"]["design"]["kind"], "ladder");
+    let report = fs::read_to_string(dir.join("report.txt")).unwrap();
+    assert!(report.contains("by a curve through"), "{report}");
+    // Once more: nothing is run.
+    assert_eq!(sessions_in_order(&work.petal(&args).exits(0).json()), runs);
+    // Another design has another folder.
+    let other = sweep(&["--sessions", "1,2,4,8", "--out", dir.to_str().unwrap()]);
+    work.petal(&other).exits(2).telling(&["design: ladder, not unset"]);
+}
+
+#[test]
+fn an_adaptive_sweep_ends_at_its_most_runs_and_goes_on_with_more() {
+    let work = Workplace::loaded(2, "8M");
+    let of = |most: &str| {
+        let asked = ["--adaptive", "--sessions", "1-4", "--precision", "0.1%", "--max-runs", most];
+        let swept = work.petal(sweep(&asked)).exits(0).json();
+        assert_eq!(swept["status"], "complete");
+        sessions_in_order(&swept)
+    };
+    let runs = of("5");
+    assert_eq!(runs.len(), 5);
+    let first: Vec<u64> = runs[..3].iter().map(|run| run.0).collect();
+    assert_eq!(first, [1, 2, 4]);
+    let more = of("7");
+    assert_eq!((more.len(), &more[..5]), (7, &runs[..]));
+    for (args, words) in [
+        (["--ladder", "--adaptive"], "cannot be used with"),
+        (["--ladder", "--sessions=8-4"], "no range of sessions"),
+        (["--ladder", "--readers=4"], "READERS"),
+    ] {
+        work.petal(sweep(&args)).exits(2).telling(&[words]);
+    }
+}

@@ -8,7 +8,7 @@
 //! [`host`] judges no record but a host, before a test. [`estimate`] has the statistics of repeats
 //! of one figure, [`spread`] of several groups of them, [`significance`] of a difference,
 //! [`change_points`] of a figure over time; [`petals`] draws the lines of a sweep,
-//! [`compare`] compares sides with each other; [`calibration`] compares a run with the calibrated
+//! [`compare`] compares sides with each other; [`next_cell`] chooses the cells of a sweep, [`calibration`] compares a run with the calibrated
 //! device, [`fresh`] finds drives that are nearly empty; [`price`] computes the cost of delivered
 //! I/O; [`server_report`] compares petal's snapshots with the database's own report;
 //! [`driver_hosts`] judges the work of several driver hosts; [`profile`] makes profiles of a
@@ -36,6 +36,7 @@ mod judgement;
 mod level;
 mod limits;
 pub mod log_writes;
+pub mod next_cell;
 mod others;
 pub mod over_time;
 pub mod petals;

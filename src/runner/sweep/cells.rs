@@ -6,9 +6,11 @@ use super::super::merge::RunWithFolder;
 use super::super::series::{RunSeries, UsedData};
 use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
+use super::next_cells::{CellQueue, QueuedCell};
 use super::plan::{Planned, run_time};
 use super::together;
 use petal_judge::break_point::{self, LoadHeld};
+use petal_judge::next_cell::CellReading;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::{self as kept, CellFailure, SweepCell};
 use petal_model::record::sweep_order::{CellRun, Pace, left};
@@ -25,30 +27,27 @@ pub fn run(
 ) -> Result<Vec<RunError>, RunError> {
     let watch = context.watch;
     let mut failures = Vec::new();
-    let todo = left(&held.sweep);
-    let all: usize = held.sweep.plan.order.iter().map(Vec::len).sum();
+    let mut queue = CellQueue::of(held)?;
     let mut pace = Pace::default();
-    for (at, &cell_run) in todo.iter().enumerate() {
+    while let Some(QueuedCell { cell: cell_run, number, all }) = queue.next(held) {
         if context.caller.is_interrupted() {
-            break;
+            return Ok(failures);
         }
-        if held.sweep.is_settled(cell_run.number, cell_run.repeat) {
-            continue; // A lower step of its round was not held.
-        }
-        let time_left = pace.left(todo.len() - at, run_time(planned));
-        let number = all - todo.len() + at + 1;
+        let time_left = pace.left((all + 1).saturating_sub(number), run_time(planned));
+        let all = queue.words(all);
         watch.heading(&format!("cell {number} of {all}, all done in {} | ", span(time_left)));
         let began = Instant::now();
         let ended = one(planned, held, cell_run, context);
         watch.heading("");
         match ended {
-            Ok(None) => break,
+            Ok(None) => return Ok(failures),
             Ok(Some((run, failure))) => {
+                queue.add(CellReading::of_run(cell_run, &run));
                 failures.extend(failure);
                 let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
                 let ran = Duration::try_from_secs_f64(ran_s).unwrap_or_default();
                 pace.add(began.elapsed(), ran);
-                watch.note(&line(number, all, held, &run));
+                watch.note(&line(number, &all, held, &run));
                 skip_higher_steps(planned, held, cell_run, &run, context)?;
                 if let Some(missing) = run.summary.finding("rows-missing") {
                     watch.error(&missing.message);
@@ -58,15 +57,16 @@ pub fn run(
                     check_reachable(planned, cell_run, context)?;
                 }
             }
-            Err(error) if error.is_interrupted() => break,
+            Err(error) if error.is_interrupted() => return Ok(failures),
             Err(error) => {
+                queue.add(CellReading::failed(cell_run));
                 nothing_measured(held, cell_run, &error, context)?;
                 check_reachable(planned, cell_run, context)?;
             }
         }
         together::check_hosts(context)?;
     }
-    if left(&held.sweep).is_empty() {
+    if left(&held.sweep).is_empty() && !queue.has_failed(held) {
         held.sweep.status = Status::Complete;
         kept::save(&held.folder, &held.sweep)?;
     }
@@ -195,7 +195,7 @@ fn check_reachable(
 }
 
 /// Describes an ended cell in one line.
-fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
+fn line(number: usize, all: &str, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
     let seen = Observation::of_run("", Vec::new(), run);
     let factors: Vec<String> =

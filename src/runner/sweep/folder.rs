@@ -39,6 +39,7 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let mut sweep = kept::read(dir)?;
     refuse_other_plan(dir, planned, &sweep)?;
     sweep.plan.repeats = sweep.plan.repeats.max(planned.plan.repeats);
+    sweep.plan.design = planned.plan.design.clone();
     sweep.plan = with_order(sweep.plan);
     Ok(Some(sweep))
 }
@@ -66,7 +67,7 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
     }
     let removed = kept::remove_half_cells(dir, &sweep.plan)?;
     let damaged = kept::set_damaged_aside(dir, &sweep)?;
-    let is_done = left(&sweep).is_empty();
+    let is_done = sweep.plan.design.is_grid() && left(&sweep).is_empty();
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
     let folder = RecordFolder::open(dir);
     kept::save(&folder, &sweep)?;

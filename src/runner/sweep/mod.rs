@@ -6,18 +6,23 @@
 mod cells;
 mod folder;
 mod follow;
+mod next_cells;
 mod plan;
 mod together;
 
 use std::path::PathBuf;
 
 use super::{RunError, WorkContext};
+use petal_model::record::Status;
 use petal_model::record::profile::{self, Profile};
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::{Swept, load};
+use petal_model::record::sweep_design::Design;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::read::Sources;
+
+use petal_report::numbers::counted;
 
 pub use folder::done_before;
 pub use follow::follow;
@@ -27,6 +32,7 @@ pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 /// Request for a sweep, in addition to its settings.
 pub struct SweepRequest<'a> {
     pub asked: SweepArguments,
+    pub design: Design,
     pub sources: Sources<'a>,
     /// Folder of the sweep; else one named after the plan.
     pub dir: Option<PathBuf>,
@@ -59,7 +65,7 @@ pub struct Done {
 
 impl Done {
     pub fn is_complete(&self) -> bool {
-        left(&self.swept.sweep).is_empty()
+        self.swept.sweep.status == Status::Complete
     }
 }
 
@@ -91,11 +97,15 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     }
     let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
     match left(&held.sweep).len() {
+        _ if !held.sweep.plan.design.is_grid() => {}
         0 => watch.note("this sweep is complete: nothing is run; --fresh begins it again"),
         left if left < all => {
             watch.note(&format!("{} of {all} cells are done, {left} are left", all - left));
         }
         _ => {}
+    }
+    if !held.sweep.plan.design.is_grid() && !held.sweep.cells.is_empty() {
+        watch.note(&format!("{} are done", counted(held.sweep.cells.len() as u64, "run")));
     }
     together::send_plan(&held.sweep, context)?;
     let ran = cells::run(&planned, &mut held, context);

@@ -97,10 +97,11 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
     let plan = SweepPlan {
         settings: settings_of(&axes, &cells, &targets, schemas),
         axes: axes.into_iter().map(|(key, values)| Axis { key, values }).collect(),
-        repeats: first.repeats,
+        repeats: request.design.repeats(first.repeats),
         seed: first.seed.map_or_else(draw_seed, Ok)?,
         order: Vec::new(),
         step_by_step: request.replay.is_some(),
+        design: request.design.clone(),
     };
     let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, "sweep", &first));
     let endpoints = targets.iter().map(|target| petal_engine::endpoints(target.engine.as_ref()));

@@ -18,7 +18,11 @@ pub(super) enum SweepMessage {
 
 /// Sends the sweep's plan to the other hosts. A host with a different plan calls the sweep off.
 pub(super) fn send_plan(sweep: &Sweep, context: &WorkContext<'_>) -> Result<(), RunError> {
-    let Some(hosts) = context.hosts.filter(|_| !left(sweep).is_empty()) else { return Ok(()) };
+    let Some(hosts) =
+        context.hosts.filter(|_| !sweep.plan.design.is_grid() || !left(sweep).is_empty())
+    else {
+        return Ok(());
+    };
     let (petal_version, plan) = (sweep.petal_version.clone(), Box::new(sweep.plan.clone()));
     hosts.send_next(&SweepMessage::Plan { petal_version, plan })?;
     Ok(hosts.agree(Ok(()))?)

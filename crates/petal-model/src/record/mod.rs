@@ -37,6 +37,7 @@ pub mod replay;
 pub mod server_report;
 pub mod serving;
 pub mod sweep;
+pub mod sweep_design;
 pub mod sweep_order;
 pub mod verification;
 mod wait_histogram;

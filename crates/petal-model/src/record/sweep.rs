@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::observation::Observation;
 use super::replay::ReplayOf;
+use super::sweep_design::Design;
 use super::{RecordError, RecordFolder, Run, Status, as_text, format};
 use crate::settings::axes::CELLS_MAX;
 
@@ -66,6 +67,9 @@ pub struct SweepPlan {
     /// sustained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub step_by_step: bool,
+    /// The rule that chooses the next cell. `order` is empty unless it is a grid.
+    #[serde(default, skip_serializing_if = "Design::is_grid")]
+    pub design: Design,
 }
 
 /// A cell of one repeat that ended.
@@ -197,7 +201,8 @@ impl SweepPlan {
     pub fn fingerprint(&self) -> u64 {
         let axes = self.axes.iter().map(|axis| format!("{}={}", axis.key, axis.values.join(",")));
         let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));
-        let mut settings: Vec<String> = settings.collect();
+        let design = self.design.name().map(|name| format!("design={name}"));
+        let mut settings: Vec<String> = settings.chain(design).collect();
         settings.sort();
         let text = axes.chain(settings).collect::<Vec<_>>().join("\n");
         // FNV-1a, 64 bits (Fowler, Noll, Vo).
@@ -213,7 +218,8 @@ impl SweepPlan {
             let settings = plan.settings.iter();
             let settings = settings.map(|(key, value)| (key.clone(), as_text(value, "unset")));
             let axes = plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(",")));
-            settings.chain(axes).collect()
+            let design = plan.design.name().map(|name| ("design".to_owned(), name.to_owned()));
+            settings.chain(axes).chain(design).collect()
         };
         let (here, there) = (all(self), all(asked));
         let keys: BTreeSet<&String> = here.keys().chain(there.keys()).collect();

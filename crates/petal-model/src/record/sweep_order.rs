@@ -35,8 +35,12 @@ fn shuffled(seed: u64, cells: u32, round: u32) -> Vec<u32> {
     order
 }
 
-/// A plan with the order of all its rounds; existing rounds stay.
+/// A plan with the order of all its rounds; existing rounds stay. A design that chooses each next
+/// cell has no order.
 pub fn with_order(plan: SweepPlan) -> SweepPlan {
+    if !plan.design.is_grid() {
+        return plan;
+    }
     let cells = plan.cells().len() as u32;
     let order = (1..=plan.repeats)
         .map(|number| match plan.order.get(number as usize - 1) {

@@ -5,7 +5,7 @@ use super::super::charts::Chart;
 use super::super::distinct;
 use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::super::sweep::{findings::grouped, not_in_means, targets};
+use super::super::sweep::{design, findings::grouped, not_in_means, targets};
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, link, moment};
 use super::run::READING;
@@ -26,10 +26,13 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         products => products.join(", "),
     };
     let mut sections = petal_sections(petals, Some(findings(swept)));
+    let found = design::found(swept);
+    if !found.is_empty() {
+        sections.insert(1, Section::new("found", "Peak and knee", "").notes(found));
+    }
     sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
-    let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
     let found = graves(swept.runs.iter().flat_map(|run| &run.summary.findings));
     let status = (class(sweep.status), sweep.status.name().to_owned());
     let page = Page {
@@ -38,11 +41,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         facts: vec![
             moment(&sweep.started_at),
             targets(swept, |target| target.url.clone()).join(", "),
-            format!("{done} of {all} runs done"),
-            match sweep.plan.repeats {
-                1 => counted(1_u32, "repeat"),
-                repeats => format!("{}, interleaved", counted(repeats, "repeat")),
-            },
+            design::runs_done(swept),
+            design::repeats(&sweep.plan),
         ],
         status: std::iter::once(status).chain(found).collect(),
         tiles: tiles(petals),

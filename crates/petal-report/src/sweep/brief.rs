@@ -4,6 +4,7 @@
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::table::{clipped, line, paragraph, rest};
 use super::chart;
+use super::design;
 use super::findings::grouped;
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::Severity;
@@ -18,7 +19,7 @@ const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
 pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, place: &str) -> String {
-    let mut out = line(&super::state(swept));
+    let mut out = line(&design::state(swept));
     out.push_str(&chart::drawing(petals, CHART_HEIGHT));
     let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
     if shown.is_empty() {
@@ -30,6 +31,9 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     }
     let more = shown.len().saturating_sub(VERDICTS_MAX);
     out.push_str(&rest(more, "line", IN_REPORT));
+    for text in design::found(swept).iter().take(VERDICTS_MAX) {
+        out.push_str(&clipped("-  ", "   ", text));
+    }
     out.push('\n');
     let found = findings(swept, petals);
     for text in found.iter().take(FINDINGS_MAX) {

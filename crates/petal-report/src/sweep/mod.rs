@@ -6,6 +6,7 @@ mod brief;
 pub mod chart;
 mod commits;
 pub mod csv;
+pub mod design;
 pub mod findings;
 pub mod table;
 
@@ -31,6 +32,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     );
     out.push_str(&chart::petals(petals));
     out.push_str(&super::petals_text::lines(petals, objective));
+    bullets(&mut out, design::found(swept));
     super::petals_text::writer_costs(&mut out, petals);
     findings::render(&mut out, swept, petals);
     let layer = "the engine's counts and petal's, of the steady window";
@@ -91,7 +93,7 @@ fn head(out: &mut String, swept: &Swept) {
     let plan = &sweep.plan;
     out.push_str(&line(&format!("petal {} sweep report", sweep.petal_version)));
     out.push('\n');
-    fact(out, "status", &state(swept));
+    fact(out, "status", &design::state(swept));
     let targets =
         targets(swept, |target| format!("{} {}, {}", target.product, target.version, target.url));
     match targets.as_slice() {
@@ -109,7 +111,10 @@ fn head(out: &mut String, swept: &Swept) {
     for Axis { key, values } in &plan.axes {
         fact(out, key, &values.join(", "));
     }
-    fact(out, "repeats", &format!("{}, interleaved", plan.repeats));
+    match plan.design.is_grid() {
+        true => fact(out, "repeats", &format!("{}, interleaved", plan.repeats)),
+        false => fact(out, "runs", &design::repeats(plan)),
+    }
     fact(out, "seed", &plan.seed.to_string());
     fact(out, "started", &sweep.started_at);
     let reported = ["run_time", "work_loop", "work_unit", "redo_stress", "direct_io"];
@@ -118,18 +123,6 @@ fn head(out: &mut String, swept: &Swept) {
         Some(format!("{}={}", key.to_ascii_uppercase(), value.to_string().trim_matches('"')))
     });
     fact(out, "settings", &settings.collect::<Vec<_>>().join(", "));
-}
-
-/// Runs that are done, and whether these are all: `29 of 30 runs done; not complete: ...`.
-fn state(swept: &Swept) -> String {
-    let (sweep, plan) = (&swept.sweep, &swept.sweep.plan);
-    let (done, all) = (sweep.cells.len(), plan.cells().len() * plan.repeats as usize);
-    let state = match (sweep.status, done == all) {
-        (Status::Complete, true) => "complete",
-        (_, true) => "every cell is done",
-        _ => "not complete: the same command goes on with it",
-    };
-    format!("{done} of {all} runs done; {state}")
 }
 
 /// Lists one text of each target of the runs, each once.
