@@ -145,7 +145,10 @@ fn over_time(
         || matches.get_one::<String>("format").is_some_and(|format| format == "csv");
     let shown = match is_csv {
         true => petal_report::awr::over_time::csv(&all).map_err(CommandError::failed(wrong))?,
-        false => console.laid_out(|| petal_report::awr::over_time::render(&all)),
+        false => console.laid_out(|| match console.is_brief(matches) {
+            true => petal_report::awr::over_time::brief(&all),
+            false => petal_report::awr::over_time::render(&all),
+        }),
     };
     console.result(&shown);
     Ok(())

@@ -47,7 +47,8 @@ pub fn command() -> Command {
             "Length of an interval, of a server at work or of a run [default: 10]",
         ))
         .arg(seconds("for", "How long a server is looked at, with --db"))
-        .arg(args::path("output", "FILE", "Write the profile there [default: stdout]").short('o'));
+        .arg(args::path("output", "FILE", "Write the profile there [default: stdout]").short('o'))
+        .arg(args::full());
     args::with_settings(command, CommandKind::Target)
 }
 
@@ -79,7 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         }
         (false, None) => of_files(&files, every, console)?,
     };
-    write(&profile, matches.get_one::<PathBuf>("output"), console)
+    write(&profile, matches, console)
 }
 
 fn of_server(
@@ -173,15 +174,16 @@ fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<SourcePart
     parts
 }
 
-/// The file, and its contents in short: on stdout the file alone.
-fn write(
-    profile: &Profile,
-    file: Option<&PathBuf>,
-    console: &Console,
-) -> Result<Exit, CommandError> {
+/// The file, and its contents in short: on stdout the file alone, on a terminal its contents alone.
+fn write(profile: &Profile, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    let file = matches.get_one::<PathBuf>("output");
     let path = file.map_or(Path::new(STDOUT), PathBuf::as_path);
     let text = profile.text(path)?;
     match file {
+        None if console.is_brief(matches) => {
+            console.report(|| petal_report::profile::render(profile));
+            console.warn("the profile itself: -o FILE writes it, and --full prints it here");
+        }
         None => console.result(&String::from_utf8_lossy(&text)),
         Some(path) => {
             output::write("-o", path, &text)?;

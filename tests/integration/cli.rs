@@ -356,6 +356,8 @@ fn commands_on_many_records_end_with_one_screen_and_three_findings() {
         "verify l",
         "calibrate x.dat --size 32M --seconds 9 --depths 1,2,3,4,5,6,7,8,9",
         &format!("awr {samples} {samples}"),
+        &format!("awr --over-time {samples}"),
+        &format!("profile {samples}/awr_11g.html"),
         "drop",
     ] {
         let shown = on_terminal(&work, arguments);

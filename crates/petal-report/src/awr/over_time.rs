@@ -2,7 +2,7 @@
 
 use crate::exact_rows::ExactRows;
 use crate::numbers::{UNKNOWN, exact, rate};
-use crate::table::{Table, line, paragraph};
+use crate::table::{SCREEN_LINES, Table, fitting, line, on_a_screen, paragraph, rest};
 use petal_judge::and_more;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::estimate::median;
@@ -13,7 +13,19 @@ use petal_model::record::profile::time_text;
 const SHOWN: usize = 4;
 
 pub fn render(all: &[ReportsOverTime]) -> String {
-    all.iter().map(text).collect::<Vec<_>>().join("\n")
+    let texts = all.iter().map(|of| text(of, Table::render));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Lays out the first instances on a screen, without the columns that a narrow terminal has no room
+/// for.
+pub fn brief(all: &[ReportsOverTime]) -> String {
+    let first = |count: usize| {
+        let texts = all.iter().take(count).map(|of| text(of, |table| table.render_fitting().0));
+        let others = rest(all.len() - count, "instance", "with --full");
+        texts.collect::<Vec<_>>().join("\n") + &others
+    };
+    on_a_screen(&fitting(all.len(), SCREEN_LINES, first))
 }
 
 /// Returns the moment's begin, or the file if it is unknown.
@@ -25,7 +37,7 @@ pub fn moment(found: &OverTime, at: usize) -> String {
     begin.or_else(|| moment.map(|it| it.source.clone())).unwrap_or_default()
 }
 
-fn text(of: &ReportsOverTime) -> String {
+fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     let found = &of.found;
     let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
     let mut out = match found.moments.len() {
@@ -33,7 +45,7 @@ fn text(of: &ReportsOverTime) -> String {
         reports => line(&format!("{}: {reports} reports, {first} to {last}", of.name)),
     };
     if !found.figures.is_empty() {
-        out.push_str(&figures(found).render());
+        out.push_str(&lay_out(&figures(found)));
         out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));
     }
     for it in found.together.iter().take(SHOWN) {
