@@ -1,6 +1,7 @@
 //! `petal run`: one run, or REPEATS of them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
@@ -18,7 +19,7 @@ use petal_model::record::moment::exact;
 use petal_model::settings::SCHEMAS_MAX;
 use petal_model::settings::size::parse_bytes;
 use petal_model::settings::table::CommandKind;
-use petal_model::settings::{Settings, UntilSteady};
+use petal_model::settings::{Reconnect, Settings, UntilSteady};
 use petal_model::workload::share::Share;
 
 use super::args::{self, value, whole};
@@ -37,6 +38,8 @@ Examples:
   petal run -s 4 --json | jq .steady.per_second   figures for a script
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
   petal run --update-pct 100 --ledger /elsewhere/run1.ledger   cut the power, then petal verify
+  petal run --rate 2000 --on-disconnect retry --ledger /elsewhere/run1.ledger   an outage: how
+      long, and which commits were lost
   petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
@@ -75,6 +78,24 @@ pub fn command() -> Command {
             "Spend the second half of RUN_TIME on experiments that show what limits the run: slower \
              and repeated reads, slower commits, burnt processor time, fewer sessions",
         ))
+        .arg(
+            value(
+                "on-disconnect",
+                "ACTION",
+                "A session that loses its connection is lost (lose), or connects again to the server \
+                 that takes its work (retry)",
+            )
+            .value_parser(["lose", "retry"])
+            .default_value("lose"),
+        )
+        .arg(
+            value(
+                "answer-within",
+                "SECONDS",
+                "With retry, give a connection up that has not answered for so long [default: 10]",
+            )
+            .value_parser(clap::value_parser!(u64).range(1..=3600)),
+        )
         .arg(
             value(
                 "share",
@@ -122,6 +143,7 @@ fn run_share(
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
     settings.elasticity = matches.get_flag("elasticity");
+    settings.reconnect = reconnect(matches, &settings)?;
     let share = matches.get_one::<Share>("share").copied();
     let start = matches.get_one::<OffsetDateTime>("start-at").copied();
     check_start(&settings, start)?;
@@ -345,6 +367,33 @@ fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
          the run would always end by RUN_TIME. Raise RUN_TIME, which is the limit, to several \
          times that, or leave out --until-steady."
     )))
+}
+
+/// Time without an answer after which a connection is given up.
+const ANSWER_WITHIN_S: u64 = 10;
+
+/// Reads how sessions that lose their connection go on.
+fn reconnect(matches: &ArgMatches, settings: &Settings) -> Result<Option<Reconnect>, CommandError> {
+    let action = matches.get_one::<String>("on-disconnect").map_or("lose", String::as_str);
+    let answer_within = matches.get_one::<u64>("answer-within").copied();
+    if action == "lose" {
+        return match answer_within {
+            None => Ok(None),
+            Some(limit) => Err(CommandError::usage(format!(
+                "--answer-within {limit}: is for sessions that connect again; use --on-disconnect \
+                 retry as well"
+            ))),
+        };
+    }
+    if settings.db.server().is_none() {
+        return Err(CommandError::usage(format!(
+            "--on-disconnect retry: DB={} is in petal's own process, which has no connection to \
+             lose; name a server, such as --db postgres://primary,standby/petal",
+            settings.db.redacted()
+        )));
+    }
+    let answer_limit = Duration::from_secs(answer_within.unwrap_or(ANSWER_WITHIN_S));
+    Ok(Some(Reconnect { answer_limit }))
 }
 
 /// Experiments need time, and all sessions of the run.

@@ -2,6 +2,7 @@
 //! connects, triggers, stops, puts the measurements into a record, has it judged and writes its
 //! reports. It knows engines only by their contract, and prints nothing: a [`Watch`] shows it.
 
+mod after_outage;
 mod assemble;
 #[cfg(feature = "device")]
 pub mod calibrate;
@@ -24,6 +25,7 @@ pub mod peers;
 mod prepare;
 pub mod profile;
 pub mod quiet;
+mod reconnect;
 pub mod replay;
 pub mod rows;
 pub mod run;

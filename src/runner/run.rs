@@ -34,6 +34,7 @@ use super::experiments::Experiments;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::{others, prepare};
+use super::reconnect::Reconnects;
 use super::sampler::{Parts, Sampler, SessionCounts};
 use super::session_pool::SessionPool;
 use super::suspension::SuspensionWatch;
@@ -68,6 +69,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     let arrivals = ArrivalQueues::new(&job.workload, &job.seats, &job.plan);
     let experiments = Experiments::of(job);
+    let reconnects = Reconnects::of(job);
     thread::scope(|scope| {
         // Sessions that wait for the trigger would keep the scope for ever.
         let _call_off = trigger.call_off_at_end();
@@ -81,7 +83,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             &trigger,
             &shards,
             arrivals.as_ref(),
-            experiments.as_ref(),
+            (experiments.as_ref(), reconnects.as_ref()),
         )?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
@@ -120,7 +122,8 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(files.gaps);
         sampler.gaps.extend(report_gaps);
-        let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
+        let (pool, followed) =
+            follow(job, &prepared, pool, &mut sampler, (&stop, reconnects.as_ref()));
         if let Some((experiments, conducting)) = experiments.as_ref().zip(conducting) {
             experiments.end();
             match conducting {
@@ -143,6 +146,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         run.details.calibrated = calibrated::find(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.experiments = experiments.as_ref().map(Experiments::made);
+        run.details.connections = reconnects.as_ref().map(Reconnects::losses);
         run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;
@@ -269,7 +273,7 @@ fn follow<'scope>(
     prepared: &Prepared,
     mut pool: SessionPool<'scope>,
     sampler: &mut Sampler<'_>,
-    bounds: &Bounds,
+    (bounds, reconnects): (&Bounds, Option<&Reconnects>),
 ) -> (SessionPool<'scope>, RunObservations) {
     let suspension = SuspensionWatch::begin();
     let blocked = BlockedThreads::of(std::process::id());
@@ -288,7 +292,7 @@ fn follow<'scope>(
             // A database that does not answer may delay this: signals are handled meanwhile.
             run_with_heartbeat(
                 || sampler.tick(&standing),
-                || stop_control.apply(job, &mut pool, bounds),
+                || stop_control.apply(job, &mut pool, bounds, reconnects),
             );
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, &sampler.totals, left_s));
@@ -302,7 +306,7 @@ fn follow<'scope>(
                 pool.wake();
             }
         }
-        stop_control.apply(job, &mut pool, bounds);
+        stop_control.apply(job, &mut pool, bounds, reconnects);
     }
     let until_steady = terms.map(|terms| UntilSteadyResult {
         volume_bytes: terms.volume_bytes,
@@ -321,9 +325,19 @@ struct StopControl {
 }
 
 impl StopControl {
-    /// Sets the stop on a signal, and cancels operations that outlast it.
-    fn apply(&mut self, job: &Job<'_>, pool: &mut SessionPool<'_>, bounds: &Bounds) {
+    /// Sets the stop on a signal, cancels operations that outlast it, and gives up silent connections.
+    fn apply(
+        &mut self,
+        job: &Job<'_>,
+        pool: &mut SessionPool<'_>,
+        bounds: &Bounds,
+        reconnects: Option<&Reconnects>,
+    ) {
         let now = Instant::now();
+        if let Some(reconnects) = reconnects {
+            let since_ns = now.saturating_duration_since(bounds.trigger).as_nanos();
+            reconnects.give_up_silent(since_ns as u64);
+        }
         let signals = job.signals.load(Ordering::Relaxed);
         if signals > 0 {
             self.stop_at = self.stop_at.min(now);

@@ -18,7 +18,7 @@ use super::job::{Job, Start};
 use super::merge::{RunWithFolder, merge_into};
 use super::peers::{SharedPlan, Together};
 use super::run::{call_hook, run as drive};
-use super::{RunError, Subject, WorkContext, ledger, os_data, start};
+use super::{RunError, Subject, WorkContext, after_outage, ledger, os_data, start};
 
 /// Runs on one target under the same settings.
 pub struct RunSeries<'a> {
@@ -261,6 +261,7 @@ impl<'a> RunSeries<'a> {
         run.details.replay = self.replay.clone();
         let end = |ledger| ledger::end(ledger, &mut run, &job.signals).err();
         let mut failure = job.ledger.and_then(end);
+        after_outage::ask(job, &mut run, self.context);
         // A failure is reported later, when the whole record is written.
         let _ = save_before_post(job, folder, &run);
         match call_hook(job, "post") {

@@ -56,6 +56,8 @@ pub struct SessionLoop<'a> {
     pub scan_rows: &'a [Option<u64>],
     /// Ledger of its acknowledged commits; `None` without a ledger.
     pub ledger: Option<SessionLedger<'a>>,
+    /// True for batches of one operation, so that a lost connection loses one.
+    pub is_one_by_one: bool,
     /// Experiments of the run; `None` if it makes none.
     pub experiments: Option<&'a Experiments>,
 }
@@ -168,6 +170,9 @@ impl SessionLoop<'_> {
 
     /// Returns the length of a batch. Experiments are short, and need shorter batches.
     fn batch_target(&self, now: Instant) -> Duration {
+        if self.is_one_by_one {
+            return Duration::ZERO;
+        }
         let now_ns = self.stop.since_trigger_ns(now);
         let is_near = self.experiments.is_some_and(|experiments| experiments.is_near(now_ns));
         if is_near || self.ledger.is_some() { BATCH_TARGET_SHORT } else { BATCH_TARGET }
@@ -398,6 +403,7 @@ mod tests {
             scan_rows: &[],
             ledger: None,
             experiments: None,
+            is_one_by_one: false,
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
@@ -456,6 +462,7 @@ mod tests {
             scan_rows: &[],
             ledger: None,
             experiments: None,
+            is_one_by_one: false,
         };
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");
@@ -511,6 +518,7 @@ mod tests {
             scan_rows: &[],
             ledger: None,
             experiments: None,
+            is_one_by_one: false,
         };
         assert!(run.run().lost.is_none());
         let is_gradual = session.batches.windows(2).all(|two| two[1] <= two[0] * 2);

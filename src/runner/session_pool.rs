@@ -25,6 +25,7 @@ use super::RunError;
 use super::experiments::Experiments;
 use super::job::Job;
 use super::ledger::SessionLedger;
+use super::reconnect::Reconnects;
 use super::session::{SessionEnd, SessionLoop};
 use super::trigger::Trigger;
 
@@ -71,7 +72,7 @@ impl<'scope> SessionPool<'scope> {
         trigger: &'env Trigger,
         shards: &'env Shards,
         arrivals: Option<&'env ArrivalQueues>,
-        experiments: Option<&'env Experiments>,
+        (experiments, reconnects): (Option<&'env Experiments>, Option<&'env Reconnects>),
     ) -> Result<Self, RunError> {
         let (sender, reports) = channel();
         let mut pool =
@@ -86,7 +87,8 @@ impl<'scope> SessionPool<'scope> {
             let queue = arrivals.and_then(|queues| queues.of_seat(index));
             let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
                 own.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
-                attend(job, (seat, queue, experiments), cache_blocks, trigger, shards, &report)
+                let parts = (seat, queue, experiments, reconnects);
+                attend(job, parts, cache_blocks, trigger, shards, &report)
             });
             let thread = started.inspect_err(|_| trigger.call_off())?;
             pool.members.push(Member { tid, thread, cancel: None, end: None });
@@ -205,7 +207,12 @@ impl<'scope> SessionPool<'scope> {
 /// closing snapshot.
 fn attend(
     job: &Job<'_>,
-    (seat, arrivals, experiments): (Seat, Option<&ArrivalQueue>, Option<&Experiments>),
+    (seat, arrivals, experiments, reconnects): (
+        Seat,
+        Option<&ArrivalQueue>,
+        Option<&Experiments>,
+        Option<&Reconnects>,
+    ),
     cache_blocks: u64,
     trigger: &Trigger,
     shards: &Shards,
@@ -223,7 +230,10 @@ fn attend(
         .unwrap_or_else(|_| Err(EngineError::Database(PANICKED.to_owned())));
     let (mut session, schemas) =
         connected.map_err(|error| report(SessionReport::Refused(error))).ok()?;
-    report(SessionReport::Ready(session.canceller()));
+    let canceller = session.canceller();
+    let mut reconnecting = reconnects.map(|it| it.attach(job, seat, &mut session));
+    let canceller = reconnecting.as_ref().map_or(canceller, Session::canceller);
+    report(SessionReport::Ready(canceller));
     let Some(stop) = trigger.wait() else {
         return Some(session);
     };
@@ -234,7 +244,11 @@ fn attend(
     let clock = stop.clone();
     let at_work = SessionLoop {
         seat,
-        session: session.as_mut(),
+        session: match &mut reconnecting {
+            Some(session) => session,
+            None => session.as_mut(),
+        },
+        is_one_by_one: reconnects.is_some(),
         picker: Picker::new(&job.workload, seat).visiting(schemas),
         arrivals,
         claimed: None,

@@ -22,15 +22,24 @@ pub fn verify(
     settings: &Settings,
     context: &WorkContext<'_>,
 ) -> Result<Verification, RunError> {
-    let engine = context.open(settings)?;
+    verify_at(context.open(settings)?.as_ref(), ledger, settings, (context, None))
+}
+
+/// Verifies a ledger against this target; an outage of its run began at this time.
+pub fn verify_at(
+    engine: &dyn Engine,
+    ledger: &Ledger,
+    settings: &Settings,
+    (context, outage_ns): (&WorkContext<'_>, Option<u64>),
+) -> Result<Verification, RunError> {
     let url = settings.db.redacted();
     let header = &ledger.header;
-    refuse_other_runs(engine.as_ref(), header.schemas.len() as u32, &url)?;
+    refuse_other_runs(engine, header.schemas.len() as u32, &url)?;
     let recovery = match engine.server().map(Server::recovery).transpose()?.flatten() {
-        Some(recovery) => Some(compared_with_ledger(recovery, engine.as_ref(), ledger)?),
+        Some(recovery) => Some(compared_with_ledger(recovery, engine, ledger)?),
         None => None,
     };
-    let mut survival = Survival::new(ledger);
+    let mut survival = Survival::new(ledger).with_outage_at(outage_ns);
     let mut logged: Option<HashSet<u64>> = None;
     let all = header.rows.saturating_mul(header.schemas.len() as u64);
     context.watch.phase("verifying", all, ProgressUnit::Items);

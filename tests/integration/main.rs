@@ -58,6 +58,7 @@ mod oracle_wire;
 mod os;
 mod os_calls;
 mod os_devices;
+mod outage;
 mod outputs;
 mod package;
 mod path_swap;

@@ -51,6 +51,11 @@ impl Proxy {
         self.hold_back("");
     }
 
+    /// What was held back passes again.
+    pub fn speak_again(&self) {
+        *self.held_back.lock().unwrap() = None;
+    }
+
     /// The same for connections that call themselves so.
     pub fn hold_back(&self, application: &str) {
         *self.held_back.lock().unwrap() = Some(application.to_owned());

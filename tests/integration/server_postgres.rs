@@ -276,9 +276,20 @@ impl Server {
         answers(self.client(database), questions)
     }
 
+    /// The URL of a database by the network.
+    pub fn tcp_url(&self, database: &str) -> String {
+        self.database(database);
+        format!("postgres://petal@127.0.0.1:{}/{database}", self.port)
+    }
+
     /// Ends it at once, as a power cut would, and starts it again.
     pub fn crash(&mut self) {
         self.stop("QUIT");
+        self.start_again();
+    }
+
+    /// Starts it, when it has ended.
+    pub fn start_again(&mut self) {
         self.keeper = Self::spawn(self.folder.path(), self.port, &self.settings);
         self.wait_until_up();
     }

@@ -90,6 +90,12 @@ pub trait Engine: Send + Sync {
     /// Connects one session, ready for its first operation. Called from many threads at once.
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>>;
 
+    /// Connects a session again that lost its connection during a run: at the server that takes its
+    /// work now. An attempt is short, because it is repeated.
+    fn reconnect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        self.connect(seat)
+    }
+
     /// Connects a session that only reads, and leaves nothing behind at the data.
     fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
         self.connect(seat)
@@ -293,6 +299,11 @@ pub trait Session: Send {
     /// times a second. A session that cannot is lost: its figures would be short.
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
         Ok(())
+    }
+
+    /// Name of the server that takes its UPDATEs, or its reads if it has none; None without a server.
+    fn server(&self) -> Option<String> {
+        None
     }
 
     /// A handle with which another thread can cut the operation in flight.

@@ -6,8 +6,8 @@ use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
-    calibration, driver_hosts, fresh, io_limits, limits, others, physical, server_report, settings,
-    trust, write_ledger, writes,
+    calibration, driver_hosts, fresh, io_limits, limits, others, outages, physical, server_report,
+    settings, trust, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -40,6 +40,8 @@ const RULES: &[Rule] = &[
     (ROWS_MISSING, Whole, trust::rows_missing),
     ("latencies-unknown", Whole, trust::latencies_unknown),
     ("lost-sessions", Whole, trust::lost_sessions),
+    ("lost-commits", Whole, outages::lost_commits),
+    ("outage", Whole, outages::judge),
     ("petal-suspended", Whole, trust::suspended),
     ("short-run", Whole, trust::short_run),
     ("unstable", Whole, steady::unstable),

@@ -38,6 +38,7 @@ mod limits;
 pub mod log_writes;
 pub mod next_cell;
 mod others;
+pub mod outages;
 pub mod over_time;
 pub mod petals;
 mod physical;

@@ -57,6 +57,8 @@ pub struct Survival<'a> {
     unacknowledged: BTreeSet<Version>,
     /// The counts of rows so far.
     found: Verification,
+    /// Time at which an outage began in which commits may have been lost.
+    outage_ns: Option<u64>,
 }
 
 impl<'a> Survival<'a> {
@@ -67,8 +69,14 @@ impl<'a> Survival<'a> {
             stamps: RunStamps::of_mask(ledger.header.stamp_mask),
             held: schemas.map(|schema| (schema.number, Vec::new())).collect(),
             unacknowledged: BTreeSet::new(),
-            found: Verification { format: FORMAT, ..Verification::default() },
+            found: Verification { format: FORMAT.to_owned(), ..Verification::default() },
+            outage_ns: None,
         }
+    }
+
+    /// Counts commits from before this time whose rows were all changed again after it.
+    pub fn with_outage_at(self, outage_ns: Option<u64>) -> Self {
+        Self { outage_ns, ..self }
     }
 
     /// Takes memory for a schema whose target has the ledger's rows.
@@ -252,6 +260,8 @@ impl<'a> Survival<'a> {
             lost_rows: lost_rows.len() as u64,
             in_log_commits: in_log.map(|_| in_log_commits),
             lost_span_ms: first_lost_ns.map(|first| (last_ns - first) as f64 / 1e6),
+            first_lost_s: first_lost_ns.map(|first| first as f64 / 1e9),
+            overwritten_commits: self.outage_ns.map(|at| self.overwritten(first_lost_ns, at)),
             lost: lost_rows
                 .iter()
                 .take(LISTED_MAX)
@@ -260,6 +270,30 @@ impl<'a> Survival<'a> {
             unacknowledged_versions: self.unacknowledged.len() as u64,
             ..self.found
         }
+    }
+
+    /// Counts commits that the outage may have taken, and of which no row shows it: they came after
+    /// the first lost commit, or after the last one that is seen to have survived.
+    fn overwritten(&self, first_lost_ns: Option<u64>, outage_ns: u64) -> u64 {
+        let versions = |commit: &Acknowledged| {
+            let rows = self.held.get(&commit.schema);
+            let held = move |key| rows.and_then(|rows| rows.get(key as usize - 1));
+            commit.keys().map(move |key| match held(key) {
+                Some(RowContent::Own { version, .. }) => Some(*version),
+                _ => None,
+            })
+        };
+        let before = || self.ledger.commits.iter().filter(|commit| commit.end_ns < outage_ns);
+        let is_seen =
+            |commit: &&Acknowledged| versions(commit).any(|held| held == Some(commit.version));
+        let last_seen_ns = || before().filter(is_seen).map(|commit| commit.end_ns).max();
+        let from_ns = first_lost_ns.or_else(last_seen_ns).unwrap_or(0);
+        let is_later = |held: Option<Version>| {
+            held.and_then(|version| self.commit(version))
+                .is_some_and(|commit| commit.begin_ns >= outage_ns)
+        };
+        let after = before().filter(|commit| commit.end_ns > from_ns);
+        after.filter(|commit| versions(commit).all(is_later)).count() as u64
     }
 
     fn lost_row(&self, (schema, key): (u32, u64), commit: &Acknowledged, last_ns: u64) -> LostRow {

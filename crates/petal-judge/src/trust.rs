@@ -4,6 +4,7 @@
 use petal_model::numbers::{decimal, whole};
 use serde_json::json;
 
+use super::and_more;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, error, info, known, warning,
 };
@@ -13,6 +14,8 @@ use petal_model::stats::counters::CommonCounter::{
 };
 use petal_model::stats::timeline::LATENESS;
 
+/// Missing parts of a record that a finding names.
+const GAPS_SHOWN: usize = 3;
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
@@ -37,9 +40,12 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
 }
 
 pub(super) fn gaps(run: &Run) -> Judgement {
-    clear_if(run.details.gaps.is_empty())?;
+    let gaps = &run.details.gaps;
+    clear_if(gaps.is_empty())?;
+    let (shown, more) = gaps.split_at(gaps.len().min(GAPS_SHOWN));
+    let more = and_more(", ", more.len());
     warning(
-        format!("parts of the record are missing: {}", run.details.gaps.join("; ")),
+        format!("parts of the record are missing: {}{more}", shown.join("; ")),
         "Figures that rest on them are shown as unknown.",
     )
     .with(json!({ "gaps": run.details.gaps }))

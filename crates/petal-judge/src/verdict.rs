@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
-use super::{elasticity, findings, io_limits, limits, physical, resources, write_ledger};
+use super::{elasticity, findings, io_limits, limits, outages, physical, resources, write_ledger};
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::{Headline, Run};
@@ -41,6 +41,7 @@ pub struct HeadlineFigures {
 /// Judges a run: puts its findings, the layers that served its reads and its limit into its
 /// summary.
 pub fn conclude(run: &mut Run) {
+    run.summary.outages = outages::of(run);
     run.summary.findings = findings::judge(run);
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));

@@ -17,7 +17,7 @@ use super::storage::Storage;
 use petal_engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
 };
-use petal_engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
+use petal_engine::server::liveness::{SILENCE, ServerState};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::{Caller, EngineError, Result};
 
@@ -83,7 +83,7 @@ impl Endpoint {
         for sql in SEE_ALL_NODES {
             let _ = client.run(sql);
         }
-        client.set_policy(TimeoutPolicy::WhileServerLives);
+        client.set_policy(self.state.policy());
         let id = client.id();
         let (asked, blocked, killer) = (self.clone(), self.clone(), self.clone());
         client.wait().watch.ask_with(move || asked.state_of(id));

@@ -59,7 +59,7 @@ use in_use::TablesInUse;
 use petal_engine::in_use::DataUse;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
-use petal_engine::server::servers::{Servers, each_once, known};
+use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Server, Session, Stop,
@@ -87,6 +87,8 @@ pub struct Mysql {
     page_bytes: OnceLock<u32>,
     /// Some session may write.
     writes: bool,
+    /// Server of all sessions, if they reconnect.
+    followed: Option<FollowedServer>,
     shared: Arc<Shared>,
 }
 
@@ -99,6 +101,7 @@ impl Mysql {
             schemas: settings.schemas,
             page_bytes: OnceLock::new(),
             writes: !settings.only_reads(),
+            followed: settings.reconnect.map(|_| FollowedServer::default()),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
@@ -110,7 +113,8 @@ impl Mysql {
 
     /// The server on which data are loaded, described and settled.
     fn first(&self) -> &Endpoint {
-        &self.servers.all[self.servers.admin.unwrap_or(0)]
+        let followed = || self.followed.as_ref().and_then(FollowedServer::place);
+        &self.servers.all[self.servers.admin.or_else(followed).unwrap_or(0)]
     }
 
     fn connect_first(&self) -> Result<Client> {
@@ -203,8 +207,21 @@ impl Engine for Mysql {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        if let Some(followed) = &self.followed {
+            return followed.connect(self.servers.of_sessions(), |endpoint| {
+                if self.writes && self.servers.sessions > 1 {
+                    servers::check_writable(endpoint)?;
+                }
+                Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
+            });
+        }
         let endpoint = &self.servers.all[self.servers.place(seat.endpoint)];
         Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
+    }
+
+    fn reconnect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.begin_outage());
+        self.connect(seat)
     }
 
     fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
@@ -254,15 +271,24 @@ impl Server for Mysql {
     }
 
     fn endpoints(&self) -> u32 {
-        self.servers.sessions as u32
+        if self.followed.is_some() { 1 } else { self.servers.sessions as u32 }
     }
 
     fn check_run(&self, schemas: u32) -> Result<()> {
         if !self.writes {
             return Ok(());
         }
-        let mut sessions = self.servers.of_sessions().iter();
-        sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))?;
+        let check = |endpoint| match self.followed {
+            Some(_) => servers::check_writable(endpoint)
+                .and_then(|()| before_run::check_updates(endpoint, schemas)),
+            None => before_run::check_updates(endpoint, schemas),
+        };
+        let checked: Vec<Result<()>> = self.servers.of_sessions().iter().map(check).collect();
+        // Replicas only read until they are promoted.
+        let one_is_enough = self.followed.is_some() && checked.iter().any(Result::is_ok);
+        if !one_is_enough {
+            checked.into_iter().collect::<Result<()>>()?;
+        }
         self.check_room().map(|_| ())
     }
 

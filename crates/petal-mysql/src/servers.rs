@@ -7,11 +7,11 @@ use mysql_async::Row;
 
 use super::connect::Endpoint;
 use super::options::Options;
-use petal_engine::Result;
 use petal_engine::server::clock;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
+use petal_engine::{EngineError, Result};
 use petal_model::record::verification::Recovery;
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
@@ -36,6 +36,19 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
     Ok(if own_limit > 0 { free.min(own_limit) } else { free })
+}
+
+/// Refuses a server that takes no UPDATEs of ordinary users, such as a replica.
+pub fn check_writable(endpoint: &Endpoint) -> Result<()> {
+    let doing = "asking whether it is read-only";
+    let read_only: i64 = endpoint.connect()?.ask_row(doing, "SELECT @@global.read_only")?;
+    match read_only {
+        0 => Ok(()),
+        _ => {
+            let name = &endpoint.name;
+            Err(EngineError::Environment(format!("{name}: only reads (read_only is on)")))
+        }
+    }
 }
 
 /// Returns a replica's position; None for a server that is no replica, or no longer one. A user

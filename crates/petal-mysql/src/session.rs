@@ -68,6 +68,10 @@ impl Session for MysqlSession {
         self.side.execute(&mut self.work, batch)
     }
 
+    fn server(&self) -> Option<String> {
+        Some(self.work.client.server.clone())
+    }
+
     fn canceller(&self) -> Box<dyn Cancel> {
         Box::new(Canceller(vec![Arc::clone(&self.work.control)]))
     }

@@ -192,7 +192,7 @@ impl Endpoint {
             }
             let answer = client.simple_query(&first_settings(lock_limit))?;
             let lock_limit = text(&answer, 0).parse().map_or(lock_limit, Duration::from_millis);
-            client.set_policy(TimeoutPolicy::WhileServerLives);
+            client.set_policy(self.state.policy());
             Ok(OpenedConnection { client, process, lock_limit })
         });
         if !matches!(opened, Err(Error::Interrupted)) {

@@ -62,7 +62,7 @@ use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
-use petal_engine::server::servers::{Servers, each_once, known};
+use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Server, Session, Stop,
@@ -101,6 +101,8 @@ pub struct Postgres {
     standbys: OnceLock<Vec<bool>>,
     /// Some session may write.
     writes: bool,
+    /// Server of all sessions, if they reconnect.
+    followed: Option<FollowedServer>,
     shared: Arc<Shared>,
 }
 
@@ -123,6 +125,7 @@ impl Postgres {
             block_bytes: OnceLock::new(),
             standbys: OnceLock::new(),
             writes: !settings.only_reads(),
+            followed: settings.reconnect.map(|_| FollowedServer::default()),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
@@ -142,6 +145,9 @@ impl Postgres {
 
     /// The server of UPDATEs: the first that is no standby, or else the first.
     fn primary(&self) -> Result<usize> {
+        if let Some(place) = self.followed.as_ref().and_then(FollowedServer::place) {
+            return Ok(place);
+        }
         Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
     }
 
@@ -161,6 +167,17 @@ impl Postgres {
             several => several.iter().map(is_standby).collect(),
         };
         known(&self.standbys, ask).map(Vec::as_slice)
+    }
+
+    fn connect_to(&self, endpoint: &Endpoint, seat: Seat) -> Result<Box<dyn Session>> {
+        // The server of a single address says itself that it takes no UPDATEs.
+        if self.writes && self.servers.sessions > 1 && is_standby(endpoint)? {
+            let name = &endpoint.name;
+            return Err(EngineError::Environment(format!(
+                "{name}: is a standby, which only reads"
+            )));
+        }
+        Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, None, seat)?))
     }
 
     fn connect_first(&self) -> Result<Client> {
@@ -243,6 +260,10 @@ impl Engine for Postgres {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        if let Some(followed) = &self.followed {
+            let servers = self.servers.of_sessions();
+            return followed.connect(servers, |endpoint| self.connect_to(endpoint, seat));
+        }
         let at = self.servers.place(seat.endpoint);
         let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
         let may_write = self.writes && seat.role != Role::Reader;
@@ -251,6 +272,11 @@ impl Engine for Postgres {
             false => None,
         };
         Ok(Box::new(PostgresSession::connect(&self.shared, &self.servers.all[at], primary, seat)?))
+    }
+
+    fn reconnect(&self, seat: Seat) -> Result<Box<dyn Session>> {
+        self.servers.all.iter().for_each(|endpoint| endpoint.state.begin_outage());
+        Engine::connect(self, seat)
     }
 
     fn begin_counting(&self) {
@@ -328,7 +354,7 @@ impl Server for Postgres {
     }
 
     fn endpoints(&self) -> u32 {
-        self.servers.sessions as u32
+        if self.followed.is_some() { 1 } else { self.servers.sessions as u32 }
     }
 
     fn check_run(&self, schemas: u32) -> Result<()> {

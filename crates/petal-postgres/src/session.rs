@@ -122,6 +122,11 @@ impl Session for PostgresSession {
         self.primary.as_mut().map_or(Ok(()), ConnectedSession::flush)
     }
 
+    fn server(&self) -> Option<String> {
+        let writes = self.primary.as_ref().unwrap_or(&self.home);
+        Some(writes.work.client.server.clone())
+    }
+
     fn canceller(&self) -> Box<dyn Cancel> {
         let connections = [Some(&self.home), self.primary.as_ref()].into_iter().flatten();
         let controls = connections.map(|connected| Arc::clone(&connected.work.control));

@@ -184,29 +184,16 @@ mod tests {
 
     fn kept() -> Verification {
         Verification {
-            format: FORMAT,
+            format: FORMAT.to_owned(),
             url: "sqlite:petal-data".to_owned(),
             ledger_is_whole: true,
-            ledger_torn_bytes: 0,
-            missing_shares: Vec::new(),
             acknowledged_commits: 12_345,
             acknowledged_rows: 98_760,
             survived_commits: 12_345,
-            lost_commits: 0,
-            recovery: None,
-            not_replayed_commits: 0,
-            unknown_commits: 0,
-            lost_rows: 0,
-            in_log_commits: None,
-            lost_span_ms: None,
-            lost: Vec::new(),
-            bad_rows: 0,
-            bad: Vec::new(),
             rows_read: 4096,
             unacknowledged_rows: 8,
             unacknowledged_versions: 1,
-            missing_share_rows: 0,
-            other_run_rows: 0,
+            ..Verification::default()
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::liveness::TimeoutPolicy;
 use crate::Caller;
 
 /// Timeout for connecting, unless the URL says otherwise.
@@ -44,6 +45,8 @@ pub struct EndpointState {
     connect_limit: Duration,
     /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
+    /// Sessions connect again: a server that keeps them waiting delays them for a short time only.
+    is_outage: Arc<AtomicBool>,
     /// Caller whose signals end waiting, once that is known.
     caller: Arc<OnceLock<Caller>>,
 }
@@ -51,7 +54,12 @@ pub struct EndpointState {
 impl EndpointState {
     /// A server of which nothing is known yet; connecting to it may take so long.
     pub fn new(connect_limit: Duration) -> Self {
-        Self { connect_limit, is_silent: Arc::default(), caller: Arc::default() }
+        Self {
+            connect_limit,
+            is_silent: Arc::default(),
+            is_outage: Arc::default(),
+            caller: Arc::default(),
+        }
     }
 
     /// Signals of the caller's end waiting from now on.
@@ -64,9 +72,22 @@ impl EndpointState {
     }
 
     pub fn connect_limit(&self) -> Duration {
-        match self.is_silent.load(Ordering::Relaxed) {
+        match self.is_silent.load(Ordering::Relaxed) || self.is_outage.load(Ordering::Relaxed) {
             true => BRIEF,
             false => self.connect_limit,
+        }
+    }
+
+    /// Sessions lost their connections: from now on each step of connecting has a short limit.
+    pub fn begin_outage(&self) {
+        self.is_outage.store(true, Ordering::Relaxed);
+    }
+
+    /// Policy of a connection that prepares for work.
+    pub fn policy(&self) -> TimeoutPolicy {
+        match self.is_outage.load(Ordering::Relaxed) {
+            true => TimeoutPolicy::AnswerSoon,
+            false => TimeoutPolicy::WhileServerLives,
         }
     }
 

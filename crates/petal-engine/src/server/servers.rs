@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{EngineError, Result};
+use crate::{EngineError, Result, Session};
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
 
@@ -73,6 +74,40 @@ impl<E: Clone> Servers<E> {
     /// The place of the server of a session at this endpoint of the run.
     pub fn place(&self, endpoint: u32) -> usize {
         endpoint as usize % self.sessions
+    }
+}
+
+/// The server that takes the work of all sessions, if these follow it to another one
+/// (`--on-disconnect retry`).
+#[derive(Default)]
+pub struct FollowedServer(OnceLock<AtomicUsize>);
+
+impl FollowedServer {
+    /// Place of the server that took the last session; None before the first one.
+    pub fn place(&self) -> Option<usize> {
+        self.0.get().map(|place| place.load(Ordering::Relaxed))
+    }
+
+    /// Connects a session at the first server that takes it, from the last one on.
+    pub fn connect<E>(
+        &self,
+        servers: &[E],
+        connect: impl Fn(&E) -> Result<Box<dyn Session>>,
+    ) -> Result<Box<dyn Session>> {
+        let from = self.place().unwrap_or(0);
+        let mut refused = None;
+        for place in (0..servers.len()).map(|step| (from + step) % servers.len()) {
+            match connect(&servers[place]) {
+                Ok(session) => {
+                    let followed = self.0.get_or_init(AtomicUsize::default);
+                    followed.store(place, Ordering::Relaxed);
+                    return Ok(session);
+                }
+                Err(EngineError::Interrupted) => return Err(EngineError::Interrupted),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or(EngineError::Interrupted))
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod calibration;
 pub mod conclusions;
+pub mod connections;
 pub mod costs;
 mod counted;
 pub mod driver_hosts;
@@ -160,6 +161,9 @@ pub struct Summary {
     /// Elasticities by experiment; empty without `--elasticity`.
     #[serde(default)]
     pub elasticity: Vec<conclusions::Elasticity>,
+    /// Times in which sessions had lost their connections; null without `--on-disconnect retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outages: Option<Vec<connections::Outage>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -427,6 +431,12 @@ pub struct Details {
     /// not seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<written::WrittenBytes>,
+    /// Connections that sessions lost and made again; None without `--on-disconnect retry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<connections::ConnectionLosses>,
+    /// Verification of the ledger after the run; None if none was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<verification::Verification>,
     /// Comparison with `petal calibrate` on the same device; None if none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }

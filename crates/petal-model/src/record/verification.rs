@@ -1,15 +1,15 @@
 //! The result of the verification of a ledger: `petal-verify/1`, as `petal verify --json` prints
 //! it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub const FORMAT: &str = "petal-verify/1";
 /// Rows, and bad rows, that are reported one by one.
 pub const LISTED_MAX: usize = 20;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    pub format: &'static str,
+    pub format: String,
     /// The target that was read.
     pub url: String,
     /// The ledger ended with its run. If false, petal or its host was killed, or the ledger could
@@ -39,6 +39,14 @@ pub struct Verification {
     /// Milliseconds from the oldest lost acknowledgement to the last acknowledgement of all; null
     /// if none was lost.
     pub lost_span_ms: Option<f64>,
+    /// Acknowledgement of the oldest lost commit, in seconds after the trigger; null if none was
+    /// lost.
+    #[serde(default)]
+    pub first_lost_s: Option<f64>,
+    /// Commits from before an outage that may be lost as well: all their rows were changed again
+    /// after it. Null without an outage.
+    #[serde(default)]
+    pub overwritten_commits: Option<u64>,
     pub lost: Vec<LostRow>,
     /// Rows that are torn, unreadable or missing, or hold content of another place.
     pub bad_rows: u64,
@@ -54,7 +62,7 @@ pub struct Verification {
 }
 
 /// Progress of a server in recovery, such as a standby, when the verification began.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     pub server: String,
     /// Positions in the log up to which it had replayed, and received.
@@ -81,6 +89,7 @@ impl Verification {
             lost_commits: 0,
             lost_rows: 0,
             lost_span_ms: None,
+            first_lost_s: None,
             lost: Vec::new(),
             ..self
         }
@@ -93,7 +102,7 @@ impl Verification {
 }
 
 /// A row that holds an older version than was acknowledged.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LostRow {
     pub schema: u32,
     pub key: u64,
@@ -109,7 +118,7 @@ pub struct LostRow {
     pub found: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BadRow {
     pub schema: u32,
     pub key: u64,

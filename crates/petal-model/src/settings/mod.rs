@@ -147,6 +147,8 @@ unset_by_default! {
         pub until_steady: Option<UntilSteady>,
         /// Experiments on itself in the second half of the run.
         pub elasticity: bool,
+        /// Sessions that lose their connection make it again; None: they are lost.
+        pub reconnect: Option<Reconnect>,
         /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
         pub schemas: Option<u32>,
         /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
@@ -158,6 +160,13 @@ unset_by_default! {
         /// Notes for a person: unknown keys, unusual values.
         pub notes: Vec<String>,
     }
+}
+
+/// Rules for sessions that make a lost connection again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reconnect {
+    /// Time without an answer after which a connection counts as lost.
+    pub answer_limit: Duration,
 }
 
 /// A parameter as the record keeps it.

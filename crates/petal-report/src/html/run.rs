@@ -3,8 +3,8 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
-    Facts, counters, differences, drivers, elasticity, events, layers, load, os, resources,
-    seconds, server_report, tested, write_ledger,
+    Facts, counters, differences, drivers, elasticity, events, layers, load, os, outages,
+    resources, seconds, server_report, tested, write_ledger,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -28,6 +28,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         layer_by_layer(&counted),
     ];
     sections.extend(calibrated::of_run(run));
+    sections.extend(of_outages(run));
     sections.extend([
         Section::new("resources", "Use of resources", "in the headline's window")
             .table("", resources::table(run)),
@@ -82,6 +83,24 @@ fn ledger(run: &Run) -> Section {
         }
         None => section,
     }
+}
+
+/// Outages, each with its facts; None if no connection was lost.
+fn of_outages(run: &Run) -> Option<Section> {
+    let outages = outages::facts(run);
+    if outages.is_empty() {
+        return None;
+    }
+    let section = Section::new("outages", "Outages", "petal's clock; the ledger's rows")
+        .charts(outages::chart(run))
+        .notes(outages::verified(run));
+    Some(outages.into_iter().fold(section, |section, (title, facts)| {
+        let heading = "figure | value";
+        section.table(
+            &title,
+            Table::headed(heading).with_rows(facts.into_iter().map(|(name, value)| [name, value])),
+        )
+    }))
 }
 
 fn shape(run: &Run) -> String {

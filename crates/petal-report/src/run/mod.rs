@@ -12,6 +12,7 @@ pub(super) mod events;
 pub(super) mod layers;
 pub(super) mod load;
 pub(super) mod os;
+pub(super) mod outages;
 pub(super) mod resources;
 pub(super) mod seconds;
 pub(super) mod server_report;

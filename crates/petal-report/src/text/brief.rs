@@ -1,6 +1,7 @@
 //! A run's end on one screen of a terminal: the line to paste, the warnings, and the path of the
 //! whole report.
 
+use super::super::run::outages;
 use super::super::table::{line, paragraph, rest};
 use petal_model::record::{Run, Severity};
 
@@ -12,6 +13,7 @@ pub fn brief(run: &Run, place: &str) -> String {
     let mut out = line(&petal_judge::verdict(run).to_string());
     out.push('\n');
     super::status(&mut out, run);
+    outages::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     out.push_str(&findings(run));
     let whole = "report.txt and report.html there hold the whole report; --full prints it here";
     out.push('\n');

@@ -4,7 +4,7 @@
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
     Facts, calibrated, counters, differences, drivers, elasticity, events, layers, load, os,
-    resources, seconds, server_report, tested, write_ledger,
+    outages, resources, seconds, server_report, tested, write_ledger,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -222,6 +222,14 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     facts(out, &seconds::errors(run));
     for lost in seconds::lost(run) {
         out.push_str(&paragraph("  ", "    ", &lost));
+    }
+    for (title, of_outage) in outages::facts(run) {
+        section(out, &title, "petal");
+        facts(out, &of_outage);
+    }
+    if let Some(answer) = outages::verified(run) {
+        section(out, "ledger", "rows read after the run");
+        out.push_str(&paragraph("", "  ", &answer));
     }
     if !run.summary.resources.is_empty() {
         section(out, "resources", "the headline's window");
