@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers bench-limits clean
+.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -56,6 +56,10 @@ check:
 # Features only leave modules out: with one engine alone, what the others need is gone too.
 check-features:
 	$(CARGO) clippy --locked --no-default-features --features sqlite -- -D warnings
+
+# The conformance suite, 20 times for each real engine on busy processors: docs/testing.md. Hours.
+repeat-conformance:
+	sh scripts/repeat-conformance.sh
 
 # A .deb and a .tar.gz in target/package; GLIBC=2.28 make package: for older systems.
 package:

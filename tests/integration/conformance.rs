@@ -17,6 +17,7 @@ use petal_engine::{
 };
 use petal_model::numbers::whole;
 use petal_model::settings::Settings;
+use petal_model::settings::table::support::ReadPath;
 use petal_model::settings::url::TargetUrl;
 use petal_model::stats::counters::{Counters, IoCounts, Wait};
 use petal_model::workload::op::{Kind, Operation};
@@ -31,6 +32,8 @@ use crate::support::{Workplace, contents, count, names, record, run, skip};
 #[cfg(feature = "device")]
 mod device;
 mod lies;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "oracle")]
@@ -39,6 +42,8 @@ mod oracle;
 mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod scripted;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -65,7 +70,8 @@ struct Target {
     broken: fn(&Workplace) -> (String, String),
     /// The file or folder of the target in a workplace, if the database is in petal's own process.
     data: Option<&'static str>,
-    /// True if its reads and syncs are system calls of petal's process, which `strace` shows.
+    /// True if its reads and syncs are of petal's process: `strace` shows system calls, and the kernel
+    /// counts bytes of page faults.
     is_traced: bool,
     /// The file of a schema's log, which settling empties.
     log: Option<fn(&Workplace, u32) -> PathBuf>,
@@ -440,6 +446,7 @@ fn reads_and_syncs_are_seen_from_outside(target: &Target) {
         return skip(&why);
     }
     let (work, engine) = target.loaded(1);
+    let is_mapped = engine.support().reads == ReadPath::Mapped;
     drop(engine);
     let traced = |args: &[&str]| {
         let log = work.path("calls.log");
@@ -452,8 +459,23 @@ fn reads_and_syncs_are_seen_from_outside(target: &Target) {
     };
     let reading = ["pread64", "preadv", "preadv2", "read"];
     promise("Session::execute");
-    let (run, log) = traced(&["--work-loop", "2", "--work-unit", "1024", "--update-pct", "0"]);
-    let (reads, bytes) = calls(&log, data, &reading);
+    let selects = ["--work-loop", "2", "--work-unit", "1024", "--update-pct", "0"];
+    // A traced process does not see its own counts.
+    let (run, log) = match is_mapped {
+        false => traced(&selects),
+        true => {
+            let run = target.petal(&work, &[&["run", "-t", "1"], &selects[..]].concat());
+            run.env("NO_OS_PERF_DATA", "FALSE").exits(0);
+            (record(work.runs().last().unwrap()), String::new())
+        }
+    };
+    let (reads, bytes) = match is_mapped {
+        false => calls(&log, data, &reading),
+        true => {
+            let bytes = count(&run, "/details/os/whole/sum/counts/petal_read_bytes");
+            (bytes / u64::from(target.block_size), bytes)
+        }
+    };
     let asked = 1024 * u64::from(target.block_size);
     assert!(bytes >= asked, "SELECTs of 1024 rows read {bytes} bytes of files, not {asked}");
     promise("Engine::read_counters");
@@ -913,6 +935,12 @@ targets! {
     redb_direct: super::redb::REDB;
     #[cfg(feature = "redb")]
     redb_buffered: super::redb::REDB_BUFFERED;
+    #[cfg(feature = "lmdb")]
+    lmdb_mapped: super::lmdb::LMDB;
+    #[cfg(feature = "rocksdb")]
+    rocksdb_direct: super::rocksdb::ROCKSDB;
+    #[cfg(feature = "rocksdb")]
+    rocksdb_buffered: super::rocksdb::ROCKSDB_BUFFERED;
     scripted_files: super::scripted::SCRIPTED;
     #[cfg(feature = "postgres")]
     postgres_server: super::postgres::POSTGRES;

@@ -1,7 +1,8 @@
-//! A seccomp filter that refuses a system call of io_uring, as containers' default profiles do. The
-//! only `unsafe` of the tests is here and where it is called.
+//! A seccomp filter that refuses a system call of io_uring, as containers' default profiles do, and
+//! LMDB's files. The only `unsafe` of the tests is here and where it is called.
 
 use std::io;
+use std::path::Path;
 
 /// Loads the system call's number; refuses this one with EPERM and allows the rest.
 fn refusing(call: libc::c_long) -> [libc::sock_filter; 4] {
@@ -28,4 +29,16 @@ pub fn forbid(call: libc::c_long) -> io::Result<()> {
             || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) != 0
     };
     if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Opens a file of LMDB's that no engine of this process has open.
+#[cfg(feature = "lmdb")]
+#[allow(unsafe_code)]
+pub fn lmdb(path: &Path) -> heed::Env {
+    let mut options = heed::EnvOpenOptions::new();
+    options.max_dbs(2).map_size(1 << 30);
+    // SAFETY: a single file instead of a folder, which changes no memory's meaning.
+    unsafe { options.flags(heed::EnvFlags::NO_SUB_DIR) };
+    // SAFETY: nobody replaces the file while the test reads it.
+    unsafe { options.open(path) }.unwrap()
 }

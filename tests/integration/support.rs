@@ -263,9 +263,16 @@ impl Running {
     /// Ends it without a warning.
     pub fn kill(mut self) {
         assert!(!self.has_ended(), "it ended before it could be killed:\n{}", text(&self.stderr));
-        let _ = kill_process(Pid::from_raw(self.id() as i32).unwrap(), Signal::KILL);
+        let worker = self.id();
+        let _ = kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::KILL);
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        // Its files and locks are its own until the kernel has ended its calls.
+        let began = Instant::now();
+        while has_files(worker) {
+            assert!(began.elapsed() < LIMIT, "the killed process {worker} is still there");
+            thread::sleep(POLL);
+        }
     }
 
     #[track_caller]
@@ -278,6 +285,12 @@ impl Running {
         let code = self.child.wait().unwrap().code();
         Ended { code, stdout: text(&self.stdout), stderr: text(&self.stderr) }
     }
+}
+
+/// True until a process has gone, or waits only to be reaped.
+fn has_files(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 impl Drop for Running {

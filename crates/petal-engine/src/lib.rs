@@ -15,6 +15,7 @@ pub mod direct_file;
 pub mod file_lock;
 pub mod file_set;
 pub mod in_use;
+pub mod keyed;
 pub mod on_path;
 pub mod perturbation;
 pub mod server;

@@ -160,9 +160,14 @@ fn reads_per_row(run: &Run) -> Option<f64> {
     (rows >= ROWS_MIN && shown.summary.ops.scan == 0).then(|| read as f64 / rows as f64)
 }
 
+/// True if the database has a cache other than the page cache.
+fn has_cache(run: &Run) -> bool {
+    !run.is_bare_device() && !served::is_mapped(run)
+}
+
 /// The share of the rows that the database found in its cache, if it were most of them.
 pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
-    let each = reads_per_row(run).filter(|_| !run.is_bare_device())?;
+    let each = reads_per_row(run).filter(|_| has_cache(run))?;
     (each < MOSTLY_CACHED_MAX).then_some(1.0 - each)
 }
 
@@ -188,7 +193,7 @@ fn partly_cached(run: &Run) -> Judgement {
 
 pub(super) fn database_cache(run: &Run) -> Judgement {
     let Some(Cache { bytes, active, is_per_session }) = Cache::with_all_data(run) else {
-        return if run.is_bare_device() { Err(Clear) } else { partly_cached(run) };
+        return if has_cache(run) { partly_cached(run) } else { Err(Clear) };
     };
     let (whose, what) = match is_per_session {
         true => ("each session's own cache", "the active data of its schema"),

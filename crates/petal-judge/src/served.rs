@@ -5,6 +5,7 @@
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::serving::BelowDevices;
+use petal_model::settings::table::support::{self, ReadPath};
 use petal_model::stats::os::DeviceCounts;
 
 /// The device served the reads if so much of the bytes came from it.
@@ -146,6 +147,20 @@ fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
     Ok(())
 }
 
+/// True if the database maps its files into memory: only the kernel sees which visits left it.
+pub fn is_mapped(run: &Run) -> bool {
+    support::of(&run.summary.engine).is_some_and(|engine| engine.reads == ReadPath::Mapped)
+}
+
+/// The bytes that the database asked the system for: its reads; of mapped files every block that it
+/// visited, because the page cache is its only cache.
+pub(super) fn asked_bytes(run: &Run) -> Option<u64> {
+    match is_mapped(run) {
+        true => Some(run.details.io.logical_reads? * run.summary.target.block_size),
+        false => run.details.io.physical_read_bytes,
+    }
+}
+
 /// The bytes that the device should have served. Past the page cache, these are the data files';
 /// the log is read through the page cache, which is not a fault.
 pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
@@ -160,7 +175,7 @@ pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
             let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
             run.details.io.physical_read_bytes.filter(reached)
         }
-        _ => run.details.io.physical_read_bytes,
+        _ => asked_bytes(run),
     }
 }
 
@@ -336,6 +351,26 @@ mod tests {
         };
         assert!(direct(ASKED * 2).unwrap().is_by_device());
         assert_eq!(direct(ASKED / 4).unwrap().unseen, ASKED / 4 * 3);
+    }
+
+    #[test]
+    fn of_mapped_files_each_visit_of_a_block_is_asked_for() {
+        let mapped = |own, visits: u64| {
+            reads(&run(own, ASKED / 100, |run| {
+                let engine = support::ENGINES.iter().find(|it| it.reads == ReadPath::Mapped);
+                run.summary.engine = engine.unwrap().scheme.into();
+                run.details.io.physical_read_bytes = Some(ASKED / 100);
+                run.details.io.logical_reads = Some(visits / run.summary.target.block_size);
+                read_us(run, 90.0);
+            }))
+        };
+        // One visit in a hundred was a page fault, and the device served that one.
+        for own in [Some(ASKED / 100), None] {
+            let served = mapped(own, ASKED).unwrap();
+            assert_eq!((served.device, served.is_by_device()), (ASKED / 100, false));
+            assert!(served.share(served.page_cache) > 0.98);
+        }
+        assert!(mapped(Some(ASKED / 100), ASKED / 100).unwrap().is_by_device());
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn verdict(run: &Run) -> HeadlineFigures {
 }
 
 fn served_by(run: &Run) -> ServedBy {
-    let asked_bytes = run.details.io.physical_read_bytes;
+    let asked_bytes = served::asked_bytes(run);
     if asked_bytes.is_some_and(|bytes| bytes < physical::READ_BYTES_MIN) {
         let (by, words) = match physical::is_cached(run) {
             true => (ReadSource::DatabaseCache, "database cache"),

@@ -7,19 +7,22 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _, StorageBackend};
 use rustix::fs::OFlags;
 
 use super::Shared;
-use super::files::{self, RedbMeta};
-use super::io::{Count, Event, Statistics, record, recorded};
+use super::files::{self, NOTES};
+use super::io::{Count, Event, Statistics, record, unrecorded};
 use super::layout::{self, Blocks};
 use petal_engine::direct_file::DirectFile;
 use petal_engine::file_lock::FileLock;
 use petal_engine::in_use::FileId;
+use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::session::KeyedDatabase;
+use petal_engine::keyed::writer::WriterLock;
 use petal_engine::on_path::{OnPath as _, unusable};
 use petal_engine::{EngineError, Placement, Result};
 use petal_model::workload::scatter::Permutation;
@@ -85,7 +88,7 @@ impl StorageBackend for RedbStorage {
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.timed(Event::FileResize, 0, || {
             if self.file.metadata()?.len() == 0 {
-                files::mark(&self.file)?;
+                NOTES.mark(&self.file)?;
             }
             self.file.set_len(bytes)
         })
@@ -105,7 +108,7 @@ impl StorageBackend for RedbStorage {
 
 /// A database that is open as long as somebody uses it: a process can open a file only once.
 pub struct OpenDatabase {
-    pub meta: RedbMeta,
+    pub meta: KeyedMeta,
     pub path: PathBuf,
     pub order: Permutation,
     /// Another process left it open, so that redb had to read all of it first.
@@ -113,7 +116,7 @@ pub struct OpenDatabase {
     /// Closed before the lock is given up.
     database: Option<Database>,
     /// redb has one writer for each file; its own wait cannot be cut.
-    writer: Mutex<()>,
+    writer: WriterLock,
     statistics: Arc<Statistics>,
     /// Hits and misses of redb's cache that are counted already.
     counted: Mutex<[u64; 2]>,
@@ -121,9 +124,6 @@ pub struct OpenDatabase {
     id: FileId,
     _lock: FileLock,
 }
-
-/// A session that waits for the writer looks so often if it is cut.
-const LOOK: Duration = Duration::from_millis(5);
 
 impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
@@ -134,7 +134,7 @@ impl OpenDatabase {
         let held = "another program uses this database, and redb allows one at a time; wait until \
                     it is done, or stop it";
         let lock = FileLock::on(Arc::clone(&file)).map_err(|refused| refused.at(&path, held))?;
-        let meta = RedbMeta::read(&file, &path, schema)?;
+        let meta = KeyedMeta::read_whole(NOTES, &file, &path, schema)?;
         let direct = match shared.direct.then(|| DirectFile::again(&file)) {
             Some(Err(refused)) => {
                 refused.reason().on(&path)?;
@@ -151,7 +151,7 @@ impl OpenDatabase {
         };
         let was_repaired = Arc::new(AtomicBool::new(false));
         let repaired = Arc::clone(&was_repaired);
-        let database = recorded(None, || {
+        let database = unrecorded(|| {
             Builder::new()
                 .set_cache_size(shared.cache_bytes(&meta) as usize)
                 .set_repair_callback(move |_| repaired.store(true, Ordering::Relaxed))
@@ -166,7 +166,7 @@ impl OpenDatabase {
             was_repaired: was_repaired.load(Ordering::Relaxed),
             counted: Mutex::new([opened.read_hits(), opened.read_misses()]),
             database: Some(database),
-            writer: Mutex::default(),
+            writer: WriterLock::default(),
             statistics,
             meta,
             path,
@@ -182,18 +182,7 @@ impl OpenDatabase {
 
     /// The right to write; None if it is cut while it waits for it.
     pub fn writer(&self, is_cut: impl Fn() -> bool) -> Option<MutexGuard<'_, ()>> {
-        if let Some(writer) = self.writer.try_lock() {
-            return Some(writer);
-        }
-        let begin = Instant::now();
-        let writer = loop {
-            match self.writer.try_lock_for(LOOK) {
-                None if !is_cut() => {}
-                writer => break writer,
-            }
-        };
-        record(Event::WriterLock, begin.elapsed().as_nanos() as u64, 0);
-        writer
+        self.writer.take(is_cut, |waited_ns| record(Event::WriterLock, waited_ns, 0))
     }
 
     /// Adds the hits and misses of redb's cache since the last time.
@@ -220,10 +209,20 @@ impl OpenDatabase {
     }
 }
 
+impl KeyedDatabase for OpenDatabase {
+    fn meta(&self) -> &KeyedMeta {
+        &self.meta
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
         self.count_cache();
-        recorded(None, || drop(self.database.take()));
+        unrecorded(|| drop(self.database.take()));
         files::set_open(self.id, false);
     }
 }

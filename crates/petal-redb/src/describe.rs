@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use super::Shared;
-use super::files::{RedbFormat, RedbMeta};
+use super::files::RedbFormat;
 use super::io::Event;
+use super::layout;
 use petal_engine::direct_file::DirectFile;
 use petal_engine::file_set::FileFormat as _;
+use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::on_path::OnPath as _;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
@@ -18,7 +20,7 @@ use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetD
 const VERSION: &str = "4.6";
 
 /// Describes the files of `metas`, which must be the run's files.
-pub fn describe(shared: &Shared, metas: &[RedbMeta]) -> Result<(Target, TargetDetails)> {
+pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetDetails)> {
     let otherwise = " or name the folder that has some (--db redb:DIR)";
     let none = || none_loaded(shared.folder.path().display(), otherwise);
     let first = metas.first().ok_or_else(none)?;
@@ -46,7 +48,9 @@ pub fn describe(shared: &Shared, metas: &[RedbMeta]) -> Result<(Target, TargetDe
         settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
         data_files: metas.iter().map(|meta| shared.folder.file(meta.about.schema)).collect(),
         clock_resolution_ns: 1,
-        compression_ratio: first.about.compression_ratio(first.column_bytes()),
+        compression_ratio: first
+            .about
+            .compression_ratio(layout::column_bytes(first.about.block_bytes)),
         direct_io: Some(direct_io),
         durability: Some(devices::durability_on(
             &path,
@@ -68,8 +72,8 @@ pub fn describe(shared: &Shared, metas: &[RedbMeta]) -> Result<(Target, TargetDe
 const FILES_PER_SCHEMA: u64 = 3;
 
 /// Files and memory of the databases. A cache holds no more than there is.
-pub fn needs(shared: &Shared, metas: &[RedbMeta]) -> Needs {
-    let cache = |meta: &RedbMeta| shared.cache_bytes(meta).min(meta.main_bytes + meta.scan_bytes);
+pub fn needs(shared: &Shared, metas: &[KeyedMeta]) -> Needs {
+    let cache = |meta: &KeyedMeta| shared.cache_bytes(meta).min(meta.main_bytes + meta.scan_bytes);
     Needs {
         files: metas.len() as u64 * FILES_PER_SCHEMA,
         memory_bytes: metas.iter().map(cache).sum(),

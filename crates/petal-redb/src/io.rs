@@ -76,10 +76,15 @@ thread_local! {
     static RECORDER: RefCell<Option<Arc<EventRecorder>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with the storage's calls on this thread recorded there; without a recorder they are
-/// not counted (loading, opening, settling).
-pub fn recorded<T>(recorder: Option<&Arc<EventRecorder>>, work: impl FnOnce() -> T) -> T {
-    let before = RECORDER.replace(recorder.cloned());
+/// Records the storage's calls on this thread there from now on; without a recorder they are not
+/// counted.
+pub fn record_to(recorder: Option<&Arc<EventRecorder>>) {
+    RECORDER.set(recorder.cloned());
+}
+
+/// Runs `work` with its calls not counted: loading, opening, settling.
+pub fn unrecorded<T>(work: impl FnOnce() -> T) -> T {
+    let before = RECORDER.take();
     let result = work();
     RECORDER.set(before);
     result

@@ -1,7 +1,6 @@
 //! The shape of the data: tables, a row's width, and the cache that a row needs. No database.
 
-use std::ops::Range;
-
+use petal_engine::keyed::rows::KEY_BYTES;
 use petal_model::workload::row::COLUMNS;
 use redb::TableDefinition;
 
@@ -19,23 +18,11 @@ pub const PAGE_BYTES: u64 = 4096;
 /// leaf, a power of two, is exactly a block.
 const ROW_PERCENT: usize = 72;
 /// The row's own key, and the leaf's header with the key and the end of the value.
-const ROW_OVERHEAD_BYTES: usize = 32;
-/// Bytes of a row's key, from 1, before its columns.
-pub const KEY_BYTES: usize = 8;
+const ROW_OVERHEAD_BYTES: usize = 24 + KEY_BYTES;
 
 /// Bytes of each filler column. It depends on nothing but the block: UPDATEs keep the length.
 pub fn column_bytes(block_bytes: u32) -> usize {
     (block_bytes as usize * ROW_PERCENT / 100 - ROW_OVERHEAD_BYTES) / COLUMNS
-}
-
-/// The key of a row.
-pub fn key_of(row: &[u8]) -> Option<u64> {
-    row.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-/// The place of a row's columns, from `c2` on.
-pub fn columns(count: usize, column_bytes: usize) -> Range<usize> {
-    KEY_BYTES..KEY_BYTES + count * column_bytes
 }
 
 /// Leaves that the cache holds for each page of branches above them.
@@ -57,6 +44,7 @@ pub fn cache_bytes(branches: u64, block_bytes: u64, dirty: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_engine::keyed::rows::columns;
 
     #[test]
     fn a_leaf_of_one_row_is_a_block_and_two_rows_need_more_than_a_page() {

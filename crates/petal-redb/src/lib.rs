@@ -30,10 +30,12 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use database::OpenDatabase;
-use files::{RedbFolder, RedbFormat, RedbMeta};
+use files::{RedbFolder, RedbFormat};
 use io::Statistics;
 use petal_engine::file_set::FilesInUse;
 use petal_engine::in_use::DataUse;
+use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::session::KeyedSession;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
@@ -45,7 +47,7 @@ use petal_model::settings::{RedoStress, Settings};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use petal_model::workload::seat::Seat;
-use session::RedbSession;
+use session::RedbWork;
 
 const OPTIONS: UrlOptions = UrlOptions("redb");
 
@@ -72,10 +74,16 @@ struct Shared {
 }
 
 impl Shared {
-    fn cache_bytes(&self, meta: &RedbMeta) -> u64 {
+    fn cache_bytes(&self, meta: &KeyedMeta) -> u64 {
         self.cache_bytes.unwrap_or_else(|| {
             layout::cache_bytes(meta.branch_pages, meta.block_bytes(), self.dirty_rows)
         })
+    }
+
+    /// Counts the hits and misses of all caches since the last time.
+    fn count_caches(&self) {
+        let open: Vec<_> = self.open.lock().values().filter_map(Weak::upgrade).collect();
+        open.iter().for_each(|database| database.count_cache());
     }
 
     /// The database of a schema, which all sessions share.
@@ -117,20 +125,20 @@ impl Redb {
     }
 
     /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<RedbMeta>> {
+    fn metas(&self) -> Result<Vec<KeyedMeta>> {
         let files = self.shared.folder.complete()?;
-        files.iter().map(|file| RedbMeta::inspect(&file.path, file.schema)).collect()
+        files.iter().map(|file| files::inspect(&file.path, file.schema)).collect()
     }
 
     /// The first schemas.
-    fn first_metas(&self, schemas: u32) -> Result<Vec<RedbMeta>> {
+    fn first_metas(&self, schemas: u32) -> Result<Vec<KeyedMeta>> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         Ok(metas)
     }
 
     /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<RedbMeta>> {
+    fn metas_in_use(&self) -> Result<Vec<KeyedMeta>> {
         self.first_metas(self.shared.schemas.unwrap_or(u32::MAX))
     }
 }
@@ -145,7 +153,7 @@ impl Engine for Redb {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.metas()?.iter().map(RedbMeta::loaded).collect())
+        Ok(self.metas()?.iter().map(KeyedMeta::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
@@ -199,12 +207,11 @@ impl Engine for Redb {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        Ok(Box::new(RedbSession::connect(&self.shared, seat.schema)?))
+        Ok(Box::new(KeyedSession::connect(RedbWork::new(&self.shared), seat.schema)?))
     }
 
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
-        let open: Vec<_> = self.shared.open.lock().values().filter_map(Weak::upgrade).collect();
-        open.iter().for_each(|database| database.count_cache());
+        self.shared.count_caches();
         Ok(vec![self.shared.statistics.collect(&self.shared.url, in_full)])
     }
 

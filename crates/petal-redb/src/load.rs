@@ -8,14 +8,14 @@ use redb::{Builder, Database};
 use rustix::fs::Advice;
 
 use super::database::{Answer, RedbStorage, TablePages, failed, table_pages};
-use super::files::{RedbFolder, RedbFormat, RedbMeta};
+use super::files::{NOTES, RedbFolder, RedbFormat};
 use super::layout::{self, Blocks, MAIN, SCAN};
 use petal_engine::file_set::LoadingFile;
+use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::rows::RowMaker;
 use petal_engine::on_path::OnPath as _;
 use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
 use petal_engine::{LoadSummary, LoadedSchemaSummary, Placement, Result};
-use petal_model::workload::row::{COLUMNS, load_stamp};
-use petal_model::workload::scatter::Permutation;
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STEP: u64 = 256;
@@ -53,7 +53,7 @@ impl Loader<'_> {
     ) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let (plan, path) = (self.load.plan, &file.path);
-        let filling = Filling { load: self.load, schema: file.schema, state, text: Vec::default() };
+        let filling = Filling { load: self.load, schema: file.schema, state };
         let storage = RedbStorage::of_load(Arc::new(file.file.try_clone().on(path)?));
         let filled = Builder::new()
             .set_cache_size(CACHE_BYTES)
@@ -71,13 +71,13 @@ impl Loader<'_> {
         let otherwise = "please report this with petal's version";
         let placement: Placement = main.into();
         let placement = loader::prove(path.display(), "cf1", placement, plan.rows, otherwise)?;
-        let meta = RedbMeta {
+        let meta = KeyedMeta {
             branch_pages: main.branches,
             main_bytes: main.bytes,
             scan_bytes: scan.bytes,
-            ..RedbMeta::of_plan(plan, file.schema)
+            ..KeyedMeta::of_plan(plan, file.schema)
         };
-        meta.write(&file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
+        meta.write(NOTES, &file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
         if self.direct {
             // An advice: where it is not taken, the pages stay a while.
             let _ = rustix::fs::fadvise(&file.file, 0, None, Advice::DontNeed);
@@ -97,12 +97,11 @@ struct Filling<'a> {
     load: Load<'a>,
     schema: u32,
     state: &'a LoadState<'a>,
-    text: Vec<u8>,
 }
 
 impl Filling<'_> {
     /// Both tables' pages, and when they were durable. A stop ends it early.
-    fn run(mut self, database: Database) -> Answer<(TablePages, TablePages, Instant)> {
+    fn run(self, database: Database) -> Answer<(TablePages, TablePages, Instant)> {
         let plan = self.load.plan;
         self.fill(&database, MAIN, plan.rows)?;
         self.fill(&database, SCAN, plan.scan_rows)?;
@@ -114,9 +113,10 @@ impl Filling<'_> {
     }
 
     /// Inserts rows in the order of their blocks.
-    fn fill(&mut self, database: &Database, table: Blocks, rows: u64) -> Answer<()> {
+    fn fill(&self, database: &Database, table: Blocks, rows: u64) -> Answer<()> {
         let plan = self.load.plan;
-        let order = Permutation::new(rows.max(1), plan.seed);
+        let width = layout::column_bytes(plan.block_size);
+        let mut maker = RowMaker::new(plan, self.schema, rows, width);
         let mut from = 0;
         loop {
             let to = (from + ROWS_PER_COMMIT).min(rows);
@@ -126,8 +126,7 @@ impl Filling<'_> {
                 if block % ROWS_PER_STEP == 0 && self.state.is_over() {
                     return Ok(());
                 }
-                self.make(order.invert(block) + 1);
-                blocks.insert(block, self.text.as_slice())?;
+                blocks.insert(block, maker.row_of(block))?;
                 self.load.progress.advance(u64::from(plan.block_size));
             }
             drop(blocks);
@@ -136,18 +135,6 @@ impl Filling<'_> {
             if from == rows {
                 return Ok(());
             }
-        }
-    }
-
-    /// Makes the row of a key.
-    fn make(&mut self, key: u64) {
-        let plan = self.load.plan;
-        let width = layout::column_bytes(plan.block_size);
-        self.text.resize(layout::columns(COLUMNS, width).end, 0);
-        let (begin, columns) = self.text.split_at_mut(layout::KEY_BYTES);
-        begin.copy_from_slice(&key.to_le_bytes());
-        for (column, number) in columns.chunks_exact_mut(width).zip(2..) {
-            plan.filler.fill(column, load_stamp(self.schema, key), number);
         }
     }
 }

@@ -1,138 +1,113 @@
-//! A session: its databases, operations and failures.
+//! The work of a session, in redb's calls.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{ReadableDatabase as _, ReadableTable as _};
 
 use super::Shared;
 use super::database::{Answer, OpenDatabase, code_name};
-use super::io::{Count, recorded};
+use super::io::{Count, record_to};
 use super::layout::{self, MAIN, SCAN};
-use petal_engine::server::failure::Failure;
+use petal_engine::Result;
+use petal_engine::keyed::rows::{columns as keyed_columns, key_of};
+use petal_engine::keyed::session::{Cut, KeyedWork, NotDone};
 use petal_engine::server::row_layout::UpdateText;
-use petal_engine::server::statement_loop;
-use petal_engine::{Batch, CUT, Cancel, Result, Session, SessionError, Stop};
 use petal_model::stats::event_stats::EventRecorder;
-use petal_model::workload::op::{Kind, Operation};
+use petal_model::workload::op::Operation;
 use petal_model::workload::row::changed_columns;
 
-/// A session on its home schema, and on others as operations ask for them.
-pub struct RedbSession {
+/// The work of one session.
+pub struct RedbWork {
     shared: Arc<Shared>,
     recorder: Arc<EventRecorder>,
-    databases: Vec<Arc<OpenDatabase>>,
-    cancelled: Arc<AtomicBool>,
     text: UpdateText,
     row: Vec<u8>,
 }
 
 /// Why an operation was not done.
-enum NotDone {
+pub enum RedbNotDone {
     Cut,
     Failed(redb::Error),
 }
 
-impl<E: Into<redb::Error>> From<E> for NotDone {
+impl<E: Into<redb::Error>> From<E> for RedbNotDone {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl RedbSession {
-    pub fn connect(shared: &Arc<Shared>, home: u32) -> Result<Self> {
-        let mut session = Self {
+impl From<RedbNotDone> for NotDone {
+    fn from(not_done: RedbNotDone) -> Self {
+        match not_done {
+            RedbNotDone::Cut => Self::Cut,
+            RedbNotDone::Failed(error) => Self::failed(code_name(&error), error),
+        }
+    }
+}
+
+impl RedbWork {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self {
             shared: Arc::clone(shared),
             recorder: shared.statistics.recorder(),
-            databases: Vec::with_capacity(1),
-            cancelled: Arc::default(),
             text: UpdateText::default(),
             row: Vec::new(),
-        };
-        session.database(home)?;
-        Ok(session)
-    }
-
-    /// The database of a schema; another than the home's is opened when first needed.
-    fn database(&mut self, schema: u32) -> Result<Arc<OpenDatabase>> {
-        let open = self.databases.iter().find(|open| open.meta.about.schema == schema);
-        if let Some(open) = open {
-            return Ok(Arc::clone(open));
         }
-        let open = self.shared.database(schema)?;
-        self.databases.push(Arc::clone(&open));
-        Ok(open)
+    }
+}
+
+impl KeyedWork for RedbWork {
+    type Database = OpenDatabase;
+    type NotDone = RedbNotDone;
+
+    fn open(&self, schema: u32) -> Result<Arc<OpenDatabase>> {
+        self.shared.database(schema)
     }
 
-    fn run(&mut self, operation: &Operation, stop: &Stop) -> Result<u64, Failure> {
-        let open = self.database(operation.schema)?;
-        let done = match operation.kind {
-            Kind::Select => self.select(&open, operation, stop),
-            Kind::Scan => self.scan(&open, stop),
-            Kind::Update => self.update(&open, operation, stop),
-        };
-        done.map_err(|not_done| match not_done {
-            NotDone::Cut => Failure::Counted(CUT.into()),
-            NotDone::Failed(error) => Failure::Fatal(SessionError {
-                code: code_name(&error),
-                message: format!("{}: {error}", open.path.display()),
-            }),
-        })
-    }
-
-    fn is_cut(&self, stop: &Stop) -> bool {
-        self.cancelled.load(Ordering::Relaxed) || stop.is_cutting()
-    }
-
-    fn go_on(&self, stop: &Stop) -> Result<(), NotDone> {
-        if self.is_cut(stop) { Err(NotDone::Cut) } else { Ok(()) }
-    }
-
-    /// Gets each row by the number of its block, in one snapshot.
     fn select(
-        &self,
+        &mut self,
         open: &OpenDatabase,
         operation: &Operation,
-        stop: &Stop,
-    ) -> Result<u64, NotDone> {
+        cut: &Cut<'_>,
+    ) -> Result<u64, RedbNotDone> {
         let blocks = open.database()?.begin_read()?.open_table(MAIN)?;
         let mut rows = 0;
         for key in operation.first..=operation.last() {
-            self.go_on(stop)?;
+            cut.go_on(RedbNotDone::Cut)?;
             let row = blocks.get(open.order.apply(key - 1))?;
-            let found = row.and_then(|row| layout::key_of(row.value()));
+            let found = row.and_then(|row| key_of(row.value()));
             rows += u64::from(found == Some(key));
         }
         Ok(rows)
     }
 
-    fn scan(&self, open: &OpenDatabase, stop: &Stop) -> Result<u64, NotDone> {
+    fn scan(&mut self, open: &OpenDatabase, cut: &Cut<'_>) -> Result<u64, RedbNotDone> {
         let blocks = open.database()?.begin_read()?.open_table(SCAN)?;
         let mut rows = 0;
         for row in blocks.iter()? {
-            self.go_on(stop)?;
+            cut.go_on(RedbNotDone::Cut)?;
             row?;
             rows += 1;
         }
         Ok(rows)
     }
 
-    /// Changes each row and commits. A transaction that is dropped before leaves nothing.
+    /// A transaction that is dropped before its commit leaves nothing.
     fn update(
         &mut self,
         open: &OpenDatabase,
         operation: &Operation,
-        stop: &Stop,
-    ) -> Result<u64, NotDone> {
+        cut: &Cut<'_>,
+    ) -> Result<u64, RedbNotDone> {
         let columns = changed_columns(self.shared.redo_stress);
-        let width = open.meta.column_bytes();
-        let changed = layout::columns(columns, width);
-        let Some(_writer) = open.writer(|| self.is_cut(stop)) else { return Err(NotDone::Cut) };
+        let width = layout::column_bytes(open.meta.about.block_bytes);
+        let changed = keyed_columns(columns, width);
+        let Some(_writer) = open.writer(|| cut.is_due()) else { return Err(RedbNotDone::Cut) };
         let change = open.database()?.begin_write()?;
         let mut blocks = change.open_table(MAIN)?;
         let mut rows = 0;
         for key in operation.first..=operation.last() {
-            self.go_on(stop)?;
+            cut.go_on(RedbNotDone::Cut)?;
             let block = open.order.apply(key - 1);
             self.row.clear();
             match blocks.get(block)? {
@@ -151,43 +126,17 @@ impl RedbSession {
         Ok(rows)
     }
 
-    fn flush(&self) {
-        self.databases.iter().for_each(|open| open.count_cache());
+    fn begin(&mut self) {
+        record_to(Some(&self.recorder));
+    }
+
+    fn end(&mut self) {
+        record_to(None);
+    }
+
+    fn flush(&mut self) {
+        self.shared.count_caches();
         self.recorder.fold();
-    }
-}
-
-impl Session for RedbSession {
-    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
-        let stop = batch.stop;
-        self.cancelled.store(false, Ordering::Relaxed);
-        let recorder = Arc::clone(&self.recorder);
-        recorded(Some(&recorder), || {
-            statement_loop::run(batch, &mut |operation| self.run(operation, stop))
-        })
-    }
-
-    fn flush_statistics(&mut self) -> Result<(), SessionError> {
-        self.flush();
-        Ok(())
-    }
-
-    fn canceller(&self) -> Box<dyn Cancel> {
-        Box::new(Canceller(Arc::clone(&self.cancelled)))
-    }
-}
-
-impl Drop for RedbSession {
-    fn drop(&mut self) {
-        self.flush();
-    }
-}
-
-struct Canceller(Arc<AtomicBool>);
-
-impl Cancel for Canceller {
-    fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -33,6 +33,8 @@ fn cached(run: &Run) -> Option<String> {
     let share = ratio(Some(found), Some(logical))?;
     let place = if run.is_bare_device() {
         "among the blocks that wait to be written"
+    } else if served::is_mapped(run) {
+        "in the page cache, from which the database maps them"
     } else {
         "in the database's cache, index and inner blocks mostly"
     };

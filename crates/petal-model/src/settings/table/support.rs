@@ -25,10 +25,22 @@ pub struct EngineSupport {
     pub cache_per_session: bool,
     /// The URL option that sets its cache; without it, the index size decides.
     pub index_cache_option: Option<&'static str>,
+    /// The way in which it reads its data.
+    pub reads: ReadPath,
     /// Rows are filled with incompressible data unless the settings say otherwise.
     pub incompressible: bool,
     /// Parameters that it treats otherwise than the table of parameters says.
     pub exceptions: &'static [Exceptions],
+}
+
+/// The way of a database to its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadPath {
+    /// System calls, which it or petal counts and times: each is a physical read.
+    Calls,
+    /// Files mapped into memory: a visit of a page that is in memory makes no call. Only the kernel
+    /// counts the visits that reached a device.
+    Mapped,
 }
 
 /// Form of the URL after the scheme.
@@ -105,6 +117,7 @@ const SERVER: EngineSupport = EngineSupport {
     tablespaces: true,
     cache_per_session: false,
     index_cache_option: None,
+    reads: ReadPath::Calls,
     incompressible: false,
     exceptions: &[],
 };
@@ -123,7 +136,7 @@ pub static SQLITE: EngineSupport = EngineSupport {
     product: "SQLite",
     cache_per_session: true,
     index_cache_option: Some("cache"),
-    exceptions: &[EMBEDDED, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    exceptions: &[EMBEDDED, BY_CALLS, OF_DATABASES, OF_FILES, NOT_ORACLE],
     ..IN_PROCESS
 };
 
@@ -133,7 +146,28 @@ pub static REDB: EngineSupport = EngineSupport {
     product: "redb",
     block_size_default: 4096,
     index_cache_option: Some("cache"),
-    exceptions: &[KEYS_ALONE, EMBEDDED, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    exceptions: &[KEYS_ALONE, EMBEDDED, BY_CALLS, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    ..IN_PROCESS
+};
+
+pub static LMDB: EngineSupport = EngineSupport {
+    scheme: "lmdb",
+    example: "lmdb:DIR",
+    product: "LMDB",
+    block_sizes: &[4096],
+    block_size_default: 4096,
+    reads: ReadPath::Mapped,
+    exceptions: &[MAPPED, KEYS_ALONE, EMBEDDED, OF_DATABASES, OF_FILES, NOT_ORACLE],
+    ..IN_PROCESS
+};
+
+pub static ROCKSDB: EngineSupport = EngineSupport {
+    scheme: "rocksdb",
+    example: "rocksdb:DIR",
+    product: "RocksDB",
+    block_size_default: 4096,
+    index_cache_option: Some("cache"),
+    exceptions: &[KEYS_ALONE, EMBEDDED, BY_CALLS, OF_DATABASES, OF_FILES, NOT_ORACLE],
     ..IN_PROCESS
 };
 
@@ -175,7 +209,8 @@ pub static DEVICE: EngineSupport = EngineSupport {
 };
 
 /// The engines that petal knows, in the order in which people should read of them.
-pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &REDB, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
+pub static ENGINES: &[&EngineSupport] =
+    &[&SQLITE, &REDB, &LMDB, &ROCKSDB, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
 
 /// The engine whose own programs take `host=... dbname=...` in place of a URL.
 pub static CONNECTION_TEXT: &EngineSupport = &POSTGRES;
@@ -249,14 +284,31 @@ const EMBEDDED: Exceptions = &[
         "must be header with an embedded database: the other checks are the device engine's",
         "Leave it out.",
     ),
-    refused(
-        "PAGE_CACHE_LIMIT",
-        "is for local servers; an embedded database's reads can go past the page cache",
-        "Leave it out and use DIRECT_IO=TRUE.",
-    ),
     (
         "REDO_STRESS",
         Support::Remark("an embedded database writes whole pages: LITE and HEAVY write the same"),
+    ),
+];
+
+/// Embedded databases that read their files by calls.
+const BY_CALLS: Exceptions = &[refused(
+    "PAGE_CACHE_LIMIT",
+    "is for local servers; an embedded database's reads can go past the page cache",
+    "Leave it out and use DIRECT_IO=TRUE.",
+)];
+
+/// Databases whose files are mapped into memory.
+const MAPPED: Exceptions = &[
+    only(
+        "DIRECT_IO",
+        &["FALSE"],
+        "must be FALSE with a database that maps its files: a page fault fills the page cache",
+        "Leave it out; petal drops a row's page from the page cache after each visit.",
+    ),
+    refused(
+        "PAGE_CACHE_LIMIT",
+        "is for local servers; petal drops a row's page from the page cache after each visit",
+        "Leave it out.",
     ),
 ];
 

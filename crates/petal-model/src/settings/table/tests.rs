@@ -307,7 +307,7 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         let text = &text[text.find(from).unwrap()..];
         text[..text.find(to).unwrap()].trim_end().to_owned()
     };
-    assert_snapshot!(part("  LOOP", "Device:"), @r"
+    assert_snapshot!(part("  LOOP", "LMDB:"), @r"
     LOOP  --loop
         server: the loop runs inside the database; client: one call for
         each operation.
@@ -318,7 +318,7 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         redb: must be client with a database in petal's own process: there
         is no server to loop in.
     ");
-    assert_snapshot!(part("  PREFETCH", "Oracle Database:"), @r"
+    assert_snapshot!(part("  PREFETCH", "LMDB:"), @r"
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
@@ -326,7 +326,5 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         at a time and cannot read ahead.
         redb: must be 0 with an embedded database, which reads one block
         at a time and cannot read ahead.
-        MySQL: must be 0 with MySQL and MariaDB: InnoDB reads a session's
-        pages one at a time.
     ");
 }
