@@ -9,10 +9,11 @@ use petal_judge::and_more;
 use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::compare::limits::{self, LimitResult};
 use petal_judge::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
+use petal_judge::costs_compare;
 use petal_judge::petals::Petals;
 use petal_model::record::file_names::natural;
 use petal_model::record::observation::Observation;
-use petal_model::record::{self, RecordError, plain_csv, sweep};
+use petal_model::record::{self, RecordError, costs, plain_csv, sweep};
 use petal_model::settings::limit::ChangeLimit;
 use petal_model::settings::objective::Objective;
 use petal_model::settings::printable::printable;
@@ -35,6 +36,7 @@ Examples:
   petal compare SWEEP --by db                       a sweep over two targets: paired by round
   petal compare table.csv --by compression          a published table, before and after in it
   petal compare table.csv                           one side alone: its petals
+  petal compare petal-results/*-costs               two results of petal costs
   petal compare A B --fail-if 'piops < -5%'         for a script; several may be given
   petal compare A B --html page.html               a page with charts, one file
   petal compare A B --format markdown              a comment for a pull request
@@ -86,6 +88,10 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let format = AnswerFormat::of(matches)?;
+    let arguments = matches.get_many::<String>("side").unwrap_or_default();
+    if arguments.clone().any(|side| costs::is_one(Path::new(side))) {
+        return of_costs(&arguments.collect::<Vec<_>>(), format, matches, console);
+    }
     check_page(matches)?;
     let sides = sides(matches, console)?;
     if let [side] = sides.as_slice() {
@@ -103,6 +109,56 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     write_page(matches, console, || petal_report::html::comparison(&comparison, &held))?;
     console.result(&shown(format, matches, console, &comparison, &held)?);
     Ok(Exit::of_limits(&held))
+}
+
+/// Compares two records of an optimizer's prices.
+fn of_costs(
+    sides: &[&String],
+    format: AnswerFormat,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, CommandError> {
+    let [before, after] = sides else {
+        return Err(CommandError::usage(
+            "records of petal costs are compared two at a time: petal compare BEFORE AFTER",
+        ));
+    };
+    let of_runs = ["by", "baseline", "factors", "metric", "fail-if", "objective", "html"];
+    if let Some(option) = of_runs.iter().find(|option| matches.contains_id(option)) {
+        return Err(CommandError::usage(format!(
+            "--{option}: it is of runs and tables, not of records of petal costs; leave it out"
+        )));
+    }
+    let [one, two] = [before, after].map(|path| {
+        let found = costs::load(Path::new(path));
+        found.map_err(|error| {
+            CommandError::usage(format!(
+                "{path}: records of petal costs are compared with each other only: {error}"
+            ))
+        })
+    });
+    let (one, two) = (one?, two?);
+    let found = costs_compare::compare(&one, &two);
+    match format {
+        AnswerFormat::Text => console.result(&console.laid_out(|| {
+            petal_report::costs_compare::render(
+                [before.as_str(), after.as_str()],
+                &one,
+                &two,
+                &found,
+            )
+        })),
+        AnswerFormat::Json => {
+            let text = petal_report::json::pretty(&found);
+            console.result(&text.map_err(CommandError::failed("the comparison is no JSON"))?);
+        }
+        _ => {
+            return Err(CommandError::usage(
+                "records of petal costs are compared as text or with --json only",
+            ));
+        }
+    }
+    Ok(Exit::Done)
 }
 
 /// Refuses the page that `--html` named before anything is read, if it cannot be written.

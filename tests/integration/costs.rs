@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::engine_postgres::load;
+use crate::server_mysql;
 use crate::server_postgres::{Server, is_there, pooler_is_there, shared};
 use crate::support::{Workplace, count, number};
 
@@ -208,4 +209,128 @@ fn prices_through_a_pooler_are_refused() {
     let url = format!("postgres://petal@127.0.0.1:{}/pooled_costs", pooler.port);
     let work = Workplace::new();
     costs(&work, &url, &[]).exits(3).telling(&["a connection pooler answers"]);
+}
+
+/// The counts of a database without a count of each session's blocks, and what stays of the measurement.
+#[test]
+fn prices_of_mysql_are_proved_by_the_layers_and_nothing_stays() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let server = server_mysql::Server::start(&["innodb-buffer-pool-size=16M"]);
+    let url = server.url("priced");
+    let work = Workplace::new();
+    let found = costs(&work, &url, &["--json"]).exits(0).json();
+    is_valid(&found);
+    assert_eq!(found["status"], "complete");
+    for (sessions, pct) in [(1, 0), (1, 50), (1, 90), (1, 100), (2, 0), (2, 100)] {
+        let of = |field: &str| samples(&found, "random", sessions, Some(pct), field);
+        assert_eq!(of("visited"), of("units"), "{pct}");
+        for (hits, visited) in of("hits").into_iter().zip(of("visited")) {
+            let share = 100.0 * hits as f64 / visited as f64;
+            assert!((share - pct as f64).abs() <= 5.0, "{share} % for {pct} %");
+        }
+    }
+    for access in ["random", "sequential"] {
+        let cold = fastest(&found, access, Some(0));
+        let cached = fastest(&found, access, Some(100));
+        assert!(cold > cached, "{access}: {cold} ns from the device, {cached} ns from the cache");
+    }
+    assert!(fastest(&found, "lookups", None) > fastest(&found, "rows", None));
+    let version = found["version"].as_str().unwrap();
+    let settings = found["settings"].as_array().unwrap();
+    let statements = found["statements"].as_array().unwrap();
+    match version.contains("MariaDB") {
+        true if version.starts_with("10.") => {
+            assert_eq!((settings.len(), statements.len()), (0, 0), "no prices before 11.0");
+            let notes = found["notes"].to_string();
+            assert!(notes.contains("no prices to set"), "{notes}");
+        }
+        true => {
+            assert_eq!(settings.len(), 9);
+            assert_eq!(statements.len(), 2, "one for all, and one that puts them in force");
+        }
+        false => assert_eq!(settings.len(), 4),
+    }
+    // Every statement is one of the server's, and is understood.
+    for text in statements {
+        server.sql("", text.as_str().unwrap());
+    }
+    assert_eq!(server.sql("priced", "SHOW TABLES"), Vec::<Vec<String>>::new());
+    let text = fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    assert!(text.lines().count() <= 40, "one screen:\n{text}");
+}
+
+#[test]
+fn what_mysql_cannot_be_measured_for_is_refused_by_name() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let server = server_mysql::Server::start(&["innodb-buffer-pool-size=16M"]);
+    let url = server.url("refused");
+    let work = Workplace::new();
+    work.petal(["setup", "-s", "1", "--scale", "16M", "--db", &url]).exits(0);
+    costs(&work, &url, &[]).exits(3).telling(&["needs schemas 1 and 2", "only one is loaded"]);
+    work.petal(["setup", "-s", "2", "--replace", "--scale", "16M", "--db", &url]).exits(0);
+    let small = costs(&work, &url, &[]).exits(2);
+    small.telling(&["too small to leave the database's cache of 16.0 MiB", "at least 32.0 MiB"]);
+    let two = server.tcp_url("refused", server.port);
+    let two = two.replacen("127.0.0.1", &format!("localhost:{},127.0.0.1", server.port), 1);
+    costs(&work, &two, &[]).exits(2).telling(&["it names 2 servers", "name one of them"]);
+    server.sql("", "SET GLOBAL read_only = 1");
+    costs(&work, &url, &[]).exits(3).telling(&["a replica or read-only", "name the primary"]);
+    server.sql("", "SET GLOBAL read_only = 0");
+    // An account that may make no temporary table.
+    work.petal(["drop", "--db", &url]).exits(0);
+    server.sql("", "CREATE USER plain@'%'; GRANT ALL ON refused.* TO plain@'%'");
+    server.sql("", "REVOKE CREATE TEMPORARY TABLES ON refused.* FROM plain@'%'");
+    server.sql("", "GRANT SELECT ON mysql.innodb_index_stats TO plain@'%'");
+    let plain = format!("mysql://plain@127.0.0.1:{}/refused", server.port);
+    let refused = costs(&work, &plain, &[]).exits(3);
+    refused.telling(&["temporary tables of short rows", "Access denied"]);
+    assert_eq!(server.sql("refused", "SHOW TABLES"), Vec::<Vec<String>>::new());
+    assert!(work.runs().is_empty(), "nothing was measured, so that nothing is kept");
+}
+
+/// SQLite's planner has no prices: its times and their ratio are the result. Two of them are compared.
+#[test]
+fn ratios_of_sqlite_are_printed_and_two_results_compared() {
+    let work = Workplace::new();
+    let url = "sqlite:data?cache=4M";
+    let first = costs(&work, url, &["--json"]).exits(0).json();
+    is_valid(&first);
+    assert_eq!(first["status"], "complete");
+    assert_eq!(
+        (&first["settings"], &first["statements"]),
+        (&Value::from(Vec::<u8>::new()), &Value::from(Vec::<u8>::new()))
+    );
+    for access in ["random", "sequential"] {
+        let of = |field: &str| samples(&first, access, 1, Some(0), field);
+        assert_eq!(of("visited"), of("units"));
+        assert!(of("hits").into_iter().zip(of("units")).all(|(hits, units)| hits * 20 <= units));
+        let cold = fastest(&first, access, Some(0));
+        assert!(cold > fastest(&first, access, Some(100)), "{access}");
+    }
+    let one = work.run_folder();
+    let text = fs::read_to_string(one.join("report.txt")).unwrap();
+    assert!(text.contains("times as long as a sequential one"), "{text}");
+    let page = fs::read_to_string(one.join("report.html")).unwrap();
+    assert!(page.contains("share of cached blocks") && page.contains("<svg"), "no chart");
+    costs(&work, url, &[]).exits(0);
+    let names: Vec<String> =
+        work.runs().iter().map(|folder| folder.display().to_string()).collect();
+    let [before, after] = names.as_slice() else { panic!("{names:?}") };
+    let compared = work.petal(["compare", before, after]).exits(0);
+    for words in ["random blocks, 0 % cached, us", "intervals do not meet"] {
+        assert!(compared.stdout.contains(words), "{}", compared.stdout);
+    }
+    assert!(compared.stdout.lines().count() <= 40, "{}", compared.stdout);
+    let json = work.petal(["compare", "--json", before, after]).exits(0).json();
+    let changes = json["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|change| change["differs"].is_boolean()), "{changes:?}");
+    work.petal(["compare", before]).exits(2).telling(&["two at a time"]);
+    let limit = ["compare", before, after, "--fail-if", "piops < -5%"];
+    work.petal(limit).exits(2).telling(&["--fail-if: it is of runs"]);
+    let other = one.parent().unwrap().join("none.json").display().to_string();
+    work.petal(["compare", before, &other]).exits(2).telling(&["with each other only"]);
 }

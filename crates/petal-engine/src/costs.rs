@@ -23,7 +23,7 @@ pub trait CostProbes: Send + Sync {
 
     /// Connects a session. `rows` rows are made in memory for [`CostAccess::Rows`] and the like,
     /// which only this session sees; 0 means none.
-    fn connect(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>>;
+    fn open_session(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>>;
 }
 
 /// Facts about a target whose accesses are priced.
@@ -39,6 +39,8 @@ pub struct CostFacts {
     /// cannot.
     pub depths: Vec<u32>,
     pub settings: Vec<PriceSetting>,
+    /// The statement for all settings together, with `{settings}`; `None` if each has a statement.
+    pub joint_statement: Option<String>,
     /// Last statement, which puts the new values in force.
     pub reload: Option<String>,
     /// Notes on this product's prices, a sentence each.
@@ -51,8 +53,13 @@ pub struct PriceSetting {
     pub name: String,
     pub price: Price,
     pub unit: PriceUnit,
+    /// Part or multiple of the price that the setting is.
+    pub factor: f64,
+    /// The only cached share that it is for, if the database itself knows how much is cached.
+    pub fixed_pct: Option<u8>,
     pub present: Option<String>,
-    /// Statement that sets it, with `{value}`; `None` if it is not set by a statement.
+    /// Statement that sets it, or its part of the joint statement, with `{value}`; `None` if it is not
+    /// set by a statement.
     pub statement: Option<String>,
 }
 
@@ -71,7 +78,8 @@ pub struct CostRead {
     pub elapsed: Duration,
     /// Blocks, rows, entries or lookups, as the database answered.
     pub units: u64,
-    /// Blocks of the main table that were visited, and those of them that the cache served.
+    /// Blocks of the main table that were visited, and those of them that the cache served; `None`
+    /// if the session cannot count them.
     pub blocks: Option<(u64, u64)>,
 }
 
@@ -80,4 +88,10 @@ pub trait CostSession: Send {
     /// Executes a statement of this access over a stretch, and times it. Its blocks are then in the
     /// database's cache.
     fn read(&mut self, access: CostAccess, stretch: CostStretch) -> Result<CostRead>;
+
+    /// Blocks that the whole server has read for all of its users, if its sessions do not count
+    /// theirs.
+    fn server_reads(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }

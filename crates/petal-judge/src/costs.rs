@@ -15,6 +15,8 @@ use petal_model::record::costs::{
 
 /// Samples whose cached share differs by more from the meant one are left out.
 const SHARE_OFF_MAX: f64 = 0.05;
+/// The limit for a scan, whose read-ahead moves blocks into the sample and out of it.
+const SCAN_SHARE_OFF_MAX: f64 = 0.1;
 /// Devices must have read at least this share of the blocks that the cache did not serve.
 const DEVICE_SHARE_MIN: f64 = 0.9;
 /// Least such share of a scan, because its read-ahead may have read blocks before the sample.
@@ -47,13 +49,19 @@ impl Priced {
 pub fn is_at_its_share(cell: &CostCell, sample: &CostSample, costs: &Costs) -> bool {
     let Some(pct) = cell.cached_pct else { return true };
     let meant = f64::from(pct) / 100.0;
-    let least = match cell.access {
-        CostAccess::Sequential => SCAN_SHARE_MIN,
-        _ => DEVICE_SHARE_MIN,
+    let (least, off) = match cell.access {
+        CostAccess::Sequential => (SCAN_SHARE_MIN, SCAN_SHARE_OFF_MAX),
+        _ => (DEVICE_SHARE_MIN, SHARE_OFF_MAX),
     };
-    let is_share = |share: f64| (share - meant).abs() <= SHARE_OFF_MAX;
+    let is_share = |share: f64| (share - meant).abs() <= off;
     let of_device = sample.device_share(costs.block_bytes).filter(|_| pct < 100);
     sample.hit_share().is_none_or(is_share) && of_device.is_none_or(|share| share >= least)
+}
+
+/// The most that a value can be which is too small to be measured.
+fn most(values: Vec<f64>) -> Option<f64> {
+    let (_, high) = Estimate::of(values)?.interval?;
+    Some(high).filter(|high| *high > 0.0 && high.is_finite())
 }
 
 /// The condition of a price: sessions, and the cached share of the blocks.
@@ -101,6 +109,11 @@ impl PlanParts {
         Self { operator, row: tuple, index_entry: entry - tuple - 3.0 * operator }
     }
 
+    /// Time of an entry of a scan of the index alone, without the count.
+    pub fn index_row(&self) -> f64 {
+        self.index_entry + self.row + 2.0 * self.operator
+    }
+
     /// Time of the block alone, of a row that was found by an index.
     pub fn random_block(&self, row: f64) -> f64 {
         row - self.index_entry - self.row - 3.0 * self.operator
@@ -127,17 +140,28 @@ fn parts(costs: &Costs) -> BTreeMap<u32, PlanParts> {
 fn values(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Vec<f64> {
     let pct = Some(at.cached_pct);
     let random = times(costs, CostAccess::Random, at.sessions, pct);
+    let alone = times(costs, CostAccess::Random, at.sessions, Some(0));
     let sequential = times(costs, CostAccess::Sequential, at.sessions, pct);
+    let [scanned, cached] =
+        [0, 100].map(|pct| times(costs, CostAccess::Sequential, at.sessions, Some(pct)));
+    let lookups = times(costs, CostAccess::Lookups, 1, None);
     let of_round = |(round, parts): (u32, PlanParts)| {
         let unit = match unit {
             PriceUnit::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
-            _ => NS_PER_US,
+            PriceUnit::RandomRead => parts.random_block(*alone.get(&round)?),
+            PriceUnit::Microsecond | PriceUnit::Blocks => NS_PER_US,
+            PriceUnit::Share => 1.0,
         };
         let value = match price {
             Price::RandomBlock => parts.random_block(*random.get(&round)?),
             Price::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
             Price::Row => parts.row,
             Price::IndexEntry => parts.index_entry,
+            Price::IndexRow => parts.index_row(),
+            Price::Lookup => lookups.get(&round)? - parts.row - parts.operator,
+            Price::RowLookup => random.get(&round)? - sequential.get(&round)? - parts.index_row(),
+            Price::BlockRead => scanned.get(&round)? - cached.get(&round)?,
+            Price::MissShare => 1.0 - f64::from(at.cached_pct) / 100.0,
             Price::Operator => parts.operator,
             Price::Depth | Price::DepthOfSessions => return None,
         };
@@ -152,10 +176,16 @@ pub fn price(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Opt
 }
 
 /// The fewest blocks to ask for ahead that lose little against the best number, with the fewest and
-/// the most for which the rounds do not exclude it.
+/// the most for which the rounds do not exclude it. It is 0 if reading them alone loses little: then
+/// asking ahead gains nothing, and keeps the operating system from reading neighbours together.
 pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
-    let depths = costs.depths();
-    let by_round = |depth: u32| times(costs, CostAccess::ReadAhead(depth), sessions, Some(0));
+    let measured = costs.depths();
+    let depths: Vec<u32> =
+        measured.first().map(|_| 0).into_iter().chain(measured.iter().copied()).collect();
+    let by_round = |depth: u32| {
+        let access = if depth == 0 { CostAccess::Random } else { CostAccess::ReadAhead(depth) };
+        times(costs, access, sessions, Some(0))
+    };
     let mean = |depth: u32| {
         Priced::of(&by_round(depth).into_values().collect::<Vec<_>>()).map(|priced| priced.value)
     };
@@ -182,7 +212,8 @@ pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
 }
 
 /// Computes the values of every setting under every measured condition, and the statements for the
-/// assumed cached share that change a setting.
+/// assumed cached share that change a setting. A price that is too small to be measured gets the most
+/// that it can be.
 pub fn conclude(costs: &mut Costs) {
     let settings = std::mem::take(&mut costs.settings);
     costs.settings = settings
@@ -190,11 +221,14 @@ pub fn conclude(costs: &mut Costs) {
         .map(|setting| PricedSetting { values: setting_values(costs, &setting), ..setting })
         .collect();
     let statement = |setting: &PricedSetting| {
-        let value = significant(setting.at(costs.assumed_pct)?.value?);
+        let value = significant(setting.at(costs.assumed_pct)?.usable()?);
         let is_new = setting.present.as_ref() != Some(&value);
         is_new.then(|| Some(setting.statement.as_ref()?.replace("{value}", &value)))?
     };
     costs.statements = costs.settings.iter().filter_map(statement).collect();
+    if let Some(joint) = costs.joint_statement.as_ref().filter(|_| !costs.statements.is_empty()) {
+        costs.statements = vec![joint.replace("{settings}", &costs.statements.join(", "))];
+    }
     if !costs.statements.is_empty() {
         costs.statements.extend(costs.reload.clone());
     }
@@ -236,20 +270,28 @@ fn setting_values(costs: &Costs, setting: &PricedSetting) -> Vec<PriceValue> {
     match setting.price {
         Price::Depth => vec![of_depth(1)],
         Price::DepthOfSessions => vec![of_depth(costs.sessions)],
-        price_of => conditions(costs)
-            .into_iter()
-            .map(|at| {
-                let found = price(costs, price_of, setting.unit, at);
+        price_of => {
+            let of = |at: Condition, cached_pct: Option<u8>| {
+                let values = values(costs, price_of, setting.unit, at);
+                let found = Priced::of(&values);
                 let interval = found.and_then(|priced| priced.interval);
+                let high = interval.map(|(_, high)| high).or_else(|| most(values));
                 PriceValue {
                     sessions: at.sessions,
-                    cached_pct: Some(at.cached_pct),
-                    value: found.map(|priced| priced.value),
-                    low: interval.map(|(low, _)| low),
-                    high: interval.map(|(_, high)| high),
+                    cached_pct,
+                    value: found.map(|priced| priced.value * setting.factor),
+                    low: interval.map(|(low, _)| low * setting.factor),
+                    high: high.map(|high| high * setting.factor),
                 }
-            })
-            .collect(),
+            };
+            match setting.fixed_pct {
+                Some(cached_pct) => vec![of(Condition { sessions: 1, cached_pct }, None)],
+                None => {
+                    let each = conditions(costs).into_iter();
+                    each.map(|at| of(at, Some(at.cached_pct))).collect()
+                }
+            }
+        }
     }
 }
 
@@ -347,6 +389,7 @@ mod tests {
         let setting = |name: &str, price, statement: Option<&str>| PricedSetting {
             name: name.to_owned(),
             price,
+            factor: 1.0,
             statement: statement.map(str::to_owned),
             ..PricedSetting::default()
         };
@@ -358,6 +401,11 @@ mod tests {
         costs.reload = Some("RELOAD;".to_owned());
         conclude(&mut costs);
         assert_eq!(costs.statements, ["SET a = 4;", "RELOAD;"], "no depth was measured");
+        costs.settings[0].statement = Some("a = {value}".to_owned());
+        costs.settings[1].statement = Some("b = {value}".to_owned());
+        costs.joint_statement = Some("SET {settings};".to_owned());
+        conclude(&mut costs);
+        assert_eq!(costs.statements, ["SET a = 4, b = 0.02;", "RELOAD;"], "one for both");
         costs.assumed_pct = 90;
         conclude(&mut costs);
         assert_eq!(costs.statements, [""; 0], "not measured at this share");
@@ -372,6 +420,62 @@ mod tests {
         assert_eq!(price(&costs, Price::IndexEntry, PriceUnit::SequentialBlock, COLD), None);
         let us = price(&costs, Price::SequentialBlock, PriceUnit::Microsecond, COLD).unwrap();
         assert!((us.value - 0.5).abs() < 1e-3, "{us:?}");
+    }
+
+    #[test]
+    fn a_price_that_is_too_small_to_be_measured_is_set_to_the_most_that_it_can_be() {
+        assert_eq!(most(vec![-3.0, -3.1, -2.9]), None);
+        let high = most(vec![-1.0, 0.0, 2.0]).unwrap();
+        assert!((4.1..4.2).contains(&high), "{high}");
+        let unmeasured = PriceValue { high: Some(0.5), ..PriceValue::default() };
+        assert_eq!(unmeasured.usable(), Some(0.5));
+        assert_eq!(PriceValue { value: Some(0.1), ..unmeasured }.usable(), Some(0.1));
+    }
+
+    #[test]
+    fn prices_of_lookups_are_differences_of_measured_times() {
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let mut costs = measured(parts, 9000.0, 2000.0, 1.0);
+        let times =
+            [(CostAccess::Lookups, None, 400.0), (CostAccess::Sequential, Some(100), 130.0)];
+        for (access, cached_pct, ns) in times {
+            let template = costs.cells[0].clone();
+            let samples = template.samples.iter();
+            let samples = samples.map(|of| CostSample { units: 1, elapsed_ns: ns as u64, ..*of });
+            costs.cells.push(CostCell {
+                access,
+                cached_pct,
+                samples: samples.collect(),
+                ..template
+            });
+        }
+        let us = |price_of| {
+            price(&costs, price_of, PriceUnit::Microsecond, COLD).unwrap().value * NS_PER_US
+        };
+        let near =
+            |found: f64, ns: f64| assert!((found / ns - 1.0).abs() < 1e-3, "{found} for {ns}");
+        // An entry, a row and two operators of the range.
+        near(us(Price::IndexRow), 70.0);
+        near(us(Price::Lookup), 370.0);
+        // 9,080 of a random row, less 2,030 of a scan's and the entry.
+        near(us(Price::RowLookup), 6980.0);
+        near(us(Price::BlockRead), 1900.0);
+        let share = |pct| {
+            let at = Condition { cached_pct: pct, ..COLD };
+            values(&costs, Price::MissShare, PriceUnit::Share, at)
+        };
+        assert!(share(90).iter().all(|miss| (miss - 0.1).abs() < 1e-9), "{:?}", share(90));
+        // A unit of one read alone, and a setting for one share only.
+        let setting = PricedSetting {
+            price: Price::SequentialBlock,
+            unit: PriceUnit::RandomRead,
+            factor: 2.0,
+            fixed_pct: Some(100),
+            ..PricedSetting::default()
+        };
+        let found = setting_values(&costs, &setting);
+        assert_eq!((found.len(), found[0].cached_pct), (1, None));
+        near(found[0].value.unwrap(), 2.0 * 100.0 / 9000.0);
     }
 
     fn depths(times: &[(u32, [f64; 3])]) -> Costs {
@@ -403,6 +507,13 @@ mod tests {
         let unsteady = [(16, [30.0, 19.0, 25.0]), (64, [20.0, 22.0, 21.0])];
         assert_eq!(depth(&depths(&unsteady), 1), Some((64, 16, 64)));
         assert_eq!(depth(&Costs::default(), 1), None);
+        // Storage that limits requests per second gains nothing.
+        let mut limited = depths(&[(1, steady(1000.0)), (16, steady(990.0)), (256, steady(980.0))]);
+        let alone = limited.cells[0].clone();
+        limited.cells.push(CostCell { access: CostAccess::Random, ..alone });
+        assert_eq!(depth(&limited, 1), Some((0, 0, 256)));
+        limited.cells[2] = depths(&[(256, steady(500.0))]).cells.remove(0);
+        assert_eq!(depth(&limited, 1), Some((256, 256, 256)));
     }
 
     #[test]
@@ -430,6 +541,8 @@ mod tests {
         }
         let scan = CostCell { access: CostAccess::Sequential, ..cell(0) };
         assert!(is_at_its_share(&scan, &sample(0, Some(60)), &costs));
+        assert!(is_at_its_share(&scan, &sample(9, Some(91)), &costs), "its read-ahead");
+        assert!(!is_at_its_share(&scan, &sample(11, Some(89)), &costs));
         assert!(!is_at_its_share(&scan, &sample(0, Some(40)), &costs));
         assert!(is_at_its_share(&CostCell::default(), &sample(0, None), &costs));
     }

@@ -24,6 +24,7 @@ pub mod calibration;
 mod change_points;
 pub mod compare;
 pub mod costs;
+pub mod costs_compare;
 mod draws;
 mod driver_hosts;
 mod elasticity;

@@ -12,6 +12,7 @@
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
 //! - `counters`, `describe`: the server's reports
+//! - `costs`: accesses and settings of the optimizer's prices
 //!
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
 //! the table itself. All counters are the whole server's.
@@ -21,6 +22,7 @@
 mod before_run;
 mod client;
 mod connect;
+mod costs;
 mod counters;
 mod describe;
 mod errors;
@@ -56,6 +58,7 @@ use connect::Endpoint;
 use counters::CounterReader;
 use errors::AtServer as _;
 use in_use::TablesInUse;
+use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
@@ -257,6 +260,10 @@ impl Engine for Mysql {
         let mut client = self.first().connect_for_long()?;
         in_use::hold_alone(&mut client)?;
         load::drop_marked(&mut client)
+    }
+
+    fn cost_probes(&self) -> Option<&dyn CostProbes> {
+        Some(self)
     }
 
     fn server(&self) -> Option<&dyn Server> {

@@ -37,25 +37,31 @@ pub fn check_again(
 fn check_one(client: &mut Client, number: u32) -> Result<PlanCheck, Error> {
     let name = schema::name(number);
     let sql = schema::select(&name).replacen('?', "1", 1).replacen('?', "2", 1);
+    Ok(judged(&steps(client, &sql)?))
+}
+
+/// The steps of a statement's plan, each with its table, access, index and remarks.
+pub fn steps(client: &mut Client, sql: &str) -> Result<Vec<[String; 4]>, Error> {
     let rows: Vec<Row> = client.query(&format!("EXPLAIN {sql}"))?;
     let text = |row: &Row, column: &str| {
         row.get_opt::<Option<String>, _>(column).and_then(Result::ok).flatten().unwrap_or_default()
     };
-    let steps: Vec<[String; 4]> = rows
-        .iter()
-        .map(|row| ["table", "type", "key", "Extra"].map(|column| text(row, column)))
-        .collect();
-    Ok(judged(&steps))
+    let step = |row: &Row| ["table", "type", "key", "Extra"].map(|column| text(row, column));
+    Ok(rows.iter().map(step).collect())
 }
 
-/// Judges the steps, each with its table, access, index and remarks.
-fn judged(steps: &[[String; 4]]) -> PlanCheck {
+/// The steps in a line.
+pub fn shown(steps: &[[String; 4]]) -> String {
     let shown = steps.iter().map(|[table, access, key, extra]| {
         let by = if key.is_empty() { String::new() } else { format!(" by {key}") };
         let extra = if extra.is_empty() { String::new() } else { format!(" ({extra})") };
         format!("{table}: {access}{by}{extra}")
     });
-    let text = shown.collect::<Vec<_>>().join("; ");
+    shown.collect::<Vec<_>>().join("; ")
+}
+
+fn judged(steps: &[[String; 4]]) -> PlanCheck {
+    let text = shown(steps);
     let sorts = ["MRR", "Rowid-ordered", "Key-ordered", "filesort"];
     let is_by_row = !sorts.iter().any(|word| text.contains(word));
     let is_range = match steps {

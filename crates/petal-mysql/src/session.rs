@@ -26,7 +26,7 @@ const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = OFF";
 
 /// Applies settings so that a session's SELECTs read the tables. Not every server has a query
 /// cache.
-fn read_tables(client: &mut Client) -> Result<(), Error> {
+pub fn read_tables(client: &mut Client) -> Result<(), Error> {
     match client.run(NO_QUERY_CACHE) {
         Err(error) if error.code() == Some(NO_SUCH_VARIABLE) => Ok(()),
         set => set,

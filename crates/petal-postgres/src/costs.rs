@@ -96,6 +96,8 @@ impl CostProbes for Postgres {
             name: (*name).to_owned(),
             price: *price,
             unit: *unit,
+            factor: 1.0,
+            fixed_pct: None,
             present: find(name),
             statement: Some(format!("ALTER SYSTEM SET {name} = {{value}};")),
         });
@@ -111,12 +113,13 @@ impl CostProbes for Postgres {
             is_direct: row.read::<&str>(0)?.contains("data"),
             depths: DEPTHS.to_vec(),
             settings: settings.collect(),
+            joint_statement: None,
             reload: Some("SELECT pg_reload_conf();".to_owned()),
             notes: NOTES.map(str::to_owned).into(),
         })
     }
 
-    fn connect(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>> {
+    fn open_session(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>> {
         let client = self.first()?.connect(&format!("petal costs {number}"))?;
         Ok(Box::new(PostgresCosts::new(client, rows)?))
     }

@@ -9,7 +9,9 @@ use petal_model::record::costs::{
     PricedSetting,
 };
 
-/// Notes on the screen; more of them give their last place to the number of those left out.
+/// Lines of a screen.
+const LINES_MAX: usize = 40;
+/// Notes on the screen.
 const NOTES_MAX: usize = 3;
 
 /// Columns that a narrower terminal has no room for.
@@ -43,17 +45,26 @@ pub fn render(costs: &Costs) -> String {
             "To paste, for {} % of the blocks cached (--cached); petal changes no setting:",
             costs.assumed_pct
         )));
-        costs.statements.iter().for_each(|statement| out.push_str(&line(statement)));
+        costs.statements.iter().for_each(|statement| out.push_str(&paragraph("", "", statement)));
     }
-    out.push('\n');
-    let notes = notes(costs);
-    let shown = if notes.len() > NOTES_MAX { NOTES_MAX - 1 } else { notes.len() };
-    for note in &notes[..shown] {
-        out.push_str(&clipped("- ", "  ", note));
-    }
-    out.push_str(&rest(notes.len() - shown, "note", "in costs.json"));
     if !has_all {
         out.push_str(&paragraph("", "", NOT_SHOWN));
+    }
+    out.push('\n');
+    with_notes(out, &notes(costs))
+}
+
+/// Adds notes as long as all fits on a screen, and then says how many are left out.
+fn with_notes(mut out: String, notes: &[String]) -> String {
+    let lines = |text: &str| text.lines().count();
+    for (shown, note) in notes.iter().enumerate() {
+        let note = clipped("- ", "  ", note);
+        let is_last = shown + 1 == notes.len();
+        let room = if is_last { LINES_MAX } else { LINES_MAX - 1 };
+        if shown == NOTES_MAX || lines(&out) + lines(&note) > room {
+            return out + &rest(notes.len() - shown, "note", "in costs.json");
+        }
+        out.push_str(&note);
     }
     out
 }
@@ -172,7 +183,7 @@ pub(super) fn times(costs: &Costs) -> Table {
 }
 
 /// Times of accesses in memory, in a sentence.
-fn in_memory(costs: &Costs) -> String {
+pub(super) fn in_memory(costs: &Costs) -> String {
     let of =
         |access| or_dash(time(costs, access, 1, None), |time| significant(time.value / 1000.0));
     format!(
@@ -224,7 +235,10 @@ pub(super) fn settings(costs: &Costs) -> Table {
             let found = setting.values.iter().find(|value| {
                 value.sessions == at.sessions && value.cached_pct == Some(at.cached_pct)
             });
-            found.map_or_else(String::new, |value| or_dash(value.value, significant))
+            found.map_or_else(String::new, |value| match (value.value, value.high) {
+                (None, Some(high)) => format!("<{}", significant(high)),
+                (value, _) => or_dash(value, significant),
+            })
         });
         let first = [setting.name.clone(), or_dash(setting.present.clone(), |now| now), chosen];
         let row: Vec<String> = first.into_iter().chain(each).collect();
@@ -244,6 +258,7 @@ fn sure(setting: &PricedSetting, value: &PriceValue) -> String {
         (Some(value), Some((low, high))) => {
             format!("{} ({} to {})", show(value), show(low), show(high))
         }
+        (None, None) if value.high.is_some() => format!("under {}", or_dash(value.high, show)),
         (value, _) => or_dash(value, show),
     }
 }
@@ -251,8 +266,8 @@ fn sure(setting: &PricedSetting, value: &PriceValue) -> String {
 /// Notes on the figures' meaning, then the record's.
 pub(super) fn notes(costs: &Costs) -> Vec<String> {
     let mut notes = Vec::new();
-    let random = costs.settings.iter().find(|setting| setting.price == Price::RandomBlock);
-    let known = |pct| random.and_then(|setting| setting.at(pct)).and_then(|value| value.value);
+    let random = of_random(costs);
+    let known = |pct| random.and_then(|setting| setting.at(pct)).and_then(PriceValue::usable);
     if let (Some(setting), Some(cold), Some(cached)) = (random, known(0), known(100)) {
         let cached_now = or_dash(costs.database_hit_share, percent);
         notes.push(format!(
@@ -273,8 +288,37 @@ pub(super) fn notes(costs: &Costs) -> Vec<String> {
     notes
 }
 
+/// The setting that prices a block read alone, by the share of cached blocks.
+pub(super) fn of_random(costs: &Costs) -> Option<&PricedSetting> {
+    let is_it = |setting: &&PricedSetting| {
+        matches!(setting.price, Price::RandomBlock | Price::RowLookup)
+            && setting.fixed_pct.is_none()
+    };
+    costs.settings.iter().find(is_it)
+}
+
 /// Time of a random block over that of a sequential one, from devices.
-fn ratio(costs: &Costs) -> Option<f64> {
+pub(super) fn ratio(costs: &Costs) -> Option<f64> {
     let of = |access| time(costs, access, 1, Some(0));
     Some(of(CostAccess::Random)?.value / of(CostAccess::Sequential)?.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_left_out_and_counted_if_the_screen_is_full() {
+        let notes: Vec<String> = (1..=4).map(|at| format!("note {at}")).collect();
+        let after = |lines: usize| {
+            let all = with_notes("x\n".repeat(lines), &notes);
+            assert!(all.lines().count() <= LINES_MAX, "{all}");
+            all.lines().skip(lines).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(after(10), ["- note 1", "- note 2", "- note 3", "1 more note in costs.json"]);
+        assert_eq!(after(38), ["- note 1", "3 more notes in costs.json"]);
+        assert_eq!(after(39), ["4 more notes in costs.json"]);
+        let few = with_notes("x\n".repeat(38), &notes[..2]);
+        assert_eq!(few.lines().count(), 40);
+    }
 }

@@ -13,6 +13,7 @@ pub mod charts;
 pub mod checks;
 pub mod compare;
 pub mod costs;
+pub mod costs_compare;
 pub mod csv;
 mod csv_os;
 mod exact_rows;
@@ -138,7 +139,8 @@ pub fn write_calibration(
 
 /// Writes every report of an optimizer's prices into its folder, and returns their paths.
 pub fn write_costs(folder: &RecordFolder, costs: &Costs) -> Result<Vec<PathBuf>, RecordError> {
-    Ok(vec![write(folder, TEXT_NAME, &costs::render(costs))?])
+    let page = made(folder, html::NAME, "the report as a page", html::costs(costs))?;
+    Ok(vec![write(folder, TEXT_NAME, &costs::render(costs))?, write(folder, html::NAME, &page)?])
 }
 
 fn write(folder: &RecordFolder, name: &str, text: &str) -> Result<PathBuf, RecordError> {

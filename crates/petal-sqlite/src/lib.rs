@@ -4,6 +4,7 @@
 //! - `files`, `connection`: the folder, opening, the meaning of errors
 //! - `load`, `session`, `writer_queue`, `checkpoint`: work
 //! - `plan`: the plan of the SELECT, before a run and after it
+//! - `costs`: accesses for `petal costs`
 //! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
 //!
 //! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
@@ -16,6 +17,7 @@
 mod advice;
 mod checkpoint;
 mod connection;
+mod costs;
 mod describe;
 mod direct;
 mod files;
@@ -47,6 +49,7 @@ use files::{SqliteFormat, TargetFolder};
 use io::{ConnectionRecorder, IoContext, IoSource, Statistics};
 use meta::FileMeta;
 use options::{OPTIONS, Options};
+use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::on_path::OnPath;
 use petal_engine::perturbation::Perturbation;
@@ -290,6 +293,10 @@ impl Engine for Sqlite {
     fn drop_data(&self) -> Result<Vec<String>> {
         self.shared.checkpointers.stop(&self.shared);
         self.shared.folder.drop_data()
+    }
+
+    fn cost_probes(&self) -> Option<&dyn CostProbes> {
+        Some(self)
     }
 }
 

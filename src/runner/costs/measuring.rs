@@ -32,6 +32,9 @@ const READ_AHEAD_MAX: f64 = 0.1;
 const UNTIMED_PART: u64 = 2;
 /// Most blocks of a sample.
 const BLOCKS_MAX: u64 = 32_768;
+/// Scans of a table, of all sessions together, until a block is read again: a database's cache may keep
+/// a part of the table from scans, which then spoils only some of them.
+const SCANS_MIN: u64 = 6;
 /// A read in block order visits at most every Nth block, so that it is no scan.
 const DENSITY_MAX: u64 = 32;
 /// Most of the database's cache that sessions together keep warm.
@@ -181,10 +184,12 @@ impl CostRounds<'_> {
         self.costs.rounds += 1;
     }
 
-    /// True of a scan that is short compared with its read-ahead: devices read more or fewer bytes.
+    /// True of a scan without cached blocks that is short compared with its read-ahead: devices read
+    /// more or fewer bytes than its own.
     fn is_short(&self, sample: &CostSample) -> bool {
-        let share = sample.device_share(self.costs.block_bytes);
-        share.is_some_and(|share| (share - 1.0).abs() > READ_AHEAD_MAX)
+        let own_bytes = sample.units as f64 * self.costs.block_bytes as f64;
+        let is_off = |bytes: u64| (bytes as f64 / own_bytes - 1.0).abs() > READ_AHEAD_MAX;
+        sample.server_read_bytes.is_some_and(is_off)
     }
 
     fn first_blocks(&self, cell: &CostCell) -> u64 {
@@ -200,7 +205,8 @@ impl CostRounds<'_> {
     fn most_blocks(&self, cell: &CostCell) -> u64 {
         let sessions = u64::from(cell.sessions).max(1);
         let of_table = match cell.access {
-            CostAccess::Sequential => self.costs.blocks / (2 * sessions),
+            CostAccess::Sequential => (self.costs.blocks / (SCANS_MIN * sessions))
+                .max(FIRST_SEQUENTIAL_BLOCKS.min(self.costs.blocks / (2 * sessions))),
             _ => self.costs.blocks / DENSITY_MAX.max(2 * sessions),
         };
         let of_cache = match cell.cached_pct {
@@ -228,12 +234,27 @@ impl CostRounds<'_> {
         if untimed > 0 {
             self.read(cell.access, &before, false)?;
         }
+        let server_reads = self.server_reads(cell)?;
         let before = self.probe.as_ref().map(Probe::sample);
         let is_repeated = cell.cached_pct.is_none_or(|pct| pct == 100);
         let reads = self.read(cell.access, &stretches, is_repeated)?;
         let os =
             self.probe.as_ref().zip(before).map(|(probe, before)| probe.sample().since(&before));
-        Ok(sample(round, &reads, os.as_ref(), self.is_in_process))
+        let mut sample = sample(round, &reads, os.as_ref(), self.is_in_process);
+        let server_reads = server_reads.zip(self.server_reads(cell)?);
+        if let (None, Some((before, after))) = (sample.visited, server_reads) {
+            // Each row is a block, and what others read meanwhile counts as read here.
+            sample.visited = Some(sample.units);
+            sample.hits = Some(sample.units.saturating_sub(after.saturating_sub(before)));
+        }
+        Ok(sample)
+    }
+
+    fn server_reads(&mut self, cell: &CostCell) -> Result<Option<u64>> {
+        match self.sessions.first_mut() {
+            Some(session) if cell.access.reads_blocks() => session.server_reads(),
+            _ => Ok(None),
+        }
     }
 
     /// Brings the caches into the cell's state: the wanted share of the blocks into the database's, and

@@ -192,13 +192,14 @@ impl CostWork<'_> {
             page_cache_kept: page_cache.as_ref().err().cloned(),
             devices,
             settings: settings(&facts),
+            joint_statement: facts.joint_statement.clone(),
             reload: facts.reload.clone(),
             notes: facts.notes.clone(),
             ..Costs::default()
         };
         let began = Instant::now();
         let sessions = (1..=self.plan.sessions)
-            .map(|number| probes.connect(number, if number == 1 { SHORT_ROWS } else { 0 }));
+            .map(|number| probes.open_session(number, if number == 1 { SHORT_ROWS } else { 0 }));
         let mut measuring = CostRounds {
             plan: self.plan,
             sessions: sessions.collect::<petal_engine::Result<_>>()?,
@@ -278,6 +279,8 @@ fn settings(facts: &CostFacts) -> Vec<PricedSetting> {
         name: setting.name.clone(),
         price: setting.price,
         unit: setting.unit,
+        factor: setting.factor,
+        fixed_pct: setting.fixed_pct,
         present: setting.present.clone(),
         statement: setting.statement.clone(),
         values: Vec::new(),
@@ -357,5 +360,42 @@ impl PageCache {
             // It is advice: the layers show if the kernel did not follow it.
             let _ = fadvise(file, 0, None, Advice::DontNeed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// petal may be root, and the server's user may put other files in the place of these.
+    #[test]
+    fn a_link_in_the_place_of_a_servers_file_is_not_followed_and_a_pipe_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "data").unwrap();
+        let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let open = |path: &PathBuf| {
+            let facts = CostFacts { data_files: vec![path.clone()], ..CostFacts::default() };
+            PageCache::open(&facts, &TargetDetails::default())
+        };
+        let opened = open(&file).unwrap().unwrap();
+        opened.drop_pages();
+        assert_eq!(std::fs::read(&file).unwrap(), b"data", "it is only advice");
+        let refused = open(&link).err().unwrap();
+        assert!(refused.starts_with(&link.display().to_string()), "{refused}");
+        open(&pipe).unwrap();
+        let direct = CostFacts { data_files: vec![link], is_direct: true, ..CostFacts::default() };
+        assert!(PageCache::open(&direct, &TargetDetails::default()).unwrap().is_none());
+        let unseen = PageCache::open(&CostFacts::default(), &TargetDetails::default());
+        assert_eq!(unseen.err().as_deref(), Some("the server's files are not seen here"));
     }
 }

@@ -100,6 +100,10 @@ pub struct Costs {
     pub settings: Vec<PricedSetting>,
     /// Statements that set them, to paste; empty if none has a value.
     pub statements: Vec<String>,
+    /// The statement for all settings together, whose parts take the place of `{settings}`; null if each
+    /// has one.
+    #[serde(default)]
+    pub joint_statement: Option<String>,
     /// Statement after them, which puts them in force.
     pub reload: Option<String>,
     /// Notes for the reader, a sentence each.
@@ -172,6 +176,17 @@ pub enum Price {
     SequentialBlock,
     Row,
     IndexEntry,
+    /// An entry of an index with all of its row's work, in a scan of the index alone.
+    IndexRow,
+    /// A key that is looked up in an index from its root.
+    Lookup,
+    /// The time that a row found by an index takes longer than the next row of a scan, without its
+    /// index entry.
+    RowLookup,
+    /// The time that a block of a scan takes longer if no cache has it.
+    BlockRead,
+    /// The share of blocks that no cache has.
+    MissShare,
     /// A condition on a row.
     Operator,
     /// Blocks that one session should ask for ahead.
@@ -189,6 +204,10 @@ pub enum PriceUnit {
     SequentialBlock,
     Microsecond,
     Blocks,
+    /// The time of a block that is read alone from the device is 1.
+    RandomRead,
+    /// A number without a unit.
+    Share,
 }
 
 /// A setting of the optimizer, with its measured value.
@@ -197,12 +216,23 @@ pub struct PricedSetting {
     pub name: String,
     pub price: Price,
     pub unit: PriceUnit,
+    /// Part or multiple of the price that the setting is.
+    #[serde(default = "whole_price")]
+    pub factor: f64,
+    /// The only cached share that the setting is for, percent; null if it depends on the share.
+    #[serde(default)]
+    pub fixed_pct: Option<u8>,
     /// Value in force; null if the database does not say.
     pub present: Option<String>,
-    /// Statement that sets it, with `{value}` in its place; null without one.
+    /// Statement that sets it, or its part of the joint statement, with `{value}` in its place; null
+    /// without one.
     pub statement: Option<String>,
     /// Values by condition, in the order of `CACHED_PCTS`, then with several sessions.
     pub values: Vec<PriceValue>,
+}
+
+fn whole_price() -> f64 {
+    1.0
 }
 
 /// A value that was measured under one condition.
@@ -211,11 +241,19 @@ pub struct PriceValue {
     pub sessions: u32,
     /// Null of a value that does not depend on it.
     pub cached_pct: Option<u8>,
-    /// Null if it is too small to be distinguished from 0, or was not measured.
+    /// Null if it is too small to be distinguished from 0, or was not measured. If it is too small,
+    /// `high` is the most that it can be.
     pub value: Option<f64>,
     /// 95 % interval over the rounds; null under three.
     pub low: Option<f64>,
     pub high: Option<f64>,
+}
+
+impl PriceValue {
+    /// The value, or the most that it can be if it is too small to be measured.
+    pub fn usable(&self) -> Option<f64> {
+        self.value.or(self.high)
+    }
 }
 
 impl Costs {

@@ -97,7 +97,13 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Chart> {
     }
     let described = shares.iter().map(|(name, share)| format!("{name}: {}.", line(share)));
     let description = &described.collect::<Vec<_>>().join(" ");
-    let subject = ChartSubject { description, x_title: X_TITLE, heading: HEADING, rows: &rows };
+    let subject = ChartSubject {
+        description,
+        x_title: X_TITLE,
+        is_x_linear: false,
+        heading: HEADING,
+        rows: &rows,
+    };
     let iops = TraceChart {
         id: "device-iops",
         title: "Requests per second on the device's curve",

@@ -85,7 +85,13 @@ fn charts(calibration: &Calibration) -> Vec<Chart> {
         rows.extend(points.iter().map(|point| row(name, point)));
     }
     let x_title = "requests in flight";
-    let subject = ChartSubject { description: DESCRIPTION, x_title, heading: HEADING, rows: &rows };
+    let subject = ChartSubject {
+        description: DESCRIPTION,
+        x_title,
+        is_x_linear: false,
+        heading: HEADING,
+        rows: &rows,
+    };
     let chart = |id, title, y_title, traces| TraceChart { id, title, y_title, note: NOTE, traces };
     let titles = ["Requests per second by depth", "Latency by depth"];
     let iops = chart("curves-iops", titles[0], "requests per second", iops);

@@ -7,6 +7,7 @@ mod bars;
 mod calibrated;
 mod calibration;
 mod compare;
+mod costs;
 mod fit;
 mod gallery;
 mod over_time;
@@ -19,6 +20,7 @@ mod traces;
 
 pub use calibration::calibration;
 pub use compare::comparison;
+pub use costs::costs;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use over_time::over_time;

@@ -54,6 +54,8 @@ impl Trace {
 pub(super) struct ChartSubject<'a> {
     pub(super) description: &'a str,
     pub(super) x_title: &'a str,
+    /// Even steps instead of a logarithmic scale.
+    pub(super) is_x_linear: bool,
     pub(super) heading: &'a str,
     pub(super) rows: &'a [TraceRow],
 }
@@ -101,7 +103,7 @@ fn drawn(subject: &ChartSubject<'_>, chart: &TraceChart<'_>, is_log: bool) -> St
         description: subject.description,
         width: WIDTH,
         height: HEIGHT,
-        x: PlotAxis::new(Scale::log(across), subject.x_title),
+        x: PlotAxis::new(Scale::over(across, !subject.is_x_linear), subject.x_title),
         y: PlotAxis::new(Scale::over(heights, is_log), chart.y_title),
         shown: ChartUse::Page,
     });
