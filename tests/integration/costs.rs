@@ -211,13 +211,16 @@ fn prices_through_a_pooler_are_refused() {
     costs(&work, &url, &[]).exits(3).telling(&["a connection pooler answers"]);
 }
 
-/// The counts of a database without a count of each session's blocks, and what stays of the measurement.
+/// A small cache, from which the server does not drop blocks so that others find room at once.
+const SMALL_POOL: [&str; 2] = ["innodb-buffer-pool-size=16M", "innodb-lru-scan-depth=100"];
+
+/// A server that does not count each session's blocks.
 #[test]
 fn prices_of_mysql_are_proved_by_the_layers_and_nothing_stays() {
     if !server_mysql::is_there() {
         return;
     }
-    let server = server_mysql::Server::start(&["innodb-buffer-pool-size=16M"]);
+    let server = server_mysql::Server::start(&SMALL_POOL);
     let url = server.url("priced");
     let work = Workplace::new();
     let found = costs(&work, &url, &["--json"]).exits(0).json();
@@ -266,7 +269,7 @@ fn what_mysql_cannot_be_measured_for_is_refused_by_name() {
     if !server_mysql::is_there() {
         return;
     }
-    let server = server_mysql::Server::start(&["innodb-buffer-pool-size=16M"]);
+    let server = server_mysql::Server::start(&SMALL_POOL);
     let url = server.url("refused");
     let work = Workplace::new();
     work.petal(["setup", "-s", "1", "--scale", "16M", "--db", &url]).exits(0);
@@ -277,9 +280,13 @@ fn what_mysql_cannot_be_measured_for_is_refused_by_name() {
     let two = server.tcp_url("refused", server.port);
     let two = two.replacen("127.0.0.1", &format!("localhost:{},127.0.0.1", server.port), 1);
     costs(&work, &two, &[]).exits(2).telling(&["it names 2 servers", "name one of them"]);
+    let source =
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'none'";
+    server.sql("", source);
     server.sql("", "SET GLOBAL read_only = 1");
     costs(&work, &url, &[]).exits(3).telling(&["a replica or read-only", "name the primary"]);
     server.sql("", "SET GLOBAL read_only = 0");
+    server.sql("", "RESET SLAVE ALL");
     // An account that may make no temporary table.
     work.petal(["drop", "--db", &url]).exits(0);
     server.sql("", "CREATE USER plain@'%'; GRANT ALL ON refused.* TO plain@'%'");
