@@ -75,6 +75,7 @@ struct BytesByCause {
     log_records: Option<i64>,
     log_blocks: Option<i64>,
     merged: Option<i64>,
+    late: Option<u64>,
     origins: Option<WriteOrigins>,
     unexplained: Option<i64>,
 }
@@ -84,6 +85,7 @@ impl BytesByCause {
         let images = image_bytes(run, written);
         let origins = written.origins;
         let merged = origins.and_then(|origins| merged(run, written, origins));
+        let late = origins.and_then(|origins| counted_late(run, written, origins));
         let log_blocks = difference(written.log_files, written.log);
         let known = || {
             let origins = origins?;
@@ -92,6 +94,8 @@ impl BytesByCause {
                 written.pages?,
                 written.doublewrite.unwrap_or(0),
                 written.new_log_files.unwrap_or(0),
+                other_files(run, origins),
+                late?,
                 origins.file_system,
                 origins.others,
             ];
@@ -103,6 +107,7 @@ impl BytesByCause {
             log_records: difference(written.log, Some(images.unwrap_or(0))),
             log_blocks,
             merged,
+            late,
             origins,
             unexplained: written
                 .device
@@ -135,6 +140,12 @@ impl BytesByCause {
         if written.doublewrite.is_some() {
             rows.push(("doublewrite", DATABASE, written.doublewrite.map(signed)));
         }
+        if let Some(bytes @ 1..) = self.late {
+            rows.push(("data pages, counted late", KERNEL, Some(signed(bytes))));
+        }
+        if let Some(bytes @ 1..) = self.origins.map(|origins| other_files(run, origins)) {
+            rows.push(("other files of the database", KERNEL, Some(signed(bytes))));
+        }
         if !is_past_the_page_cache(run) || self.merged != Some(0) {
             rows.push(("merged in the page cache", KERNEL, self.merged));
         }
@@ -165,6 +176,20 @@ fn signed(bytes: u64) -> i64 {
 
 fn is_past_the_page_cache(run: &Run) -> bool {
     run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used)
+}
+
+/// Bytes of data pages that the kernel wrote and the database has not counted yet, as far as it may
+/// be behind.
+fn counted_late(run: &Run, written: &WrittenBytes, origins: WriteOrigins) -> Option<u64> {
+    let pages = written.pages?.saturating_add(written.doublewrite.unwrap_or(0));
+    let seen = origins.data.saturating_add(origins.direct);
+    Some(seen.saturating_sub(pages).min(run.details.target.pages_counted_late_bytes))
+}
+
+/// Bytes of files such as a binary log: a database that writes its data past the page cache writes
+/// only such files through it.
+fn other_files(run: &Run, origins: WriteOrigins) -> u64 {
+    if is_past_the_page_cache(run) { origins.data } else { 0 }
 }
 
 /// Bytes that were overwritten in the page cache before the kernel wrote them, as a negative number.
@@ -333,8 +358,8 @@ pub(super) fn judge(run: &Run) -> Judgement {
     let (what, advice) = match share > 0.0 {
         true => (
             format!("{} more than database, file system and others explain", size(bytes)),
-            "Look for work that the database does not count: temporary files, a binary log, a \
-             copy or an archive of its log, other databases on the server.",
+            "Look for work that the database does not count: temporary files, a copy or an \
+             archive of its log, other databases on the server.",
         ),
         false => (
             format!("{} less than they report", size(bytes)),
@@ -432,6 +457,30 @@ mod tests {
         assert_eq!(bytes(&ledger, "data pages"), Some(40 * MB as i64));
         assert!(ledger.notes[0].contains("it needs root"), "{:?}", ledger.notes);
         assert!(judge(&run).is_err());
+    }
+
+    #[test]
+    fn pages_that_a_database_counts_late_are_a_row_up_to_its_limit() {
+        let mut run = run();
+        run.details.target.direct_io = None;
+        run.details.target.pages_counted_late_bytes = 6 * MB;
+        let written = run.details.written.as_mut().unwrap();
+        let origins = written.origins.as_mut().unwrap();
+        (written.device, origins.data, origins.direct) = (Some(122 * MB), 84 * MB, 0);
+        let ledger = of(&run).unwrap();
+        assert_eq!(bytes(&ledger, "data pages, counted late"), Some(6 * MB as i64));
+        assert_eq!(bytes(&ledger, "unexplained"), Some(3 * MB as i64));
+    }
+
+    #[test]
+    fn files_in_the_page_cache_next_to_direct_data_are_a_row() {
+        let mut run = run();
+        let written = run.details.written.as_mut().unwrap();
+        written.device = Some(120 * MB);
+        written.origins.as_mut().unwrap().data = 7 * MB;
+        let ledger = of(&run).unwrap();
+        assert_eq!(bytes(&ledger, "other files of the database"), Some(7 * MB as i64));
+        assert_eq!(bytes(&ledger, "unexplained"), Some(0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
-use super::connect::Endpoint;
+use super::connect::{Endpoint, server_version};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::work::Shared;
 use super::{advice, plan};
@@ -97,6 +97,9 @@ pub fn describe(
     let log_folder = data_files.first().map(|data| data.join(LOG_FOLDER)).unwrap_or_default();
     let is_timed = get("track_io_timing") == "on";
     let asynchronous = get("synchronous_commit") == "off";
+    // Until 15 the checkpointer counts the writes of sessions when its queue is half full. The queue
+    // has a place for each block of the cache.
+    let counts_late = server_version(&mut client)? < 160_000;
     let details = TargetDetails {
         local: !data_files.is_empty(),
         host_unseen,
@@ -104,6 +107,7 @@ pub fn describe(
         settings: listed(shared, first, &settings),
         log_files: std::fs::canonicalize(log_folder).into_iter().collect(),
         data_files,
+        pages_counted_late_bytes: if counts_late { cache_bytes / 2 } else { 0 },
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,
         compression_ratio: first.compression_ratio(first.column_bytes()),

@@ -147,6 +147,7 @@ fn target_details() -> TargetDetails {
         ],
         data_files: vec!["petal-data".into()],
         log_files: Vec::new(),
+        pages_counted_late_bytes: 0,
         clock_resolution_ns: 1,
         io_events: IoEvents {
             read: "main read".into(),

@@ -59,6 +59,8 @@ pub struct TargetDetails {
     /// Kind of file that holds tables and indexes, as the I/O by kind of file names it; `None` if
     /// the engine sees no files.
     pub data_file_kind: Option<String>,
+    /// Bytes of data pages that the database may have written and not counted yet.
+    pub pages_counted_late_bytes: u64,
     /// Settings that shape a result and that few would choose for a test.
     pub notable_settings: Vec<NotableSetting>,
     pub advice: Advice,
