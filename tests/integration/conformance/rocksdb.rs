@@ -1,4 +1,4 @@
-//! RocksDB, past the page cache and through it.
+//! RocksDB.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub const ROCKSDB: Target = Target {
     url: |work| format!("rocksdb:{}", work.path("petal-data").display()),
     flags: &["--direct-io", "TRUE"],
     settings: || Settings { direct_io: Some(true), ..Settings::default() },
-    block_size: 8192,
+    block_size: 4096,
     commits: ("commits", false),
     look: |work, schema| {
         let text = |row: Vec<u8>| String::from_utf8(row[..row.len() / 19].to_vec()).unwrap();
@@ -65,11 +65,4 @@ pub const ROCKSDB: Target = Target {
     order: Some(|work, schema| rows(work, schema).into_iter().map(|row| row.0).collect()),
     // It has no lock on rows: nobody makes a commit wait.
     hold: None,
-};
-
-pub const ROCKSDB_BUFFERED: Target = Target {
-    flags: &["--direct-io", "FALSE"],
-    settings: || Settings { direct_io: Some(false), ..Settings::default() },
-    block_size: 4096,
-    ..ROCKSDB
 };
