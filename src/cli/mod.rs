@@ -23,6 +23,7 @@ mod merge;
 mod metrics;
 mod os;
 mod output;
+mod predict;
 mod process;
 mod profile;
 mod replay;
@@ -94,6 +95,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (merge::command, merge::run),
             (awr::command, awr::run),
             (profile::command, profile::run),
+            (predict::command, predict::run),
         ],
     ),
     (

@@ -9,7 +9,7 @@
 //! of one figure, [`spread`] of several groups of them, [`significance`] of a difference,
 //! [`change_points`] of a figure over time; [`petals`] draws the lines of a sweep,
 //! [`compare`] compares sides with each other; [`next_cell`] chooses the cells of a sweep, [`calibration`] compares a run with the calibrated
-//! device, [`fresh`] finds drives that are nearly empty; [`price`] computes the cost of delivered
+//! device, [`fresh`] finds drives that are nearly empty; [`predict`] predicts cells that were not measured; [`price`] computes the cost of delivered
 //! I/O; [`server_report`] compares petal's snapshots with the database's own report;
 //! [`driver_hosts`] judges the work of several driver hosts; [`profile`] makes profiles of a
 //! database's work over time, [`replay`] makes operations of profiles; [`survival`] compares a
@@ -45,6 +45,7 @@ pub mod petals;
 mod physical;
 #[cfg(any(test, feature = "testing"))]
 pub mod power;
+pub mod predict;
 pub mod price;
 pub mod profile;
 pub mod replay;

@@ -29,6 +29,7 @@ pub mod markdown;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
+pub mod predict;
 pub mod profile;
 pub mod records;
 pub mod replay;
