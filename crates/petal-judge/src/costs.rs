@@ -23,6 +23,9 @@ const DEVICE_SHARE_MIN: f64 = 0.9;
 const SCAN_SHARE_MIN: f64 = 0.5;
 /// Most time that fewer blocks ahead may lose against the best number.
 const DEPTH_LOSS_MAX: f64 = 0.05;
+/// Asking ahead must be this many times as fast as reading alone: it makes a request of each block, where
+/// the operating system reads neighbours together.
+const AHEAD_GAIN_MIN: f64 = 1.5;
 const NS_PER_US: f64 = 1000.0;
 
 /// A value with its 95 % interval over the rounds.
@@ -176,8 +179,7 @@ pub fn price(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Opt
 }
 
 /// The fewest blocks to ask for ahead that lose little against the best number, with the fewest and
-/// the most for which the rounds do not exclude it. It is 0 if reading them alone loses little: then
-/// asking ahead gains nothing, and keeps the operating system from reading neighbours together.
+/// the most for which the rounds do not exclude it. It is 0 if asking ahead gains less than half.
 pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
     let measured = costs.depths();
     let depths: Vec<u32> =
@@ -199,11 +201,12 @@ pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
         let ratios = ratios.filter_map(|(round, time)| Some(time / of_best.get(&round)?));
         Priced::of(&ratios.collect::<Vec<_>>())
     };
-    let most = 1.0 + DEPTH_LOSS_MAX;
+    let most = |depth: u32| if depth == 0 { AHEAD_GAIN_MIN } else { 1.0 + DEPTH_LOSS_MAX };
     let may_be = |depth: &&u32| {
-        loss(**depth).is_some_and(|loss| loss.interval.map_or(loss.value, |of| of.0) <= most)
+        let least = |loss: Priced| loss.interval.map_or(loss.value, |of| of.0);
+        loss(**depth).is_some_and(|loss| least(loss) <= most(**depth))
     };
-    let is_as_good = |depth: &&u32| loss(**depth).is_some_and(|loss| loss.value <= most);
+    let is_as_good = |depth: &&u32| loss(**depth).is_some_and(|loss| loss.value <= most(**depth));
     Some((
         *depths.iter().find(is_as_good)?,
         *depths.iter().find(may_be)?,
@@ -512,6 +515,8 @@ mod tests {
         let alone = limited.cells[0].clone();
         limited.cells.push(CostCell { access: CostAccess::Random, ..alone });
         assert_eq!(depth(&limited, 1), Some((0, 0, 256)));
+        limited.cells[2] = depths(&[(256, steady(700.0))]).cells.remove(0);
+        assert_eq!(depth(&limited, 1), Some((0, 0, 256)), "1.43 times as fast");
         limited.cells[2] = depths(&[(256, steady(500.0))]).cells.remove(0);
         assert_eq!(depth(&limited, 1), Some((256, 256, 256)));
     }
