@@ -777,11 +777,11 @@ fn a_killed_load_is_refused(target: &Target) {
     promise("Engine::loaded");
     assert!(engine.loaded().unwrap().is_empty());
     target.petal(&work, &["run", "--work-loop", "1"]).exits(3).telling(&["not loaded"]);
-    // A server notices a moment later that its client was killed.
+    // A server ends its statement before it notices that its client was killed.
     let began = Instant::now();
     while let Err(error) = engine.load(&target.plan(1), &Silent, &unlimited()) {
         let still_there = error.to_string().contains("another petal");
-        assert!(still_there && began.elapsed() < Duration::from_secs(20), "{error}");
+        assert!(still_there && began.elapsed() < Duration::from_secs(120), "{error}");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(engine.loaded().unwrap().len(), 1);
